@@ -1,0 +1,111 @@
+"""The errors that Rollcall raises on purpose; anything else that escapes is a fault of ours.
+
+    RollcallError
+    ├── ConfigurationError     the configuration file is wrong: all its problems at once        CLI exit 2
+    ├── InputError             a file or a body that cannot be read: where, and why             CLI exit 2, HTTP 400
+    │   ├── ReviewError        the body is no AdmissionReview that can be answered              HTTP 400
+    │   └── TooLarge           the body is over the limit                                       HTTP 413
+    ├── CertificateError       a certificate that cannot be loaded or written                   CLI exit 2
+    ├── FactsUnavailable       a decision needs facts that could not be had                     CLI exit 3, HTTP 500
+    ├── Inexpressible          a gang that its scheduler cannot express, as a whole             CLI exit 1
+    └── Unavailable            the server will not answer this request
+        ├── Overloaded         too many requests at once                                        HTTP 503
+        └── DeadlineExceeded   the caller's time is up                                          HTTP 504
+
+A finding about a workload is no error: it is data (`webhook.model.findings`).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from webhook.model.findings import Finding, Unjudged
+
+
+class RollcallError(Exception):
+    """The root of the tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in a configuration file: where, what was found, why it is wrong, and what would be right."""
+
+    path: str
+    found: Any
+    why: str
+    allowed: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        allowed = f" (allowed: {', '.join(self.allowed)})" if self.allowed else ""
+        found = "" if self.found is None else f"{json.dumps(self.found, default=str, ensure_ascii=False)[:80]}: "
+        return f"{self.path or 'the document'}: {found}{self.why}{allowed}"
+
+
+class ConfigurationError(RollcallError):
+    """The configuration cannot be used. Carries every problem, so that one run shows them all."""
+
+    def __init__(self, source: str, problems: list[Problem]) -> None:
+        self.source = source
+        self.problems = tuple(problems)
+        super().__init__("\n".join(f"{source}: {problem}" for problem in problems))
+
+
+class InputError(RollcallError):
+    """Something that was given cannot be read. `line` and `column` count from 1; 0 means the whole."""
+
+    def __init__(self, source: str, why: str, line: int = 0, column: int = 0) -> None:
+        self.source = source
+        self.why = why
+        self.line = line
+        self.column = column
+        place = f"{source}:{line}:{column}" if line else source
+        super().__init__(f"{place}: {why}" if place else why)
+
+
+class ReviewError(InputError):
+    """The body is no AdmissionReview that can be answered; its text is the one line of the HTTP 400."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("", why)
+
+
+class TooLarge(InputError):
+    """The body is over the limit of `limit` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__("", f"the body is over the limit of {limit} bytes")
+
+
+class CertificateError(RollcallError):
+    """A certificate or key cannot be loaded, or cannot be written where it was asked for."""
+
+
+class FactsUnavailable(RollcallError):
+    """A decision needs facts of the cluster that could not be had; guessing would start half a gang."""
+
+
+class Inexpressible(RollcallError):
+    """A gang that its scheduler cannot express. Nothing is translated, never a part (`findings` say why).
+
+    `unjudged` is filled instead when facts are missing that the translation needs.
+    """
+
+    def __init__(self, findings: tuple[Finding, ...], unjudged: tuple[Unjudged, ...] = ()) -> None:
+        self.findings = findings
+        self.unjudged = unjudged
+        super().__init__("\n".join(str(finding) for finding in (*findings, *unjudged)))
+
+
+class Unavailable(RollcallError):
+    """The server will not answer this request; the caller's failurePolicy decides."""
+
+
+class Overloaded(Unavailable):
+    """More requests at once than the server takes on."""
+
+
+class DeadlineExceeded(Unavailable):
+    """The caller's `?timeout=` would pass before an answer."""

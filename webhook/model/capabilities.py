@@ -1,0 +1,196 @@
+"""Capabilities: what a workload may ask of a scheduler, and which of them one workload uses, where.
+
+`capabilities_used` is the only place that knows how a PodCliqueSet asks for something. A backend's table says which
+of it the scheduler honours; the rules of the unsupported ones run only for the workloads that ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from webhook.model import grove
+from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath
+from webhook.model.podcliqueset import Clique, PodCliqueSet, ScalingGroup
+from webhook.model.podtemplate import PodTemplate
+from webhook.model.reading import mapping
+
+_TEMPLATE = SPEC / "template"
+_CLIQUES = _TEMPLATE / "cliques"
+
+
+class Capability(StrEnum):
+    """What a workload may ask for."""
+
+    GANG = "gang"
+    MULTI_NODE_NVLINK = "multiNodeNVLink"
+    RESOURCE_CLAIMS = "resourceClaims"
+    TOPOLOGY_WORKLOAD = "topology.workload"
+    TOPOLOGY_SCALING_GROUP = "topology.scalingGroup"
+    TOPOLOGY_CLIQUE = "topology.clique"
+    TOPOLOGY_PREFERRED = "topology.preferred"
+    TOPOLOGY_DIVERGENT = "topology.divergentCliques"
+    MULTIPLE_POD_GROUPS = "multiplePodGroupsPerGang"
+    CLIQUE_MINIMUM = "cliqueMinimum"
+    SCALE_GANG = "scaleGang"
+    QUOTA = "quota"
+    QOS_CLASS = "qosClass"
+    PRIORITY_CLASS = "priorityClass"
+
+
+class Use(NamedTuple):
+    """One place where a workload asks for a capability."""
+
+    path: FieldPath
+    value: Any
+
+
+# Koordinator's two keys, by which a workload asks for a quota or a QoS class whatever the scheduler turns out to be.
+QUOTA_ANNOTATION = "scheduling.grove.io/koordinator-quota"
+QUOTA_LABEL = "quota.scheduling.koordinator.sh/name"
+QOS_LABEL = "koordinator.sh/qosClass"
+
+Uses = dict[Capability, list[Use]]
+
+
+def capabilities_used(workload: PodCliqueSet) -> Uses:
+    """Every capability that `workload` asks for, with the places where it does. One walk; absent ones are no keys."""
+    uses: Uses = {Capability.GANG: [Use(_CLIQUES, len(workload.cliques))]}
+    _whole(workload, uses)
+    grouped_nvlink = _mentions_nvlink(workload)
+    for clique in workload.cliques:
+        _clique(clique, uses)
+        if grouped_nvlink and (group := workload.mnnvl_group(clique)) is not None and clique.wants_gpu():
+            _add(uses, Capability.MULTI_NODE_NVLINK, Use(group.path, group.value))
+    if Capability.TOPOLOGY_CLIQUE in uses:
+        _divergence(workload, uses)
+    return uses
+
+
+def capabilities_of_pod(pod: PodTemplate) -> Uses:
+    """The capabilities that a single pod asks for: what its labels say."""
+    uses: Uses = {}
+    for key, capability in ((QUOTA_LABEL, Capability.QUOTA), (QOS_LABEL, Capability.QOS_CLASS)):
+        if key in pod.labels:
+            uses[capability] = [Use(pod.labels_path / key, pod.labels[key])]
+    return uses
+
+
+def _add(uses: Uses, capability: Capability, use: Use) -> None:
+    found = uses.setdefault(capability, [])
+    # Several cliques may resolve to the same annotation of their scaling group or set: one place, one use.
+    if use not in found:
+        found.append(use)
+
+
+def _mentions_nvlink(workload: PodCliqueSet) -> bool:
+    if grove.MNNVL_GROUP in workload.annotations:
+        return True
+    if any(grove.MNNVL_GROUP in group.annotations for group in workload.scaling_groups):
+        return True
+    return any(grove.MNNVL_GROUP in clique.annotations for clique in workload.cliques)
+
+
+def _whole(workload: PodCliqueSet, uses: Uses) -> None:
+    template = workload.template
+    if len(workload.cliques) > 1:
+        uses[Capability.MULTIPLE_POD_GROUPS] = [Use(_CLIQUES, len(workload.cliques))]
+    if workload.annotations.get(grove.AUTO_MNNVL) == grove.AUTO_MNNVL_ENABLED:
+        _add(uses, Capability.MULTI_NODE_NVLINK, Use(ANNOTATIONS / grove.AUTO_MNNVL, grove.AUTO_MNNVL_ENABLED))
+    if (topology := workload.topology) is not None:
+        if topology.required is not None:
+            _add(uses, Capability.TOPOLOGY_WORKLOAD, Use(topology.required_path, topology.required))
+        if topology.preferred is not None:
+            _add(uses, Capability.TOPOLOGY_PREFERRED, Use(topology.preferred_path, topology.preferred))
+    if (quota := workload.annotations.get(QUOTA_ANNOTATION)) is not None:
+        _add(uses, Capability.QUOTA, Use(ANNOTATIONS / QUOTA_ANNOTATION, quota))
+    if workload.priority_class is not None:
+        _add(uses, Capability.PRIORITY_CLASS, Use(_TEMPLATE / "priorityClassName", workload.priority_class))
+    for field in ("resourceClaimTemplates", "resourceSharing"):
+        if template.get(field):
+            _add(uses, Capability.RESOURCE_CLAIMS, Use(_TEMPLATE / field, template[field]))
+    for group in workload.scaling_groups:
+        _group(group, uses)
+
+
+def _group(group: ScalingGroup, uses: Uses) -> None:
+    if (topology := group.topology) is not None:
+        _add(uses, Capability.TOPOLOGY_SCALING_GROUP, Use(topology.path, topology.required or topology.preferred))
+    if group.replicas > group.min_available:
+        _add(uses, Capability.SCALE_GANG, Use(group.path / "minAvailable", group.min_available))
+    if group.raw.get("resourceSharing"):
+        _add(uses, Capability.RESOURCE_CLAIMS, Use(group.path / "resourceSharing", group.raw["resourceSharing"]))
+
+
+def _clique(clique: Clique, uses: Uses) -> None:
+    raw = clique.raw
+    if clique.min_available < clique.replicas:
+        _add(uses, Capability.CLIQUE_MINIMUM, Use(clique.path / "spec" / "minAvailable", clique.min_available))
+    if raw.get("topologyConstraint") is not None and (topology := clique.topology) is not None:
+        if topology.required is not None:
+            _add(uses, Capability.TOPOLOGY_CLIQUE, Use(topology.required_path, topology.required))
+        if topology.preferred is not None:
+            _add(uses, Capability.TOPOLOGY_PREFERRED, Use(topology.preferred_path, topology.preferred))
+    if raw.get("resourceSharing"):
+        _add(uses, Capability.RESOURCE_CLAIMS, Use(clique.path / "resourceSharing", raw["resourceSharing"]))
+    if clique.pod_spec.get("resourceClaims"):
+        place = clique.path / "spec" / "podSpec" / "resourceClaims"
+        _add(uses, Capability.RESOURCE_CLAIMS, Use(place, clique.pod_spec["resourceClaims"]))
+    annotations, labels = clique.annotations, mapping(raw.get("labels"))
+    if annotations:
+        if annotations.get(grove.AUTO_MNNVL) == grove.AUTO_MNNVL_ENABLED:
+            place = clique.path / "annotations" / grove.AUTO_MNNVL
+            _add(uses, Capability.MULTI_NODE_NVLINK, Use(place, grove.AUTO_MNNVL_ENABLED))
+        if QUOTA_ANNOTATION in annotations:
+            _add(
+                uses,
+                Capability.QUOTA,
+                Use(clique.path / "annotations" / QUOTA_ANNOTATION, annotations[QUOTA_ANNOTATION]),
+            )
+    if labels:
+        if QUOTA_LABEL in labels:
+            _add(uses, Capability.QUOTA, Use(clique.path / "labels" / QUOTA_LABEL, labels[QUOTA_LABEL]))
+        if QOS_LABEL in labels:
+            _add(uses, Capability.QOS_CLASS, Use(clique.path / "labels" / QOS_LABEL, labels[QOS_LABEL]))
+
+
+def _divergence(workload: PodCliqueSet, uses: Uses) -> None:
+    """Cliques of one gang whose required domains differ. Every clique is in the base gang, so all are compared."""
+    first = workload.effective_topology(workload.cliques[0])[0]
+    for clique in workload.cliques[1:]:
+        required = workload.effective_topology(clique)[0]
+        if required != first:
+            topology = clique.topology
+            place = clique.path if topology is None else topology.required_path
+            _add(uses, Capability.TOPOLOGY_DIVERGENT, Use(place, required))
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """Whether a scheduler honours a capability: always, never, or depending on what `depends` says in words.
+
+    `why` and `remedy` are the message of the refusal, and are empty where nothing is refused.
+    """
+
+    supported: bool
+    why: str = ""
+    remedy: str = ""
+    depends: str = ""
+
+
+SUPPORTED = Support(supported=True)
+
+
+def depends(on: str) -> Support:
+    """Honoured under a condition that rules check: `on` says which."""
+    return Support(supported=True, depends=on)
+
+
+def unsupported(why: str, remedy: str) -> Support:
+    """Not honoured: `why`, and what its user can do."""
+    return Support(supported=False, why=why, remedy=remedy)
+
+
+CapabilityTable = Mapping[Capability, Support]

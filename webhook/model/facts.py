@@ -1,0 +1,108 @@
+"""ClusterFacts: what is known of the cluster, as an immutable snapshot of small projections.
+
+Every part may be None: *unknown*, which is not the same as empty. A rule that needs an unknown part says `Unjudged`; it
+neither passes nor refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+# (namespace, name)
+ObjectKey = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace's labels, among them the choice of scheduler and the enforcement mode."""
+
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a workload recorded at CREATE, and what else of it its pods are prepared from. Hashable: it keys a cache.
+
+    `scheduler` is None for a workload that is older than Rollcall, or was admitted while it was down.
+    """
+
+    scheduler: str | None
+    quota: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodGangFacts:
+    """A PodGang in the cluster: its PodCliqueSet, and whether any of its pods is bound to a node."""
+
+    workload: str
+    bound: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """A Koordinator ElasticQuota. Only a leaf takes pods."""
+
+    is_parent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyBinding:
+    """A Grove ClusterTopologyBinding: the node label key of each domain."""
+
+    keys: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyLayer:
+    """One entry of a ClusterNetworkTopology's spec."""
+
+    name: str
+    parent: str | None
+    label_keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityClass:
+    """A PriorityClass, by what decides a pod's band."""
+
+    value: int
+    is_default: bool
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Api:
+    """A kind that a cluster may serve."""
+
+    group: str
+    version: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.group}/{self.version} {self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """The snapshot. Cluster-scoped objects go by name, others by (namespace, name); None is unknown."""
+
+    namespaces: Mapping[str, Namespace] | None = None
+    pod_clique_sets: Mapping[ObjectKey, Record] | None = None
+    pod_gangs: Mapping[ObjectKey, PodGangFacts] | None = None
+    # Koordinator looks a quota up by name over all namespaces.
+    elastic_quotas: Mapping[str, Quota] | None = None
+    topology_bindings: Mapping[str, TopologyBinding] | None = None
+    network_topologies: Mapping[str, tuple[TopologyLayer, ...]] | None = None
+    priority_classes: Mapping[str, PriorityClass] | None = None
+    apis: frozenset[Api] | None = None
+
+    def namespace_label(self, namespace: str, key: str) -> str | None:
+        """A namespace's label, or None where it has none or the namespace is not known."""
+        found = (self.namespaces or _NOTHING).get(namespace)
+        return found.labels.get(key) if found is not None else None
+
+
+_NOTHING: Mapping[str, Namespace] = MappingProxyType({})
+
+NOTHING_KNOWN = ClusterFacts()

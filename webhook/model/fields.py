@@ -1,0 +1,64 @@
+"""FieldPath: where in an object a finding is, as Kubernetes writes it.
+
+    >>> str(FieldPath(("spec", "template", "cliques", Item(1, "worker"), "annotations", "grove.io/mnnvl-group")))
+    'spec.template.cliques[1].annotations[grove.io/mnnvl-group]'
+
+A path also has an `anchor`, in which a list item goes by its name: two versions of an object are compared by it, so
+that re-ordering the cliques makes no fault new.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An item of a list: its index, and the name that identifies it where it has one."""
+
+    index: int
+    name: str | None = None
+
+
+Part = str | Item
+
+# A key that reads well after a dot; every other one (annotation keys, mostly) goes into brackets.
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPath:
+    """A path from the root of an object: map keys and list items."""
+
+    parts: tuple[Part, ...] = ()
+
+    def __truediv__(self, part: Part) -> FieldPath:
+        """The path one step further down."""
+        return FieldPath((*self.parts, part))
+
+    def __str__(self) -> str:
+        return self._render(by_name=False)
+
+    @property
+    def anchor(self) -> str:
+        """The path with list items by name instead of index."""
+        return self._render(by_name=True)
+
+    def _render(self, *, by_name: bool) -> str:
+        rendered = ""
+        for part in self.parts:
+            if isinstance(part, Item):
+                rendered += f"[{part.name if by_name and part.name is not None else part.index}]"
+            elif _PLAIN.match(part):
+                rendered += f".{part}" if rendered else part
+            else:
+                rendered += f"[{part}]"
+        return rendered
+
+
+ROOT = FieldPath()
+METADATA = FieldPath(("metadata",))
+SPEC = FieldPath(("spec",))
+LABELS = METADATA / "labels"
+ANNOTATIONS = METADATA / "annotations"

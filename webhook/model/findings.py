@@ -1,0 +1,88 @@
+"""Finding: one rule's verdict at one field; Unjudged: a rule that lacked the facts to give one.
+
+A rule yields `Finding(at=..., found=..., why=..., remedy=...)`; whoever runs the rule adds its id and the action that
+the configuration gives it. The texts are lower-case sentences without a full stop: "why" says what goes wrong,
+"remedy" what to do about it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from webhook.model.fields import FieldPath
+
+# A found value longer than this is cut: a message must never carry a whole spec.
+MAX_FOUND_CHARACTERS = 80
+
+
+class Action(IntEnum):
+    """What a finding does, weakest first, so that `min` applies a ceiling."""
+
+    OFF = 0
+    AUDIT = 1
+    WARN = 2
+    DENY = 3
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+    @classmethod
+    def parse(cls, word: str) -> Action | None:
+        """The action of that name as configuration files and labels write it, or None."""
+        return _ACTIONS.get(word)
+
+
+_ACTIONS = {str(action): action for action in Action}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong at one field. `forbidden` marks a change that is not allowed (HTTP 403 rather than 422)."""
+
+    at: FieldPath
+    found: Any
+    why: str
+    remedy: str
+    forbidden: bool = False
+    rule: str = ""
+    action: Action = Action.DENY
+    fails_closed: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.rule} at {self.at}: {self.explanation}"
+
+    @property
+    def explanation(self) -> str:
+        """The message without rule and place: found value, why, what to do."""
+        return f"{shown(self.found)}: {self.why}; {self.remedy}"
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """Rule, place and value: equal in two versions of an object means the fault is the same one."""
+        return (self.rule, self.at.anchor, shown(self.found))
+
+
+@dataclass(frozen=True, slots=True)
+class Unjudged:
+    """A rule applied, but the facts it needs (`needs`, in words) are unknown."""
+
+    at: FieldPath
+    needs: str
+    rule: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.rule} at {self.at}: not judged: {self.needs} unknown"
+
+
+def shown(value: object) -> str:
+    """`value` as a message shows it: JSON, cut, and never the inside of a map or list."""
+    if isinstance(value, dict):
+        return f"an object of {len(value)} fields"
+    if isinstance(value, list | tuple):
+        return f"a list of {len(value)} items"
+    if isinstance(value, str):
+        value = value if len(value) <= MAX_FOUND_CHARACTERS else value[: MAX_FOUND_CHARACTERS - 3] + "..."
+    return json.dumps(value, ensure_ascii=False)

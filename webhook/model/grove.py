@@ -1,0 +1,25 @@
+"""Grove's keys: the labels, annotations, gates and domains that Rollcall reads and never writes.
+
+Source: ai-dynamo/grove, operator/api/common/labels.go and operator/internal/mnnvl (main, 2026-08).
+"""
+
+GROUP = "grove.io"
+SCHEDULER_GROUP = "scheduler.grove.io"
+
+LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGED_BY_GROVE = "grove-operator"
+LABEL_PART_OF = "app.kubernetes.io/part-of"
+LABEL_PODGANG = "grove.io/podgang"
+LABEL_PODCLIQUE = "grove.io/podclique"
+
+GATE = "grove.io/podgang-pending-creation"
+
+MNNVL_GROUP = "grove.io/mnnvl-group"
+# The value that opts a clique, a scaling group or a set out of its parent's group.
+MNNVL_NONE = "none"
+# Read up to v0.1.0-alpha.8, ignored since: a manifest that bears it still means multi-node NVLink.
+AUTO_MNNVL = "grove.io/auto-mnnvl"
+AUTO_MNNVL_ENABLED = "enabled"
+
+# Only this resource makes a GPU clique for Grove; GPUs asked for by DRA claims are not seen.
+GPU_RESOURCE = "nvidia.com/gpu"

@@ -1,0 +1,30 @@
+"""The names of gang objects: pure functions, shared by what stamps a pod and what writes the object.
+
+If the two ever differed, a scheduler would hold the pods for a group that never comes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+# Koordinator reads the PodGroup's name from a pod label, and a label value has at most 63 characters.
+LABEL_VALUE_LIMIT = 63
+_HASH_CHARACTERS = 10
+
+
+def pod_group_name(podgang: str, podgroup: str, limit: int = LABEL_VALUE_LIMIT) -> str:
+    """The PodGroup's name for one member of a PodGang: `{podgang}-{podgroup}`, at most `limit` characters.
+
+    Grove names a member after its PodClique, which mostly starts with the PodGang's name; the prefix is not repeated
+    then. A longer name is cut and ends in ten hex digits of the SHA-256 of the full one.
+    """
+    full = podgroup if podgroup.startswith(f"{podgang}-") else f"{podgang}-{podgroup}"
+    return cut_name(full, limit)
+
+
+def cut_name(full: str, limit: int) -> str:
+    """`full` if it fits, else its start and a hash of the whole, `limit` characters at most."""
+    if len(full) <= limit:
+        return full
+    digest = hashlib.sha256(full.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARACTERS]
+    return f"{full[: limit - _HASH_CHARACTERS - 1].rstrip('-._')}-{digest}"

@@ -1,0 +1,80 @@
+"""PodGang: a read view over Grove's gang, and the PodGangs that a PodCliqueSet will have.
+
+Topology here is in node label keys, not in domains: Grove's operator has translated it. Source: ai-dynamo/grove,
+scheduler/api/core/v1alpha1/podgang.go, operator/internal/controller/podcliqueset/components/podgang/syncflow.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from webhook.model.fields import SPEC, FieldPath, Item
+from webhook.model.reading import Manifest, integer, mapping, sequence, text
+
+
+class PackConstraint(NamedTuple):
+    """The node label keys required and preferred, and where they stand."""
+
+    path: FieldPath
+    required: str | None
+    preferred: str | None
+
+
+class Member(NamedTuple):
+    """One of the PodGang's `podgroups`: the pods of one PodClique."""
+
+    path: FieldPath
+    name: str
+    min_replicas: int
+    pods: int
+    constraint: PackConstraint
+
+
+class PodGang:
+    """A PodGang (scheduler.grove.io/v1alpha1)."""
+
+    __slots__ = ("annotations", "constraint", "labels", "members", "name", "namespace", "raw", "uid")
+
+    kind = "PodGang"
+
+    def __init__(self, raw: Manifest, namespace: str | None = None) -> None:
+        self.raw = raw
+        metadata = mapping(raw.get("metadata"))
+        self.name = text(metadata.get("name")) or ""
+        self.namespace = text(metadata.get("namespace")) or namespace or "default"
+        self.uid = text(metadata.get("uid"))
+        self.labels = mapping(metadata.get("labels"))
+        self.annotations = mapping(metadata.get("annotations"))
+        spec = mapping(raw.get("spec"))
+        self.constraint = _constraint(spec, SPEC)
+        self.members = [_member(mapping(group), index) for index, group in enumerate(sequence(spec.get("podgroups")))]
+
+    @property
+    def group_configs(self) -> list[tuple[FieldPath, PackConstraint]]:
+        """The constraints on subsets of its members: one a replica of a scaling group with topology."""
+        field = "topologyConstraintGroupConfigs"
+        found = []
+        for index, config in enumerate(sequence(mapping(self.raw.get("spec")).get(field))):
+            path = SPEC / field / Item(index, text(mapping(config).get("name")))
+            found.append((path, _constraint(mapping(config), path)))
+        return found
+
+    def effective(self, member: Member) -> PackConstraint:
+        """A member's constraint, with the gang's where it has none of its own."""
+        own, whole = member.constraint, self.constraint
+        path = own.path if own.required or own.preferred else whole.path
+        return PackConstraint(path, own.required or whole.required, own.preferred or whole.preferred)
+
+
+def _member(raw: Mapping[str, Any], index: int) -> Member:
+    name = text(raw.get("name")) or ""
+    path = SPEC / "podgroups" / Item(index, name or None)
+    minimum = integer(raw.get("minReplicas")) or 0
+    return Member(path, name, minimum, len(sequence(raw.get("podReferences"))), _constraint(raw, path))
+
+
+def _constraint(holder: Mapping[str, Any], path: FieldPath) -> PackConstraint:
+    pack = mapping(mapping(holder.get("topologyConstraint")).get("packConstraint"))
+    place = path / "topologyConstraint" / "packConstraint"
+    return PackConstraint(place, text(pack.get("required")), text(pack.get("preferred")))

@@ -1,0 +1,110 @@
+"""PodTemplate: what a rule about pods reads, whether of a Pod or of the template of one in a PodCliqueSet's clique.
+
+A rule written against it judges both, so that a fault is refused at the workload and, where the workload slipped
+through, at the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, NamedTuple, Protocol
+
+from webhook.model.fields import FieldPath, Item, Part
+from webhook.model.quantity import parse_quantity
+from webhook.model.reading import mapping, sequence, text
+
+_ZERO = Fraction(0)
+
+
+class Placed(Protocol):
+    """An object that holds a pod template, and where its metadata and its pod spec stand."""
+
+    @property
+    def metadata_path(self) -> FieldPath:
+        """Where labels and annotations are."""
+
+    @property
+    def spec_path(self) -> FieldPath:
+        """Where the pod spec is."""
+
+
+class PodTemplate:
+    """A read view of a pod's labels, annotations and spec, and of where each stands in the object judged."""
+
+    __slots__ = ("_holder", "annotations", "labels", "spec")
+
+    def __init__(self, metadata: Mapping[str, Any], spec: Mapping[str, Any], holder: Placed) -> None:
+        self.labels = mapping(metadata.get("labels"))
+        self.annotations = mapping(metadata.get("annotations"))
+        self.spec = spec
+        # Paths are made only for findings.
+        self._holder = holder
+
+    @property
+    def labels_path(self) -> FieldPath:
+        """Where the labels are."""
+        return self._holder.metadata_path / "labels"
+
+    @property
+    def spec_path(self) -> FieldPath:
+        """Where the pod spec is."""
+        return self._holder.spec_path
+
+    def request_of(self, *resources: str) -> Request | None:
+        """The first request or limit, in any container, for a non-zero amount of one of `resources`."""
+        return find_request(self.spec, resources)
+
+    def total_request(self, resource: str) -> Fraction | None:
+        """What the whole pod requests of `resource`: its containers and sidecars together, or its largest init
+        container with the sidecars before it, whichever is more. None where a quantity cannot be read.
+
+        Source: k8s.io/component-helpers/resource, `PodRequests`; a missing request is its limit, as the API server
+        defaults it.
+        """
+        running, largest_init, sidecars = _ZERO, _ZERO, _ZERO
+        for container in sequence(self.spec.get("containers")):
+            amount = _request(mapping(container), resource)
+            if amount is None:
+                return None
+            running += amount
+        for container in sequence(self.spec.get("initContainers")):
+            amount = _request(mapping(container), resource)
+            if amount is None:
+                return None
+            if mapping(container).get("restartPolicy") == "Always":
+                sidecars += amount
+                largest_init = max(largest_init, sidecars)
+            else:
+                largest_init = max(largest_init, sidecars + amount)
+        overhead = parse_quantity(mapping(self.spec.get("overhead")).get(resource, 0))
+        return None if overhead is None else max(running + sidecars, largest_init) + overhead
+
+
+class Request(NamedTuple):
+    """A container's request for a resource, and where it stands below the pod spec."""
+
+    resource: str
+    path: tuple[Part, ...]
+
+
+def find_request(spec: Mapping[str, Any], resources: tuple[str, ...]) -> Request | None:
+    """The first request or limit in a pod spec for a non-zero amount of one of `resources`, in any container."""
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(sequence(spec.get(field))):
+            asked = mapping(mapping(container).get("resources"))
+            for kind in ("requests", "limits"):
+                amounts = mapping(asked.get(kind))
+                for resource in resources:
+                    if resource in amounts and parse_quantity(amounts[resource]) != _ZERO:
+                        place = (field, Item(index, text(container.get("name"))), "resources", kind, resource)
+                        return Request(resource, place)
+    return None
+
+
+def _request(container: Mapping[str, Any], resource: str) -> Fraction | None:
+    resources = mapping(container.get("resources"))
+    amount = mapping(resources.get("requests")).get(resource)
+    if amount is None:
+        amount = mapping(resources.get("limits")).get(resource, 0)
+    return parse_quantity(amount)

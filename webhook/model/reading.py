@@ -1,0 +1,56 @@
+"""Reading plain Kubernetes dicts: absent and null are empty, and a value of the wrong type is an error.
+
+An object that reaches us through an API server has passed its schema, or will before it is stored; one from a file or
+from `curl` has not. A wrong type raises `Malformed`, whoever judges the object reports it, and nothing passes in
+silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+# A Kubernetes object as it came: never re-typed, so that fields of newer API versions survive.
+Manifest = dict[str, Any]
+
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+class Malformed(TypeError):
+    """A value is not of the type that the schema of its object demands."""
+
+    def __init__(self, value: object, wanted: str) -> None:
+        super().__init__(f"{wanted} is needed where there is {type(value).__name__}")
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """The object `value`; an empty one for null. Raises `Malformed`."""
+    if isinstance(value, dict):
+        return value
+    if value is None or value is EMPTY:
+        return EMPTY
+    raise Malformed(value, "an object")
+
+
+def sequence(value: object) -> Sequence[Any]:
+    """The list `value`; an empty one for null. Raises `Malformed`."""
+    if isinstance(value, list):
+        return value
+    if value is None:
+        return ()
+    raise Malformed(value, "a list")
+
+
+def text(value: object) -> str | None:
+    """The string `value`; None for null and for the empty string. Raises `Malformed`."""
+    if value is None or isinstance(value, str):
+        return value or None
+    raise Malformed(value, "a string")
+
+
+def integer(value: object) -> int | None:
+    """The whole number `value`; None for null. Raises `Malformed`."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    raise Malformed(value, "a whole number")

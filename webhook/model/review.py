@@ -1,0 +1,77 @@
+"""AdmissionReview: the envelope in which an API server asks, read by hand.
+
+Source: k8s.io/api/admission/v1 `AdmissionReview`; v1beta1 has the same fields.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webhook.errors import ReviewError
+from webhook.model.admission_request import OPERATIONS, Kind, Request
+from webhook.model.findings import shown
+from webhook.model.reading import Manifest
+
+GROUP = "admission.k8s.io"
+API_VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
+KIND = "AdmissionReview"
+
+
+def request_from(review: object) -> Request:
+    """The request of a parsed AdmissionReview. Raises `ReviewError` with one line why it cannot be answered."""
+    if not isinstance(review, dict):
+        raise ReviewError("the body is no JSON object")
+    if review.get("kind") != KIND:
+        raise ReviewError(f"kind is {shown(review.get('kind'))}, not {KIND}")
+    if review.get("apiVersion") not in API_VERSIONS:
+        raise ReviewError(f"apiVersion is {shown(review.get('apiVersion'))}, not one of {', '.join(API_VERSIONS)}")
+    request = review.get("request")
+    if not isinstance(request, dict):
+        raise ReviewError("request is missing")
+    operation = _word(request, "operation")
+    if operation not in OPERATIONS:
+        raise ReviewError(f"request.operation is {shown(operation)}, not one of {', '.join(OPERATIONS)}")
+    kind = request.get("kind")
+    if not isinstance(kind, dict):
+        raise ReviewError("request.kind is missing")
+    return Request(
+        uid=_word(request, "uid"),
+        operation=operation,
+        kind=Kind(
+            _text(kind, "group", "request.kind"),
+            _text(kind, "version", "request.kind"),
+            _word(kind, "kind", "request.kind"),
+        ),
+        namespace=_text(request, "namespace"),
+        name=_text(request, "name"),
+        object=_object(request, "object", needed=operation in {"CREATE", "UPDATE"}),
+        old=_object(request, "oldObject", needed=operation == "UPDATE"),
+        subresource=_text(request, "subResource"),
+    )
+
+
+def _text(holder: dict[str, Any], key: str, path: str = "request") -> str:
+    value = holder.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ReviewError(f"{path}.{key} is {shown(value)}, not a string")
+    return value
+
+
+def _word(holder: dict[str, Any], key: str, path: str = "request") -> str:
+    value = _text(holder, key, path)
+    if not value:
+        raise ReviewError(f"{path}.{key} is missing")
+    return value
+
+
+def _object(request: dict[str, Any], key: str, *, needed: bool) -> Manifest | None:
+    value = request.get(key)
+    if value is None:
+        if needed:
+            raise ReviewError(f"request.{key} is missing")
+        return None
+    if not isinstance(value, dict):
+        raise ReviewError(f"request.{key} is {shown(value)}, not an object")
+    return value
