@@ -1,0 +1,109 @@
+"""The contract of a backend: everything that Rollcall knows about one scheduler.
+
+A backend is pure. It is given views, facts and its own settings, and answers with findings, changes and desired
+objects; it reads no cluster, no clock and no file. Grove's own Backend interface (Init, ValidatePodCliqueSet,
+PreparePod, SyncPodGang) is the model, with the translation separated from the writing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Generic, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from webhook.model.capabilities import Capability, CapabilityTable
+from webhook.model.facts import Api, ClusterFacts, Record
+from webhook.model.podgang import PodGang
+from webhook.model.reading import Manifest
+from webhook.model.version import Version
+from webhook.validators.registry import Rule
+
+
+class BackendSettings(BaseModel):
+    """The base of a backend's part of the configuration: unknown keys are mistakes, and nothing is coerced."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class GangMember(NamedTuple):
+    """What a pod is prepared from: the labels that place it in a gang, and its workload's record. Hashable."""
+
+    podgang: str
+    podclique: str
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class PodChanges:
+    """What a backend wants on a pod. `inputs` is all that it depended on, for the stamp: never a rule or our version.
+
+    `labels` and `annotations` are set, `default_labels` only where the pod has none of that key.
+    """
+
+    scheduler_name: str
+    inputs: tuple[str, ...]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    default_labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+S = TypeVar("S", bound=BackendSettings)
+
+
+class Backend(ABC, Generic[S]):
+    """One scheduler, with the settings of its profile.
+
+    `settings_model` validates the profile's `config`; `rules` is what this backend judges besides the general rules.
+    """
+
+    name: ClassVar[str]
+    settings_model: ClassVar[type[BackendSettings]]
+    rules: ClassVar[tuple[Rule, ...]] = ()
+    # The kinds of its gang objects: without them the cluster cannot run a gang for it.
+    required_apis: tuple[Api, ...] = ()
+
+    def __init__(self, settings: S, scheduler_version: Version | None = None) -> None:
+        self.settings = settings
+        self.scheduler_version = scheduler_version
+
+    @classmethod
+    def version_problem(cls, version: Version) -> str | None:
+        """Why a stated scheduler version cannot be worked with at all, or None."""
+        return None
+
+    @property
+    def implied(self) -> tuple[Capability, ...]:
+        """The capabilities that these settings make every workload use, whether it asks or not."""
+        return ()
+
+    def init(self, facts: ClusterFacts) -> tuple[str, ...]:
+        """What this backend will not be able to do with the cluster as it is, one reason each. Empty is all well."""
+        if facts.apis is None:
+            return ()
+        missing = [api for api in self.required_apis if api not in facts.apis]
+        return tuple(f"{self.name}: the cluster does not serve {api}; its workloads are refused" for api in missing)
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> CapabilityTable:
+        """What the scheduler honours, under these settings."""
+
+    @abstractmethod
+    def prepare_pod(self, member: GangMember) -> PodChanges:
+        """What a pod of the gang must carry. Pure and total: the same member gives the same changes, for any names."""
+
+    @abstractmethod
+    def gang_objects(self, podgang: PodGang, facts: ClusterFacts) -> list[Manifest]:
+        """The scheduler's objects for a PodGang, in the order of creation, complete but for what `adopt` decides.
+
+        Raises `Inexpressible` where the scheduler cannot express the PodGang as a whole; never an object in part.
+        """
+
+    def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
+        """The last step before a write: `desired` with those of `live`'s fields that must survive. `live` is None at
+        creation. Neither argument is changed.
+        """
+        return desired

@@ -1,0 +1,56 @@
+"""The backend of `koord-scheduler`: the rooms of this folder behind the contract."""
+
+from __future__ import annotations
+
+from webhook.backends.base import Backend, GangMember, PodChanges
+from webhook.backends.koordinator import gangs, pods, qos, quota, rules, topology_rules
+from webhook.backends.koordinator.capabilities import CAPABILITIES
+from webhook.backends.koordinator.keys import NAME, POD_GROUP
+from webhook.backends.koordinator.settings import KoordinatorSettings
+from webhook.backends.koordinator.topology import unavailable
+from webhook.model.capabilities import Capability, CapabilityTable
+from webhook.model.facts import ClusterFacts
+from webhook.model.podgang import PodGang
+from webhook.model.reading import Manifest
+from webhook.model.version import Version
+from webhook.validators.registry import collect
+
+# Scheduling gates, which Grove puts on every pod, came with the kube-scheduler that v1.5 is built on.
+FIRST_VERSION = Version(1, 5)
+
+
+class KoordinatorBackend(Backend[KoordinatorSettings]):
+    """Koordinator 1.5 and newer; topology from 1.7."""
+
+    name = NAME
+    settings_model = KoordinatorSettings
+    rules = collect(rules, topology_rules, qos, quota)
+    required_apis = (POD_GROUP,)
+
+    @classmethod
+    def version_problem(cls, version: Version) -> str | None:
+        if version < FIRST_VERSION:
+            return f"koord-scheduler before {FIRST_VERSION} ignores scheduling gates, which Grove puts on every pod"
+        return None
+
+    @property
+    def implied(self) -> tuple[Capability, ...]:
+        return () if self.settings.defaultQoSClass is None else (Capability.QOS_CLASS,)
+
+    def init(self, facts: ClusterFacts) -> tuple[str, ...]:
+        reason = unavailable(self.settings, self.scheduler_version, facts)
+        degraded = () if reason is None else (f"{self.name}: topology is refused: {reason}",)
+        return (*super().init(facts), *degraded)
+
+    @property
+    def capabilities(self) -> CapabilityTable:
+        return CAPABILITIES
+
+    def prepare_pod(self, member: GangMember) -> PodChanges:
+        return pods.prepare_pod(member, self.settings)
+
+    def gang_objects(self, podgang: PodGang, facts: ClusterFacts) -> list[Manifest]:
+        return gangs.gang_objects(podgang, self.settings, self.scheduler_version, facts)
+
+    def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
+        return gangs.adopt(desired, live)

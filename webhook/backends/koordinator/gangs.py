@@ -1,0 +1,158 @@
+"""PodGang to Koordinator's PodGroups: one a member, each listing all of them, in the PodGang's order.
+
+Koordinator judges each pod by its own PodGroup's `groups` list and never re-points it when it is edited later, so every
+list is complete and identical from the first write on.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from webhook.backends.koordinator import keys
+from webhook.backends.koordinator.capabilities import CAPABILITIES
+from webhook.backends.koordinator.settings import KoordinatorSettings
+from webhook.backends.koordinator.topology import UnknownLayers, layer_of, unavailable
+from webhook.errors import Inexpressible
+from webhook.model import grove
+from webhook.model.capabilities import Capability
+from webhook.model.facts import ClusterFacts
+from webhook.model.findings import Finding, Unjudged
+from webhook.model.naming import pod_group_name
+from webhook.model.podgang import Member, PodGang
+from webhook.model.reading import Manifest, integer, mapping
+from webhook.model.version import Version
+
+MANAGED_BY_ROLLCALL = "rollcall"
+
+
+def gang_objects(
+    podgang: PodGang, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
+) -> list[Manifest]:
+    """The PodGroups of `podgang`. Raises `Inexpressible` for a topology that koord-scheduler cannot apply to a whole
+    gang.
+
+    `spec.minMember` is the member's minReplicas, 0 included: Grove sets it to 0 to let a rolling update go on, and
+    `adopt` then keeps the minimum that is recorded, because Koordinator takes 0 for a gang that is complete without
+    any pod.
+    """
+    annotations = {
+        keys.ANNOTATION_GROUPS: _compact(
+            [f"{podgang.namespace}/{_name(podgang, member)}" for member in podgang.members]
+        ),
+        keys.ANNOTATION_MODE: settings.gangMode,
+        keys.ANNOTATION_MATCH_POLICY: settings.matchPolicy,
+    }
+    topology = _topology(podgang, settings, version, facts)
+    if topology is not None:
+        annotations[keys.ANNOTATION_TOPOLOGY] = topology
+    return [_pod_group(podgang, member, annotations, settings) for member in podgang.members]
+
+
+def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
+    """`desired` with the minimum and total that were recorded before Grove released the member to 0, at least one
+    pod.
+    """
+    if desired["spec"]["minMember"] > 0:
+        return desired
+    recorded = mapping(live)
+    minimum = max(integer(mapping(recorded.get("spec")).get("minMember")) or 1, 1)
+    annotations = dict(desired["metadata"]["annotations"])
+    total = mapping(mapping(recorded.get("metadata")).get("annotations")).get(keys.ANNOTATION_TOTAL_NUMBER)
+    if isinstance(total, str):
+        annotations[keys.ANNOTATION_TOTAL_NUMBER] = total
+    return {
+        **desired,
+        "metadata": {**desired["metadata"], "annotations": annotations},
+        "spec": {**desired["spec"], "minMember": minimum},
+    }
+
+
+def _name(podgang: PodGang, member: Member) -> str:
+    return pod_group_name(podgang.name, member.name)
+
+
+def _pod_group(podgang: PodGang, member: Member, shared: dict[str, str], settings: KoordinatorSettings) -> Manifest:
+    annotations = dict(shared)
+    # Informational since v1.7; before, a total above the real number of pods stalled retries, so it follows the pods.
+    if member.pods >= member.min_replicas > 0:
+        annotations[keys.ANNOTATION_TOTAL_NUMBER] = str(member.pods)
+    metadata: Manifest = {
+        "name": _name(podgang, member),
+        "namespace": podgang.namespace,
+        "labels": {
+            grove.LABEL_MANAGED_BY: MANAGED_BY_ROLLCALL,
+            grove.LABEL_PODGANG: podgang.name,
+            grove.LABEL_PODCLIQUE: member.name,
+        },
+        "annotations": annotations,
+    }
+    if podgang.uid is not None:
+        metadata["ownerReferences"] = [_owner(podgang)]
+    spec = {"minMember": member.min_replicas, "scheduleTimeoutSeconds": settings.scheduleTimeoutSeconds}
+    api = keys.POD_GROUP
+    return {"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}
+
+
+def _owner(podgang: PodGang) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduler.grove.io/v1alpha1",
+        "kind": "PodGang",
+        "name": podgang.name,
+        "uid": podgang.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _topology(
+    podgang: PodGang, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
+) -> str | None:
+    """The network-topology-spec of the whole gang, or None where it asks for none."""
+    _refuse_groups(podgang)
+    constraints = [podgang.effective(member) for member in podgang.members]
+    required = {constraint.required for constraint in constraints}
+    preferred = list(dict.fromkeys(constraint.preferred for constraint in constraints if constraint.preferred))
+    if required <= {None} and not preferred:
+        return None
+    first = constraints[0]
+    if (reason := unavailable(settings, version, facts)) is not None:
+        if required <= {None}:
+            return None
+        raise _inexpressible("koordinator/topology-unavailable", first.path, first.required, reason)
+    if len(required) > 1:
+        support = CAPABILITIES[Capability.TOPOLOGY_DIVERGENT]
+        other = next(constraint for constraint in constraints if constraint.required != first.required)
+        raise _inexpressible("koordinator/divergent-topology", other.path, other.required, support.why)
+    strategy = []
+    try:
+        if first.required is not None:
+            layer = layer_of(first.required, settings, facts)
+            if layer is None:
+                why = "no layer of the ClusterNetworkTopology has that label key"
+                raise _inexpressible("koordinator/topology-layer", first.path / "required", first.required, why)
+            strategy.append({"layer": layer, "strategy": "MustGather"})
+        for key in preferred:
+            if (layer := layer_of(key, settings, facts)) is not None:
+                strategy.append({"layer": layer, "strategy": "PreferGather"})
+    except UnknownLayers:
+        missing = Unjudged(first.path, "the ClusterNetworkTopology", "koordinator/topology-layer")
+        raise Inexpressible((), (missing,)) from None
+    return _compact({"gatherStrategy": strategy}) if strategy else None
+
+
+def _refuse_groups(podgang: PodGang) -> None:
+    for path, constraint in podgang.group_configs:
+        if constraint.required or constraint.preferred:
+            support = CAPABILITIES[Capability.TOPOLOGY_SCALING_GROUP]
+            found = constraint.required or constraint.preferred
+            raise _inexpressible("koordinator/scaling-group-topology", path, found, support.why)
+
+
+def _inexpressible(rule: str, path: Any, found: Any, why: str) -> Inexpressible:
+    remedy = "nothing is written for this PodGang; change the PodCliqueSet's topology, or choose another scheduler"
+    return Inexpressible((Finding(path, found, why, remedy, rule=rule, fails_closed=True),))
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))

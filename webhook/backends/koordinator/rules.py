@@ -1,0 +1,132 @@
+"""What koord-scheduler would mishandle in silence. Topology, quality of service and quota have files of their own."""
+
+from __future__ import annotations
+
+from webhook.backends.koordinator.capabilities import CAPABILITIES
+from webhook.backends.koordinator.keys import LABEL_SCHEDULER_NAME, NAME
+from webhook.backends.koordinator.settings import KoordinatorSettings
+from webhook.model.capabilities import Capability
+from webhook.model.fields import SPEC
+from webhook.model.findings import Action, Finding
+from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.podtemplate import PodTemplate
+from webhook.model.reading import text
+from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.registry import Context, Example, Results, Subject, rule
+
+Rules = Context[KoordinatorSettings]
+
+
+def unsupported(capability: Capability, context: Rules) -> Results:
+    """One finding for each place that asks for a capability that the table refuses, with the table's words."""
+    support = CAPABILITIES[capability]
+    for use in context.uses[capability]:
+        yield Finding(at=use.path, found=use.value, why=support.why, remedy=support.remedy)
+
+
+@rule(
+    "koordinator/mnnvl",
+    capability=Capability.MULTI_NODE_NVLINK,
+    passes=Example(pod_clique_set(clique("worker"), annotations={"grove.io/mnnvl-group": "train"})),
+    fails=Example(
+        pod_clique_set(
+            clique("worker", requests={"nvidia.com/gpu": "8"}), annotations={"grove.io/mnnvl-group": "train"}
+        )
+    ),
+)
+def multi_node_nvlink(workload: PodCliqueSet, context: Rules) -> Results:
+    """Koordinator places pods without knowing of ComputeDomains, so an NVLink group may be split over racks, and its
+    processes hang or fall back to a slower network. Judged is the group that Grove resolves for each clique that asks
+    for GPUs (clique over scaling group over set, `none` opts out), and the annotation grove.io/auto-mnnvl of older
+    manifests.
+
+    Source: ai-dynamo/grove, operator/internal/mnnvl (2026-08) and GREP-537; koordinator-sh/koordinator mentions neither
+    ComputeDomain nor IMEX (v1.4.0 to 2026-07).
+    """
+    return unsupported(Capability.MULTI_NODE_NVLINK, context)
+
+
+@rule(
+    "koordinator/resource-claims",
+    capability=Capability.RESOURCE_CLAIMS,
+    passes=Example(pod_clique_set(clique("worker", requests={"nvidia.com/gpu": "8"}))),
+    fails=Example(
+        pod_clique_set(clique("worker", pod={"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}))
+    ),
+)
+def resource_claims(workload: PodCliqueSet, context: Rules) -> Results:
+    """Up to v1.7 Koordinator cannot serve resource.k8s.io/v1 at all; from v1.8 the in-tree plugin is there, but the
+    gang planner judges every sibling by the first pod's claims, and DeviceShare does not see what a claim took.
+
+    Source: koordinator-sh/koordinator, go.mod of v1.4.0 to v1.8.0, config/manager/scheduler-config.yaml,
+    pkg/scheduler/plugins/deviceshare.
+    """
+    return unsupported(Capability.RESOURCE_CLAIMS, context)
+
+
+@rule(
+    "koordinator/only-waiting",
+    passes=Example(pod_clique_set(), config={"matchPolicy": "waiting-and-running"}),
+    fails=Example(pod_clique_set(), config={"matchPolicy": "only-waiting"}),
+)
+def only_waiting(workload: PodCliqueSet, context: Rules) -> Results:
+    """Under only-waiting, bound pods do not count, so a lone replacement pod never reaches its gang's minimum and never
+    binds; Grove replaces single pods.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`isGangValidForPermit`).
+    """
+    if context.settings.matchPolicy == "only-waiting":
+        yield Finding(
+            at=context.choice.path,
+            found="only-waiting",
+            why="with that matchPolicy in the profile, a pod that Grove replaces alone would never bind",
+            remedy="have the profile's matchPolicy set to waiting-and-running",
+        )
+
+
+@rule(
+    "koordinator/priority-class",
+    capability=Capability.PRIORITY_CLASS,
+    default=Action.WARN,
+    passes=Example(pod_clique_set(clique("worker", pod={"priorityClassName": "high"}), priorityClassName="high")),
+    fails=Example(pod_clique_set(clique("worker"), priorityClassName="high")),
+)
+def priority_class(workload: PodCliqueSet, _: Rules) -> Results:
+    """Koordinator orders by the priority of each pod; its PodGroup has no priority class, and Grove copies the set's
+    class to the PodGang but never to the pods.
+
+    Source: the PodGroup CRD of scheduling.sigs.k8s.io/v1alpha1; ai-dynamo/grove,
+    operator/internal/controller/podclique.
+    """
+    for member in workload.cliques:
+        own = text(member.pod_spec.get("priorityClassName"))
+        if own != workload.priority_class:
+            has = own or "none"
+            yield Finding(
+                at=SPEC / "template" / "priorityClassName",
+                found=workload.priority_class,
+                why=f"it reaches neither the pods nor koord-scheduler; clique {member.name} has {has} of its own",
+                remedy="write the same priorityClassName in every clique's podSpec",
+            )
+            return
+
+
+@rule(
+    "koordinator/scheduler-name-label",
+    subject=Subject.POD,
+    passes=Example(pod_clique_set(clique("worker"))),
+    fails=Example(pod_clique_set(clique("worker", labels={"scheduling.koordinator.sh/scheduler-name": "batch"}))),
+)
+def scheduler_name_label(pod: PodTemplate, _: Rules) -> Results:
+    """Inside koord-scheduler this label wins over spec.schedulerName, also when it is empty, so that no profile takes
+    the pod and its gang waits for ever.
+
+    Source: koordinator-sh/koordinator, apis/extension/scheduling.go (`GetSchedulerName`), v1.7.0 and newer.
+    """
+    if LABEL_SCHEDULER_NAME in pod.labels and pod.labels[LABEL_SCHEDULER_NAME] != NAME:
+        yield Finding(
+            at=pod.labels_path / LABEL_SCHEDULER_NAME,
+            found=pod.labels[LABEL_SCHEDULER_NAME],
+            why="koord-scheduler reads it instead of schedulerName and would not schedule the pod",
+            remedy="remove the label",
+        )

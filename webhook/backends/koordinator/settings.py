@@ -1,0 +1,32 @@
+"""The configuration of a `koord-scheduler` profile."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from webhook.backends.base import BackendSettings
+
+GangMode = Literal["Strict", "NonStrict"]
+MatchPolicy = Literal["once-satisfied", "only-waiting", "waiting-and-running"]
+QoSClass = Literal["LSE", "LSR", "LS", "BE"]
+
+
+class KoordinatorSettings(BackendSettings):
+    """The keys as Grove's proposal for a Koordinator backend (GREP-537) spells them, with safer defaults.
+
+    matchPolicy defaults to waiting-and-running: under Koordinator's own default, once-satisfied, a gang that was
+    complete once is never held again, so re-created pods start one by one. scheduleTimeoutSeconds (seconds, at least
+    1) counts from the first pod that waits in Permit; kube-scheduler's framework caps it at 900. topologyKeyMappings
+    maps a node label key to a layer of the ClusterNetworkTopology and wins over that object's labelKey.
+    awareNetworkTopology states the CoschedulingArgs field of that name, which cannot be probed; Koordinator's chart
+    sets it.
+    """
+
+    gangMode: GangMode = "Strict"  # noqa: N815 - configuration keys are spelled as users write them
+    matchPolicy: MatchPolicy = "waiting-and-running"  # noqa: N815
+    scheduleTimeoutSeconds: int = Field(default=600, ge=1, le=2**31 - 1)  # noqa: N815
+    defaultQoSClass: QoSClass | None = None  # noqa: N815
+    topologyKeyMappings: dict[str, str] = Field(default_factory=dict)  # noqa: N815
+    awareNetworkTopology: bool = True  # noqa: N815

@@ -1,0 +1,61 @@
+"""From node label keys to the layers of Koordinator's ClusterNetworkTopology. Shared by the rules and by `gangs`.
+
+Layer names are free strings that an administrator chose; only NodeTopologyLayer is built in (apis/extension,
+pkg/scheduler/frameworkext/networktopology). The layer of a key is looked up, never guessed from its spelling.
+"""
+
+from __future__ import annotations
+
+from webhook.backends.koordinator.keys import HOSTNAME, NETWORK_TOPOLOGY, NODE_LAYER
+from webhook.backends.koordinator.settings import KoordinatorSettings
+from webhook.model.facts import ClusterFacts, TopologyLayer
+from webhook.model.version import Version
+
+# Network topology came with v1.7.
+FIRST_VERSION = Version(1, 7)
+
+
+class UnknownLayers(Exception):
+    """The ClusterNetworkTopology is needed, and whether there is one is not known."""
+
+
+def unavailable(settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts) -> str | None:
+    """Why this Koordinator can honour no topology at all, or None. Unknown facts are no reason."""
+    if not settings.awareNetworkTopology:
+        return "the scheduler runs without awareNetworkTopology, so a gang with topology never completes"
+    if version is not None and version < FIRST_VERSION:
+        return f"koord-scheduler {version} knows no network topology; it came with {FIRST_VERSION}"
+    if facts.network_topologies is None:
+        return None
+    layers = facts.network_topologies.get(NETWORK_TOPOLOGY)
+    if layers is None:
+        return f'the cluster has no ClusterNetworkTopology "{NETWORK_TOPOLOGY}", so every pod of the gang would fail'
+    return (
+        None
+        if forms_tree(layers)
+        else f'the ClusterNetworkTopology "{NETWORK_TOPOLOGY}" is no chain down to {NODE_LAYER}'
+    )
+
+
+def forms_tree(layers: tuple[TopologyLayer, ...]) -> bool:
+    """Whether koord-scheduler builds its tree: the parents of NodeTopologyLayer must pass through every entry once."""
+    by_name = {layer.name: layer for layer in layers}
+    seen = 0
+    current = by_name.get(NODE_LAYER)
+    while current is not None and seen <= len(layers):
+        seen += 1
+        current = by_name.get(current.parent) if current.parent else None
+    return seen == len(layers) == len(by_name)
+
+
+def layer_of(key: str, settings: KoordinatorSettings, facts: ClusterFacts) -> str | None:
+    """The layer for a node label key, or None where there is none. Raises `UnknownLayers`."""
+    if key == HOSTNAME:
+        return NODE_LAYER
+    if facts.network_topologies is None:
+        raise UnknownLayers
+    layers = facts.network_topologies.get(NETWORK_TOPOLOGY, ())
+    mapped = settings.topologyKeyMappings.get(key)
+    if mapped is not None:
+        return mapped if any(layer.name == mapped for layer in layers) else None
+    return next((layer.name for layer in layers if key in layer.label_keys), None)

@@ -1,0 +1,203 @@
+"""Which topology koord-scheduler can honour: one spec for the whole gang, on layers that exist.
+
+All of these fail closed but the two that only advise: `gangs` writes no PodGroup for what they refuse.
+"""
+
+from __future__ import annotations
+
+from webhook.backends.koordinator.rules import Rules, unsupported
+from webhook.backends.koordinator.topology import UnknownLayers, layer_of, unavailable
+from webhook.model.capabilities import Capability, Use
+from webhook.model.facts import ClusterFacts, TopologyBinding, TopologyLayer
+from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.podcliqueset import PodCliqueSet
+from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
+from webhook.validators.registry import Example, Results, rule
+
+_LAYERS = (
+    TopologyLayer("BlockLayer", None, ("example.com/block",)),
+    TopologyLayer("NodeTopologyLayer", "BlockLayer", ()),
+)
+_FACTS = ClusterFacts(
+    topology_bindings={"dc": TopologyBinding({"block": "example.com/block", "rack": "example.com/rack"})},
+    network_topologies={"default": _LAYERS},
+)
+_REQUIRED = (
+    Capability.TOPOLOGY_WORKLOAD,
+    Capability.TOPOLOGY_CLIQUE,
+    Capability.TOPOLOGY_SCALING_GROUP,
+)
+
+
+@rule(
+    "koordinator/scaling-group-topology",
+    capability=Capability.TOPOLOGY_SCALING_GROUP,
+    fails_closed=True,
+    passes=Example(
+        pod_clique_set(
+            clique("worker"), groups=[scaling_group("decode", "worker")], topologyConstraint=required("block")
+        ),
+        facts=_FACTS,
+    ),
+    fails=Example(
+        pod_clique_set(
+            clique("worker"), groups=[scaling_group("decode", "worker", topologyConstraint=required("block"))]
+        ),
+        facts=_FACTS,
+    ),
+)
+def scaling_group_topology(workload: PodCliqueSet, context: Rules) -> Results:
+    """Koordinator reads one topology spec, that of the pod which starts the cycle, and applies it to all pending pods
+    of the GangGroup; a constraint on each replica of a scaling group cannot be said.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_solver.go; GREP-537.
+    """
+    return unsupported(Capability.TOPOLOGY_SCALING_GROUP, context)
+
+
+@rule(
+    "koordinator/divergent-topology",
+    capability=Capability.TOPOLOGY_DIVERGENT,
+    fails_closed=True,
+    passes=Example(
+        pod_clique_set(
+            clique("leader", topologyConstraint=required("block")),
+            clique("worker", topologyConstraint=required("block")),
+        ),
+        facts=_FACTS,
+    ),
+    fails=Example(
+        pod_clique_set(clique("leader"), clique("worker", topologyConstraint=required("block"))),
+        facts=_FACTS,
+    ),
+)
+def divergent_topology(workload: PodCliqueSet, context: Rules) -> Results:
+    """With different specs in one GangGroup, which of them holds depends on which pod is tried first.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_solver.go.
+    """
+    return unsupported(Capability.TOPOLOGY_DIVERGENT, context)
+
+
+@rule(
+    "koordinator/topology-unavailable",
+    fails_closed=True,
+    passes=Example(pod_clique_set(topologyConstraint=required("block")), facts=_FACTS),
+    fails=Example(
+        pod_clique_set(topologyConstraint=required("block")), facts=_FACTS, config={"awareNetworkTopology": False}
+    ),
+)
+def topology_unavailable(workload: PodCliqueSet, context: Rules) -> Results:
+    """Without its argument awareNetworkTopology the first pod of a gang with topology is placed anywhere and the others
+    fail; without a valid ClusterNetworkTopology "default" every pod fails; before v1.7 the annotation is ignored.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/{core,network_topology_types}.go,
+    pkg/scheduler/frameworkext/networktopology.
+    """
+    asked = next((context.uses[capability][0] for capability in _REQUIRED if capability in context.uses), None)
+    if asked is None:
+        return
+    reason = unavailable(context.settings, context.scheduler_version, context.facts)
+    if reason is not None:
+        yield Finding(
+            at=asked.path,
+            found=asked.value,
+            why=reason,
+            remedy="remove the topologyConstraint, or have the scheduler's topology set up",
+        )
+
+
+@rule(
+    "koordinator/topology-layer",
+    fails_closed=True,
+    passes=Example(pod_clique_set(topologyConstraint=required("block")), facts=_FACTS),
+    fails=Example(pod_clique_set(topologyConstraint=required("rack")), facts=_FACTS),
+)
+def topology_layer(workload: PodCliqueSet, context: Rules) -> Results:
+    """A MustGather on a layer that does not exist matches no domain, so every attempt to place the gang fails.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_types.go
+    (`GetMustGatherLayer`).
+    """
+    for capability in (Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_CLIQUE):
+        for use in context.uses.get(capability, ()):
+            yield from _without_layer(workload, context, use, "so no place could ever fit the gang")
+
+
+@rule(
+    "koordinator/preferred-topology",
+    capability=Capability.TOPOLOGY_PREFERRED,
+    default=Action.WARN,
+    passes=Example(pod_clique_set(topologyConstraint=preferred("block")), facts=_FACTS),
+    fails=Example(pod_clique_set(topologyConstraint=preferred("rack")), facts=_FACTS),
+)
+def preferred_topology(workload: PodCliqueSet, context: Rules) -> Results:
+    """A preferred domain without a layer, or on a scheduler without topology, is left out of the gang's topology
+    spec: the gang starts, wherever it fits.
+
+    Source: GREP-537 (a preference that cannot be mapped is skipped).
+    """
+    reason = unavailable(context.settings, context.scheduler_version, context.facts)
+    scaling = {group.topology.preferred_path for group in workload.scaling_groups if group.topology is not None}
+    for use in context.uses[Capability.TOPOLOGY_PREFERRED]:
+        if use.path in scaling:
+            continue
+        if reason is not None:
+            remedy = "remove the preference, or have the scheduler's topology set up"
+            yield Finding(at=use.path, found=use.value, why=f"{reason}; the preference is dropped", remedy=remedy)
+        else:
+            yield from _without_layer(workload, context, use, "so the preference is dropped")
+
+
+@rule(
+    "koordinator/clique-topology-widened",
+    capability=Capability.TOPOLOGY_CLIQUE,
+    default=Action.WARN,
+    passes=Example(pod_clique_set(clique("worker", topologyConstraint=required("block"))), facts=_FACTS),
+    fails=Example(
+        pod_clique_set(
+            clique("leader", topologyConstraint=required("block")),
+            clique("worker", topologyConstraint=required("block")),
+        ),
+        facts=_FACTS,
+    ),
+)
+def clique_topology_widened(workload: PodCliqueSet, context: Rules) -> Results:
+    """The same domain required of each clique means, to Koordinator, one domain for the whole gang, not one a clique:
+    the gang may wait for room that it does not need.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_solver.go.
+    """
+    if len(workload.cliques) > 1 and Capability.TOPOLOGY_DIVERGENT not in context.uses:
+        use = context.uses[Capability.TOPOLOGY_CLIQUE][0]
+        yield Finding(
+            at=use.path,
+            found=use.value,
+            why="koord-scheduler gathers all cliques of the gang in one such domain, not each clique in one",
+            remedy="write it once at spec.template.topologyConstraint if that is meant",
+        )
+
+
+def _without_layer(workload: PodCliqueSet, context: Rules, use: Use, consequence: str) -> Results:
+    """A finding where the domain at `use` has no layer; Unjudged where a fact on the way there is unknown."""
+    bindings = context.facts.topology_bindings
+    if bindings is None:
+        yield Unjudged(use.path, "the ClusterTopologyBinding")
+        return
+    # A binding or a domain that does not exist is refused by Grove itself, with its own message.
+    binding = bindings.get(workload.topology_name() or "")
+    key = None if binding is None else binding.keys.get(use.value)
+    if key is None:
+        return
+    try:
+        layer = layer_of(key, context.settings, context.facts)
+    except UnknownLayers:
+        yield Unjudged(use.path, "the ClusterNetworkTopology")
+        return
+    if layer is None:
+        yield Finding(
+            at=use.path,
+            found=use.value,
+            why=f"no layer of the ClusterNetworkTopology has the label key {key}, {consequence}",
+            remedy="use a domain that has a layer, or have one declared (labelKey or topologyKeyMappings)",
+        )

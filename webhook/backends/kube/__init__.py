@@ -1,0 +1,1 @@
+"""default-scheduler: the plain kube-scheduler, for pods that start one by one."""

@@ -1,0 +1,122 @@
+"""Settings: what a configuration comes to, ready for the hot path. No pydantic here, and nothing left to look up.
+
+`webhook.config` makes it from a file; `admission` reads it. Each profile carries its rules with the action that each
+takes, worked out once for every mode that a namespace may set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from webhook.backends.base import Backend, GangMember, PodChanges
+from webhook.model.facts import ClusterFacts
+from webhook.model.findings import Action
+from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
+from webhook.validators.registry import BoundRule, Rule
+from webhook.validators.selection import namespace_choice
+
+# On a namespace: the most that a rule may do there, one of deny, warn, audit, off.
+ENFORCEMENT_LABEL = "rollcall.dev/enforcement"
+
+
+@dataclass(frozen=True, slots=True)
+class Enforcement:
+    """Which action each rule takes: `ceiling` is the most that any may do, `rules` sets single ones."""
+
+    ceiling: Action | None = None
+    rules: Mapping[str, Action] = field(default_factory=dict)
+
+
+BoundRules = Mapping[Action, tuple[BoundRule, ...]]
+
+
+def bind(rules: Iterable[Rule], general: Enforcement, own: Enforcement) -> BoundRules:
+    """The rules with their actions, for each ceiling that a namespace may set.
+
+    A rule's action is its default, or what `own`, else `general`, sets for its id; then the ceiling is applied, and
+    rules that are off are left out. A rule that fails closed keeps `deny` whatever is said: its gang could not be
+    translated.
+    """
+    every = tuple(rules)
+
+    def action(declared: Rule, ceiling: Action) -> Action:
+        if declared.fails_closed:
+            return Action.DENY
+        set_to = own.rules.get(declared.id, general.rules.get(declared.id, declared.default))
+        return min(set_to, ceiling)
+
+    return {
+        ceiling: tuple(
+            BoundRule(declared, taken) for declared in every if (taken := action(declared, ceiling)) is not Action.OFF
+        )
+        for ceiling in Action
+    }
+
+
+class Profile:
+    """One enabled scheduler: its backend, the pod gate, and its rules bound to actions.
+
+    `prepared` remembers what the backend said for the members of gangs (PreparePod's frame fills and bounds it).
+    """
+
+    __slots__ = ("backend", "ceiling", "gate", "name", "prepared", "rules")
+
+    def __init__(self, backend: Backend[Any], general: Enforcement, own: Enforcement, *, gate: bool = False) -> None:
+        self.name = backend.name
+        self.backend = backend
+        self.gate = gate
+        self.prepared: dict[GangMember, tuple[PodChanges, str]] = {}
+        self.ceiling = Action.DENY
+        for said in (own.ceiling, general.ceiling):
+            if said is not None:
+                self.ceiling = said
+                break
+        self.rules = bind((*GENERAL_RULES, *backend.rules), general, own)
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceDefaults:
+    """What the configuration says of a namespace whose own labels say nothing."""
+
+    scheduler: str | None = None
+    enforcement: Action | None = None
+
+
+# The rules about the object's shape and about the choice itself, before any profile: every one of them fails closed.
+SHAPE_BOUND = bind(SHAPE_RULES, Enforcement(), Enforcement())[Action.DENY]
+CHOICE_BOUND = bind(CHOICE_RULES, Enforcement(), Enforcement())[Action.DENY]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The whole configuration. `standalone`: there is no cluster, so owners cannot be read, and a scheduler is chosen
+    for pods and for updates as it would have been at CREATE. `forced` judges everything as if that scheduler were
+    chosen.
+    """
+
+    profiles: Mapping[str, Profile]
+    default: str
+    namespaces: Mapping[str, NamespaceDefaults] = field(default_factory=dict)
+    standalone: bool = False
+    forced: str | None = None
+    available: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "available", tuple(self.profiles))
+
+    def scheduler_of_namespace(self, facts: ClusterFacts, namespace: str) -> str | None:
+        """The scheduler that a namespace chooses: by its label, else by the configuration."""
+        said = namespace_choice(facts, namespace)
+        if said is None and namespace in self.namespaces:
+            return self.namespaces[namespace].scheduler
+        return said
+
+    def ceiling(self, profile: Profile, facts: ClusterFacts, namespace: str) -> Action:
+        """The most that a rule of `profile` may do in `namespace`. A label of an unknown mode is as good as none."""
+        label = facts.namespace_label(namespace, ENFORCEMENT_LABEL)
+        said = None if label is None else Action.parse(label)
+        if said is None and namespace in self.namespaces:
+            said = self.namespaces[namespace].enforcement
+        return profile.ceiling if said is None else said

@@ -1,0 +1,15 @@
+"""The rules: small functions that each guard against one behaviour of one scheduler.
+
+`registry` says what a rule is and runs them; the other modules hold the rules that are true of every backend. A
+backend's own rules stand in its folder under `webhook.backends`. To add one, write one function: see CONTRIBUTING.md.
+"""
+
+from webhook.validators import choice, podcliqueset, shape
+from webhook.validators.registry import collect
+
+# Run in place of all others on an object that cannot be read.
+SHAPE_RULES = collect(shape)
+# Judged before a backend is known.
+CHOICE_RULES = collect(choice)
+# Judged for every backend, before its own.
+GENERAL_RULES = collect(podcliqueset)

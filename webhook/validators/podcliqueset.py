@@ -1,0 +1,137 @@
+"""Rules about PodCliqueSets that hold for every scheduler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webhook.model.facts import Api, ClusterFacts
+from webhook.model.fields import SPEC, FieldPath
+from webhook.model.findings import Action, Finding
+from webhook.model.podcliqueset import PodCliqueSet
+from webhook.validators.examples import clique, pod_clique_set, scaling_group
+from webhook.validators.registry import Context, Example, Results, rule
+
+_KOORDINATOR_POD_GROUP = Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")
+
+
+@rule(
+    "rollcall/api-missing",
+    passes=Example(pod_clique_set(), facts=ClusterFacts(apis=frozenset({_KOORDINATOR_POD_GROUP}))),
+    fails=Example(pod_clique_set(), facts=ClusterFacts(apis=frozenset({Api("grove.io", "v1alpha1", "PodCliqueSet")}))),
+)
+def api_missing(workload: PodCliqueSet, context: Context[Any]) -> Results:
+    """Without the kind of its gang objects a scheduler either holds the pods for a group that nobody can write, or
+    never learns that they are a gang.
+
+    Source: Koordinator, pkg/scheduler/plugins/coscheduling: a pod whose PodGroup does not exist is held without an
+    event.
+    """
+    served = context.facts.apis
+    if served is None:
+        return
+    for api in context.required_apis:
+        if api not in served:
+            yield Finding(
+                at=context.choice.path,
+                found=context.choice.scheduler,
+                why=f"this cluster does not serve {api}, which that scheduler needs",
+                remedy="install the scheduler's CRDs, or choose another scheduler",
+            )
+
+
+@rule(
+    "grove/min-available",
+    passes=Example(pod_clique_set(clique("worker", replicas=4, minimum=2))),
+    fails=Example(pod_clique_set(clique("worker", replicas=2, minimum=4))),
+)
+def min_available(workload: PodCliqueSet, _: Context[Any]) -> Results:
+    """A gang that needs more pods than will ever exist is held for ever; one that needs none is no gang.
+
+    Source: Grove's own validation refuses it in a cluster (minAvailable > 0 and at most replicas, for cliques and
+    scaling groups); without a cluster nobody does.
+    """
+    for member in workload.cliques:
+        if not 1 <= member.min_available <= member.replicas:
+            yield _minimum(member.min_available, member.replicas, member.path / "spec" / "minAvailable", "clique")
+    for group in workload.scaling_groups:
+        if not 1 <= group.min_available <= group.replicas:
+            yield _minimum(group.min_available, group.replicas, group.path / "minAvailable", "scaling group")
+
+
+def _minimum(minimum: int, replicas: int, path: FieldPath, holder: str) -> Finding:
+    if minimum < 1:
+        why = f"a gang needs at least one pod of every {holder}"
+        return Finding(at=path, found=minimum, why=why, remedy="set minAvailable to 1 or more")
+    return Finding(
+        at=path,
+        found=minimum,
+        why=f"the {holder} has {replicas} replicas, so its gang could never be complete",
+        remedy=f"set minAvailable to {replicas} or less, or raise replicas",
+    )
+
+
+@rule(
+    "grove/clique-name-suffix",
+    default=Action.WARN,
+    passes=Example(pod_clique_set(clique("pleader"), clique("pworker"))),
+    fails=Example(pod_clique_set(clique("worker"), clique("pworker"))),
+)
+def clique_name_suffix(workload: PodCliqueSet, _: Context[Any]) -> Results:
+    """Grove finds a PodClique's template by the suffix of its name and takes the first that fits, so a clique may be
+    built from another's template.
+
+    Source: ai-dynamo/grove, operator/internal/controller/podclique (lookup by suffix, first hit in template order;
+    2026-08).
+    """
+    names = [member.name for member in workload.cliques]
+    for member in workload.cliques:
+        longer = [name for name in names if name != member.name and member.name and name.endswith(member.name)]
+        if longer:
+            yield Finding(
+                at=member.path / "name",
+                found=member.name,
+                why=f"it is the suffix of the clique name {longer[0]}, and Grove matches templates by suffix",
+                remedy="rename one of the two",
+            )
+
+
+@rule(
+    "grove/scaling-group-clique",
+    passes=Example(pod_clique_set(clique("worker"), groups=[scaling_group("decode", "worker")])),
+    fails=Example(pod_clique_set(clique("worker"), groups=[scaling_group("decode", "wroker")])),
+)
+def scaling_group_clique(workload: PodCliqueSet, _: Context[Any]) -> Results:
+    """A scaling group over a clique that does not exist yields a gang with a member that never comes.
+
+    Source: Grove's own validation refuses it in a cluster (podCliqueScalingGroups[].cliqueNames); without one nobody
+    does.
+    """
+    names = {member.name for member in workload.cliques}
+    for group in workload.scaling_groups:
+        for name in group.clique_names:
+            if name not in names:
+                yield Finding(
+                    at=group.path / "cliqueNames",
+                    found=name,
+                    why="no clique of the set has that name",
+                    remedy=f"name one of {', '.join(sorted(names)) or 'the cliques'}, or add the clique",
+                )
+
+
+@rule(
+    "grove/no-cliques",
+    passes=Example(pod_clique_set(clique("worker"))),
+    fails=Example({**pod_clique_set(), "spec": {"replicas": 1, "template": {"cliques": []}}}),
+)
+def no_cliques(workload: PodCliqueSet, _: Context[Any]) -> Results:
+    """A set without cliques has no gang to judge; Grove's validation of an empty list ends in a recovered panic.
+
+    Source: ai-dynamo/grove, operator/internal/webhook/admission/pcs/validation (2026-08).
+    """
+    if not workload.cliques:
+        yield Finding(
+            at=SPEC / "template" / "cliques",
+            found=[],
+            why="a PodCliqueSet needs at least one clique",
+            remedy="add a clique",
+        )

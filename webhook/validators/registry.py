@@ -1,0 +1,164 @@
+"""What a rule is, how it is declared, and how a list of them is run.
+
+A rule is a generator of `Finding` (and of `Unjudged`, where facts are missing). It does no I/O, looks up no
+configuration but its backend's own settings, and does not know whether it denies or warns: the registry adds the rule's
+id and the action that the configuration gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from types import ModuleType
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from webhook.model.capabilities import Capability, Uses
+from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts
+from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.podtemplate import PodTemplate
+from webhook.model.reading import Manifest
+from webhook.model.version import Version
+from webhook.validators.selection import Choice
+
+S = TypeVar("S")
+
+
+class Subject(StrEnum):
+    """What a rule is called with."""
+
+    WORKLOAD = "PodCliqueSet"
+    # Called once for each clique of a PodCliqueSet, and once for a Pod.
+    POD = "Pod"
+    # Called with the plain dict of an object that could not be read.
+    MALFORMED = "malformed object"
+    # Called with a `Change`, on UPDATE only. Its findings are forbidden changes: never softened by the ratchet.
+    CHANGE = "change of a PodCliqueSet"
+
+
+class Change(NamedTuple):
+    """A PodCliqueSet before and after an update."""
+
+    old: PodCliqueSet
+    new: PodCliqueSet
+
+
+@dataclass(frozen=True, slots=True)
+class Context(Generic[S]):
+    """What a rule may look at besides its subject. `settings` are those of the backend that was chosen; `workload` is
+    None when a Pod is judged by itself.
+    """
+
+    facts: ClusterFacts
+    choice: Choice
+    uses: Uses
+    settings: S
+    workload: PodCliqueSet | None = None
+    scheduler_version: Version | None = None
+    required_apis: tuple[Api, ...] = ()
+
+
+Results = Iterator[Finding | Unjudged]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An object that a rule passes or refuses: its first test, and what the documentation shows."""
+
+    object: Manifest
+    old: Manifest | None = None
+    facts: ClusterFacts = NOTHING_KNOWN
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A declared rule. `fails_closed`: the gang cannot be translated, so nothing may set it below `deny`."""
+
+    id: str
+    check: Callable[[Any, Context[Any]], Results]
+    subject: Subject
+    capability: Capability | None
+    default: Action
+    fails_closed: bool
+    passes: Example
+    fails: Example
+
+    @property
+    def documentation(self) -> str:
+        """The docstring: what happens without the rule, and the source of that fact."""
+        return self.check.__doc__ or ""
+
+
+def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what it is
+    id: str,
+    *,
+    passes: Example,
+    fails: Example,
+    subject: Subject = Subject.WORKLOAD,
+    capability: Capability | None = None,
+    default: Action = Action.DENY,
+    fails_closed: bool = False,
+) -> Callable[[Callable[[Any, Context[Any]], Results]], Rule]:
+    """Declare the decorated function as the rule `id`. With `capability`, it runs only for workloads that use it."""
+
+    def declare(check: Callable[[Any, Context[Any]], Results]) -> Rule:
+        return Rule(id, check, subject, capability, default, fails_closed, passes, fails)
+
+    return declare
+
+
+def collect(*modules: ModuleType) -> tuple[Rule, ...]:
+    """Every rule that the modules declare, in the order they stand there."""
+    return tuple(found for module in modules for found in vars(module).values() if isinstance(found, Rule))
+
+
+class BoundRule(NamedTuple):
+    """A rule with the action that the configuration gives it."""
+
+    rule: Rule
+    action: Action
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run of rules found, and what it could not judge."""
+
+    findings: list[Finding] = field(default_factory=list)
+    unjudged: list[Unjudged] = field(default_factory=list)
+
+    def add(self, bound: BoundRule, results: Iterable[Finding | Unjudged]) -> None:
+        """Take what one rule said, with its id and action."""
+        declared = bound.rule
+        for result in results:
+            if isinstance(result, Finding):
+                said = replace(result, rule=declared.id, action=bound.action, fails_closed=declared.fails_closed)
+                self.findings.append(said)
+            else:
+                self.unjudged.append(replace(result, rule=declared.id))
+
+
+def run(
+    rules: Sequence[BoundRule],
+    context: Context[Any],
+    pods: Sequence[PodTemplate],
+    old: PodCliqueSet | None = None,
+) -> Outcome:
+    """Run each rule that applies: on `context.workload`, on each of the pods, or on the change from `old`."""
+    outcome = Outcome()
+    uses, workload = context.uses, context.workload
+    for bound in rules:
+        declared = bound.rule
+        if declared.capability is not None and declared.capability not in uses:
+            continue
+        if declared.subject is Subject.POD:
+            for pod in pods:
+                outcome.add(bound, declared.check(pod, context))
+        elif workload is None:
+            continue
+        elif declared.subject is Subject.WORKLOAD:
+            outcome.add(bound, declared.check(workload, context))
+        elif declared.subject is Subject.CHANGE and old is not None:
+            outcome.add(bound, declared.check(Change(old, workload), context))
+    return outcome
