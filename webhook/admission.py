@@ -1,0 +1,255 @@
+"""The whole decision, pure: a request, facts and settings in, a verdict out. Server and command line call nothing else.
+
+What happens to a PodCliqueSet: `mutate` chooses its scheduler at CREATE and records it; `validate` judges it by the
+general rules and by its backend's. What happens to a pod of a gang: `mutate` finds its workload's record and prepares
+the pod for that scheduler; `validate` judges the prepared pod. Everything else passes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from webhook.backends.base import GangMember
+from webhook.errors import FactsUnavailable
+from webhook.model import grove
+from webhook.model.admission_request import ALLOWED, Request, Verdict
+from webhook.model.capabilities import Uses, capabilities_of_pod, capabilities_used
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Record
+from webhook.model.fields import LABELS, ROOT, SPEC
+from webhook.model.findings import Action, Finding
+from webhook.model.pod import Pod
+from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.reading import Malformed, Manifest, mapping
+from webhook.model.record import quota_of_template
+from webhook.mutators.prepare_pod import prepare_pod
+from webhook.mutators.record import record_scheduler
+from webhook.settings import CHOICE_BOUND, SHAPE_BOUND, Profile, Settings
+from webhook.validators.registry import Context, Outcome, run
+from webhook.validators.selection import (
+    DEFAULT_SCHEDULER,
+    SCHEDULER_LABEL,
+    Choice,
+    Named,
+    choose,
+    label_choice,
+    template_names,
+)
+
+_POD_CLIQUE_SET = (grove.GROUP, "PodCliqueSet")
+_POD = ("", "Pod")
+# For the rule about malformed objects, which are judged by nothing but themselves.
+_NO_CONTEXT: Context[None] = Context(NOTHING_KNOWN, Choice("", ROOT), {}, None)
+
+
+def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    """Whether the object may be stored. Raises `FactsUnavailable` where a pod's workload could not be read."""
+    try:
+        if _passes(request):
+            return ALLOWED
+        if request.kind[::2] == _POD_CLIQUE_SET:
+            return _validate_workload(request, facts, settings)
+        if request.kind[::2] == _POD and request.operation == "CREATE":
+            return _validate_pod(request, facts, settings)
+    except Malformed:
+        return malformed(request)
+    return ALLOWED
+
+
+def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    """What to change in the object, as a patch that has been applied to `request.object`. Never refuses: that is
+    `validate`'s to do, on what mutation left. Raises `FactsUnavailable` where a pod's workload could not be read.
+    """
+    try:
+        if _passes(request):
+            return ALLOWED
+        if request.kind[::2] == _POD_CLIQUE_SET:
+            return _mutate_workload(request, facts, settings)
+        if request.kind[::2] == _POD and request.operation == "CREATE":
+            return _mutate_pod(request, facts, settings)
+    except Malformed as error:
+        return Verdict(notes=(f"left as it is: {error}",))
+    return ALLOWED
+
+
+def malformed(request: Request) -> Verdict:
+    """Every field of the wrong type; in a cluster the API server refuses such an object by its schema."""
+    outcome = Outcome()
+    for bound in SHAPE_BOUND:
+        outcome.add(bound, bound.rule.check(request.object, _NO_CONTEXT))
+    return Verdict(False, None, tuple(outcome.findings))
+
+
+def _passes(request: Request) -> bool:
+    """Deletions, subresources and objects on their way out are never judged: nothing may keep a gang from going."""
+    if request.operation not in {"CREATE", "UPDATE"} or request.subresource or request.object is None:
+        return True
+    return mapping(request.object.get("metadata")).get("deletionTimestamp") is not None
+
+
+def _manifest(request: Request) -> Manifest:
+    # The dict itself, also an empty one: what mutation changes must be seen by who asked.
+    return {} if request.object is None else request.object
+
+
+# PodCliqueSet
+
+
+def _validate_workload(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    workload = PodCliqueSet(_manifest(request), request.namespace)
+    old = _readable(request.old, request.namespace)
+    choice = _choice(workload, old, facts, settings)
+    if choice is None:
+        return Verdict(notes=("this PodCliqueSet is older than Rollcall: it bears no record and is left as it is",))
+    outcome = _judge(workload, old, choice, facts, settings)
+    findings = outcome.findings
+    if old is not None and any(finding.action is Action.DENY for finding in findings):
+        findings = _ratchet(findings, old, facts, settings)
+    findings.sort(key=lambda finding: (-finding.action, not finding.fails_closed))
+    allowed = not findings or findings[0].action is not Action.DENY
+    return Verdict(allowed, choice.scheduler, tuple(findings), tuple(outcome.unjudged))
+
+
+def _readable(old: Manifest | None, namespace: str) -> PodCliqueSet | None:
+    """The old object, where there is one. One of a past schema that cannot be read is as good as none."""
+    try:
+        return None if old is None else PodCliqueSet(old, namespace)
+    except Malformed:
+        return None
+
+
+def _mutate_workload(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    workload = PodCliqueSet(_manifest(request), request.namespace)
+    if request.operation == "CREATE":
+        choice = _choice(workload, None, facts, settings)
+        if choice is None or choice.scheduler not in settings.profiles:
+            return ALLOWED
+        return Verdict(scheduler=choice.scheduler, patch=record_scheduler(workload, choice.scheduler))
+    recorded = label_choice(mapping(mapping(request.old).get("metadata")).get("labels"))
+    if recorded is None or label_choice(workload.labels) is not None:
+        return ALLOWED
+    # Replaced by a manifest that knows nothing of the record: carried forward.
+    return Verdict(scheduler=recorded.scheduler, patch=record_scheduler(workload, recorded.scheduler))
+
+
+def _choice(workload: PodCliqueSet, old: PodCliqueSet | None, facts: ClusterFacts, settings: Settings) -> Choice | None:
+    """Which scheduler the workload is judged for, or None for one that is older than Rollcall."""
+    if settings.forced is not None:
+        return Choice(settings.forced, LABELS / SCHEDULER_LABEL, settings.available)
+    labelled = label_choice(workload.labels)
+    if old is not None and labelled is None:
+        labelled = label_choice(old.labels)
+        if labelled is None and not settings.standalone:
+            return None
+    namespace = settings.scheduler_of_namespace(facts, workload.namespace)
+    return choose(labelled, template_names(workload), namespace, settings.default, settings.available)
+
+
+def _judge(
+    workload: PodCliqueSet, old: PodCliqueSet | None, choice: Choice, facts: ClusterFacts, settings: Settings
+) -> Outcome:
+    """What the rules say of a workload: first those about the choice, then, if it stands, those of its backend."""
+    first = run(CHOICE_BOUND, Context(facts, choice, {}, None, workload), (), old)
+    profile = settings.profiles.get(choice.scheduler)
+    if first.findings or profile is None:
+        return first
+    rules = profile.rules[settings.ceiling(profile, facts, workload.namespace)]
+    context = _context(profile, facts, choice, capabilities_used(workload), workload)
+    return run(rules, context, tuple(workload.pod_templates()), old)
+
+
+def _context(
+    profile: Profile, facts: ClusterFacts, choice: Choice, uses: Uses, workload: PodCliqueSet | None = None
+) -> Context[Any]:
+    backend = profile.backend
+    for capability in backend.implied:
+        uses.setdefault(capability, [])
+    settings, version = backend.settings, backend.scheduler_version
+    return Context(facts, choice, uses, settings, workload, version, backend.required_apis)
+
+
+def _ratchet(findings: list[Finding], old: PodCliqueSet, facts: ClusterFacts, settings: Settings) -> list[Finding]:
+    """Findings that the old object had too become warnings: an update must not be blamed for what was there before.
+
+    The old object is judged under its own record. What is wrong with the change itself (`forbidden`) stays.
+    """
+    choice = _choice(old, None, facts, settings)
+    if choice is None:
+        return findings
+    before = {finding.identity for finding in _judge(old, None, choice, facts, settings).findings}
+    return [
+        replace(finding, action=Action.WARN)
+        if finding.action is Action.DENY and not finding.forbidden and finding.identity in before
+        else finding
+        for finding in findings
+    ]
+
+
+# Pod
+
+
+def _validate_pod(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    pod = Pod(_manifest(request), request.namespace)
+    found = _gang_of(pod, facts, settings)
+    if not isinstance(found, tuple) or pod.scheduler_name != found[0].name:
+        return ALLOWED
+    profile = found[0]
+    choice = Choice(profile.name, SPEC / "schedulerName", settings.available)
+    context = _context(profile, facts, choice, capabilities_of_pod(pod.template))
+    rules = profile.rules[settings.ceiling(profile, facts, pod.namespace)]
+    outcome = run(rules, context, (pod.template,))
+    outcome.findings.sort(key=lambda finding: -finding.action)
+    allowed = not any(finding.action is Action.DENY for finding in outcome.findings)
+    return Verdict(allowed, profile.name, tuple(outcome.findings), tuple(outcome.unjudged))
+
+
+def _mutate_pod(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    pod = Pod(_manifest(request), request.namespace)
+    found = _gang_of(pod, facts, settings)
+    if not isinstance(found, tuple):
+        return ALLOWED if found is None else Verdict(notes=(found,))
+    profile, member = found
+    prepared = prepare_pod(pod, profile, member)
+    if prepared.claim is not None:
+        note = f"pod left as it is: {prepared.claim.path} says that {prepared.claim.owner} has claimed it"
+        return Verdict(scheduler=profile.name, notes=(note,))
+    return Verdict(scheduler=profile.name, patch=prepared.operations)
+
+
+def _gang_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> tuple[Profile, GangMember] | str | None:
+    """The profile that a gang's pod is prepared for and its place in the gang; None for a pod that is left alone in
+    silence, a sentence for one that is left alone and whose author should know why.
+    """
+    podgang, podclique = pod.podgang, pod.podclique
+    if podgang is None or podclique is None:
+        return None
+    record = _record(pod, facts, settings)
+    if record is None:
+        return f"pod left as it is: its PodCliqueSet {pod.namespace}/{pod.workload} was not found"
+    if record.scheduler is None:
+        return None
+    profile = settings.profiles.get(record.scheduler)
+    if profile is None:
+        return f"pod left as it is: no profile {record.scheduler} is enabled here"
+    return profile, GangMember(podgang, podclique, record)
+
+
+def _record(pod: Pod, facts: ClusterFacts, settings: Settings) -> Record | None:
+    """The record of the pod's workload; None where there is no such workload. Raises `FactsUnavailable`."""
+    known = facts.pod_clique_sets
+    if known is None and not settings.standalone:
+        raise FactsUnavailable(f"the PodCliqueSet {pod.namespace}/{pod.workload} of the pod could not be read")
+    record = None if known is None else known.get((pod.namespace, pod.workload or ""))
+    if settings.forced is not None:
+        return Record(settings.forced, record.quota if record else _own_quota(pod))
+    if not settings.standalone or (record is not None and record.scheduler is not None):
+        return record
+    name = pod.scheduler_name
+    named = () if name is None or name == DEFAULT_SCHEDULER else (Named(name, SPEC / "schedulerName"),)
+    namespace = settings.scheduler_of_namespace(facts, pod.namespace)
+    choice = choose(None, named, namespace, settings.default, settings.available)
+    return Record(choice.scheduler, record.quota if record else _own_quota(pod))
+
+
+def _own_quota(pod: Pod) -> str | None:
+    return quota_of_template(mapping(pod.raw.get("metadata")))

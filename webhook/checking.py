@@ -1,0 +1,104 @@
+"""Judging manifests as they stand in a file, pure: what `rollcall check` and `POST /check` share.
+
+An object is taken through the whole of admission as if it were being created: mutated, then validated. An
+AdmissionReview is taken as it is, with its operation and old object. A PodGang is judged by whether its scheduler can
+express it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from webhook import admission
+from webhook.errors import Inexpressible
+from webhook.model import grove
+from webhook.model.admission_request import Kind, Request, Verdict
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import ROOT, FieldPath, Item
+from webhook.model.podgang import PodGang
+from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
+from webhook.model.review import KIND as REVIEW
+from webhook.model.review import request_from
+from webhook.settings import Profile, Settings
+from webhook.translation import gang_objects
+from webhook.validators.selection import SCHEDULER_LABEL
+
+_JUDGED = {(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang"), ("", "Pod")}
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The verdict on one object, and where in the document it stands (an item of a List, the object of a review)."""
+
+    kind: str
+    namespace: str
+    name: str
+    at: FieldPath
+    verdict: Verdict
+
+
+def judge(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
+    """The judgement of each object in a document that there are rules for; others yield nothing.
+
+    The manifest is changed as admission would change it. Raises `ReviewError` for a broken AdmissionReview.
+    """
+    yield from _judge(manifest, ROOT, facts, settings)
+
+
+def profile_of(podgang: PodGang, settings: Settings) -> Profile | None:
+    """The profile of a PodGang: by the record that Grove mirrors onto it, else as for a new workload."""
+    if settings.forced is not None:
+        return settings.profiles[settings.forced]
+    return settings.profiles.get(text(podgang.labels.get(SCHEDULER_LABEL)) or settings.default)
+
+
+def _judge(manifest: Manifest, at: FieldPath, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
+    kind = kind_of(manifest)
+    if kind.kind == REVIEW:
+        request = request_from(manifest)
+        if request.kind[::2] in _JUDGED and request.object is not None:
+            yield _judgement(request, at / "request" / "object", facts, settings)
+    elif kind.kind.endswith("List") and isinstance(manifest.get("items"), list):
+        for index, item in enumerate(sequence(manifest["items"])):
+            if isinstance(item, dict):
+                yield from _judge(item, at / "items" / Item(index), facts, settings)
+    elif kind[::2] in _JUDGED:
+        metadata = mapping(manifest.get("metadata"))
+        name = text(metadata.get("name")) or text(metadata.get("generateName")) or ""
+        namespace = text(metadata.get("namespace")) or "default"
+        yield _judgement(Request("", "CREATE", kind, namespace, name, manifest), at, facts, settings)
+
+
+def kind_of(manifest: Manifest) -> Kind:
+    """Group, version and kind of a manifest; empty where it does not say."""
+    api_version, kind = text(manifest.get("apiVersion")) or "", text(manifest.get("kind")) or ""
+    group, _, version = api_version.rpartition("/")
+    return Kind(group, version, kind)
+
+
+def _judgement(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settings) -> Judgement:
+    if request.kind.kind == "PodGang":
+        verdict = _podgang(request, facts, settings)
+    else:
+        mutated = admission.mutate(request, facts, settings)
+        judged = admission.validate(request, facts, settings)
+        verdict = replace(judged, patch=mutated.patch, notes=(*mutated.notes, *judged.notes))
+    return Judgement(request.kind.kind, request.namespace, request.name, at, verdict)
+
+
+def _podgang(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    try:
+        podgang = PodGang(request.object or {}, request.namespace)
+        profile = profile_of(podgang, settings)
+    except Malformed:
+        return admission.malformed(request)
+    if profile is None:
+        return Verdict(notes=("its scheduler has no profile here; it is left as it is",))
+    try:
+        gang_objects(podgang, profile, facts)
+    except Malformed:
+        return admission.malformed(request)
+    except Inexpressible as refusal:
+        return Verdict(not refusal.findings, profile.name, refusal.findings, refusal.unjudged)
+    return Verdict(scheduler=profile.name)

@@ -1,0 +1,250 @@
+"""The configuration file: `kind: RollcallConfiguration`, apiVersion `rollcall.dev/v1alpha1`.
+
+Its `scheduler` block has the shape of the one in Grove's OperatorConfiguration, so that an administrator can use the
+same text for both. Every mistake is reported, all of them at once, each with its path, the value found and what is
+allowed. Source of the shape: ai-dynamo/grove, operator/api/config/v1alpha1/types.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from webhook.backends.base import Backend
+from webhook.backends.registry import BackendClass, installed_backends
+from webhook.errors import ConfigurationError, Problem
+from webhook.model.findings import Action
+from webhook.model.version import Version
+from webhook.settings import Enforcement, NamespaceDefaults, Profile, Settings
+from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
+from webhook.validators.registry import Rule
+from webhook.validators.selection import DEFAULT_SCHEDULER
+
+API_VERSION = "rollcall.dev/v1alpha1"
+KIND = "RollcallConfiguration"
+
+
+def _off(value: object) -> object:
+    # YAML 1.1 reads a plain `off` as false, and tools that rewrite files do.
+    return "off" if value is False else value
+
+
+Mode = Annotated[Literal["deny", "warn", "audit", "off"], BeforeValidator(_off)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class EnforcementSection(_Section):
+    """`mode` is the most that any rule may do; `rules` sets single rules by id."""
+
+    mode: Mode | None = None
+    rules: dict[str, Mode] = Field(default_factory=dict)
+
+
+class ProfileSection(_Section):
+    """One enabled scheduler. `config` is the backend's own; the other keys every profile knows."""
+
+    name: str
+    config: dict[str, Any] | None = None
+    gate: bool = False
+    schedulerVersion: str | None = None  # noqa: N815 - configuration keys are spelled as users write them
+    enforcement: dict[str, Any] = Field(default_factory=dict)
+
+
+class SchedulerSection(_Section):
+    """The enabled schedulers and the default one; `default-scheduler` is always among them."""
+
+    profiles: list[Any] = Field(default_factory=list)
+    defaultProfileName: str = ""  # noqa: N815
+
+
+class NamespaceSection(_Section):
+    """What holds in a namespace whose labels (rollcall.dev/scheduler, rollcall.dev/enforcement) say nothing."""
+
+    scheduler: str | None = None
+    enforcement: Mode | None = None
+
+
+class RollcallConfiguration(_Section):
+    """The whole file. Sections are validated one by one, so that a mistake in one does not hide those in another."""
+
+    apiVersion: Literal["rollcall.dev/v1alpha1"]  # noqa: N815
+    kind: Literal["RollcallConfiguration"]
+    scheduler: dict[str, Any] = Field(default_factory=dict)
+    enforcement: dict[str, Any] = Field(default_factory=dict)
+    namespaces: dict[str, Any] = Field(default_factory=dict)
+
+
+def settings_from(document: object, source: str) -> Settings:
+    """The settings that a parsed configuration file comes to. `source` names it in messages.
+
+    Raises `ConfigurationError` with every mistake in it.
+    """
+    if not isinstance(document, dict):
+        raise ConfigurationError(source, [Problem("", document, f"is no {KIND}")])
+    problems: list[Problem] = []
+    configuration = _section(RollcallConfiguration, document, "", problems)
+    if configuration is None:
+        # Not named as ours: said, and the rest is judged all the same.
+        named = {**document, "apiVersion": API_VERSION, "kind": KIND}
+        configuration = _section(RollcallConfiguration, named, "", []) or RollcallConfiguration(
+            apiVersion="rollcall.dev/v1alpha1", kind="RollcallConfiguration"
+        )
+    scheduler = _section(SchedulerSection, configuration.scheduler, "scheduler", problems) or SchedulerSection()
+    profiles = _profiles(configuration, scheduler, problems)
+    default = scheduler.defaultProfileName or DEFAULT_SCHEDULER
+    known = tuple(profiles)
+    if default not in profiles:
+        problems.append(Problem("scheduler.defaultProfileName", default, "is none of the profiles", known))
+    namespaces = {}
+    for name, raw in configuration.namespaces.items():
+        path = _path((name,), "namespaces")
+        section = _section(NamespaceSection, raw, path, problems) or NamespaceSection()
+        if section.scheduler is not None and section.scheduler not in profiles:
+            problems.append(Problem(f"{path}.scheduler", section.scheduler, "is none of the profiles", known))
+        namespaces[name] = NamespaceDefaults(section.scheduler, _action(section.enforcement))
+    if problems:
+        raise ConfigurationError(source, problems)
+    return Settings(profiles, default, namespaces)
+
+
+def default_settings() -> Settings:
+    """The settings without a file: every installed backend with its defaults, and `default-scheduler` chosen by
+    default.
+    """
+    none = Enforcement()
+    profiles = {
+        name: Profile(backend(backend.settings_model()), none, none) for name, backend in installed_backends().items()
+    }
+    return Settings(profiles, DEFAULT_SCHEDULER)
+
+
+def force_scheduler(settings: Settings, scheduler: str) -> Settings:
+    """The settings that judge everything as if `scheduler` were chosen. A backend that the configuration does not
+    enable is added with its defaults. Raises `ConfigurationError` where there is no such backend.
+    """
+    profiles = dict(settings.profiles)
+    if scheduler not in profiles:
+        backends = installed_backends()
+        if scheduler not in backends:
+            problem = Problem("--scheduler", scheduler, "is no scheduler with a backend", tuple(backends))
+            raise ConfigurationError("command line", [problem])
+        backend = backends[scheduler]
+        profiles[scheduler] = Profile(backend(backend.settings_model()), Enforcement(), Enforcement())
+    return replace(settings, profiles=profiles, forced=scheduler)
+
+
+def _profiles(
+    configuration: RollcallConfiguration, scheduler: SchedulerSection, problems: list[Problem]
+) -> dict[str, Profile]:
+    backends = installed_backends()
+    general_rules = {rule.id: rule for rule in (*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES)}
+    every_rule = general_rules | {rule.id: rule for backend in backends.values() for rule in backend.rules}
+    general = _enforcement(configuration.enforcement, "enforcement", every_rule, problems)
+    found: dict[str, Profile] = {}
+    for index, raw in enumerate(scheduler.profiles):
+        path = f"scheduler.profiles[{index}]"
+        section = _section(ProfileSection, raw, path, problems)
+        if section is None:
+            continue
+        backend = backends.get(section.name)
+        if backend is None:
+            problems.append(Problem(f"{path}.name", section.name, "is no scheduler with a backend", tuple(backends)))
+            continue
+        if section.name in found:
+            problems.append(Problem(f"{path}.name", section.name, "is there twice"))
+        rules = general_rules | {rule.id: rule for rule in backend.rules}
+        own = _enforcement(section.enforcement, f"{path}.enforcement", rules, problems)
+        found[section.name] = Profile(_backend(section, backend, path, problems), general, own, gate=section.gate)
+    if DEFAULT_SCHEDULER not in found:
+        backend = backends[DEFAULT_SCHEDULER]
+        found[DEFAULT_SCHEDULER] = Profile(backend(backend.settings_model()), general, Enforcement())
+    return found
+
+
+def _backend(section: ProfileSection, backend: BackendClass, path: str, problems: list[Problem]) -> Backend[Any]:
+    """The backend with its settings; with its defaults where these are wrong, so that the rest can be judged too."""
+    version = None
+    if section.schedulerVersion is not None:
+        version = Version.parse(section.schedulerVersion)
+        why = "is no version, such as 1.8.0" if version is None else backend.version_problem(version)
+        if why is not None:
+            problems.append(Problem(f"{path}.schedulerVersion", section.schedulerVersion, why))
+    settings = _section(backend.settings_model, section.config or {}, f"{path}.config", problems)
+    return backend(settings or backend.settings_model(), version)
+
+
+def _enforcement(raw: object, path: str, rules: dict[str, Rule], problems: list[Problem]) -> Enforcement:
+    section = _section(EnforcementSection, raw, path, problems) or EnforcementSection()
+    actions: dict[str, Action] = {}
+    for rule_id, mode in section.rules.items():
+        place = f"{path}.rules[{rule_id}]"
+        action = Action[mode.upper()]
+        if rule_id not in rules:
+            problems.append(Problem(place, mode, "is a mode for a rule that there is not", tuple(sorted(rules))))
+        elif rules[rule_id].fails_closed and action is not Action.DENY:
+            why = "cannot be set: what the rule refuses cannot be translated, so the gang would never start"
+            problems.append(Problem(place, mode, why, ("deny",)))
+        actions[rule_id] = action
+    return Enforcement(_action(section.mode), actions)
+
+
+def _action(mode: str | None) -> Action | None:
+    return None if mode is None else Action[mode.upper()]
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def _section(model: type[M], raw: object, path: str, problems: list[Problem]) -> M | None:
+    """One section of the file. Its mistakes go to `problems`, and what is right of it is kept, so that it can be judged
+    further; None where nothing of it can be.
+    """
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        problems.extend(_translate(error, model, path))
+        if not isinstance(raw, dict):
+            return None
+        wrong = {str(found["loc"][0]) for found in error.errors() if found["loc"]}
+    try:
+        return model.model_validate({key: value for key, value in raw.items() if key not in wrong})
+    except ValidationError:
+        return None
+
+
+def _translate(error: ValidationError, model: type[BaseModel], prefix: str) -> Iterator[Problem]:
+    """Pydantic's errors as problems: our words, the field's path, and the allowed set."""
+    for found in error.errors(include_url=False):
+        place, kind = _path(found["loc"], prefix), found["type"]
+        if kind == "extra_forbidden":
+            yield Problem(place, found["input"], "is an unknown key", tuple(model.model_fields))
+        elif kind == "missing":
+            field = model.model_fields[str(found["loc"][-1])]
+            allowed = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+            yield Problem(place, None, "is required", allowed)
+        elif kind == "literal_error":
+            allowed = tuple(re.findall(r"'([^']*)'", found["ctx"]["expected"])) or (found["ctx"]["expected"],)
+            yield Problem(place, found["input"], "is not allowed", allowed)
+        elif kind in {"model_type", "dict_type"}:
+            yield Problem(place, found["input"], "is no mapping")
+        else:
+            yield Problem(place, found["input"], found["msg"][:1].lower() + found["msg"][1:])
+
+
+def _path(loc: tuple[int | str, ...], prefix: str) -> str:
+    path = prefix
+    for part in loc:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", part):
+            path += f".{part}" if path else part
+        else:
+            path += f"[{part}]"
+    return path
