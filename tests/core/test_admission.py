@@ -1,0 +1,342 @@
+"""The decision on PodCliqueSets: choice, record, ratchet, enforcement, and what always passes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.core.worlds import PCS, gang_pod, koordinator, request, rules, validate
+from webhook import admission
+from webhook.model.admission_request import Kind
+from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Namespace, PodGangFacts
+from webhook.model.findings import Action
+from webhook.settings import NamespaceDefaults, Settings
+from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
+
+LABEL = "rollcall.dev/scheduler"
+KOORD = {LABEL: "koord-scheduler"}
+NVLINK = {"grove.io/mnnvl-group": "train"}
+GPU = clique("worker", requests={"nvidia.com/gpu": "8"})
+
+
+def mutate(
+    manifest: Any, old: Any = None, settings: Settings | None = None, facts: ClusterFacts = NOTHING_KNOWN
+) -> Any:
+    return admission.mutate(request(manifest, old), facts, settings or koordinator())
+
+
+def in_namespace(**labels: str) -> ClusterFacts:
+    return ClusterFacts(
+        namespaces={"default": Namespace({key.replace("__", "/"): value for key, value in labels.items()})}
+    )
+
+
+NAMESPACE = ClusterFacts(namespaces={"default": Namespace({LABEL: "koord-scheduler"})})
+PLAIN_DEFAULT = replace(koordinator(), default="default-scheduler")
+
+
+def named(*names: str | None) -> Any:
+    cliques = [clique(f"c{index}", pod={"schedulerName": name} if name else {}) for index, name in enumerate(names)]
+    return pod_clique_set(*cliques)
+
+
+CHOICES: dict[str, tuple[Any, ClusterFacts, str]] = {
+    "its label, over templates and namespace": (
+        pod_clique_set(clique("worker", pod={"schedulerName": "koord-scheduler"}), labels=KOORD),
+        in_namespace(rollcall_dev__scheduler="default-scheduler"),
+        "koord-scheduler",
+    ),
+    "the name in its templates, over the namespace": (named("koord-scheduler"), NOTHING_KNOWN, "koord-scheduler"),
+    "a template without a name says nothing": (named(None, "koord-scheduler"), NOTHING_KNOWN, "koord-scheduler"),
+    "default-scheduler in a template says nothing": (named("default-scheduler"), NAMESPACE, "koord-scheduler"),
+    "the namespace's label": (pod_clique_set(), NAMESPACE, "koord-scheduler"),
+    "the default": (pod_clique_set(), NOTHING_KNOWN, "default-scheduler"),
+}
+
+
+@pytest.mark.parametrize(("manifest", "facts", "chosen"), CHOICES.values(), ids=CHOICES)
+def test_the_scheduler_is_chosen_by_the_first_that_says_something(
+    manifest: Any, facts: ClusterFacts, chosen: str
+) -> None:
+    verdict = mutate(manifest, settings=PLAIN_DEFAULT, facts=facts)
+    assert verdict.scheduler == chosen
+    assert validate(manifest, settings=PLAIN_DEFAULT, facts=facts).scheduler == chosen
+
+
+def test_the_choice_is_recorded_at_create_and_only_there() -> None:
+    assert list(mutate(pod_clique_set()).patch) == [
+        {"op": "add", "path": "/metadata/labels", "value": {}},
+        {"op": "add", "path": "/metadata/labels/rollcall.dev~1scheduler", "value": "koord-scheduler"},
+    ]
+    assert list(mutate(pod_clique_set(labels={"team": "x"})).patch) == [
+        {"op": "add", "path": "/metadata/labels/rollcall.dev~1scheduler", "value": "koord-scheduler"},
+    ]
+    assert mutate(pod_clique_set(labels=KOORD)).patch == ()
+    assert mutate(pod_clique_set(), pod_clique_set()).patch == ()
+
+
+def test_the_record_is_carried_forward_when_an_update_lost_it() -> None:
+    verdict = mutate(pod_clique_set(), pod_clique_set(labels={LABEL: "default-scheduler"}))
+    assert verdict.patch[-1]["value"] == "default-scheduler"
+
+
+def test_a_changed_default_moves_new_workloads_only() -> None:
+    old = pod_clique_set(labels={LABEL: "default-scheduler"})
+    assert validate(old, old, settings=koordinator(standalone=False)).scheduler == "default-scheduler"
+
+
+def test_a_set_older_than_rollcall_is_left_alone_in_a_cluster() -> None:
+    faulty = pod_clique_set(GPU, annotations=NVLINK)
+    verdict = validate(faulty, faulty, settings=koordinator(standalone=False))
+    assert verdict.allowed
+    assert verdict.findings == ()
+    assert "older than Rollcall" in verdict.notes[0]
+
+
+def test_standalone_judges_an_update_as_at_create() -> None:
+    verdict = validate(pod_clique_set(GPU, annotations=NVLINK), pod_clique_set(GPU))
+    assert rules(verdict) == ["koordinator/mnnvl"]
+    assert not verdict.allowed
+
+
+GANG = PodGangFacts("demo", bound=False)
+BOUND = PodGangFacts("demo", bound=True)
+CHANGES: dict[str, tuple[dict[str, str], dict[str, str], Any, list[str]]] = {
+    "to another scheduler while gangs may exist": (
+        KOORD,
+        {LABEL: "default-scheduler"},
+        None,
+        ["rollcall/scheduler-change"],
+    ),
+    "to another scheduler while a gang exists": (
+        KOORD,
+        {LABEL: "default-scheduler"},
+        {("default", "demo-0"): GANG},
+        ["rollcall/scheduler-change"],
+    ),
+    "to another scheduler without any gang": (KOORD, {LABEL: "default-scheduler"}, {}, []),
+    "adoption without any bound pod": ({}, KOORD, {("default", "demo-0"): GANG}, []),
+    "adoption with a bound pod": ({}, KOORD, {("default", "demo-0"): BOUND}, ["rollcall/scheduler-change"]),
+    "no change": (KOORD, KOORD, {("default", "demo-0"): BOUND}, []),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "gangs", "expected"), CHANGES.values(), ids=CHANGES)
+def test_the_record_may_change_only_while_no_gang_lives(
+    before: dict[str, str], after: dict[str, str], gangs: Any, expected: list[str]
+) -> None:
+    old, new = pod_clique_set(labels=before), pod_clique_set(labels=after)
+    settings = koordinator(standalone=False)
+    verdict = validate(new, old, settings=settings, facts=ClusterFacts(pod_gangs=gangs))
+    assert rules(verdict) == expected
+    assert all(finding.forbidden for finding in verdict.findings)
+
+
+def faulty(*cliques: Any, **fields: Any) -> Any:
+    return pod_clique_set(*cliques, labels=KOORD, **fields)
+
+
+RATCHET: dict[str, tuple[Any, Any, bool]] = {
+    "the same fault": (faulty(GPU, annotations=NVLINK), faulty(GPU, annotations=NVLINK), True),
+    "the same fault with another image": (
+        faulty(GPU, annotations=NVLINK),
+        faulty(clique("worker", replicas=5, requests={"nvidia.com/gpu": "8"}), annotations=NVLINK),
+        True,
+    ),
+    "the same fault on a clique that moved": (
+        faulty(clique("worker", requests={"nvidia.com/gpu": "8"}, annotations=NVLINK), clique("leader")),
+        faulty(clique("leader"), clique("worker", requests={"nvidia.com/gpu": "8"}, annotations=NVLINK)),
+        True,
+    ),
+    "another value at the same place": (
+        faulty(GPU, annotations=NVLINK),
+        faulty(GPU, annotations={"grove.io/mnnvl-group": "infer"}),
+        False,
+    ),
+    "a new fault": (faulty(GPU), faulty(GPU, annotations=NVLINK), False),
+    "an old fault and a new one": (
+        faulty(GPU, annotations=NVLINK),
+        faulty(
+            GPU, annotations=NVLINK, groups=[scaling_group("decode", "worker", topologyConstraint=required("rack"))]
+        ),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "allowed"), RATCHET.values(), ids=RATCHET)
+@pytest.mark.parametrize("standalone", [True, False])
+def test_an_old_fault_becomes_a_warning_and_a_new_one_is_refused(
+    old: Any, new: Any, allowed: bool, standalone: bool
+) -> None:
+    verdict = validate(new, old, settings=koordinator(standalone=standalone))
+    assert verdict.allowed is allowed
+    if allowed:
+        assert {finding.action for finding in verdict.findings} == {Action.WARN}
+        assert verdict.findings
+
+
+def test_the_old_object_is_judged_under_its_own_record() -> None:
+    """Moved to a scheduler that cannot do it, an unchanged object is a new fault."""
+    old = pod_clique_set(GPU, labels={LABEL: "default-scheduler"}, annotations=NVLINK)
+    new = pod_clique_set(GPU, labels=KOORD, annotations=NVLINK)
+    verdict = validate(new, old, settings=koordinator(standalone=False), facts=ClusterFacts(pod_gangs={}))
+    assert rules(verdict) == ["koordinator/mnnvl"]
+    assert not verdict.allowed
+
+
+def test_a_profile_that_was_removed_does_not_lock_the_sets_that_recorded_it() -> None:
+    old = pod_clique_set(labels={LABEL: "volcano"})
+    verdict = validate(old, old, settings=koordinator(standalone=False))
+    assert verdict.allowed
+    assert rules(verdict) == ["rollcall/scheduler-unknown"]
+
+
+PASSING = {
+    "a deletion": {"operation": "DELETE", "object": None},
+    "a connection": {"operation": "CONNECT"},
+    "its status": {"subresource": "status"},
+    "its scale": {"subresource": "scale"},
+    "a kind that is not judged": {"kind": Kind("apps", "v1", "Deployment")},
+}
+
+
+@pytest.mark.parametrize("fields", PASSING.values(), ids=PASSING)
+def test_what_always_passes(fields: dict[str, Any]) -> None:
+    asked = replace(request(pod_clique_set(GPU, annotations=NVLINK)), **fields)
+    for decide in (admission.mutate, admission.validate):
+        verdict = decide(asked, NOTHING_KNOWN, koordinator())
+        assert (verdict.allowed, verdict.findings, verdict.patch) == (True, (), ())
+
+
+def test_an_object_on_its_way_out_passes_so_that_finalizers_can_go() -> None:
+    manifest = pod_clique_set(GPU, annotations=NVLINK)
+    manifest["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
+    assert validate(manifest, manifest).findings == ()
+
+
+ENFORCEMENT: dict[str, tuple[dict[str, Any], ClusterFacts, Action | None]] = {
+    "by default": ({}, NOTHING_KNOWN, Action.DENY),
+    "the profile only warns": ({"mode": "warn"}, NOTHING_KNOWN, Action.WARN),
+    "the profile only counts": ({"mode": "audit"}, NOTHING_KNOWN, Action.AUDIT),
+    "the profile is off": ({"mode": "off"}, NOTHING_KNOWN, None),
+    "one rule only warns": ({"rules": {"koordinator/mnnvl": "warn"}}, NOTHING_KNOWN, Action.WARN),
+    "one rule is off": ({"rules": {"koordinator/mnnvl": "off"}}, NOTHING_KNOWN, None),
+    "the namespace softens": ({}, in_namespace(rollcall_dev__enforcement="warn"), Action.WARN),
+    "the namespace insists": ({"mode": "audit"}, in_namespace(rollcall_dev__enforcement="deny"), Action.DENY),
+    "a namespace's label of no known mode says nothing": ({}, in_namespace(rollcall_dev__enforcement="x"), Action.DENY),
+    "a namespace does not strengthen a rule that was softened": (
+        {"rules": {"koordinator/mnnvl": "warn"}},
+        in_namespace(rollcall_dev__enforcement="deny"),
+        Action.WARN,
+    ),
+}
+ENFORCEMENT = {
+    name: (
+        own,
+        ClusterFacts(
+            namespaces=None
+            if facts.namespaces is None
+            else {
+                space: Namespace(
+                    {key.replace("rollcall_dev", "rollcall.dev"): value for key, value in found.labels.items()}
+                )
+                for space, found in facts.namespaces.items()
+            }
+        ),
+        action,
+    )
+    for name, (own, facts, action) in ENFORCEMENT.items()
+}
+
+
+@pytest.mark.parametrize(("own", "facts", "action"), ENFORCEMENT.values(), ids=ENFORCEMENT)
+def test_a_rule_takes_the_action_that_the_configuration_gives_it(
+    own: dict[str, Any], facts: ClusterFacts, action: Action | None
+) -> None:
+    verdict = validate(pod_clique_set(GPU, annotations=NVLINK), settings=koordinator(enforcement=own), facts=facts)
+    assert [finding.action for finding in verdict.findings] == ([] if action is None else [action])
+    assert verdict.allowed is (action is not Action.DENY)
+
+
+def test_a_rule_that_fails_closed_denies_whatever_is_said() -> None:
+    manifest = pod_clique_set(groups=[scaling_group("decode", "worker", topologyConstraint=required("rack"))])
+    verdict = validate(manifest, settings=koordinator(enforcement={"mode": "off"}))
+    assert rules(verdict) == ["koordinator/scaling-group-topology"]
+    assert not verdict.allowed
+
+
+def test_what_fails_closed_is_told_first() -> None:
+    manifest = pod_clique_set(
+        GPU, annotations=NVLINK, groups=[scaling_group("decode", "worker", topologyConstraint=required("rack"))]
+    )
+    assert rules(validate(manifest)) == ["koordinator/scaling-group-topology", "koordinator/mnnvl"]
+
+
+def test_the_configuration_speaks_for_a_namespace_whose_labels_say_nothing() -> None:
+    settings = replace(PLAIN_DEFAULT, namespaces={"default": NamespaceDefaults("koord-scheduler", Action.WARN)})
+    verdict = validate(pod_clique_set(GPU, annotations=NVLINK), settings=settings)
+    assert [(finding.rule, finding.action) for finding in verdict.findings] == [("koordinator/mnnvl", Action.WARN)]
+    overruled = validate(
+        pod_clique_set(),
+        settings=settings,
+        facts=ClusterFacts(namespaces={"default": Namespace({LABEL: "default-scheduler"})}),
+    )
+    assert overruled.scheduler == "default-scheduler"
+
+
+def test_a_missing_api_is_refused_and_an_unknown_one_is_not() -> None:
+    assert rules(validate(pod_clique_set(), facts=ClusterFacts(apis=frozenset()))) == ["rollcall/api-missing"]
+    served = frozenset({Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")})
+    assert rules(validate(pod_clique_set(), facts=ClusterFacts(apis=served))) == []
+
+
+MALFORMED = {
+    "metadata is a list": ({"metadata": []}, ["metadata"]),
+    "labels are numbers": ({"metadata": {"labels": 7}}, ["metadata.labels"]),
+    "spec is a string": ({"spec": "x"}, ["spec"]),
+    "replicas and a name": (
+        {"spec": {"replicas": "2", "template": {"cliques": [{"name": 5}]}}},
+        ["spec.replicas", "spec.template.cliques[0].name"],
+    ),
+    "true is no number": ({"spec": {"replicas": True}}, ["spec.replicas"]),
+    "a container is a string": (
+        {"spec": {"template": {"cliques": [{"name": "w", "spec": {"podSpec": {"containers": ["x"]}}}]}}},
+        ["spec.template.cliques[0].spec.podSpec.containers[0]"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("fields", "places"), MALFORMED.values(), ids=MALFORMED)
+def test_an_object_that_cannot_be_read_is_refused_at_every_wrong_field(
+    fields: dict[str, Any], places: list[str]
+) -> None:
+    manifest = {**pod_clique_set(), **fields}
+    verdict = validate(manifest)
+    assert [(finding.rule, str(finding.at)) for finding in verdict.findings] == [
+        ("grove/shape", place) for place in places
+    ]
+    assert not verdict.allowed
+
+
+def test_an_old_object_that_cannot_be_read_does_not_hold_up_its_repair() -> None:
+    asked = request(pod_clique_set(), {**pod_clique_set(), "spec": "x"}, PCS)
+    assert admission.validate(asked, NOTHING_KNOWN, koordinator()).allowed
+
+
+def test_a_malformed_pod_is_refused_by_validation_and_left_by_mutation() -> None:
+    asked = request(gang_pod(schedulingGates="x"))
+    assert admission.mutate(asked, NOTHING_KNOWN, koordinator(gate=True)).patch == ()
+    assert asked.object == gang_pod(schedulingGates="x")
+    broken = {**gang_pod(), "spec": {"schedulerName": 5}}
+    assert rules(admission.validate(request(broken), NOTHING_KNOWN, koordinator())) == ["grove/shape"]
+
+
+def test_a_null_is_as_good_as_absent() -> None:
+    manifest = pod_clique_set()
+    manifest["metadata"] |= {"labels": None, "annotations": None}
+    manifest["spec"]["template"] |= {"topologyConstraint": None, "podCliqueScalingGroups": None}
+    assert validate(manifest).findings == ()
+    assert mutate(manifest).patch[0] == {"op": "add", "path": "/metadata/labels", "value": {}}

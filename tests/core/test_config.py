@@ -1,0 +1,234 @@
+"""The configuration file: what it comes to, and every mistake with path, value and allowed set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from webhook.backends.koordinator.settings import KoordinatorSettings
+from webhook.config import default_settings, force_scheduler, settings_from
+from webhook.errors import ConfigurationError
+from webhook.model.findings import Action
+from webhook.model.version import Version
+
+HEAD = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
+KOORD = {"name": "koord-scheduler"}
+
+
+def scheduler(*profiles: Any, default: str = "koord-scheduler", **fields: Any) -> dict[str, Any]:
+    return {**HEAD, "scheduler": {"profiles": list(profiles), "defaultProfileName": default}, **fields}
+
+
+def problems(document: Any) -> list[str]:
+    with pytest.raises(ConfigurationError) as error:
+        settings_from(document, "rollcall.yaml")
+    return [str(problem) for problem in error.value.problems]
+
+
+def test_the_smallest_file_has_the_default_scheduler_only() -> None:
+    settings = settings_from(dict(HEAD), "rollcall.yaml")
+    assert (list(settings.profiles), settings.default) == (["default-scheduler"], "default-scheduler")
+
+
+def test_the_scheduler_block_of_grove_s_own_configuration_can_be_used() -> None:
+    profiles = [
+        {"name": "default-scheduler", "config": {"gangScheduling": False}},
+        {
+            "name": "koord-scheduler",
+            "config": {
+                "gangMode": "NonStrict",
+                "matchPolicy": "once-satisfied",
+                "scheduleTimeoutSeconds": 30,
+                "defaultQoSClass": "LS",
+                "topologyKeyMappings": {"topology.kubernetes.io/rack": "RackLayer"},
+            },
+        },
+    ]
+    settings = settings_from(scheduler(*profiles), "rollcall.yaml")
+    assert settings.default == "koord-scheduler"
+    assert settings.profiles["koord-scheduler"].backend.settings == KoordinatorSettings(
+        gangMode="NonStrict",
+        matchPolicy="once-satisfied",
+        scheduleTimeoutSeconds=30,
+        defaultQoSClass="LS",
+        topologyKeyMappings={"topology.kubernetes.io/rack": "RackLayer"},
+    )
+
+
+def test_koordinator_s_defaults_are_the_safe_ones() -> None:
+    settings = settings_from(scheduler(KOORD), "rollcall.yaml")
+    backend = settings.profiles["koord-scheduler"].backend
+    assert backend.settings.model_dump() == {
+        "gangMode": "Strict",
+        "matchPolicy": "waiting-and-running",
+        "scheduleTimeoutSeconds": 600,
+        "defaultQoSClass": None,
+        "topologyKeyMappings": {},
+        "awareNetworkTopology": True,
+    }
+
+
+def test_a_profile_s_own_keys() -> None:
+    profile = {**KOORD, "gate": True, "schedulerVersion": "v1.8.0", "enforcement": {"mode": "warn"}}
+    found = settings_from(scheduler(profile), "rollcall.yaml").profiles["koord-scheduler"]
+    assert (found.gate, found.ceiling, found.backend.scheduler_version) == (True, Action.WARN, Version(1, 8, 0))
+
+
+@pytest.mark.parametrize("off", ["off", False], ids=["YAML 1.2", "YAML 1.1"])
+def test_off_may_be_read_as_false_by_older_yaml(off: Any) -> None:
+    settings = settings_from(scheduler(KOORD, enforcement={"mode": off}), "rollcall.yaml")
+    assert settings.profiles["koord-scheduler"].ceiling is Action.OFF
+
+
+def test_a_profile_s_mode_wins_over_the_global_one() -> None:
+    document = scheduler({**KOORD, "enforcement": {"mode": "deny"}}, enforcement={"mode": "audit"})
+    profiles = settings_from(document, "rollcall.yaml").profiles
+    assert profiles["koord-scheduler"].ceiling is Action.DENY
+    assert profiles["default-scheduler"].ceiling is Action.AUDIT
+
+
+MISTAKES: dict[str, tuple[Any, list[str]]] = {
+    "not a mapping": ([1], ["the document: [1]: is no RollcallConfiguration"]),
+    "another kind": (
+        {"apiVersion": "v1", "kind": "ConfigMap"},
+        [
+            'apiVersion: "v1": is not allowed (allowed: rollcall.dev/v1alpha1)',
+            'kind: "ConfigMap": is not allowed (allowed: RollcallConfiguration)',
+        ],
+    ),
+    "an empty document": (
+        {},
+        [
+            "apiVersion: is required (allowed: rollcall.dev/v1alpha1)",
+            "kind: is required (allowed: RollcallConfiguration)",
+        ],
+    ),
+    "an unknown key": (
+        {**HEAD, "schedulers": {}},
+        ["schedulers: {}: is an unknown key (allowed: apiVersion, kind, scheduler, enforcement, namespaces)"],
+    ),
+    "a profile without a name": (scheduler({}, KOORD), ["scheduler.profiles[0].name: is required"]),
+    "a scheduler that nobody knows": (
+        scheduler({"name": "koordinator"}, KOORD),
+        [
+            'scheduler.profiles[0].name: "koordinator": is no scheduler with a backend '
+            "(allowed: default-scheduler, koord-scheduler)"
+        ],
+    ),
+    "a duplicate profile": (scheduler(KOORD, KOORD), ['scheduler.profiles[1].name: "koord-scheduler": is there twice']),
+    "a default that is no profile": (
+        scheduler(KOORD, default="volcano"),
+        [
+            'scheduler.defaultProfileName: "volcano": is none of the profiles '
+            "(allowed: koord-scheduler, default-scheduler)",
+        ],
+    ),
+    "a default that is not a string": (
+        scheduler(default=7),  # type: ignore[arg-type]
+        ["scheduler.defaultProfileName: 7: input should be a valid string"],
+    ),
+    "an unknown value": (
+        scheduler({**KOORD, "config": {"gangMode": "strict"}}),
+        ['scheduler.profiles[0].config.gangMode: "strict": is not allowed (allowed: Strict, NonStrict)'],
+    ),
+    "an unknown key of a backend": (
+        scheduler({**KOORD, "config": {"timeout": 3}}),
+        [
+            "scheduler.profiles[0].config.timeout: 3: is an unknown key (allowed: gangMode, matchPolicy, "
+            "scheduleTimeoutSeconds, defaultQoSClass, topologyKeyMappings, awareNetworkTopology)"
+        ],
+    ),
+    "a timeout below one": (
+        scheduler({**KOORD, "config": {"scheduleTimeoutSeconds": 0}}),
+        ["scheduler.profiles[0].config.scheduleTimeoutSeconds: 0: input should be greater than or equal to 1"],
+    ),
+    "a number as text": (
+        scheduler({**KOORD, "config": {"scheduleTimeoutSeconds": "30"}}),
+        ['scheduler.profiles[0].config.scheduleTimeoutSeconds: "30": input should be a valid integer'],
+    ),
+    "a gang for the plain scheduler": (
+        scheduler(KOORD, {"name": "default-scheduler", "config": {"gangScheduling": True}}),
+        ["scheduler.profiles[1].config.gangScheduling: true: is not allowed (allowed: False)"],
+    ),
+    "a version that is none": (
+        scheduler({**KOORD, "schedulerVersion": "latest"}),
+        ['scheduler.profiles[0].schedulerVersion: "latest": is no version, such as 1.8.0'],
+    ),
+    "a version that is too old": (
+        scheduler({**KOORD, "schedulerVersion": "1.4.1"}),
+        [
+            'scheduler.profiles[0].schedulerVersion: "1.4.1": koord-scheduler before 1.5.0 ignores scheduling gates, '
+            "which Grove puts on every pod"
+        ],
+    ),
+    "an unknown mode": (
+        {**HEAD, "enforcement": {"mode": "enforce"}},
+        ['enforcement.mode: "enforce": is not allowed (allowed: deny, warn, audit, off)'],
+    ),
+    "a rule that fails closed, softened": (
+        scheduler({**KOORD, "enforcement": {"rules": {"koordinator/divergent-topology": "warn"}}}),
+        [
+            'scheduler.profiles[0].enforcement.rules[koordinator/divergent-topology]: "warn": cannot be set: what the '
+            "rule refuses cannot be translated, so the gang would never start (allowed: deny)"
+        ],
+    ),
+    "a namespace with a scheduler that is no profile": (
+        scheduler(KOORD, namespaces={"team-a": {"scheduler": "volcano", "enforcement": "no"}}),
+        [
+            'namespaces.team-a.enforcement: "no": is not allowed (allowed: deny, warn, audit, off)',
+            'namespaces.team-a.scheduler: "volcano": is none of the profiles '
+            "(allowed: koord-scheduler, default-scheduler)",
+        ],
+    ),
+    "many at once, on every level": (
+        {
+            "apiVersion": "v1",
+            "kind": "RollcallConfiguration",
+            "extra": 1,
+            "scheduler": {
+                "bar": 2,
+                "defaultProfileName": "nobody",
+                "profiles": [{**KOORD, "gate": "yes", "config": {"gangMode": "x"}}, "text"],
+            },
+        },
+        [
+            'apiVersion: "v1": is not allowed (allowed: rollcall.dev/v1alpha1)',
+            "extra: 1: is an unknown key (allowed: apiVersion, kind, scheduler, enforcement, namespaces)",
+            "scheduler.bar: 2: is an unknown key (allowed: profiles, defaultProfileName)",
+            'scheduler.profiles[0].gate: "yes": input should be a valid boolean',
+            'scheduler.profiles[0].config.gangMode: "x": is not allowed (allowed: Strict, NonStrict)',
+            'scheduler.profiles[1]: "text": is no mapping',
+            'scheduler.defaultProfileName: "nobody": is none of the profiles '
+            "(allowed: koord-scheduler, default-scheduler)",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("document", "expected"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_told_with_path_value_and_allowed_set(document: Any, expected: list[str]) -> None:
+    assert problems(document) == expected
+
+
+def test_an_unknown_rule_is_told_with_all_that_there_are() -> None:
+    (problem,) = problems({**HEAD, "enforcement": {"rules": {"koordinator/mnvl": "warn"}}})
+    assert problem.startswith(
+        'enforcement.rules[koordinator/mnvl]: "warn": is a mode for a rule that there is not (allowed: '
+    )
+    assert "koordinator/mnnvl" in problem
+
+
+def test_without_a_file_every_backend_is_there_and_the_plain_scheduler_is_the_default() -> None:
+    settings = default_settings()
+    assert (list(settings.profiles), settings.default) == (
+        ["default-scheduler", "koord-scheduler"],
+        "default-scheduler",
+    )
+
+
+def test_a_forced_scheduler_needs_no_profile_but_a_backend() -> None:
+    settings = force_scheduler(settings_from(dict(HEAD), "rollcall.yaml"), "koord-scheduler")
+    assert (settings.forced, "koord-scheduler" in settings.available) == ("koord-scheduler", True)
+    with pytest.raises(ConfigurationError, match="is no scheduler with a backend"):
+        force_scheduler(settings, "slurm")

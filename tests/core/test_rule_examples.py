@@ -1,0 +1,63 @@
+"""The first test of each rule: the examples that stand beside it, taken through the whole of admission."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.core.worlds import koordinator, rules, validate
+from webhook.backends.registry import installed_backends
+from webhook.model.admission_request import Verdict
+from webhook.model.findings import Action
+from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
+from webhook.validators.registry import Example, Rule
+
+EVERY_RULE = [
+    *SHAPE_RULES,
+    *CHOICE_RULES,
+    *GENERAL_RULES,
+    *(rule for backend in installed_backends().values() for rule in backend.rules),
+]
+
+
+def verdict_on(example: Example) -> Verdict:
+    return validate(example.object, example.old, settings=koordinator(example.config), facts=example.facts)
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.id)
+def test_the_passing_example_passes(rule: Rule) -> None:
+    verdict = verdict_on(rule.passes)
+    assert rule.id not in rules(verdict)
+    assert rule.id not in [unjudged.rule for unjudged in verdict.unjudged]
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.id)
+def test_the_failing_example_is_found_with_the_rule_s_own_action(rule: Rule) -> None:
+    verdict = verdict_on(rule.fails)
+    found = [finding for finding in verdict.findings if finding.rule == rule.id]
+    assert found
+    assert {finding.action for finding in found} == {rule.default}
+    assert verdict.allowed is (rule.default is not Action.DENY)
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.id)
+def test_a_message_says_place_value_why_and_what_to_do(rule: Rule) -> None:
+    for finding in verdict_on(rule.fails).findings:
+        message = str(finding)
+        assert message.startswith(f"{finding.rule} at {finding.at}: ")
+        assert len(finding.why) > 20
+        assert len(finding.remedy) > 5
+        assert len(message.encode()) <= 512
+        assert not re.search(r"!|\bplease\b|webhook\.", message, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.id)
+def test_a_rule_is_documented_with_its_source(rule: Rule) -> None:
+    assert re.fullmatch(r"[a-z]+/[a-z][a-z-]*", rule.id)
+    assert "Source:" in rule.documentation or "Grove refuses" in rule.documentation
+
+
+def test_no_two_rules_share_an_id() -> None:
+    ids = [rule.id for rule in EVERY_RULE]
+    assert len(ids) == len(set(ids))

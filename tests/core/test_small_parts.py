@@ -1,0 +1,168 @@
+"""Names, quantities, versions, paths, and the patch builder: tables of input and output."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from webhook.model.fields import FieldPath, Item
+from webhook.model.findings import shown
+from webhook.model.naming import pod_group_name
+from webhook.model.podtemplate import PodTemplate
+from webhook.model.quantity import parse_quantity
+from webhook.model.reading import Malformed
+from webhook.model.version import Version
+from webhook.mutators.json_patch import PatchBuilder
+
+
+@pytest.mark.parametrize(
+    ("podgang", "podgroup", "expected"),
+    [
+        ("demo-0", "demo-0-worker", "demo-0-worker"),
+        ("demo-0-prefill-0", "demo-0-prefill-1-worker", "demo-0-prefill-0-demo-0-prefill-1-worker"),
+        ("demo-0", "demo-01-worker", "demo-0-demo-01-worker"),
+        # sha256sum of demo-0-aaa...: the first ten hex digits.
+        ("demo-0", "a" * 60, "demo-0-" + "a" * 45 + "-4819ecadb0"),
+    ],
+)
+def test_the_name_of_a_pod_group(podgang: str, podgroup: str, expected: str) -> None:
+    assert pod_group_name(podgang, podgroup) == expected
+
+
+def test_a_name_that_just_fits_is_not_cut() -> None:
+    assert pod_group_name("demo-0", "demo-0-" + "w" * 56) == "demo-0-" + "w" * 56
+    assert len(pod_group_name("demo-0", "demo-0-" + "w" * 57)) == 63
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("2", 2),
+        (2, 2),
+        (0.5, Fraction(1, 2)),
+        ("500m", Fraction(1, 2)),
+        (".5", Fraction(1, 2)),
+        ("1.", 1),
+        ("1e3", 1000),
+        ("1E3", 1000),
+        ("1E", 10**18),
+        ("4Gi", 4 * 1024**3),
+        ("3k", 3000),
+        ("-1", -1),
+        ("100n", Fraction(1, 10**7)),
+        ("", None),
+        ("1 ", None),
+        ("one", None),
+        ("1KI", None),
+        ("1e999", None),
+        ("9" * 100, None),
+        (True, None),
+        (None, None),
+        ([], None),
+    ],
+)
+def test_quantities(written: Any, value: Any) -> None:
+    assert parse_quantity(written) == value
+
+
+@pytest.mark.parametrize(
+    ("written", "version"),
+    [("1.8", (1, 8, 0)), ("v1.8.0", (1, 8, 0)), ("1.8.0-rc1", (1, 8, 0)), ("1", None), ("latest", None), ("1.x", None)],
+)
+def test_versions(written: str, version: Any) -> None:
+    assert Version.parse(written) == version
+
+
+def test_a_path_reads_as_kubernetes_writes_it_and_its_anchor_goes_by_names() -> None:
+    path = FieldPath(("spec", "cliques", Item(1, "worker"), "annotations", "grove.io/mnnvl-group"))
+    assert str(path) == "spec.cliques[1].annotations[grove.io/mnnvl-group]"
+    assert path.anchor == "spec.cliques[worker].annotations[grove.io/mnnvl-group]"
+    assert str(FieldPath((Item(2),))) == FieldPath((Item(2),)).anchor == "[2]"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("train", '"train"'),
+        (None, "null"),
+        (True, "true"),
+        (3, "3"),
+        ({"a": 1}, "an object of 1 fields"),
+        ([1, 2], "a list of 2 items"),
+        ("x" * 200, '"' + "x" * 77 + '..."'),
+        ('say "hi"\n', '"say \\"hi\\"\\n"'),
+    ],
+)
+def test_a_found_value_is_shown_short_and_on_one_line(value: Any, text: str) -> None:
+    assert shown(value) == text
+
+
+class Nowhere:
+    metadata_path = FieldPath()
+    spec_path = FieldPath()
+
+
+def cpu(amount: Any, **fields: Any) -> dict[str, Any]:
+    return {"resources": {"requests": {"cpu": amount}}, **fields}
+
+
+@pytest.mark.parametrize(
+    ("spec", "total"),
+    [
+        ({}, 0),
+        ({"containers": [cpu("1"), cpu("500m")]}, Fraction(3, 2)),
+        ({"containers": [{"resources": {"limits": {"cpu": "2"}}}]}, 2),
+        ({"containers": [cpu("1")], "initContainers": [cpu("3"), cpu("2")]}, 3),
+        ({"containers": [cpu("1")], "initContainers": [cpu("2", restartPolicy="Always"), cpu("3")]}, 5),
+        ({"containers": [cpu("2")], "initContainers": [cpu("2", restartPolicy="Always")]}, 4),
+        ({"containers": [cpu("1")], "overhead": {"cpu": "250m"}}, Fraction(5, 4)),
+        ({"containers": [cpu("lots")]}, None),
+        ({"initContainers": [cpu("lots")]}, None),
+    ],
+    ids=[
+        "none",
+        "sum",
+        "limit",
+        "init",
+        "sidecar beside init",
+        "sidecar runs on",
+        "overhead",
+        "unreadable",
+        "unreadable init",
+    ],
+)
+def test_the_total_request_of_a_pod(spec: Any, total: Any) -> None:
+    assert PodTemplate({}, spec, Nowhere()).total_request("cpu") == total
+
+
+def test_a_patch_makes_missing_parents_escapes_keys_and_applies_itself() -> None:
+    target: dict[str, Any] = {"metadata": {"annotations": None}}
+    patch = PatchBuilder(target)
+    patch.set(("metadata", "labels"), "a/b~c", "1")
+    patch.set(("metadata", "annotations"), "x", "2")
+    patch.set(("metadata", "annotations"), "x", "2")
+    patch.set(("metadata", "annotations"), "x", "3")
+    patch.append(("spec",), "gates", {"name": "g"})
+    assert patch.operations == [
+        {"op": "add", "path": "/metadata/labels", "value": {}},
+        {"op": "add", "path": "/metadata/labels/a~1b~0c", "value": "1"},
+        {"op": "add", "path": "/metadata/annotations", "value": {}},
+        {"op": "add", "path": "/metadata/annotations/x", "value": "2"},
+        {"op": "replace", "path": "/metadata/annotations/x", "value": "3"},
+        {"op": "add", "path": "/spec", "value": {}},
+        {"op": "add", "path": "/spec/gates", "value": []},
+        {"op": "add", "path": "/spec/gates/-", "value": {"name": "g"}},
+    ]
+    assert target == {
+        "metadata": {"annotations": {"x": "3"}, "labels": {"a/b~c": "1"}},
+        "spec": {"gates": [{"name": "g"}]},
+    }
+
+
+def test_a_patch_never_overwrites_what_has_the_wrong_type() -> None:
+    with pytest.raises(Malformed):
+        PatchBuilder({"metadata": []}).set(("metadata", "labels"), "a", "1")
+    with pytest.raises(Malformed):
+        PatchBuilder({"spec": {"gates": "x"}}).append(("spec",), "gates", {})

@@ -1,0 +1,110 @@
+"""The PodGangs that a PodCliqueSet will have, and what each of them and its pods get."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.core.worlds import koordinator
+from webhook.errors import FactsUnavailable
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, TopologyBinding
+from webhook.model.podcliqueset import PodCliqueSet
+from webhook.translation import expected_gangs, gang_objects, prepared
+from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
+
+BINDING = ClusterFacts(
+    topology_bindings={"dc": TopologyBinding({"rack": "example.com/rack", "host": "kubernetes.io/hostname"})}
+)
+
+
+def gangs(manifest: Any, facts: ClusterFacts = NOTHING_KNOWN) -> dict[str, list[tuple[str, int, int]]]:
+    """PodGang name -> its members: name, minReplicas, number of pods."""
+    return {
+        gang.podgang.name: [(member.name, member.min_replicas, member.pods) for member in gang.podgang.members]
+        for gang in expected_gangs(PodCliqueSet(manifest), facts)
+    }
+
+
+def test_a_standalone_clique_is_one_gang_a_replica() -> None:
+    manifest = pod_clique_set(clique("worker", replicas=4, minimum=2))
+    manifest["spec"]["replicas"] = 2
+    assert gangs(manifest) == {"demo-0": [("demo-0-worker", 2, 4)], "demo-1": [("demo-1-worker", 2, 4)]}
+
+
+def test_a_set_of_no_replicas_has_no_gang() -> None:
+    manifest = pod_clique_set()
+    manifest["spec"]["replicas"] = 0
+    assert gangs(manifest) == {}
+
+
+def test_scaling_group_replicas_above_the_minimum_are_gangs_of_their_own() -> None:
+    """The example of Grove's naming guide: a router, and prefill with three replicas of which two are the minimum."""
+    manifest = pod_clique_set(
+        clique("router", replicas=1),
+        clique("pleader", replicas=1),
+        clique("pworker", replicas=3),
+        groups=[scaling_group("prefill", "pleader", "pworker", replicas=3, minAvailable=2)],
+    )
+    assert gangs(manifest) == {
+        "demo-0": [
+            ("demo-0-router", 1, 1),
+            ("demo-0-prefill-0-pleader", 1, 1),
+            ("demo-0-prefill-0-pworker", 3, 3),
+            ("demo-0-prefill-1-pleader", 1, 1),
+            ("demo-0-prefill-1-pworker", 3, 3),
+        ],
+        "demo-0-prefill-0": [("demo-0-prefill-2-pleader", 1, 1), ("demo-0-prefill-2-pworker", 3, 3)],
+    }
+
+
+def test_topology_is_translated_into_node_label_keys() -> None:
+    manifest = pod_clique_set(
+        clique("worker", topologyConstraint=preferred("host")), topologyConstraint=required("rack")
+    )
+    (gang,) = expected_gangs(PodCliqueSet(manifest), BINDING)
+    spec = gang.podgang.raw["spec"]
+    assert spec["topologyConstraint"] == {"packConstraint": {"required": "example.com/rack"}}
+    assert spec["podgroups"][0]["topologyConstraint"] == {"packConstraint": {"preferred": "kubernetes.io/hostname"}}
+
+
+def test_a_scaled_gang_takes_its_group_s_topology_and_drops_what_the_binding_does_not_have() -> None:
+    manifest = pod_clique_set(
+        clique("worker"),
+        groups=[scaling_group("decode", "worker", replicas=2, topologyConstraint=required("row"))],
+        topologyConstraint=required("rack"),
+    )
+    base, scaled = expected_gangs(PodCliqueSet(manifest), BINDING)
+    assert base.podgang.constraint.required == "example.com/rack"
+    assert scaled.podgang.constraint.required is None
+
+
+def test_topology_without_a_binding_to_translate_it_is_not_guessed() -> None:
+    manifest = pod_clique_set(topologyConstraint=required("rack"))
+    with pytest.raises(FactsUnavailable, match="ClusterTopologyBinding dc"):
+        list(expected_gangs(PodCliqueSet(manifest), NOTHING_KNOWN))
+
+
+def test_a_prepared_pod_names_the_pod_group_that_is_written_for_it() -> None:
+    settings = koordinator()
+    profile = settings.profiles["koord-scheduler"]
+    manifest = pod_clique_set(
+        clique("leader", labels={"team": "x"}, annotations={"note": "y"}),
+        annotations={"scheduling.grove.io/koordinator-quota": "team-a"},
+    )
+    workload = PodCliqueSet(manifest)
+    (gang,) = expected_gangs(workload, NOTHING_KNOWN)
+    (group,) = gang_objects(gang.podgang, profile, NOTHING_KNOWN)
+    pod = prepared(gang, workload, profile)
+    assert pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] == group["metadata"]["name"] == "demo-0-leader"
+    assert pod["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] == "team-a"
+    assert pod["metadata"]["labels"]["team"] == "x"
+    assert pod["metadata"]["annotations"]["note"] == "y"
+    assert pod["spec"]["schedulerName"] == "koord-scheduler"
+    assert pod["spec"]["schedulingGates"] == [{"name": "grove.io/podgang-pending-creation"}]
+    assert "schedulingGates" not in manifest["spec"]["template"]["cliques"][0]["spec"]["podSpec"]
+
+
+def test_the_plain_scheduler_needs_no_gang_objects() -> None:
+    (gang,) = expected_gangs(PodCliqueSet(pod_clique_set()), NOTHING_KNOWN)
+    assert gang_objects(gang.podgang, koordinator().profiles["default-scheduler"], NOTHING_KNOWN) == []

@@ -1,0 +1,85 @@
+"""Settings, requests and facts for the tests of the core: short to write, as a configuration file would make them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+from webhook import admission
+from webhook.config import settings_from
+from webhook.model.admission_request import Kind, Request, Verdict
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.reading import Manifest
+from webhook.settings import Settings
+
+PCS = Kind("grove.io", "v1alpha1", "PodCliqueSet")
+POD = Kind("", "v1", "Pod")
+
+
+def koordinator(config: Mapping[str, Any] | None = None, *, standalone: bool = True, **profile: Any) -> Settings:
+    """Settings with koord-scheduler as the default; `config` is the profile's, keywords stand beside it."""
+    document = {
+        "apiVersion": "rollcall.dev/v1alpha1",
+        "kind": "RollcallConfiguration",
+        "scheduler": {
+            "defaultProfileName": "koord-scheduler",
+            "profiles": [{"name": "koord-scheduler", "config": dict(config or {}), **profile}],
+        },
+    }
+    return replace(settings_from(document, "test"), standalone=standalone)
+
+
+def request(manifest: Manifest, old: Manifest | None = None, kind: Kind | None = None) -> Request:
+    """A CREATE of `manifest`, or an UPDATE where there is an `old` one. Copies, because admission changes what it is
+    given.
+    """
+    found = kind or (POD if manifest.get("kind") == "Pod" else PCS)
+    operation = "CREATE" if old is None else "UPDATE"
+    return Request("test-uid", operation, found, "default", "demo", deepcopy(manifest), deepcopy(old))
+
+
+def validate(
+    manifest: Manifest,
+    old: Manifest | None = None,
+    *,
+    settings: Settings | None = None,
+    facts: ClusterFacts = NOTHING_KNOWN,
+) -> Verdict:
+    """The verdict on an object as it would be stored: mutated first, as in a cluster."""
+    asked = request(manifest, old)
+    chosen = settings or koordinator()
+    admission.mutate(asked, facts, chosen)
+    return admission.validate(asked, facts, chosen)
+
+
+def rules(verdict: Verdict) -> list[str]:
+    """The ids of what was found, in order."""
+    return [finding.rule for finding in verdict.findings]
+
+
+def gang_pod(**fields: Any) -> Manifest:
+    """A pod as Grove's operator creates it for the PodClique demo-0-worker."""
+    metadata: Manifest = {
+        "generateName": "demo-0-worker-",
+        "namespace": "default",
+        "labels": {
+            "app.kubernetes.io/managed-by": "grove-operator",
+            "app.kubernetes.io/part-of": "demo",
+            "grove.io/podclique": "demo-0-worker",
+            "grove.io/podgang": "demo-0",
+            **fields.pop("labels", {}),
+        },
+    }
+    if "annotations" in fields:
+        metadata["annotations"] = fields.pop("annotations")
+    spec = {
+        "containers": [{"name": "main", "image": "example.com/main"}],
+        "schedulerName": "default-scheduler",
+        "hostname": "demo-0-worker-0",
+        "subdomain": "demo-0",
+        "schedulingGates": [{"name": "grove.io/podgang-pending-creation"}],
+        **fields,
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
