@@ -12,14 +12,15 @@ from webhook.validators.examples import clique, pod_clique_set, scaling_group
 dns_labels = st.from_regex(r"[a-z]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
 
 scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53)
-scalars |= st.floats(allow_nan=False, allow_infinity=False)
+numbers = st.floats(allow_nan=False, allow_infinity=False)
 words = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=20)
 # Keys that rules and views look for, so that broken values land where they are read.
 _KEYS = st.sampled_from(
     [
         "metadata", "name", "namespace", "labels", "annotations", "spec", "template", "cliques", "podSpec",
-        "containers", "initContainers", "resources", "requests", "limits", "nvidia.com/gpu", "cpu", "replicas", "minAvailable",
-        "podCliqueScalingGroups", "cliqueNames", "topologyConstraint", "pack", "required", "preferred", "packDomain",
+        "containers", "initContainers", "resources", "requests", "limits", "nvidia.com/gpu", "cpu",
+        "replicas", "minAvailable", "podCliqueScalingGroups", "cliqueNames",
+        "topologyConstraint", "pack", "required", "preferred", "packDomain",
         "resourceClaims", "schedulerName", "schedulingGates", "priorityClassName", "priority", "deletionTimestamp",
         "grove.io/mnnvl-group", "rollcall.dev/scheduler", "koordinator.sh/qosClass", "grove.io/podgang",
         "grove.io/podclique", "app.kubernetes.io/managed-by", "app.kubernetes.io/part-of", "podgroups", "podReferences",
@@ -27,7 +28,7 @@ _KEYS = st.sampled_from(
 )  # fmt: skip
 _VALUES = st.sampled_from(["grove-operator", "koord-scheduler", "demo", "LSR", "none", "enabled", "1500m", "0"])
 json_values = st.recursive(
-    scalars | words | _VALUES,
+    scalars | numbers | words | _VALUES,
     lambda below: st.lists(below, max_size=4) | st.dictionaries(_KEYS | words, below, max_size=6),
     max_leaves=30,
 )

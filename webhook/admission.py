@@ -100,7 +100,8 @@ def _validate_workload(request: Request, facts: ClusterFacts, settings: Settings
     old = _readable(request.old, request.namespace)
     choice = _choice(workload, old, facts, settings)
     if choice is None:
-        return Verdict(notes=("this PodCliqueSet is older than Rollcall: it bears no record and is left as it is",))
+        # Older than Rollcall: its pods are left as they are, so there is nothing to judge by.
+        return ALLOWED
     outcome = _judge(workload, old, choice, facts, settings)
     findings = outcome.findings
     if old is not None and any(finding.action is Action.DENY for finding in findings):

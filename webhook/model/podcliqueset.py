@@ -79,10 +79,10 @@ class Clique:
         self.name = text(raw.get("name")) or ""
         self.spec = mapping(raw.get("spec"))
         self.pod_spec = mapping(self.spec.get("podSpec"))
-        # Grove's defaulting: no replicas is one, no minAvailable is all of them.
-        self.replicas = integer(self.spec.get("replicas")) or 1
-        minimum = integer(self.spec.get("minAvailable"))
-        self.min_available = self.replicas if minimum is None else minimum
+        # Grove's defaulting: no replicas are one, and no minAvailable is what replicas said, also where that was zero.
+        replicas, minimum = integer(self.spec.get("replicas")), integer(self.spec.get("minAvailable"))
+        self.replicas = replicas or 1
+        self.min_available = (1 if replicas is None else replicas) if minimum is None else minimum
 
     @property
     def path(self) -> FieldPath:

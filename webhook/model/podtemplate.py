@@ -47,6 +47,11 @@ class PodTemplate:
         return self._holder.metadata_path / "labels"
 
     @property
+    def annotations_path(self) -> FieldPath:
+        """Where the annotations are."""
+        return self._holder.metadata_path / "annotations"
+
+    @property
     def spec_path(self) -> FieldPath:
         """Where the pod spec is."""
         return self._holder.spec_path

@@ -10,11 +10,13 @@ from typing import NamedTuple
 
 from webhook.backends.base import GangMember, PodChanges
 from webhook.model.admission_request import Operation
+from webhook.model.claims import Claim, claims_on
+from webhook.model.fields import SPEC
 from webhook.model.pod import Pod
 from webhook.model.reading import mapping, sequence
-from webhook.mutators.claims import Claim, claim_on
 from webhook.mutators.json_patch import PatchBuilder
 from webhook.settings import Profile
+from webhook.validators.selection import DEFAULT_SCHEDULER
 
 # On a prepared pod: backend and digest of what the preparation depended on, by which a stale pod is told.
 STAMP_ANNOTATION = "rollcall.dev/stamp"
@@ -46,7 +48,7 @@ def prepare_pod(pod: Pod, profile: Profile, member: GangMember) -> Prepared:
     wants it, the pod gate; existing gates, hostname, subdomain and every grove.io key stay.
     """
     changes, marked = _changes(profile, member)
-    claim = claim_on(pod, changes)
+    claim = _foreign_claim(pod, changes)
     if claim is not None:
         return Prepared((), claim)
     # Read before anything is written: a pod that cannot be read is left whole.
@@ -75,6 +77,18 @@ def _changes(profile: Profile, member: GangMember) -> tuple[PodChanges, str]:
         if len(known) > MEMORY:
             del known[next(iter(known))]
     return found
+
+
+def _foreign_claim(pod: Pod, changes: PodChanges) -> Claim | None:
+    """The first claim on `pod` that is not the one which `changes` would make, or None."""
+    for claim in claims_on(pod.template):
+        if claim.value not in (changes.labels.get(claim.key), changes.annotations.get(claim.key)):
+            return claim
+    named = pod.scheduler_name
+    # The API server writes default-scheduler where nobody wrote anything.
+    if named is None or named in {DEFAULT_SCHEDULER, changes.scheduler_name}:
+        return None
+    return Claim(named, "schedulerName", named, SPEC / "schedulerName")
 
 
 def _gated(pod: Pod) -> bool:

@@ -6,6 +6,7 @@ from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.keys import LABEL_SCHEDULER_NAME, NAME
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.model.capabilities import Capability
+from webhook.model.claims import claims_on
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Finding
 from webhook.model.podcliqueset import PodCliqueSet
@@ -109,6 +110,30 @@ def priority_class(workload: PodCliqueSet, _: Rules) -> Results:
                 remedy="write the same priorityClassName in every clique's podSpec",
             )
             return
+
+
+@rule(
+    "koordinator/claimed-pods",
+    subject=Subject.POD,
+    passes=Example(pod_clique_set(clique("worker"))),
+    fails=Example(
+        pod_clique_set(clique("leader"), clique("worker", annotations={"scheduling.k8s.io/group-name": "training"}))
+    ),
+)
+def claimed_pods(pod: PodTemplate, context: Rules) -> Results:
+    """A pod that bears another gang's membership is never prepared for this one, so its own gang waits for it for ever.
+
+    Source: koordinator-sh/koordinator, apis/extension/coscheduling.go (`GetGangName`): a pod has one gang.
+    """
+    if context.workload is None:
+        return
+    for claim in claims_on(pod):
+        yield Finding(
+            at=claim.path,
+            found=claim.value,
+            why=f"it makes the pods members of another gang ({claim.owner}), so they cannot join this set's",
+            remedy="remove it from the template; membership is written when the pods are created",
+        )
 
 
 @rule(

@@ -1,0 +1,56 @@
+"""Marks by which another gang scheduler, or a user, has claimed a pod.
+
+A gang scheduler that finds two memberships on a pod takes one and waits for ever for the other. A Kueue marker or
+gate is no claim: Kueue queues, it does not gang. Sources: the association code of each system (Koordinator
+apis/extension/coscheduling.go, Volcano's and KAI's group-name annotations, scheduler-plugins' pod-group label,
+Kubernetes' schedulingGroup and workloadRef).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from webhook.model.fields import FieldPath
+from webhook.model.podtemplate import PodTemplate
+
+
+class Claim(NamedTuple):
+    """Who has claimed the pod, by which key with which value, and where that stands."""
+
+    owner: str
+    key: str
+    value: object
+    path: FieldPath
+
+
+_LABELS = {
+    "scheduling.x-k8s.io/pod-group": "scheduler-plugins",
+    "kai.scheduler/subgroup-name": "KAI",
+    "pod-group.scheduling.sigs.k8s.io": "Koordinator",
+    "pod-group.scheduling.sigs.k8s.io/name": "Koordinator",
+}
+_ANNOTATIONS = {
+    "scheduling.k8s.io/group-name": "Volcano",
+    "scheduling.volcano.sh/group-name": "Volcano",
+    "pod-group-name": "KAI",
+    "kai.scheduler/skip-podgrouper": "KAI",
+    "gang.scheduling.koordinator.sh/name": "Koordinator",
+}
+_FIELDS = {"schedulingGroup": "the Workload API", "workloadRef": "the Workload API"}
+
+
+def claims_on(pod: PodTemplate) -> Iterator[Claim]:
+    """Every mark of a gang membership on a pod or its template, ours included."""
+    labels, annotations = pod.labels, pod.annotations
+    if labels:
+        for key, owner in _LABELS.items():
+            if key in labels:
+                yield Claim(owner, key, labels[key], pod.labels_path / key)
+    if annotations:
+        for key, owner in _ANNOTATIONS.items():
+            if key in annotations:
+                yield Claim(owner, key, annotations[key], pod.annotations_path / key)
+    for field, owner in _FIELDS.items():
+        if pod.spec.get(field):
+            yield Claim(owner, field, pod.spec[field], pod.spec_path / field)
