@@ -45,7 +45,7 @@ _NO_CONTEXT: Context[None] = Context(NOTHING_KNOWN, Choice("", ROOT), {}, None)
 def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     """Whether the object may be stored. Raises `FactsUnavailable` where a pod's workload could not be read."""
     try:
-        if _passes(request):
+        if _passes(request) or _leaving(request):
             return ALLOWED
         if request.kind[::2] == _POD_CLIQUE_SET:
             return _validate_workload(request, facts, settings)
@@ -61,7 +61,9 @@ def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict
     `validate`'s to do, on what mutation left. Raises `FactsUnavailable` where a pod's workload could not be read.
     """
     try:
-        if _passes(request):
+        # A manifest may bring a deletionTimestamp of its own to its creation. The API server drops it, but only after
+        # mutation, and it must not be a way around the record.
+        if _passes(request) or (request.operation == "UPDATE" and _leaving(request)):
             return ALLOWED
         if request.kind[::2] == _POD_CLIQUE_SET:
             return _mutate_workload(request, facts, settings)
@@ -81,10 +83,13 @@ def malformed(request: Request) -> Verdict:
 
 
 def _passes(request: Request) -> bool:
-    """Deletions, subresources and objects on their way out are never judged: nothing may keep a gang from going."""
-    if request.operation not in {"CREATE", "UPDATE"} or request.subresource or request.object is None:
-        return True
-    return mapping(request.object.get("metadata")).get("deletionTimestamp") is not None
+    """Deletions, connections and subresources are never judged."""
+    return request.operation not in {"CREATE", "UPDATE"} or bool(request.subresource) or request.object is None
+
+
+def _leaving(request: Request) -> bool:
+    """Nor are objects on their way out: nothing may keep a gang from going, and finalizers are removed by updates."""
+    return mapping(_manifest(request).get("metadata")).get("deletionTimestamp") is not None
 
 
 def _manifest(request: Request) -> Manifest:
@@ -113,10 +118,14 @@ def _validate_workload(request: Request, facts: ClusterFacts, settings: Settings
 
 def _readable(old: Manifest | None, namespace: str) -> PodCliqueSet | None:
     """The old object, where there is one. One of a past schema that cannot be read is as good as none."""
+    if old is None:
+        return None
     try:
-        return None if old is None else PodCliqueSet(old, namespace)
+        found = PodCliqueSet(old, namespace)
+        capabilities_used(found)
     except Malformed:
         return None
+    return found
 
 
 def _mutate_workload(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
@@ -177,7 +186,10 @@ def _ratchet(findings: list[Finding], old: PodCliqueSet, facts: ClusterFacts, se
     choice = _choice(old, None, facts, settings)
     if choice is None:
         return findings
-    before = {finding.identity for finding in _judge(old, None, choice, facts, settings).findings}
+    try:
+        before = {finding.identity for finding in _judge(old, None, choice, facts, settings).findings}
+    except Malformed:
+        return findings
     return [
         replace(finding, action=Action.WARN)
         if finding.action is Action.DENY and not finding.forbidden and finding.identity in before

@@ -210,6 +210,12 @@ def test_what_always_passes(fields: dict[str, Any]) -> None:
         assert (verdict.allowed, verdict.findings, verdict.patch) == (True, (), ())
 
 
+def test_a_deletion_timestamp_in_a_new_manifest_is_no_way_around_the_record() -> None:
+    manifest = pod_clique_set()
+    manifest["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
+    assert mutate(manifest).patch[-1]["value"] == "koord-scheduler"
+
+
 def test_an_object_on_its_way_out_passes_so_that_finalizers_can_go() -> None:
     manifest = pod_clique_set(GPU, annotations=NVLINK)
     manifest["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
@@ -320,9 +326,20 @@ def test_an_object_that_cannot_be_read_is_refused_at_every_wrong_field(
     assert not verdict.allowed
 
 
-def test_an_old_object_that_cannot_be_read_does_not_hold_up_its_repair() -> None:
-    asked = request(pod_clique_set(), {**pod_clique_set(), "spec": "x"}, PCS)
+@pytest.mark.parametrize(
+    "old",
+    [
+        {**pod_clique_set(), "spec": "x"},
+        pod_clique_set(clique("worker", labels=7)),
+        pod_clique_set(clique("worker", pod={"initContainers": "x"})),
+    ],
+    ids=["spec", "a clique's labels", "a clique's init containers"],
+)
+def test_an_old_object_that_cannot_be_read_does_not_hold_up_its_repair(old: Any) -> None:
+    asked = request(pod_clique_set(), old, PCS)
     assert admission.validate(asked, NOTHING_KNOWN, koordinator()).allowed
+    worse = request(pod_clique_set(GPU, annotations=NVLINK), old, PCS)
+    assert rules(admission.validate(worse, NOTHING_KNOWN, koordinator())) == ["koordinator/mnnvl"]
 
 
 def test_a_malformed_pod_is_refused_by_validation_and_left_by_mutation() -> None:
