@@ -29,6 +29,10 @@ class RollcallError(Exception):
     """The root of the tree."""
 
 
+def _place(source: str, line: int, column: int) -> str:
+    return f"{source}:{line}:{column}" if line else source
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One mistake in a configuration file: where, what was found, why it is wrong, and what would be right."""
@@ -37,6 +41,8 @@ class Problem:
     found: Any
     why: str
     allowed: tuple[str, ...] = ()
+    line: int = 0
+    column: int = 0
 
     def __str__(self) -> str:
         allowed = f" (allowed: {', '.join(self.allowed)})" if self.allowed else ""
@@ -50,7 +56,7 @@ class ConfigurationError(RollcallError):
     def __init__(self, source: str, problems: list[Problem]) -> None:
         self.source = source
         self.problems = tuple(problems)
-        super().__init__("\n".join(f"{source}: {problem}" for problem in problems))
+        super().__init__("\n".join(f"{_place(source, found.line, found.column)}: {found}" for found in problems))
 
 
 class InputError(RollcallError):
@@ -61,7 +67,7 @@ class InputError(RollcallError):
         self.why = why
         self.line = line
         self.column = column
-        place = f"{source}:{line}:{column}" if line else source
+        place = _place(source, line, column)
         super().__init__(f"{place}: {why}" if place else why)
 
 

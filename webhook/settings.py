@@ -61,7 +61,7 @@ class Profile:
     `prepared` remembers what the backend said for the members of gangs (PreparePod's frame fills and bounds it).
     """
 
-    __slots__ = ("backend", "ceiling", "gate", "name", "prepared", "rules")
+    __slots__ = ("backend", "ceiling", "every_rule", "gate", "name", "prepared", "rules")
 
     def __init__(self, backend: Backend[Any], general: Enforcement, own: Enforcement, *, gate: bool = False) -> None:
         self.name = backend.name
@@ -73,7 +73,8 @@ class Profile:
             if said is not None:
                 self.ceiling = said
                 break
-        self.rules = bind((*GENERAL_RULES, *backend.rules), general, own)
+        self.every_rule = (*GENERAL_RULES, *backend.rules)
+        self.rules = bind(self.every_rule, general, own)
 
 
 @dataclass(frozen=True, slots=True)

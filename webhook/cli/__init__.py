@@ -1,0 +1,52 @@
+"""The command line: one file a command, no logic of its own.
+
+Exit codes: 0 clean, 1 something is refused, 2 usage or input that cannot be read, 3 could not be evaluated.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+from webhook.errors import CertificateError, ConfigurationError, FactsUnavailable, InputError
+
+CLEAN, REFUSED, UNREADABLE, NOT_EVALUATED = 0, 1, 2, 3
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line; the exit code. Errors that we know are one line, each on standard error."""
+    debug = arguments[:1] == ["--debug"]
+    try:
+        # Here and not above, so that an error of our own imports is told like any other.
+        from webhook.cli.app import app  # noqa: PLC0415
+
+        app(arguments[1:] if debug else arguments, prog_name="rollcall")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else CLEAN
+    except BrokenPipeError:
+        # Whoever read our output has had enough; flushing the rest at exit would only raise again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLEAN
+    except (ConfigurationError, InputError, CertificateError) as error:
+        return _failed(str(error), UNREADABLE)
+    except FactsUnavailable as error:
+        return _failed(str(error), NOT_EVALUATED)
+    except Exception as error:  # noqa: BLE001 - our own fault must not look like a verdict on the input
+        if debug:
+            traceback.print_exc()
+        return _failed(
+            f"internal error: {type(error).__name__}: {error} (rollcall --debug ... shows where)", NOT_EVALUATED
+        )
+    return CLEAN
+
+
+def _failed(message: str, code: int) -> int:
+    for line in message.splitlines():
+        print(f"rollcall: {line}", file=sys.stderr)
+    return code

@@ -1,0 +1,45 @@
+"""The commands put together. What a command needs beyond reading files, it imports when it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from webhook import __version__
+from webhook.cli.certs import certs_app
+from webhook.cli.check import check
+from webhook.cli.config import config_app
+from webhook.cli.render import render
+from webhook.cli.rules import rules
+from webhook.cli.serve import serve
+
+app = typer.Typer(
+    name="rollcall",
+    help="Gang-scheduling admission for Kubernetes: every pod present, or nobody starts.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+for command in (check, render, rules, serve):
+    app.command()(command)
+app.add_typer(certs_app, name="certs")
+app.add_typer(config_app, name="config")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rollcall {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it and exit.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an internal error comes from.")] = False,
+) -> None:
+    """Gang-scheduling admission for Kubernetes: every pod present, or nobody starts."""

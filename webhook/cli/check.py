@@ -1,0 +1,159 @@
+"""`rollcall check`: judge manifests as the webhook would, with file, line and column of everything found."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from webhook.checking import judge, kind_of
+from webhook.cli import CLEAN, REFUSED, UNREADABLE
+from webhook.cli.options import (
+    Configuration,
+    Facts,
+    Format,
+    Inputs,
+    Output,
+    Scheduler,
+    console,
+    facts_of,
+    inputs_of,
+    settings_of,
+)
+from webhook.errors import InputError, ReviewError
+from webhook.model.findings import Action, Finding, shown
+from webhook.reporting import Place, Report
+from webhook.sources.facts import facts_from
+from webhook.sources.manifests import Document, read_file, read_text
+
+_STYLES = {Action.DENY: ("error", "bold red"), Action.WARN: ("warning", "yellow"), Action.AUDIT: ("audit", "cyan")}
+
+
+def check(
+    paths: Inputs,
+    *,
+    scheduler: Scheduler = None,
+    facts: Facts = None,
+    config: Configuration = None,
+    strict: Annotated[bool, typer.Option("--strict", help="What could not be judged is a failure.")] = False,
+    output: Output = Format.TEXT,
+) -> None:
+    """Judge manifests as the webhook would, without a cluster.
+
+    Reads YAML, JSON, folders, `kustomize build` output and recorded AdmissionReviews.
+
+    Exit code 0: nothing is refused. 1: something is. 2: something cannot be read. 3: could not be evaluated.
+
+    **Examples**
+
+    - `rollcall check --scheduler koord-scheduler deploy/`
+    - `kustomize build overlays/prod | rollcall check --facts cluster/ -`
+    - `rollcall check --config rollcall.yaml --strict -o json set.yaml`
+    """
+    settings, known = settings_of(config, scheduler), facts_of(facts)
+    documents, unreadable = _read(paths)
+    # What is applied together is known together: the labels of a namespace in the same folder count.
+    known = facts_from((document for document in documents if kind_of(document.manifest).kind == "Namespace"), known)
+    report = Report()
+    for document in documents:
+        try:
+            report.add(document, judge(document.manifest, known, settings))
+        except ReviewError as error:
+            unreadable.append(InputError(document.source, str(error), document.line, 1))
+    if output is Format.JSON:
+        errors = [str(error) for error in unreadable]
+        typer.echo(json.dumps(report.as_json(strict=strict) | {"errors": errors}, indent=2, ensure_ascii=False))
+    else:
+        _print(report, unreadable, console())
+    for reason in unreadable:
+        print(f"rollcall: {reason}", file=sys.stderr)
+    if unreadable:
+        raise typer.Exit(UNREADABLE)
+    raise typer.Exit(CLEAN if report.clean(strict=strict) else REFUSED)
+
+
+def _read(names: Sequence[str]) -> tuple[list[Document], list[InputError]]:
+    """Every document that can be read, and why the others cannot."""
+    documents: list[Document] = []
+    unreadable: list[InputError] = []
+    for name in names:
+        try:
+            inputs = list(inputs_of([name]))
+        except InputError as error:
+            unreadable.append(error)
+            continue
+        for path in inputs:
+            try:
+                documents += _documents(path)
+            except InputError as error:
+                unreadable.append(error)
+    return documents, unreadable
+
+
+def _documents(path: str | Path) -> list[Document]:
+    return read_file(path) if isinstance(path, Path) else read_text(sys.stdin.buffer.read(), "<stdin>")
+
+
+def _print(report: Report, unreadable: list[InputError], out: Console) -> None:
+    for finding, place in sorted(report.findings, key=lambda entry: (entry[1].file, entry[1].line, -entry[0].action)):
+        _print_finding(finding, place, out)
+    for missing, place in report.unjudged:
+        out.print(Text.assemble(f"{place}: ", ("not judged", "cyan"), f" {missing.rule}: {missing.needs} unknown"))
+        _print_fields(out, [("field", str(missing.at))])
+    for note, place in report.notes:
+        out.print(Text.assemble(f"{place}: ", ("note", "cyan"), f": {note}"))
+    out.print(Text(", ".join(_summary(report, unreadable))))
+
+
+def _print_finding(finding: Finding, place: Place, out: Console) -> None:
+    word, style = _STYLES[finding.action]
+    # Not wrapped: editors and terminals make a link of it.
+    out.print(Text.assemble(f"{place}: ", (word, style), f" {finding.rule}"), soft_wrap=True)
+    _print_fields(
+        out,
+        [
+            ("object", _name(place)),
+            ("field", str(finding.at)),
+            ("found", shown(finding.found)),
+            ("why", finding.why),
+            ("do", finding.remedy),
+        ],
+    )
+
+
+def _print_fields(out: Console, fields: list[tuple[str, str]]) -> None:
+    for name, value in fields:
+        line = Text.assemble((f"{name:<7}", "dim"), value)
+        out.print(Padding(line, (0, 0, 0, 4)) if out.is_terminal else Text("    ").append_text(line))
+
+
+def _name(place: Place) -> str:
+    found = place.judgement
+    return f"{found.kind} {found.namespace or 'default'}/{found.name}"
+
+
+def _summary(report: Report, unreadable: list[InputError]) -> Iterator[str]:
+    counts = {action: sum(finding.action is action for finding, _ in report.findings) for action in _STYLES}
+    yield _count(report.judged, "object") + " judged"
+    yield _count(counts[Action.DENY], "error")
+    if counts[Action.WARN]:
+        yield _count(counts[Action.WARN], "warning")
+    if counts[Action.AUDIT]:
+        yield f"{counts[Action.AUDIT]} for audit"
+    if report.unjudged:
+        yield f"{len(report.unjudged)} not judged"
+    if report.ignored:
+        yield f"{report.ignored} ignored"
+    if unreadable:
+        yield f"{len(unreadable)} unreadable"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

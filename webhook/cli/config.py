@@ -1,0 +1,60 @@
+"""`rollcall config check`: judge a configuration file, and say what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from webhook.cli.options import console
+from webhook.settings import Profile, Settings
+from webhook.sources.configuration import load_settings
+
+config_app = typer.Typer(help="The configuration file.", no_args_is_help=True)
+
+
+@config_app.callback()
+def root() -> None:
+    """The configuration file."""
+
+
+@config_app.command()
+def check(file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)]) -> None:
+    """Judge a configuration file and print what it comes to.
+
+    Every mistake is told, with its line, path, value and what is allowed, and the exit code is 2.
+
+    **Examples**
+
+    - `rollcall config check rollcall.yaml`
+    """
+    settings = load_settings(file)
+    out = console()
+    for line in _lines(settings):
+        out.print(line, markup=False)
+
+
+def _lines(settings: Settings) -> Iterator[str]:
+    for profile in settings.profiles.values():
+        yield f"profile {profile.name}{' (default)' if profile.name == settings.default else ''}"
+        for key, value in profile.backend.settings.model_dump().items():
+            yield f"  {key}: {'unset' if value is None else value}"
+        if profile.backend.scheduler_version is not None:
+            yield f"  schedulerVersion: {profile.backend.scheduler_version}"
+        yield f"  gate: {str(profile.gate).lower()}"
+        yield f"  enforcement: {profile.ceiling}"
+        yield from _changed_rules(profile)
+    for name, namespace in settings.namespaces.items():
+        scheduler, enforcement = namespace.scheduler or "unset", namespace.enforcement or "unset"
+        yield f"namespace {name}: scheduler {scheduler}, enforcement {enforcement}"
+
+
+def _changed_rules(profile: Profile) -> Iterator[str]:
+    """The rules that take another action here than by default, whether set one by one or by the ceiling."""
+    taken = {bound.rule.id: bound.action for bound in profile.rules[profile.ceiling]}
+    for declared in profile.every_rule:
+        action = taken.get(declared.id)
+        if action is not declared.default:
+            yield f"  rule {declared.id}: {action or 'off'} (by default {declared.default})"

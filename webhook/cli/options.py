@@ -1,0 +1,82 @@
+"""Options that several commands share, and what they stand for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from webhook.config import default_settings, force_scheduler
+from webhook.model.facts import ClusterFacts
+from webhook.settings import Settings
+from webhook.sources.configuration import load_settings
+from webhook.sources.facts import load_facts
+from webhook.sources.manifests import files_of
+
+STANDARD_INPUT = "-"
+
+Inputs = Annotated[
+    list[str], typer.Argument(metavar="FILE|DIR|-...", help="Manifests; `-` is standard input.", show_default=False)
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Judge as if this scheduler had been chosen.", show_default=False),
+]
+Facts = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE|DIR",
+        help="What is known of the cluster: manifests of its queues, topologies, namespaces. Repeatable.",
+        show_default=False,
+    ),
+]
+Configuration = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", metavar="FILE", help="A RollcallConfiguration.", show_default="every backend, with its defaults"
+    ),
+]
+
+
+class Format(StrEnum):
+    """What a command prints."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+Output = Annotated[Format, typer.Option("--output", "-o", help="What to print.")]
+
+
+def settings_of(configuration: Path | None, scheduler: str | None = None) -> Settings:
+    """The settings for judging files: owners cannot be read, so a scheduler is chosen for every object."""
+    settings = default_settings() if configuration is None else load_settings(configuration)
+    if scheduler is not None:
+        settings = force_scheduler(settings, scheduler)
+    return replace(settings, standalone=True)
+
+
+def facts_of(paths: Sequence[Path] | None) -> ClusterFacts:
+    """The facts in the given files and folders."""
+    return load_facts(paths or ())
+
+
+def inputs_of(names: Sequence[str]) -> Iterator[str | Path]:
+    """The files that the arguments name; `-` stays what it is. Raises `InputError`."""
+    for name in names:
+        if name == STANDARD_INPUT:
+            yield name
+        else:
+            yield from files_of([Path(name)])
+
+
+def console() -> Console:
+    """Where results go: coloured on a terminal, plain and unwrapped when piped."""
+    terminal = sys.stdout.isatty()
+    return Console(highlight=False, soft_wrap=not terminal, width=None if terminal else 10_000, legacy_windows=False)

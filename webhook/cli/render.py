@@ -1,0 +1,147 @@
+"""`rollcall render`: the gang objects and stamped pods that a workload would get, without a cluster."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from ruamel.yaml import YAML
+
+from webhook import admission
+from webhook.checking import judge, kind_of, profile_of
+from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED
+from webhook.cli.options import Configuration, Facts, Inputs, Scheduler, facts_of, inputs_of, settings_of
+from webhook.errors import Inexpressible
+from webhook.model import grove
+from webhook.model.admission_request import Request
+from webhook.model.facts import ClusterFacts
+from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.podgang import PodGang
+from webhook.model.reading import Manifest, mapping, text
+from webhook.settings import Settings
+from webhook.sources.manifests import Document, read_file, read_text
+from webhook.translation import expected_gangs, gang_objects, prepared
+
+
+class Syntax(StrEnum):
+    """What `render` prints."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+class Rendered(NamedTuple):
+    """One object to print, and the comment above it."""
+
+    comment: str
+    manifest: Manifest
+
+
+def render(
+    paths: Inputs,
+    *,
+    scheduler: Scheduler = None,
+    facts: Facts = None,
+    config: Configuration = None,
+    output: Annotated[Syntax, typer.Option("--output", "-o", help="What to print.")] = Syntax.YAML,
+) -> None:
+    """Print what a workload would get: its gang objects and one stamped pod a gang.
+
+    For a PodCliqueSet: for each PodGang that it would have, the scheduler's gang objects, in the order of creation,
+    and one pod as the webhook leaves it. For a PodGang: exactly its gang objects. For a Pod: the pod as the webhook
+    leaves it.
+
+    Exit code 1 where the scheduler cannot express a gang: then nothing of it is printed.
+
+    **Examples**
+
+    - `rollcall render --scheduler koord-scheduler set.yaml`
+    - `kubectl get podgang demo-0 -o yaml | rollcall render --facts cluster/ - | kubectl apply -f -`
+    """
+    settings, known = settings_of(config, scheduler), facts_of(facts)
+    found: list[Rendered] = []
+    code = CLEAN
+    for path in inputs_of(paths):
+        for document in read_file(path) if isinstance(path, Path) else read_text(sys.stdin.buffer.read(), "<stdin>"):
+            try:
+                found += _render(document, known, settings)
+            except Inexpressible as refusal:
+                reasons = [(str(reason), reason.at) for reason in refusal.findings]
+                reasons += [(str(reason), reason.at) for reason in refusal.unjudged]
+                for reason, path_in_document in reasons:
+                    line, column = document.position(path_in_document)
+                    print(f"rollcall: {document.source}:{line}:{column}: {reason}", file=sys.stderr)
+                code = max(code, REFUSED if refusal.findings else NOT_EVALUATED)
+    if not found and code == CLEAN:
+        print("rollcall: nothing to render: no PodCliqueSet, PodGang or Pod", file=sys.stderr)
+    typer.echo(_json(found) if output is Syntax.JSON else _yaml(found), nl=False)
+    raise typer.Exit(code)
+
+
+def _render(document: Document, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered]:
+    manifest = document.manifest
+    group, _, kind = kind_of(manifest)
+    if (group, kind) == (grove.GROUP, "PodCliqueSet"):
+        yield from _workload(manifest, facts, settings)
+    elif (group, kind) == (grove.SCHEDULER_GROUP, "PodGang"):
+        podgang = PodGang(manifest)
+        profile = profile_of(podgang, settings)
+        if profile is not None:
+            for desired in gang_objects(podgang, profile, facts):
+                yield Rendered(f"PodGang {podgang.name}, {profile.name}", desired)
+    elif (group, kind) == ("", "Pod"):
+        verdict = admission.mutate(_request(manifest), facts, settings)
+        yield Rendered(f"Pod, {verdict.scheduler or 'left as it is'}", manifest)
+
+
+def _workload(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered]:
+    # Refused as the webhook would refuse it: a gang that may not be stored has no objects.
+    for judgement in judge(manifest, facts, settings):
+        if judgement.verdict.denials:
+            raise Inexpressible(judgement.verdict.denials)
+        profile = settings.profiles[judgement.verdict.scheduler or settings.default]
+    workload = PodCliqueSet(manifest)
+    # All of them before the first is printed: a gang that cannot be expressed leaves nothing in part.
+    rendered = []
+    for gang in expected_gangs(workload, facts):
+        comment = f"PodGang {gang.podgang.name}, {profile.name}"
+        rendered += [Rendered(comment, desired) for desired in gang_objects(gang.podgang, profile, facts)]
+        rendered.append(Rendered(f"{comment}: one of its pods", prepared(gang, workload, profile)))
+    yield from rendered
+
+
+def _request(manifest: Manifest) -> Request:
+    metadata = mapping(manifest.get("metadata"))
+    name = text(metadata.get("name")) or text(metadata.get("generateName")) or ""
+    return Request("", "CREATE", kind_of(manifest), text(metadata.get("namespace")) or "default", name, manifest)
+
+
+def _json(found: list[Rendered]) -> str:
+    items = [rendered.manifest for rendered in found]
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _yaml(found: list[Rendered]) -> str:
+    writer = YAML(typ="rt")
+    writer.default_flow_style = False
+    writer.width = 1_000_000
+    # An object that is part of two others is written out twice: kubectl reads anchors, people should not have to.
+    writer.representer.ignore_aliases = lambda _: True
+    out = io.StringIO()
+    for comment, manifest in found:
+        out.write(f"---\n# {comment}\n")
+        writer.dump(_plain(manifest), out)
+    return out.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    """Plain dicts and lists of a manifest, whose values may be read-only views."""
+    if isinstance(value, dict):
+        return {key: _plain(below) for key, below in value.items()}
+    return [_plain(below) for below in value] if isinstance(value, list | tuple) else value

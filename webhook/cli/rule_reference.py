@@ -1,0 +1,122 @@
+"""The page `docs/rules.md`, made from the rules themselves, and the parts of it that `rollcall rules` shows."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import fields
+from inspect import cleandoc
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from webhook.backends.registry import installed_backends
+from webhook.model.capabilities import Support
+from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
+from webhook.validators.registry import Example, Rule
+
+_HEAD = """\
+# Rules
+
+Made by `rollcall rules --output markdown`. Each rule guards against one thing that a scheduler does with a workload it
+cannot honour. *deny* refuses the object, *warn* tells its author; [configuration](configuration.md) says how to change
+that. A rule that *fails closed* cannot be softened: what it refuses cannot be translated for the scheduler.
+"""
+
+
+def every_rule() -> list[Rule]:
+    """The rules of every installed backend, after those that hold for all of them."""
+    own = [rule for backend in installed_backends().values() for rule in backend.rules]
+    return [*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES, *own]
+
+
+def paragraphs(rule: Rule) -> list[str]:
+    """The rule's documentation as paragraphs of one line each, the last of them its source."""
+    return [" ".join(paragraph.split()) for paragraph in cleandoc(rule.documentation).split("\n\n")]
+
+
+def summary(rule: Rule) -> str:
+    """The first sentence of the rule's documentation."""
+    first = paragraphs(rule)[0]
+    return first[: first.find(". ") + 1] or first
+
+
+def reference(rules: list[Rule]) -> str:
+    """The page: the rules as a table and one by one, then what each backend is capable of."""
+    lines = [_HEAD, "| rule | default | judges |", "|---|---|---|"]
+    lines += [f"| [{rule.id}](#{_anchor(rule)}) | {rule.default} | {rule.subject.value} |" for rule in rules]
+    for rule in rules:
+        lines += ["", *_section(rule)]
+    lines += ["", "# Capabilities", ""]
+    lines += _capabilities()
+    return "\n".join(lines) + "\n"
+
+
+def as_yaml(example: Example) -> str:
+    """An example as YAML, with what it assumes as comments above."""
+    assumed = [f"# profile: {example.config}"] if example.config else []
+    if example.old is not None:
+        assumed.append("# an update of:")
+        assumed += [f"#   {line}" for line in _yaml(example.old).splitlines()]
+    known = {part.name: getattr(example.facts, part.name) for part in fields(example.facts)}
+    assumed += [
+        f"# known of the cluster: {name}: {_plain(value)}" for name, value in known.items() if value is not None
+    ]
+    return "\n".join([*assumed, _yaml(example.object)]).rstrip()
+
+
+def _anchor(rule: Rule) -> str:
+    return rule.id.replace("/", "")
+
+
+def _section(rule: Rule) -> Iterator[str]:
+    softened = " Fails closed." if rule.fails_closed else ""
+    capability = f" Runs for workloads that use the capability *{rule.capability}*." if rule.capability else ""
+    yield f"## {rule.id}"
+    yield ""
+    yield f"Default: **{rule.default}**.{softened} Judges: {rule.subject.value}.{capability}"
+    for paragraph in paragraphs(rule):
+        yield ""
+        yield paragraph
+    for title, example in (("Found in", rule.fails), ("Fine", rule.passes)):
+        yield from ("", f"{title}:", "", "```yaml", as_yaml(example), "```")
+
+
+def _capabilities() -> Iterator[str]:
+    for name, backend in installed_backends().items():
+        yield f"## {name}"
+        yield ""
+        yield "| capability | |"
+        yield "|---|---|"
+        for capability, support in backend(backend.settings_model()).capabilities.items():
+            yield f"| {capability} | {_support(support)} |"
+        yield ""
+
+
+def _support(support: Support) -> str:
+    if not support.supported:
+        return f"no: {support.why}; {support.remedy}"
+    return f"depends on {support.depends}" if support.depends else "yes"
+
+
+def _yaml(manifest: dict[str, Any]) -> str:
+    writer = YAML(typ="rt")
+    writer.representer.ignore_aliases = lambda _: True
+    out = io.StringIO()
+    writer.dump(manifest, out)
+    return out.getvalue()
+
+
+def _plain(value: Any) -> str:
+    """A part of the facts in a form that is the same on every run."""
+    if isinstance(value, frozenset):
+        return ", ".join(sorted(map(str, value)))
+    if isinstance(value, dict):
+        return (
+            ", ".join(f"{'/'.join(key) if isinstance(key, tuple) else key} {_plain(one)}" for key, one in value.items())
+            or "none"
+        )
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_plain(one) for one in value) + "]"
+    parts = {part.name: getattr(value, part.name) for part in fields(value)}
+    return "(" + ", ".join(f"{name}={one}" for name, one in parts.items()) + ")"

@@ -1,0 +1,88 @@
+"""`rollcall rules`: every rule, or one of them in full."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from webhook.cli.options import console
+from webhook.cli.rule_reference import as_yaml, every_rule, paragraphs, reference, summary
+from webhook.validators.registry import Rule
+
+
+class Format(StrEnum):
+    """What `rules` prints."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+def rules(
+    rule: Annotated[str | None, typer.Argument(metavar="[ID]", help="One rule, in full.", show_default=False)] = None,
+    *,
+    output: Annotated[Format, typer.Option("--output", "-o", help="What to print.")] = Format.TEXT,
+) -> None:
+    """List the rules, or show one with its reason, its source and its examples.
+
+    **Examples**
+
+    - `rollcall rules`
+    - `rollcall rules koordinator/mnnvl`
+    - `rollcall rules -o markdown > docs/rules.md`
+    """
+    found = every_rule()
+    if rule is not None:
+        found = [declared for declared in found if declared.id == rule]
+        if not found:
+            raise typer.BadParameter(f"there is no rule {rule}; `rollcall rules` lists them")
+    if output is Format.JSON:
+        typer.echo(json.dumps([_as_json(declared) for declared in found], indent=2, ensure_ascii=False))
+    elif output is Format.MARKDOWN:
+        typer.echo(reference(found), nl=False)
+    elif rule is not None:
+        _show(found[0])
+    else:
+        _list(found)
+
+
+def _list(found: list[Rule]) -> None:
+    out = console()
+    rows = [(declared.id, str(declared.default), declared.subject.value, summary(declared)) for declared in found]
+    if not out.is_terminal:
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        for row in rows:
+            print(*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[3], sep="  ")
+        return
+    table = Table("rule", "default", "judges", "why", box=None, pad_edge=False)
+    for name, default, judges, why in rows:
+        table.add_row(f"[bold]{name}[/]", default, judges, why)
+    out.print(table)
+
+
+def _show(declared: Rule) -> None:
+    out = console()
+    out.print(f"[bold]{declared.id}[/] ({declared.default}{', cannot be softened' if declared.fails_closed else ''})")
+    for paragraph in paragraphs(declared):
+        out.print()
+        out.print(paragraph, markup=False)
+    for title, example in (("found in", declared.fails), ("fine", declared.passes)):
+        out.print(f"\n[bold]{title}:[/]\n")
+        out.print(as_yaml(example), markup=False, soft_wrap=True)
+
+
+def _as_json(declared: Rule) -> dict[str, Any]:
+    return {
+        "id": declared.id,
+        "default": str(declared.default),
+        "judges": declared.subject.value,
+        "failsClosed": declared.fails_closed,
+        "capability": declared.capability,
+        "documentation": "\n\n".join(paragraphs(declared)),
+        "passes": declared.passes.object,
+        "fails": declared.fails.object,
+    }

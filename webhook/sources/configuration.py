@@ -1,0 +1,38 @@
+"""The configuration file from disk: one YAML document, with the place of each mistake in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from webhook.config import settings_from
+from webhook.errors import ConfigurationError, InputError, Problem
+from webhook.model.fields import FieldPath, Item, Part
+from webhook.settings import Settings
+from webhook.sources.manifests import Document, read_file
+
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[([^\]]*)\]")
+
+
+def load_settings(path: Path) -> Settings:
+    """The settings that the file comes to. Raises `InputError`, and `ConfigurationError` with line and column added."""
+    documents = read_file(path)
+    if len(documents) != 1:
+        raise InputError(str(path), f"one document is needed, and there are {len(documents)}")
+    (document,) = documents
+    try:
+        return settings_from(document.manifest, str(path))
+    except ConfigurationError as error:
+        raise ConfigurationError(str(path), [_placed(problem, document) for problem in error.problems]) from None
+
+
+def _placed(problem: Problem, document: Document) -> Problem:
+    line, column = document.position(FieldPath(tuple(_steps(problem.path))))
+    return Problem(problem.path, problem.found, problem.why, problem.allowed, line, column)
+
+
+def _steps(path: str) -> list[Part]:
+    steps: list[Part] = []
+    for word, index, key in _STEP.findall(path):
+        steps.append(Item(int(index)) if index else word or key)
+    return steps
