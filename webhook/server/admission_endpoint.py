@@ -1,0 +1,101 @@
+"""POST /validate and /mutate: AdmissionReview in, AdmissionReview out.
+
+Plain ASGI, below the framework: the body is read by hand and nothing is looked up, copied or awaited once it is
+there. Our own faults are HTTP 500 and never a verdict, so that the webhook's failurePolicy keeps its meaning.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import perf_counter
+
+from starlette.types import Receive, Scope, Send
+
+from webhook.errors import DeadlineExceeded, Overloaded, ReviewError, TooLarge
+from webhook.model.admission_request import Request, Verdict
+from webhook.model.facts import ClusterFacts
+from webhook.server.answers import JSON, ClientGone, answer, plain, read_body
+from webhook.server.logs import decided, log
+from webhook.server.review import read_review, write_review
+from webhook.server.state import ServerState
+from webhook.server.timeouts import budget
+from webhook.settings import Settings
+
+Decision = Callable[[Request, ClusterFacts, Settings], Verdict]
+
+# Each call holds a body of at most 7 MiB; the API server opens far fewer at once, and one that is answered late is
+# worth nothing to it. Beyond this, saying no at once lets it try another replica.
+MAX_IN_FLIGHT = 256
+
+
+class AdmissionEndpoint:
+    """One of the two endpoints, as an ASGI application."""
+
+    def __init__(self, name: str, decide: Decision, state: ServerState) -> None:
+        self._name = name
+        self._decide = decide
+        self._state = state
+        self._in_flight = 0
+        metrics = state.metrics
+        self._calls = {word: child for (endpoint, word), child in metrics.calls.items() if endpoint == name}
+        self._duration = metrics.duration[name]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one call."""
+        if scope["method"] != "POST":
+            await plain(send, 405, "only POST is answered here", (b"allow", b"POST"))
+            return
+        self._in_flight += 1
+        self._state.metrics.in_flight.inc()
+        try:
+            status, body, outcome = await self._answer(scope, receive)
+        except ClientGone:
+            self._calls["gone"].inc()
+            return
+        finally:
+            self._in_flight -= 1
+            self._state.metrics.in_flight.dec()
+        self._calls[outcome].inc()
+        if status == 200:  # noqa: PLR2004 - HTTP's own number
+            await answer(send, status, body, JSON)
+        else:
+            await plain(send, status, body.decode())
+
+    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes, str]:
+        """Status, body and the outcome that the metrics count."""
+        try:
+            if self._in_flight > MAX_IN_FLIGHT:
+                raise Overloaded(f"more than {MAX_IN_FLIGHT} calls at once")
+            seconds = budget(scope["query_string"])
+            try:
+                async with asyncio.timeout(seconds):
+                    body = await read_body(scope, receive)
+            except TimeoutError:
+                raise DeadlineExceeded(f"the body did not arrive within {seconds:g} s") from None
+            return self._verdict(body)
+        except ReviewError as error:
+            return 400, str(error).encode(), "invalid"
+        except TooLarge as error:
+            return 413, str(error).encode(), "too_large"
+        except Overloaded as error:
+            return 503, str(error).encode(), "overloaded"
+        except DeadlineExceeded as error:
+            return 504, str(error).encode(), "timeout"
+        except ClientGone:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is our fault and no verdict
+            log.exception("failed", endpoint=self._name)
+            return 500, f"internal error: {type(error).__name__}; the log says more".encode(), "failed"
+
+    def _verdict(self, body: bytes) -> tuple[int, bytes, str]:
+        begun = perf_counter()
+        api_version, request = read_review(body)
+        verdict = self._decide(request, self._state.facts, self._state.settings)
+        written = write_review(api_version, request, verdict)
+        if verdict.findings or verdict.unjudged:
+            self._state.metrics.count(verdict)
+        if verdict.patch or not verdict.allowed:
+            decided(self._name, request, verdict)
+        self._duration.observe(perf_counter() - begun)
+        return 200, written, verdict.decision

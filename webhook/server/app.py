@@ -1,0 +1,81 @@
+"""The application: which path is answered by what.
+
+/validate and /mutate are taken before the framework, whose routing and middleware would cost more than the decision
+does; its OpenAPI document describes them all the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from webhook import __version__, admission
+from webhook.server.admission_endpoint import AdmissionEndpoint
+from webhook.server.check_endpoint import CheckEndpoint
+from webhook.server.openapi import ADMISSION_PATHS, CHECK
+from webhook.server.state import ServerState
+
+# Prometheus' text format, as its own client library names it.
+_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def create_app(state: ServerState) -> ASGIApp:
+    """The ASGI application for one server."""
+    validate = AdmissionEndpoint("validate", admission.validate, state)
+    mutate = AdmissionEndpoint("mutate", admission.mutate, state)
+    admission_paths = {"/validate": validate, "/mutate": mutate}
+    rest = _rest(state)
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = admission_paths.get(scope["path"]) if scope["type"] == "http" else None
+        await (rest if endpoint is None else endpoint)(scope, receive, send)
+
+    return application
+
+
+def _rest(state: ServerState) -> FastAPI:
+    app = FastAPI(
+        title="Rollcall",
+        version=__version__,
+        description="Gang-scheduling admission for Kubernetes: every pod present, or nobody starts.",
+        redoc_url=None,
+    )
+    check = CheckEndpoint(state)
+
+    @app.post("/check", tags=["manifests"], summary="Judge plain manifests", openapi_extra=CHECK)
+    async def check_manifests(request: Request) -> Response:
+        return await check(request)
+
+    @app.get("/healthz", tags=["life"], summary="Whether the process answers", response_class=PlainTextResponse)
+    async def healthz() -> str:
+        return "ok\n"
+
+    @app.get("/readyz", tags=["life"], summary="Whether it should get traffic", response_class=PlainTextResponse)
+    async def readyz() -> Response:
+        reasons = list(state.unready())
+        return PlainTextResponse("\n".join(reasons or ["ready"]) + "\n", 503 if reasons else 200)
+
+    @app.get("/metrics", tags=["life"], summary="Prometheus metrics", response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        return Response(state.metrics.expose(), media_type=_METRICS_TYPE)
+
+    @app.exception_handler(HTTPException)
+    async def one_line(_: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        detail = error.detail if isinstance(error, HTTPException) else "internal error"
+        return PlainTextResponse(f"{detail}\n", status, getattr(error, "headers", None))
+
+    framework_openapi = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        document = framework_openapi()
+        document["paths"] = {**ADMISSION_PATHS, **document["paths"]}
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]
+    return app

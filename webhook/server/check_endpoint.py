@@ -1,0 +1,72 @@
+"""POST /check: plain manifests in, findings out, for `curl --data-binary @file.yaml` in CI. What `rollcall check`
+does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from webhook.checking import judge
+from webhook.config import force_scheduler
+from webhook.errors import ConfigurationError, InputError, TooLarge
+from webhook.reporting import Report
+from webhook.server.answers import ClientGone, read_body
+from webhook.server.state import ServerState
+from webhook.sources.manifests import read_text
+
+# Reading YAML takes Python's whole attention for a while; more than this at once would be felt by admission.
+MAX_CHECKS = 2
+SOURCE = "body"
+
+
+class CheckEndpoint:
+    """The endpoint, with the number of checks under way."""
+
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._running = 0
+
+    async def __call__(self, request: Request) -> Response:
+        """Status 200 when nothing is refused, 422 when something is, 400 when it cannot be read."""
+        if self._running >= MAX_CHECKS:
+            return _error(503, f"more than {MAX_CHECKS} checks at once", {"Retry-After": "1"})
+        self._running += 1
+        try:
+            body = await read_body(request.scope, request.receive)
+            scheduler = request.query_params.get("scheduler")
+            strict = request.query_params.get("strict", "false") not in {"false", "0", ""}
+            report = await asyncio.to_thread(self._report, body, scheduler)
+        except TooLarge as error:
+            return _error(413, str(error), {"Connection": "close"})
+        except (InputError, ConfigurationError) as error:
+            return _error(400, str(error))
+        except ClientGone:
+            return Response(status_code=400)
+        finally:
+            self._running -= 1
+        return _json(200 if report.clean(strict=strict) else 422, report.as_json(strict=strict))
+
+    def _report(self, body: bytes, scheduler: str | None) -> Report:
+        settings = self._state.settings
+        if scheduler is not None:
+            settings = force_scheduler(settings, scheduler)
+        # A manifest has no owner to read, also where the server has a cluster.
+        settings = replace(settings, standalone=True)
+        report = Report()
+        for document in read_text(body, SOURCE):
+            report.add(document, judge(document.manifest, self._state.facts, settings))
+        return report
+
+
+def _json(status: int, content: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(content), status, headers, "application/json")
+
+
+def _error(status: int, why: str, headers: dict[str, str] | None = None) -> Response:
+    return _json(status, {"error": why}, headers)

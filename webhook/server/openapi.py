@@ -1,0 +1,105 @@
+"""What /docs says of the endpoints whose bodies no model describes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_REVIEW_REQUEST = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": "7b0a3c6e-2f0e-4a0d-9d8e-3a5f0c1b2d4e",
+        "kind": {"group": "grove.io", "version": "v1alpha1", "kind": "PodCliqueSet"},
+        "name": "demo",
+        "namespace": "default",
+        "operation": "CREATE",
+        "object": {
+            "apiVersion": "grove.io/v1alpha1",
+            "kind": "PodCliqueSet",
+            "metadata": {"name": "demo", "namespace": "default"},
+            "spec": {
+                "replicas": 1,
+                "template": {
+                    "cliques": [
+                        {
+                            "name": "worker",
+                            "spec": {
+                                "replicas": 2,
+                                "podSpec": {"containers": [{"name": "main", "image": "registry.example.com/main:1.0"}]},
+                            },
+                        }
+                    ]
+                },
+            },
+        },
+        "oldObject": None,
+    },
+}
+_REVIEW_RESPONSE = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "response": {"uid": "7b0a3c6e-2f0e-4a0d-9d8e-3a5f0c1b2d4e", "allowed": True},
+}
+_TIMEOUT = {
+    "name": "timeout",
+    "in": "query",
+    "description": "How long the caller waits, as a Go duration.",
+    "schema": {"type": "string", "default": "10s"},
+}
+_ANSWERS = {
+    "200": {
+        "description": "The verdict, in the request's apiVersion and with its uid.",
+        "content": {"application/json": {"example": _REVIEW_RESPONSE}},
+    },
+    "400": {"description": "No AdmissionReview that can be answered: one line says why."},
+    "413": {"description": "The body is over 7 MiB."},
+    "500": {"description": "A fault of the server; never a verdict."},
+    "503": {"description": "Too many calls at once."},
+    "504": {"description": "The body did not arrive before the caller's timeout."},
+}
+
+
+def _admission(summary: str) -> dict[str, Any]:
+    return {
+        "post": {
+            "tags": ["admission"],
+            "summary": summary,
+            "parameters": [_TIMEOUT],
+            "requestBody": {"required": True, "content": {"application/json": {"example": _REVIEW_REQUEST}}},
+            "responses": _ANSWERS,
+        }
+    }
+
+
+ADMISSION_PATHS = {
+    "/validate": _admission("Judge an object on its way into the cluster"),
+    "/mutate": _admission("Prepare an object on its way into the cluster"),
+}
+
+CHECK: dict[str, Any] = {
+    "parameters": [
+        {
+            "name": "scheduler",
+            "in": "query",
+            "description": "Judge as if this scheduler had been chosen.",
+            "schema": {"type": "string"},
+        },
+        {
+            "name": "strict",
+            "in": "query",
+            "description": "What could not be judged is a failure.",
+            "schema": {"type": "boolean", "default": False},
+        },
+    ],
+    "requestBody": {
+        "required": True,
+        "content": {"application/yaml": {"schema": {"type": "string"}}, "application/json": {"schema": {}}},
+    },
+    "responses": {
+        "200": {"description": "Nothing is refused."},
+        "400": {"description": "The manifests cannot be read, or there is no such scheduler."},
+        "413": {"description": "The body is over 7 MiB."},
+        "422": {"description": "Something is refused."},
+        "503": {"description": "Too many checks at once."},
+    },
+}

@@ -1,0 +1,123 @@
+"""The AdmissionReview on the wire: bytes to request, verdict to bytes.
+
+Source of the response's form: k8s.io/api/admission/v1 `AdmissionResponse`. kubectl prints `status.details.causes` and
+not `status.message` when the reason is Invalid (kubectl, pkg/cmd/util/helpers.go), so each cause says all that is to
+be said.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+import orjson
+
+from webhook.errors import ReviewError
+from webhook.model.admission_request import Request, Verdict
+from webhook.model.findings import Action, Finding
+from webhook.model.review import KIND, request_from
+
+# The API server keeps the message in audit events and prints it; a whole spec would drown what matters.
+MAX_MESSAGE_BYTES = 1024
+# The API server cuts a warning beyond 256 characters, and drops all beyond 4 KiB in sum.
+MAX_WARNING_BYTES = 256
+MAX_WARNINGS = 15
+
+INVALID, FORBIDDEN = 422, 403
+
+
+def read_review(body: bytes) -> tuple[str, Request]:
+    """The review's apiVersion and its request. Raises `ReviewError`."""
+    try:
+        review = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise ReviewError(f"the body is not JSON: {error}") from None
+    return request_version(review), request_from(review)
+
+
+def request_version(review: object) -> str:
+    """The apiVersion to answer in: the request's own."""
+    return str(review.get("apiVersion")) if isinstance(review, dict) else ""
+
+
+def write_review(api_version: str, request: Request, verdict: Verdict) -> bytes:
+    """The answer to `request`."""
+    response: dict[str, Any] = {"uid": request.uid, "allowed": verdict.allowed}
+    if verdict.patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = b64encode(orjson.dumps(verdict.patch)).decode()
+    if not verdict.allowed:
+        response["status"] = _status(request, verdict.denials)
+    if verdict.findings or verdict.notes or verdict.unjudged or verdict.scheduler is not None:
+        if warnings := _warnings(verdict):
+            response["warnings"] = warnings
+        response["auditAnnotations"] = _audit(verdict)
+    return orjson.dumps({"apiVersion": api_version, "kind": KIND, "response": response})
+
+
+def _status(request: Request, denials: tuple[Finding, ...]) -> dict[str, Any]:
+    forbidden = all(finding.forbidden for finding in denials)
+    return {
+        "status": "Failure",
+        "code": FORBIDDEN if forbidden else INVALID,
+        "reason": "Forbidden" if forbidden else "Invalid",
+        "message": message_of(denials),
+        "details": {
+            "name": request.name,
+            "group": request.kind.group,
+            "kind": request.kind.kind,
+            "causes": [
+                {
+                    "reason": "FieldValueForbidden" if finding.forbidden else "FieldValueInvalid",
+                    "field": str(finding.at),
+                    "message": f"{finding.rule}: {finding.explanation}",
+                }
+                for finding in denials
+            ],
+        },
+    }
+
+
+def message_of(denials: tuple[Finding, ...]) -> str:
+    """All findings, a line each, as many as fit; how many do not is said at the end."""
+    lines: list[str] = []
+    left = MAX_MESSAGE_BYTES
+    for index, finding in enumerate(denials):
+        line = str(finding)
+        more = len(denials) - index
+        # The first finding is always told, if only its start; a later one only whole. Room for "(+N more)" is kept.
+        reserve = 0 if more == 1 else len(f"\n(+{more - 1} more)")
+        if index == 0:
+            line = cut(line, left - reserve)
+        elif len(line.encode()) + 1 > left - reserve:
+            lines.append(f"(+{more} more)")
+            break
+        lines.append(line)
+        left -= len(line.encode()) + 1
+    return "\n".join(lines)
+
+
+def _warnings(verdict: Verdict) -> list[str]:
+    told = [cut(text, MAX_WARNING_BYTES) for text in (*map(str, verdict.warnings), *verdict.notes)]
+    if len(told) > MAX_WARNINGS:
+        told[MAX_WARNINGS:] = [f"(+{len(told) - MAX_WARNINGS} more warnings)"]
+    return told
+
+
+def _audit(verdict: Verdict) -> dict[str, str]:
+    annotations = {"decision": verdict.decision}
+    if verdict.scheduler is not None:
+        annotations["backend"] = verdict.scheduler
+    if verdict.findings:
+        annotations["rules"] = ",".join(sorted({found.rule for found in verdict.findings if found.action > Action.OFF}))
+    if verdict.unjudged:
+        annotations["unjudged"] = ",".join(sorted({missing.rule for missing in verdict.unjudged}))
+    return annotations
+
+
+def cut(text: str, limit: int) -> str:
+    """`text` in at most `limit` bytes of UTF-8, with "..." where something was cut off."""
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) <= limit:
+        return text
+    return encoded[: limit - 3].decode("utf-8", "ignore") + "..."

@@ -1,0 +1,90 @@
+"""Serving: uvicorn over TLS, from a bound socket to the last answer."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from pathlib import Path
+
+import uvicorn
+
+from webhook import __version__
+from webhook.certificates import Pair, server_context
+from webhook.errors import InputError
+from webhook.server.app import create_app
+from webhook.server.logs import configure, log
+from webhook.server.state import ServerState
+
+# The API server keeps a connection to a webhook for 90 s of silence; closing first would lose a request that it has
+# just sent.
+KEEP_ALIVE_SECONDS = 120
+# Answers take milliseconds. After this a connection that never ends must not hold up the stop.
+DRAIN_SECONDS = 10
+_BACKLOG = 2048
+
+
+def run(state: ServerState, host: str, port: int, ca: Path | None) -> None:
+    """Serve until SIGTERM or SIGINT; answers in flight are finished. `ca` is named to whoever reads the first line.
+
+    Raises `InputError` where the address cannot be listened on.
+    """
+    configure()
+    if state.certificate is None:
+        raise ValueError("a server needs a certificate")
+    for reason in state.degraded():
+        log.warning("degraded", reason=reason)
+    listener = _listen(host, port)
+    server = _Server(_config(state, state.certificate), listener, ca)
+    server.run(sockets=[listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise InputError("", f"cannot listen on {host} port {port}: {error.strerror or error}") from None
+
+
+def _config(state: ServerState, pair: Pair) -> uvicorn.Config:
+    def context(_: uvicorn.Config, __: object) -> ssl.SSLContext:
+        return server_context(pair)
+
+    return uvicorn.Config(
+        create_app(state),
+        ssl_context_factory=context,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+        lifespan="off",
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        log_config=None,
+        ws="none",
+    )
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, saying where it listens once it does."""
+
+    def __init__(self, config: uvicorn.Config, listener: socket.socket, ca: Path | None) -> None:
+        super().__init__(config)
+        self._listener = listener
+        self._ca = ca
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        host, port = self._listener.getsockname()[:2]
+        # The certificate is for the name, and it is what a person would type.
+        shown = "localhost" if host in {"127.0.0.1", "::1", "0.0.0.0", "::"} else host  # noqa: S104 - compared, not bound
+        log.info(
+            "serving",
+            url=f"https://{shown}:{port}",
+            ca=None if self._ca is None else str(self._ca),
+            version=__version__,
+        )
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        log.info("stopping")
+        await super().shutdown(sockets)

@@ -1,0 +1,44 @@
+"""`?timeout=` of a webhook call: how long the API server waits for the answer, as a Go duration."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from urllib.parse import parse_qs
+
+from webhook.errors import ReviewError
+
+# What the API server waits when the webhook's configuration says nothing.
+DEFAULT_SECONDS = 10.0
+# The longest that a webhook configuration may say.
+MAX_SECONDS = 30.0
+# The answer must arrive before the API server's clock runs out, not when it does.
+MARGIN_SECONDS = 0.2
+
+_DURATION = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h)")
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@lru_cache(maxsize=64)
+def budget(query: bytes) -> float:
+    """Seconds in which an answer must be given. Raises `ReviewError` for a `timeout` that is no duration.
+
+    The API server sends the same few values for ever, so they are remembered.
+    """
+    values = parse_qs(query.decode("latin-1"), keep_blank_values=True).get("timeout")
+    if not values:
+        return DEFAULT_SECONDS - MARGIN_SECONDS
+    written = values[-1]
+    parts = _DURATION.findall(written)
+    if not parts or "".join(parts) != written:
+        raise ReviewError(f"timeout is {written[:40]!r}, not a duration such as 10s")
+    seconds = min(sum(_seconds(part) for part in parts), MAX_SECONDS)
+    if seconds <= 0:
+        raise ReviewError(f"timeout is {written[:40]!r}, not more than nothing")
+    # A very short timeout keeps half of itself.
+    return max(seconds - MARGIN_SECONDS, seconds / 2)
+
+
+def _seconds(part: str) -> float:
+    unit = part.lstrip("0123456789.")
+    return float(part[: len(part) - len(unit)]) * _UNITS[unit]
