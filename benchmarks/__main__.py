@@ -1,0 +1,64 @@
+"""`python -m benchmarks`: /validate and /mutate over HTTPS against an empty route, in turns."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from pathlib import Path
+
+import uvloop
+
+from benchmarks.load import Figures, drive, request_bytes
+from benchmarks.reviews import pod_clique_set_review, pod_review, real_reviews
+from benchmarks.servers import empty_route, free_port, resident_megabytes, rollcall
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="how often each target has its turn (default 5)")
+    parser.add_argument("--seconds", type=float, default=3, help="how long a turn lasts (default 3)")
+    parser.add_argument("--connections", type=int, default=8, help="keep-alive connections (default 8)")
+    parser.add_argument("--reviews", type=Path, help="a folder of recorded AdmissionReviews to send instead")
+    chosen = parser.parse_args()
+
+    if chosen.reviews is None:
+        bodies = {"PodCliqueSet": [pod_clique_set_review()], "Pod": [pod_review()]}
+    else:
+        bodies = {str(chosen.reviews): real_reviews(chosen.reviews)}
+    with tempfile.TemporaryDirectory() as name:
+        folder, ports = Path(name), (free_port(), free_port())
+        with rollcall(folder, ports[0]) as (server, cold), empty_route(folder, ports[1]):
+            print(f"cold start {cold:.2f} s, resident {resident_megabytes(server):.0f} MB")
+            for title, reviews in bodies.items():
+                size = sum(map(len, reviews)) // len(reviews)
+                print(f"\n{title}: {len(reviews)} review(s) of {size} bytes, {chosen.connections} connections")
+                uvloop.run(_compare(ports, folder / "ca.crt", reviews, chosen))
+            print(f"\nafterwards resident {resident_megabytes(server):.0f} MB")
+
+
+async def _compare(ports: tuple[int, int], ca: Path, reviews: list[bytes], chosen: argparse.Namespace) -> None:
+    targets = {
+        "empty route": (ports[1], [request_bytes("/empty", body) for body in reviews]),
+        "/validate": (ports[0], [request_bytes("/validate?timeout=5s", body) for body in reviews]),
+        "/mutate": (ports[0], [request_bytes("/mutate?timeout=5s", body) for body in reviews]),
+    }
+    runs: dict[str, list[Figures]] = {name: [] for name in targets}
+    for port, requests in targets.values():
+        await drive(port, ca, requests, connections=chosen.connections, seconds=0.5)
+    for _ in range(chosen.rounds):
+        for name, (port, requests) in targets.items():
+            runs[name].append(await drive(port, ca, requests, connections=chosen.connections, seconds=chosen.seconds))
+    print(f"{'':<12}{'req/s':>8}{'p50 ms':>8}{'p95 ms':>8}{'p99 ms':>8}{'max ms':>8}   of the empty route")
+    for name, figures in runs.items():
+        ratios = [own.rate / empty.rate for own, empty in zip(figures, runs["empty route"], strict=True)]
+        middle = [statistics.median(getattr(run, field) for run in figures) for field in ("rate", "p50", "p95", "p99")]
+        worst = max(run.worst for run in figures)
+        print(
+            f"{name:<12}{middle[0]:>8.0f}{middle[1]:>8.2f}{middle[2]:>8.2f}{middle[3]:>8.2f}{worst:>8.1f}"
+            f"   {statistics.median(ratios):.0%} ({min(ratios):.0%} to {max(ratios):.0%})"
+        )
+
+
+if __name__ == "__main__":
+    main()
