@@ -1,4 +1,4 @@
-"""A load of HTTPS requests over keep-alive connections: a raw client, because a comfortable one would be the bottleneck."""
+"""A load of HTTPS requests over keep-alive connections. A raw client: a comfortable one would be the bottleneck."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def _length(head: bytes) -> int:
 
 def request_bytes(path: str, body: bytes) -> bytes:
     """A whole POST request."""
-    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    lines = [f"POST {path} HTTP/1.1", "host: localhost", "content-type: application/json"]
+    head = "\r\n".join([*lines, f"content-length: {len(body)}", "", ""])
     return head.encode() + body
 
 

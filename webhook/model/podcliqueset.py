@@ -16,7 +16,7 @@ from webhook.model.podtemplate import PodTemplate, find_request
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 
 _TEMPLATE = SPEC / "template"
-_GPU = (grove.GPU_RESOURCE,)
+_GPU = frozenset({grove.GPU_RESOURCE})
 
 
 class Topology(NamedTuple):

@@ -56,7 +56,7 @@ class PodTemplate:
         """Where the pod spec is."""
         return self._holder.spec_path
 
-    def request_of(self, *resources: str) -> Request | None:
+    def request_of(self, resources: frozenset[str]) -> Request | None:
         """The first request or limit, in any container, for a non-zero amount of one of `resources`."""
         return find_request(self.spec, resources)
 
@@ -93,15 +93,20 @@ class Request(NamedTuple):
     path: tuple[Part, ...]
 
 
-def find_request(spec: Mapping[str, Any], resources: tuple[str, ...]) -> Request | None:
+def find_request(spec: Mapping[str, Any], resources: frozenset[str]) -> Request | None:
     """The first request or limit in a pod spec for a non-zero amount of one of `resources`, in any container."""
     for field in ("containers", "initContainers"):
         for index, container in enumerate(sequence(spec.get(field))):
-            asked = mapping(mapping(container).get("resources"))
+            asked = mapping(container).get("resources")
+            if not asked:
+                continue
             for kind in ("requests", "limits"):
-                amounts = mapping(asked.get(kind))
-                for resource in resources:
-                    if resource in amounts and parse_quantity(amounts[resource]) != _ZERO:
+                amounts = mapping(mapping(asked).get(kind))
+                # Nearly always: this is on the path of every PodCliqueSet.
+                if resources.isdisjoint(amounts):
+                    continue
+                for resource in sorted(resources.intersection(amounts)):
+                    if parse_quantity(amounts[resource]) != _ZERO:
                         place = (field, Item(index, text(container.get("name"))), "resources", kind, resource)
                         return Request(resource, place)
     return None

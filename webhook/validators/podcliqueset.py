@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from webhook.model.facts import Api, ClusterFacts
@@ -84,13 +85,17 @@ def clique_name_suffix(workload: PodCliqueSet, _: Context[Any]) -> Results:
     2026-08).
     """
     names = [member.name for member in workload.cliques]
+    # Sorted from their ends, a suffix stands right before a name that it ends.
+    backwards = sorted(name[::-1] for name in names)
+    if not any(longer.startswith(shorter) for shorter, longer in pairwise(backwards)):
+        return
     for member in workload.cliques:
-        longer = [name for name in names if name != member.name and member.name and name.endswith(member.name)]
-        if longer:
+        longer_names = [name for name in names if name != member.name and member.name and name.endswith(member.name)]
+        if longer_names:
             yield Finding(
                 at=member.path / "name",
                 found=member.name,
-                why=f"it is the suffix of the clique name {longer[0]}, and Grove matches templates by suffix",
+                why=f"it is the suffix of the clique name {longer_names[0]}, and Grove matches templates by suffix",
                 remedy="rename one of the two",
             )
 

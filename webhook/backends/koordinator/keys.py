@@ -24,7 +24,7 @@ ANNOTATION_MATCH_POLICY = _GANG + "match-policy"
 ANNOTATION_TOTAL_NUMBER = _GANG + "total-number"
 ANNOTATION_TOPOLOGY = _GANG + "network-topology-spec"
 
-BATCH_RESOURCES = ("kubernetes.io/batch-cpu", "kubernetes.io/batch-memory")
+BATCH_RESOURCES = frozenset({"kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"})
 
 QOS_CLASSES = ("LSE", "LSR", "LS", "BE", "SYSTEM")
 

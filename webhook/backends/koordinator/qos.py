@@ -142,7 +142,7 @@ def batch_resources(pod: PodTemplate, context: Rules) -> Results:
     qos = _effective(pod, context)
     if qos == "BE":
         return
-    if (asked := pod.request_of(*BATCH_RESOURCES)) is not None:
+    if (asked := pod.request_of(BATCH_RESOURCES)) is not None:
         yield Finding(
             at=FieldPath((*pod.spec_path.parts, *asked.path)),
             found=asked.resource,
