@@ -17,7 +17,7 @@ from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, FieldPath, Item
 from webhook.model.podgang import PodGang
-from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
+from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.review import KIND as REVIEW
 from webhook.model.review import request_from
 from webhook.settings import Profile, Settings
@@ -60,21 +60,31 @@ def _judge(manifest: Manifest, at: FieldPath, facts: ClusterFacts, settings: Set
         if request.kind[::2] in _JUDGED and request.object is not None:
             yield _judgement(request, at / "request" / "object", facts, settings)
     elif kind.kind.endswith("List") and isinstance(manifest.get("items"), list):
-        for index, item in enumerate(sequence(manifest["items"])):
+        for index, item in enumerate(manifest["items"]):
             if isinstance(item, dict):
                 yield from _judge(item, at / "items" / Item(index), facts, settings)
     elif kind[::2] in _JUDGED:
-        metadata = mapping(manifest.get("metadata"))
-        name = text(metadata.get("name")) or text(metadata.get("generateName")) or ""
-        namespace = text(metadata.get("namespace")) or "default"
+        name, namespace = _names(manifest)
         yield _judgement(Request("", "CREATE", kind, namespace, name, manifest), at, facts, settings)
 
 
 def kind_of(manifest: Manifest) -> Kind:
     """Group, version and kind of a manifest; empty where it does not say."""
-    api_version, kind = text(manifest.get("apiVersion")) or "", text(manifest.get("kind")) or ""
-    group, _, version = api_version.rpartition("/")
-    return Kind(group, version, kind)
+    group, _, version = _word(manifest, "apiVersion").rpartition("/")
+    return Kind(group, version, _word(manifest, "kind"))
+
+
+def _names(manifest: Manifest) -> tuple[str, str]:
+    """Name and namespace, for saying what was judged: whether they are what they should be is for the rules."""
+    metadata = manifest.get("metadata")
+    if not isinstance(metadata, dict):
+        return "", "default"
+    return _word(metadata, "name") or _word(metadata, "generateName"), _word(metadata, "namespace") or "default"
+
+
+def _word(holder: Manifest, key: str) -> str:
+    found = holder.get(key)
+    return found if isinstance(found, str) else ""
 
 
 def _judgement(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settings) -> Judgement:

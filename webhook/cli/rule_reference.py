@@ -71,7 +71,8 @@ def _anchor(rule: Rule) -> str:
 
 def _section(rule: Rule) -> Iterator[str]:
     softened = " Fails closed." if rule.fails_closed else ""
-    capability = f" Runs for workloads that use the capability *{rule.capability}*." if rule.capability else ""
+    used = " or ".join(f"*{capability}*" for capability in sorted(rule.capabilities))
+    capability = f" Runs for workloads that use {used}." if used else ""
     yield f"## {rule.id}"
     yield ""
     yield f"Default: **{rule.default}**.{softened} Judges: {rule.subject.value}.{capability}"

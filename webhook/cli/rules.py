@@ -81,7 +81,7 @@ def _as_json(declared: Rule) -> dict[str, Any]:
         "default": str(declared.default),
         "judges": declared.subject.value,
         "failsClosed": declared.fails_closed,
-        "capability": declared.capability,
+        "capabilities": sorted(declared.capabilities),
         "documentation": "\n\n".join(paragraphs(declared)),
         "passes": declared.passes.object,
         "fails": declared.fails.object,

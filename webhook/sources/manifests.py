@@ -163,6 +163,13 @@ def _compose(text: str, source: str) -> list[Node]:
         raise InputError(source, f"is not YAML: {' '.join(str(error).split())}") from None
 
 
+def _same(key: Node, part: str) -> bool:
+    # JSON may write a character beyond the first plane as two escapes, which YAML takes for two characters.
+    return key.value == part or (
+        isinstance(key.value, str) and key.value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") == part
+    )
+
+
 def _find(node: Node, path: FieldPath) -> tuple[int, int]:
     place = node.start_mark
     for part in path.parts:
@@ -170,7 +177,7 @@ def _find(node: Node, path: FieldPath) -> tuple[int, int]:
             node = node.value[part.index]
             place = node.start_mark
         elif isinstance(part, str) and isinstance(node, MappingNode):
-            found = next(((key, value) for key, value in node.value if key.value == part), None)
+            found = next(((key, value) for key, value in node.value if _same(key, part)), None)
             if found is None:
                 break
             place, node = found[0].start_mark, found[1]

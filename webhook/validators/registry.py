@@ -79,7 +79,7 @@ class Rule:
     id: str
     check: Callable[[Any, Context[Any]], Results]
     subject: Subject
-    capability: Capability | None
+    capabilities: frozenset[Capability]
     default: Action
     fails_closed: bool
     passes: Example
@@ -97,14 +97,17 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
     passes: Example,
     fails: Example,
     subject: Subject = Subject.WORKLOAD,
-    capability: Capability | None = None,
+    capability: Capability | tuple[Capability, ...] = (),
     default: Action = Action.DENY,
     fails_closed: bool = False,
 ) -> Callable[[Callable[[Any, Context[Any]], Results]], Rule]:
-    """Declare the decorated function as the rule `id`. With `capability`, it runs only for workloads that use it."""
+    """Declare the decorated function as the rule `id`. With `capability`, it runs only for workloads that use one
+    of them.
+    """
+    capabilities = frozenset({capability} if isinstance(capability, Capability) else capability)
 
     def declare(check: Callable[[Any, Context[Any]], Results]) -> Rule:
-        return Rule(id, check, subject, capability, default, fails_closed, passes, fails)
+        return Rule(id, check, subject, capabilities, default, fails_closed, passes, fails)
 
     return declare
 
@@ -150,7 +153,7 @@ def run(
     uses, workload = context.uses, context.workload
     for bound in rules:
         declared = bound.rule
-        if declared.capability is not None and declared.capability not in uses:
+        if declared.capabilities and declared.capabilities.isdisjoint(uses):
             continue
         if declared.subject is Subject.POD:
             for pod in pods:

@@ -81,6 +81,7 @@ def divergent_topology(workload: PodCliqueSet, context: Rules) -> Results:
 
 @rule(
     "koordinator/topology-unavailable",
+    capability=_REQUIRED,
     fails_closed=True,
     passes=Example(pod_clique_set(topologyConstraint=required("block")), facts=_FACTS),
     fails=Example(
@@ -94,9 +95,7 @@ def topology_unavailable(workload: PodCliqueSet, context: Rules) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/{core,network_topology_types}.go,
     pkg/scheduler/frameworkext/networktopology.
     """
-    asked = next((context.uses[capability][0] for capability in _REQUIRED if capability in context.uses), None)
-    if asked is None:
-        return
+    asked = next(context.uses[capability][0] for capability in _REQUIRED if capability in context.uses)
     reason = unavailable(context.settings, context.scheduler_version, context.facts)
     if reason is not None:
         yield Finding(
@@ -109,6 +108,7 @@ def topology_unavailable(workload: PodCliqueSet, context: Rules) -> Results:
 
 @rule(
     "koordinator/topology-layer",
+    capability=(Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_CLIQUE),
     fails_closed=True,
     passes=Example(pod_clique_set(topologyConstraint=required("block")), facts=_FACTS),
     fails=Example(pod_clique_set(topologyConstraint=required("rack")), facts=_FACTS),

@@ -1,0 +1,197 @@
+"""The other commands, and what every command does with a mistake."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from webhook import __version__
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+def test_every_rule_is_listed_on_a_line_of_its_own(rollcall: Run) -> None:
+    lines = rollcall("rules").out.splitlines()
+    assert lines == sorted(set(lines), key=lines.index)
+    found = {line.split()[0]: line.split()[1] for line in lines}
+    assert found["koordinator/mnnvl"] == "deny"
+    assert found["grove/clique-name-suffix"] == "warn"
+
+
+def test_one_rule_is_shown_with_source_and_examples(rollcall: Run) -> None:
+    out = rollcall("rules", "koordinator/only-waiting").out
+    assert out.startswith("koordinator/only-waiting (deny)\n")
+    assert "Source: koordinator-sh/koordinator" in out
+    assert "# profile: {'matchPolicy': 'only-waiting'}" in out
+    assert "kind: PodCliqueSet" in out
+    assert rollcall("rules", "koordinator/mnvl").code == 2
+
+
+def test_rules_as_json(rollcall: Run) -> None:
+    (rule,) = json.loads(rollcall("rules", "-o", "json", "koordinator/divergent-topology").out)
+    assert (rule["id"], rule["default"], rule["failsClosed"]) == ("koordinator/divergent-topology", "deny", True)
+
+
+def test_the_rule_reference_in_the_documentation_is_not_stale(rollcall: Run) -> None:
+    made = rollcall("rules", "-o", "markdown").out
+    assert (CHECKOUT / "docs" / "rules.md").read_text() == made, "run: rollcall rules -o markdown > docs/rules.md"
+
+
+def test_a_configuration_is_shown_as_it_comes_out(rollcall: Run, tmp_path: Path) -> None:
+    file = tmp_path / "rollcall.yaml"
+    file.write_text(
+        "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n"
+        "scheduler:\n  defaultProfileName: koord-scheduler\n  profiles:\n"
+        "  - name: koord-scheduler\n    schedulerVersion: '1.8'\n    gate: true\n"
+        "    enforcement: {rules: {koordinator/quota: 'off'}}\n"
+        "namespaces: {team-a: {enforcement: warn}}\n"
+    )
+    ran = rollcall("config", "check", str(file))
+    assert ran == (
+        0,
+        """\
+profile koord-scheduler (default)
+  gangMode: Strict
+  matchPolicy: waiting-and-running
+  scheduleTimeoutSeconds: 600
+  defaultQoSClass: unset
+  topologyKeyMappings: {}
+  awareNetworkTopology: True
+  schedulerVersion: 1.8.0
+  gate: true
+  enforcement: deny
+  rule koordinator/quota: off (by default deny)
+profile default-scheduler
+  gangScheduling: False
+  gate: false
+  enforcement: deny
+namespace team-a: scheduler unset, enforcement warn
+""",
+        "",
+    )
+
+
+def test_every_mistake_in_a_configuration_is_told_with_its_line(rollcall: Run, tmp_path: Path) -> None:
+    file = tmp_path / "rollcall.yaml"
+    file.write_text(
+        "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n"
+        "scheduler:\n  defaultProfileName: volcano\n  profiles:\n"
+        "  - name: koord-scheduler\n    config: {gangMode: strict}\n  - name: default-scheduler\n    colour: red\n"
+    )
+    ran = rollcall("config", "check", str(file))
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f'rollcall: {file}:7:14: scheduler.profiles[0].config.gangMode: "strict": is not allowed '
+        "(allowed: Strict, NonStrict)\n"
+        f'rollcall: {file}:9:5: scheduler.profiles[1].colour: "red": is an unknown key '
+        "(allowed: name, config, gate, schedulerVersion, enforcement)\n"
+        f'rollcall: {file}:4:3: scheduler.defaultProfileName: "volcano": is none of the profiles '
+        "(allowed: koord-scheduler, default-scheduler)\n"
+    )
+
+
+def test_the_configuration_that_is_shipped_is_right(rollcall: Run) -> None:
+    assert rollcall("config", "check", str(CHECKOUT / "manifests" / "configuration.yaml")).code == 0
+
+
+@pytest.mark.parametrize(("content", "why"), [("", "there are 0"), ("a: 1\n---\nb: 1\n", "there are 2")])
+def test_a_configuration_is_one_document(rollcall: Run, tmp_path: Path, content: str, why: str) -> None:
+    (tmp_path / "c.yaml").write_text(content)
+    ran = rollcall("config", "check", str(tmp_path / "c.yaml"))
+    assert (ran.code, ran.err) == (2, f"rollcall: {tmp_path}/c.yaml: one document is needed, and {why}\n")
+
+
+def test_development_certificates_are_written_where_asked(rollcall: Run, tmp_path: Path) -> None:
+    ran = rollcall("certs", "dev", "--out", str(tmp_path / "c"), "--host", "webhook.test")
+    assert ran == (0, f"{tmp_path}/c/ca.crt\n{tmp_path}/c/tls.crt\n{tmp_path}/c/tls.key\n", "")
+    (tmp_path / "file").write_text("")
+    ran = rollcall("certs", "dev", "--out", str(tmp_path / "file"))
+    assert ran.code == 2
+    assert ran.err.startswith(f"rollcall: {tmp_path}/file: cannot write certificates: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ([], "--cert and --key are needed, or --standalone"),
+        (["--cert", "tls.crt"], "--cert and --key go together"),
+        (["--cert", "a", "--key", "b", "--standalone", "--certs", "c"], "--certs is for the development certificates"),
+        (["--standalone", "--port", "70000"], "65535"),
+    ],
+)
+def test_serving_asks_for_what_it_needs(rollcall: Run, arguments: list[str], why: str) -> None:
+    ran = rollcall("serve", *arguments)
+    assert ran.code == 2
+    assert why in " ".join(ran.err.replace("│", " ").split())
+
+
+def test_serving_with_a_certificate_that_is_not_there_exits_2(rollcall: Run) -> None:
+    ran = rollcall("serve", "--cert", "no.crt", "--key", "no.key")
+    assert ran == (2, "", "rollcall: no.crt: no such file\n")
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["check"], ["render"], ["rules"], ["serve"], ["certs", "dev"], ["config", "check"]]
+)
+def test_help_teaches_by_example(rollcall: Run, command: list[str]) -> None:
+    ran = rollcall(*command, "--help")
+    assert ran.code == 0
+    assert not command or f"rollcall {' '.join(command)}" in ran.out
+
+
+def test_the_version(rollcall: Run) -> None:
+    assert rollcall("--version").out == f"rollcall {__version__}\n"
+
+
+def test_an_internal_error_is_no_verdict(rollcall: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr("webhook.cli.check.settings_of", broken)
+    ran = rollcall("check", "-")
+    assert (ran.code, ran.err) == (
+        3,
+        "rollcall: internal error: RuntimeError: boom (rollcall --debug ... shows where)\n",
+    )
+    assert "Traceback" in rollcall("--debug", "check", "-").err
+
+
+def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "webhook", *arguments], input=stdin, capture_output=True, check=False, timeout=30
+    )
+
+
+def test_the_module_is_the_command() -> None:
+    ran = run("--version")
+    assert (ran.returncode, ran.stdout) == (0, f"rollcall {__version__}\n".encode())
+
+
+def test_piped_output_is_plain() -> None:
+    ran = run(
+        "check", "--scheduler", "koord-scheduler", "-", stdin=b"apiVersion: grove.io/v1alpha1\nkind: PodCliqueSet\n"
+    )
+    assert ran.returncode == 1
+    assert b"\x1b" not in ran.stdout
+    assert ran.stdout.startswith(b"<stdin>:1:1: error grove/no-cliques\n")
+
+
+def test_a_reader_that_has_had_enough_is_no_error() -> None:
+    script = f"{sys.executable} -m webhook rules -o json | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}"
+    ran = subprocess.run(["bash", "-c", script], capture_output=True, check=False, timeout=30)
+    assert (ran.stdout, ran.stderr) == (b"0\n", b"")
+
+
+def test_checking_loads_no_server() -> None:
+    """The command line is used file by file in CI: what only the server needs would cost each run half a second."""
+    script = (
+        "import sys; from webhook.cli import run; run(['rules']); "
+        "print(sorted({'fastapi', 'uvicorn', 'cryptography', 'kubernetes', 'prometheus_client'} & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, timeout=30)
+    assert ran.stdout.splitlines()[-1] == b"[]"

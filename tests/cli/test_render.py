@@ -1,0 +1,143 @@
+"""`rollcall render`: what a workload would get, written out by hand."""
+
+from __future__ import annotations
+
+import json
+
+from ruamel.yaml import YAML
+
+from tests.cli.conftest import Run
+
+KOORD = ("--scheduler", "koord-scheduler")
+SET = """\
+apiVersion: grove.io/v1alpha1
+kind: PodCliqueSet
+metadata: {name: demo, namespace: team-a}
+spec:
+  replicas: 1
+  template:
+    cliques:
+    - name: leader
+      spec: {replicas: 1, podSpec: {containers: [{name: main, image: example.com/main}]}}
+    podCliqueScalingGroups:
+    - {name: pool, cliqueNames: [leader], replicas: 2, minAvailable: 1}
+"""
+GANG = """\
+apiVersion: scheduler.grove.io/v1alpha1
+kind: PodGang
+metadata: {name: demo-0, namespace: team-a, uid: 5f1d}
+spec:
+  podgroups:
+  - name: demo-0-worker
+    minReplicas: 2
+    podReferences: [{namespace: team-a, name: a}, {namespace: team-a, name: b}]
+"""
+GROUP = """\
+---
+# PodGang demo-0, koord-scheduler
+apiVersion: scheduling.sigs.k8s.io/v1alpha1
+kind: PodGroup
+metadata:
+  name: demo-0-worker
+  namespace: team-a
+  labels:
+    app.kubernetes.io/managed-by: rollcall
+    grove.io/podgang: demo-0
+    grove.io/podclique: demo-0-worker
+  annotations:
+    gang.scheduling.koordinator.sh/groups: '["team-a/demo-0-worker"]'
+    gang.scheduling.koordinator.sh/mode: Strict
+    gang.scheduling.koordinator.sh/match-policy: waiting-and-running
+    gang.scheduling.koordinator.sh/total-number: '2'
+  ownerReferences:
+  - apiVersion: scheduler.grove.io/v1alpha1
+    kind: PodGang
+    name: demo-0
+    uid: 5f1d
+    controller: true
+    blockOwnerDeletion: true
+spec:
+  minMember: 2
+  scheduleTimeoutSeconds: 600
+"""
+
+
+def test_a_pod_gang_gets_exactly_its_pod_groups(rollcall: Run) -> None:
+    assert rollcall("render", *KOORD, "-", stdin=GANG) == (0, GROUP, "")
+
+
+def test_a_set_gets_the_pod_groups_and_one_stamped_pod_of_each_gang(rollcall: Run) -> None:
+    ran = rollcall("render", *KOORD, "-", stdin=SET)
+    assert (ran.code, ran.err) == (0, "")
+    assert [line for line in ran.out.splitlines() if line.startswith("#")] == [
+        "# PodGang demo-0, koord-scheduler",
+        "# PodGang demo-0, koord-scheduler: one of its pods",
+        "# PodGang demo-0-pool-0, koord-scheduler",
+        "# PodGang demo-0-pool-0, koord-scheduler: one of its pods",
+    ]
+    objects = list(YAML(typ="safe").load_all(ran.out))
+    assert [(found["kind"], found["metadata"].get("name")) for found in objects] == [
+        ("PodGroup", "demo-0-pool-0-leader"),
+        ("Pod", None),
+        ("PodGroup", "demo-0-pool-0-demo-0-pool-1-leader"),
+        ("Pod", None),
+    ]
+    for group, pod in (objects[:2], objects[2:]):
+        assert pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] == group["metadata"]["name"]
+        assert pod["spec"]["schedulerName"] == "koord-scheduler"
+
+
+def test_json_is_a_list_that_kubectl_takes(rollcall: Run) -> None:
+    found = json.loads(rollcall("render", *KOORD, "-o", "json", "-", stdin=GANG).out)
+    assert (found["kind"], [item["kind"] for item in found["items"]]) == ("List", ["PodGroup"])
+
+
+def test_a_pod_is_printed_as_the_webhook_leaves_it(rollcall: Run) -> None:
+    pod = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  generateName: demo-0-worker-
+  labels: {app.kubernetes.io/managed-by: grove-operator, grove.io/podgang: demo-0, grove.io/podclique: demo-0-worker}
+spec: {containers: []}
+"""
+    ran = rollcall("render", *KOORD, "-", stdin=pod)
+    assert ran.out.startswith("---\n# Pod, koord-scheduler\n")
+    assert "schedulerName: koord-scheduler\n" in ran.out
+    alone = rollcall("render", *KOORD, "-", stdin="apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {}\n")
+    assert alone.out.startswith("---\n# Pod, left as it is\n")
+
+
+def test_a_refused_set_prints_nothing_in_part(rollcall: Run) -> None:
+    refused = SET.replace("minAvailable: 1", "minAvailable: 1, topologyConstraint: {pack: {required: rack}}")
+    ran = rollcall("render", *KOORD, "-", stdin=refused)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("rollcall: <stdin>:11:73: koordinator/scaling-group-topology at ")
+
+
+def test_a_gang_that_cannot_be_expressed_is_told_with_its_place(rollcall: Run) -> None:
+    gang = GANG + "  topologyConstraint: {packConstraint: {required: example.com/rack}}\n"
+    facts = "kind: ClusterNetworkTopologyList\napiVersion: scheduling.koordinator.sh/v1alpha1\nitems: []\n"
+    unknown = rollcall("render", *KOORD, "-", stdin=gang)
+    assert (unknown.code, unknown.out) == (3, "")
+    assert "the ClusterNetworkTopology unknown" in unknown.err
+    ran = rollcall("check", *KOORD, "-", stdin=f"{gang}---\n{facts}")
+    assert ran.code == 0
+
+
+def test_missing_facts_are_no_verdict(rollcall: Run) -> None:
+    asking = SET.replace(
+        "  template:\n", "  template:\n    topologyConstraint: {topologyName: dc, pack: {required: rack}}\n"
+    )
+    ran = rollcall("render", *KOORD, "-", stdin=asking)
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err == "rollcall: spec.template.topologyConstraint needs the ClusterTopologyBinding dc\n"
+
+
+def test_nothing_to_render_is_said(rollcall: Run) -> None:
+    ran = rollcall("render", *KOORD, "-", stdin="apiVersion: v1\nkind: Service\nmetadata: {name: x}\n")
+    assert ran == (0, "", "rollcall: nothing to render: no PodCliqueSet, PodGang or Pod\n")
+
+
+def test_the_plain_scheduler_has_no_gang_objects(rollcall: Run) -> None:
+    assert rollcall("render", "--scheduler", "default-scheduler", "-", stdin=GANG).out == ""

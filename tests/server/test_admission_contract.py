@@ -1,0 +1,207 @@
+"""The admission contract over real TLS: every status, and what an answer says."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import httpx
+import jsonpatch
+import pytest
+
+from tests.core.worlds import gang_pod
+from tests.server.conftest import refused, review
+from webhook.validators.examples import clique, pod_clique_set, scaling_group
+
+UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
+
+
+def answer(client: httpx.Client, path: str, asked: Any) -> Any:
+    response = client.post(path, json=asked)
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "application/json"
+    return response.json()
+
+
+@pytest.mark.parametrize("version", ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"])
+@pytest.mark.parametrize("path", ["/validate", "/mutate"])
+def test_the_answer_has_the_request_s_version_and_uid(client: httpx.Client, version: str, path: str) -> None:
+    found = answer(client, path, {**review(), "apiVersion": version})
+    assert (found["apiVersion"], found["kind"]) == (version, "AdmissionReview")
+    assert (found["response"]["uid"], found["response"]["allowed"]) == (UID, True)
+
+
+def test_a_denial_says_where_what_why_and_what_to_do(client: httpx.Client) -> None:
+    why = (
+        "koord-scheduler cannot keep a multi-node NVLink group inside one NVLink domain; "
+        'set "grove.io/mnnvl-group": "none" on the clique, remove "grove.io/auto-mnnvl", or use kai-scheduler'
+    )
+    field = "metadata.annotations[grove.io/mnnvl-group]"
+    assert answer(client, "/validate", refused())["response"] == {
+        "uid": UID,
+        "allowed": False,
+        "status": {
+            "status": "Failure",
+            "code": 422,
+            "reason": "Invalid",
+            "message": f'koordinator/mnnvl at {field}: "train": {why}',
+            "details": {
+                "name": "demo",
+                "group": "grove.io",
+                "kind": "PodCliqueSet",
+                "causes": [
+                    {"reason": "FieldValueInvalid", "field": field, "message": f'koordinator/mnnvl: "train": {why}'}
+                ],
+            },
+        },
+        "auditAnnotations": {"decision": "denied", "backend": "koord-scheduler", "rules": "koordinator/mnnvl"},
+    }
+
+
+def test_a_forbidden_change_is_403(client: httpx.Client) -> None:
+    old = pod_clique_set(labels={"rollcall.dev/scheduler": "koord-scheduler"})
+    new = pod_clique_set(labels={"rollcall.dev/scheduler": "default-scheduler"})
+    status = answer(client, "/validate", review(new, operation="UPDATE", oldObject=old))["response"]["status"]
+    assert (status["code"], status["reason"]) == (403, "Forbidden")
+    assert status["details"]["causes"][0]["reason"] == "FieldValueForbidden"
+
+
+def test_a_patch_can_be_applied_and_needs_no_second_one(client: httpx.Client) -> None:
+    pod = gang_pod()
+    response = answer(client, "/mutate", review(pod))["response"]
+    assert response["patchType"] == "JSONPatch"
+    patched = jsonpatch.apply_patch(pod, json.loads(base64.b64decode(response["patch"])))
+    assert patched["spec"]["schedulerName"] == "koord-scheduler"
+    again = answer(client, "/mutate", review(patched))["response"]
+    assert "patch" not in again
+    assert "patchType" not in again
+
+
+def test_a_dry_run_is_answered_like_any_other(client: httpx.Client) -> None:
+    wet, dry = (answer(client, "/validate", refused(dryRun=value)) for value in (False, True))
+    assert wet == dry
+
+
+def test_advice_goes_to_warnings(client: httpx.Client) -> None:
+    response = answer(client, "/validate", review(pod_clique_set(clique("worker"), clique("pworker"))))["response"]
+    assert response["allowed"] is True
+    assert response["warnings"] == [
+        'grove/clique-name-suffix at spec.template.cliques[0].name: "worker": it is the suffix of the clique name '
+        "pworker, and Grove matches templates by suffix; rename one of the two"
+    ]
+
+
+def test_what_could_not_be_judged_is_in_the_audit_annotations(client: httpx.Client) -> None:
+    manifest = pod_clique_set(annotations={"scheduling.grove.io/koordinator-quota": "team-a"})
+    assert answer(client, "/validate", review(manifest))["response"]["auditAnnotations"] == {
+        "decision": "allowed",
+        "backend": "koord-scheduler",
+        "unjudged": "koordinator/quota",
+    }
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"operation": "DELETE", "object": None, "oldObject": {}},
+        {"operation": "CONNECT"},
+        {"subResource": "status"},
+        {"kind": {"group": "apps", "version": "v1", "kind": "Deployment"}},
+    ],
+    ids=["delete", "connect", "status", "another kind"],
+)
+def test_what_is_not_judged_passes_without_a_word(client: httpx.Client, fields: dict[str, Any]) -> None:
+    assert answer(client, "/validate", refused(**fields))["response"] == {"uid": UID, "allowed": True}
+
+
+def test_many_and_long_findings_stay_within_the_budgets(client: httpx.Client) -> None:
+    names = [f"ünïcödé-{index:03}-" + "ж" * 60 for index in range(40)]
+    cliques = [clique(name, labels={"koordinator.sh/qosClass": "ж" * 300}) for name in names]
+    groups = [scaling_group("g" * 200, *names, topologyConstraint={"pack": {"required": "ж" * 400}})]
+    response = answer(client, "/validate", review(pod_clique_set(*cliques, groups=groups)))["response"]
+    message = response["status"]["message"]
+    assert len(message.encode()) <= 1024
+    assert message.splitlines()[-1].startswith("(+")
+    assert message.splitlines()[-1].endswith(" more)")
+    assert message.startswith("koordinator/scaling-group-topology at ")
+    causes = response["status"]["details"]["causes"]
+    assert len(causes) == 41
+    told = sum(not line.startswith("(+") for line in message.splitlines())
+    assert f"(+{len(causes) - told} more)" in message
+
+
+def test_warnings_are_cut_and_counted(client: httpx.Client) -> None:
+    names = ["w", *(f"{'ж' * 100}{index:02}w" for index in range(30))]
+    cliques = [clique(name) for name in [*names, *(f"x{name}" for name in names[1:])]]
+    response = answer(client, "/validate", review(pod_clique_set(*cliques)))["response"]
+    assert len(response["warnings"]) == 16
+    assert response["warnings"][-1] == "(+16 more warnings)"
+    assert all(len(warning.encode()) <= 256 for warning in response["warnings"])
+
+
+BROKEN: dict[str, tuple[bytes, str]] = {
+    "nothing": (b"", "the body is not JSON"),
+    "no JSON": (b"{", "the body is not JSON"),
+    "not UTF-8": (b'{"kind": "\xff"}', "the body is not JSON"),
+    "too deep": (b"[" * 5000 + b"]" * 5000, "the body is not JSON"),
+    "a list": (b"[]", "the body is no JSON object"),
+    "null": (b"null", "the body is no JSON object"),
+    "another kind": (b'{"kind": "Pod", "apiVersion": "v1"}', 'kind is "Pod", not AdmissionReview'),
+    "an unknown version": (
+        json.dumps({**review(), "apiVersion": "admission.k8s.io/v2"}).encode(),
+        'apiVersion is "admission.k8s.io/v2", not one of admission.k8s.io/v1, admission.k8s.io/v1beta1',
+    ),
+    "no request": (b'{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}', "request is missing"),
+    "no uid": (json.dumps(review(uid="")).encode(), "request.uid is missing"),
+    "a uid that is no string": (json.dumps(review(uid=7)).encode(), "request.uid is 7, not a string"),
+    "no operation": (json.dumps(review(operation=None)).encode(), "request.operation is missing"),
+    "an unknown operation": (
+        json.dumps(review(operation="PATCH")).encode(),
+        'request.operation is "PATCH", not one of CREATE, UPDATE, DELETE, CONNECT',
+    ),
+    "no kind": (json.dumps(review(kind="Pod")).encode(), "request.kind is missing"),
+    "no object": (json.dumps(review(object=None)).encode(), "request.object is missing"),
+    "an object that is none": (
+        json.dumps(review(object=[])).encode(),
+        "request.object is a list of 0 items, not an object",
+    ),
+    "no old object": (json.dumps(review(operation="UPDATE")).encode(), "request.oldObject is missing"),
+}
+
+
+@pytest.mark.parametrize(("content", "why"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("path", ["/validate", "/mutate"])
+def test_a_broken_review_is_400_with_one_line_why(client: httpx.Client, path: str, content: bytes, why: str) -> None:
+    if why == "request.object is missing":
+        # `object=None` made the stand-in choose its default.
+        asked = json.loads(content)
+        asked["request"]["object"] = None
+        content = json.dumps(asked).encode()
+    response = client.post(path, content=content)
+    assert response.status_code == 400
+    assert response.headers["content-type"] == "text/plain; charset=utf-8"
+    assert response.text.startswith(why)
+    assert response.text.count("\n") == 1
+
+
+def test_only_post_is_answered(client: httpx.Client) -> None:
+    response = client.get("/validate")
+    assert (response.status_code, response.headers["allow"]) == (405, "POST")
+
+
+def test_an_unknown_path_is_404_with_one_line(client: httpx.Client) -> None:
+    response = client.post("/validat", json=review())
+    assert (response.status_code, response.text) == (404, "Not Found\n")
+
+
+@pytest.mark.parametrize("timeout", ["10s", "1m30s", "500ms", "1.5s", "30s", "24h"])
+def test_a_timeout_is_read_as_go_writes_it(client: httpx.Client, timeout: str) -> None:
+    assert client.post(f"/validate?timeout={timeout}", json=review()).status_code == 200
+
+
+@pytest.mark.parametrize("timeout", ["10", "ten", "-1s", "0s", "1s2", "", "s", "1 s"])
+def test_a_timeout_that_is_no_duration_is_400(client: httpx.Client, timeout: str) -> None:
+    response = client.post("/validate", params={"timeout": timeout}, json=review())
+    assert response.status_code == 400
+    assert response.text.startswith("timeout is ")

@@ -1,0 +1,144 @@
+"""The endpoint below HTTP: sizes, deadlines, crowds, hang-ups and our own faults."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from tests.core.worlds import gang_pod, koordinator
+from tests.server.conftest import Call, body, refused, review
+from webhook.server.admission_endpoint import MAX_IN_FLIGHT
+from webhook.server.answers import MAX_BODY_BYTES
+from webhook.server.app import create_app
+from webhook.server.state import ServerState
+
+
+def call(state: ServerState, made: Call) -> Call:
+    return asyncio.run(made.to(create_app(state)))
+
+
+def counted(state: ServerState, outcome: str, endpoint: str = "validate") -> float:
+    value = state.metrics.registry.get_sample_value(
+        "rollcall_admission_requests_total", {"endpoint": endpoint, "outcome": outcome}
+    )
+    assert value is not None
+    return value
+
+
+def test_a_body_in_parts_is_put_together(state: ServerState) -> None:
+    raw = json.dumps(review()).encode()
+    made = call(state, Call(body(raw[:10], more=True), body(raw[10:99], more=True), body(raw[99:])))
+    assert made.status == 200
+    assert json.loads(made.text)["response"]["allowed"] is True
+
+
+def test_a_body_that_says_it_is_too_large_is_refused_unread(state: ServerState) -> None:
+    made = call(state, Call(headers=[("content-length", str(MAX_BODY_BYTES + 1))]))
+    assert (made.status, made.text) == (413, f"the body is over the limit of {MAX_BODY_BYTES} bytes\n")
+    assert (b"connection", b"close") in made.sent[0]["headers"]
+    assert counted(state, "too_large") == 1
+
+
+def test_a_body_that_grows_too_large_is_refused_when_it_does(state: ServerState) -> None:
+    half = b" " * (MAX_BODY_BYTES // 2 + 1)
+    assert call(state, Call(body(half, more=True), body(half, more=True))).status == 413
+    assert call(state, Call(body(b" " * (MAX_BODY_BYTES + 1)))).status == 413
+
+
+def test_the_largest_body_is_read(state: ServerState) -> None:
+    raw = json.dumps(review()).encode()
+    made = call(state, Call(body(raw + b" " * (MAX_BODY_BYTES - len(raw)))))
+    assert made.status == 200
+
+
+def test_a_length_that_is_no_number_is_400(state: ServerState) -> None:
+    assert call(state, Call(headers=[("content-length", "many")])).status == 400
+
+
+def test_a_body_that_does_not_arrive_in_time_is_504(state: ServerState) -> None:
+    made = call(state, Call(body(b"{", more=True), query="timeout=20ms"))
+    assert made.status == 504
+    assert made.text.startswith("the body did not arrive within")
+    assert counted(state, "timeout") == 1
+
+
+def test_a_caller_that_hangs_up_is_not_answered(state: ServerState) -> None:
+    assert call(state, Call(body(b"{", more=True), {"type": "http.disconnect"})).sent == []
+    assert call(state, Call({"type": "http.disconnect"})).sent == []
+    assert counted(state, "gone") == 2
+
+
+def test_beyond_the_bound_a_call_is_turned_away_at_once(state: ServerState) -> None:
+    async def crowd() -> tuple[Call, Call]:
+        app = create_app(state)
+        waiting = [asyncio.create_task(Call(body(b"", more=True)).to(app)) for _ in range(MAX_IN_FLIGHT)]
+        await asyncio.sleep(0)
+        turned_away = await Call(body(review())).to(app)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return turned_away, await Call(body(review())).to(app)
+
+    turned_away, afterwards = asyncio.run(crowd())
+    assert turned_away.status == 503
+    assert (b"retry-after", b"1") in turned_away.sent[0]["headers"]
+    assert afterwards.status == 200
+    assert counted(state, "overloaded") == 1
+
+
+def test_a_fault_of_ours_is_500_and_never_a_verdict(state: ServerState, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(_: Any) -> Any:
+        raise RuntimeError("secret detail")
+
+    state.settings.profiles["koord-scheduler"].backend.prepare_pod = broken  # type: ignore[assignment, method-assign]
+    made = call(state, Call(body(review(gang_pod())), path="/mutate"))
+    assert (made.status, made.text) == (500, "internal error: RuntimeError; the log says more\n")
+    assert counted(state, "failed", "mutate") == 1
+
+
+def test_a_workload_that_could_not_be_read_is_500(state: ServerState) -> None:
+    cluster = replace_settings(state, koordinator(standalone=False))
+    assert call(cluster, Call(body(review(gang_pod())), path="/mutate")).status == 500
+
+
+def replace_settings(state: ServerState, settings: Any) -> ServerState:
+    return ServerState(settings, state.facts, state.certificate)
+
+
+def test_every_verdict_is_counted_with_its_rules(state: ServerState) -> None:
+    for asked in (review(), refused(), refused()):
+        call(state, Call(body(asked)))
+    call(state, Call(body(review()), path="/mutate"))
+    assert (counted(state, "allowed"), counted(state, "denied"), counted(state, "patched", "mutate")) == (1, 2, 1)
+    sample = state.metrics.registry.get_sample_value
+    assert sample("rollcall_findings_total", {"rule": "koordinator/mnnvl", "action": "deny"}) == 2
+    assert sample("rollcall_admission_duration_seconds_count", {"endpoint": "validate"}) == 3
+    assert sample("rollcall_requests_in_flight") == 0
+
+
+def test_a_verdict_under_audit_only_allows_and_counts(state: ServerState) -> None:
+    audited = replace_settings(state, koordinator(enforcement={"mode": "audit"}))
+    made = call(audited, Call(body(refused())))
+    response = json.loads(made.text)["response"]
+    assert response["allowed"] is True
+    assert "warnings" not in response
+    assert response["auditAnnotations"]["rules"] == "koordinator/mnnvl"
+    labels = {"rule": "koordinator/mnnvl", "action": "audit"}
+    assert audited.metrics.registry.get_sample_value("rollcall_findings_total", labels) == 1
+
+
+def test_what_could_not_be_judged_is_counted(state: ServerState) -> None:
+    asked = review()
+    asked["request"]["object"]["metadata"]["annotations"] = {"scheduling.grove.io/koordinator-quota": "team-a"}
+    call(state, Call(body(asked)))
+    assert state.metrics.registry.get_sample_value("rollcall_unjudged_total", {"rule": "koordinator/quota"}) == 1
+
+
+def test_a_pod_left_alone_is_told_in_a_warning(state: ServerState) -> None:
+    pod = gang_pod(annotations={"scheduling.k8s.io/group-name": "other"})
+    made = call(state, Call(body(review(pod)), path="/mutate"))
+    warning = "pod left as it is: metadata.annotations[scheduling.k8s.io/group-name] says that Volcano has claimed it"
+    assert json.loads(made.text)["response"]["warnings"] == [warning]

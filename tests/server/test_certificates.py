@@ -1,0 +1,169 @@
+"""Certificates for development, and pairs that somebody else made."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import stat
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import NameOID
+
+from webhook.certificates import (
+    DEVELOPMENT_HOSTS,
+    development_pair,
+    load_pair,
+    make_development_certificates,
+    server_context,
+    unusable,
+)
+from webhook.errors import CertificateError
+
+
+def handshake(folder: Path, host: str, flags: int = 0) -> str | None:
+    """The TLS version that a strict client and a server with the pair in `folder` agree on."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    context = server_context(load_pair(folder / "tls.crt", folder / "tls.key"))
+
+    def serve() -> None:
+        with listening, listening.accept()[0] as plain:
+            try:
+                context.wrap_socket(plain, server_side=True).close()
+            except OSError:
+                return
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    client = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+    client.verify_flags |= flags
+    try:
+        with (
+            socket.create_connection(listening.getsockname()) as plain,
+            client.wrap_socket(plain, server_hostname=host) as secured,
+        ):
+            return secured.version()
+    finally:
+        thread.join(5)
+
+
+@pytest.mark.parametrize("host", DEVELOPMENT_HOSTS)
+def test_a_strict_client_accepts_the_development_certificate_for_each_name(tmp_path: Path, host: str) -> None:
+    make_development_certificates(tmp_path)
+    assert handshake(tmp_path, host, ssl.VERIFY_X509_STRICT) == "TLSv1.3"
+
+
+def test_a_client_refuses_it_for_another_name(tmp_path: Path) -> None:
+    make_development_certificates(tmp_path, ["webhook.test"])
+    assert handshake(tmp_path, "webhook.test") == "TLSv1.3"
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(tmp_path, "example.com")
+
+
+def test_the_key_is_for_its_owner_only_and_the_authority_s_is_nowhere(tmp_path: Path) -> None:
+    make_development_certificates(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ca.crt", "tls.crt", "tls.key"]
+    assert stat.S_IMODE((tmp_path / "tls.key").stat().st_mode) == 0o600
+
+
+def test_a_usable_pair_is_kept_and_another_is_made_anew(tmp_path: Path) -> None:
+    first = development_pair(tmp_path)
+    before = first.certificate.read_bytes()
+    assert development_pair(tmp_path).certificate.read_bytes() == before
+    assert unusable(tmp_path, ["more.test"]) == "tls.crt is not for more.test"
+    assert development_pair(tmp_path, ["more.test"]).certificate.read_bytes() != before
+
+
+def other_authority(folder: Path) -> None:
+    make_development_certificates(folder / "other")
+    (folder / "ca.crt").write_bytes((folder / "other" / "ca.crt").read_bytes())
+
+
+def other_key(folder: Path) -> None:
+    make_development_certificates(folder / "other")
+    (folder / "tls.key").write_bytes((folder / "other" / "tls.key").read_bytes())
+
+
+SPOILED: dict[str, tuple[Any, str]] = {
+    "nothing there": (lambda folder: (folder / "tls.crt").unlink(), "no such file"),
+    "another authority": (other_authority, "tls.crt is not of ca.crt"),
+    "another key": (other_key, "the key of another certificate"),
+    "half a certificate": (lambda folder: (folder / "tls.crt").write_text("-----BEGIN"), "no certificate in PEM form"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "why"), SPOILED.values(), ids=SPOILED)
+def test_what_a_crash_or_a_hand_left_is_noticed_and_made_anew(tmp_path: Path, spoil: Any, why: str) -> None:
+    make_development_certificates(tmp_path)
+    spoil(tmp_path)
+    reason = unusable(tmp_path)
+    assert reason is not None
+    assert why in reason
+    development_pair(tmp_path)
+    assert unusable(tmp_path) is None
+
+
+def self_signed(folder: Path, days: tuple[int, int], key: Any = None) -> None:
+    private = key or ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "x")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(private.public_key())
+        .serial_number(1)
+        .not_valid_before(now + timedelta(days=days[0]))
+        .not_valid_after(now + timedelta(days=days[1]))
+        .sign(private, hashes.SHA256())
+    )
+    (folder / "tls.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    write_key(folder, private, serialization.NoEncryption())
+
+
+def write_key(folder: Path, private: Any, encryption: Any) -> None:
+    pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    (folder / "tls.key").write_bytes(private.private_bytes(pem, form, encryption))
+
+
+def test_a_pair_of_another_kind_of_key_is_as_good(tmp_path: Path) -> None:
+    self_signed(tmp_path, (-1, 1), rsa.generate_private_key(65537, 2048))
+    assert load_pair(tmp_path / "tls.crt", tmp_path / "tls.key").key == tmp_path / "tls.key"
+
+
+def test_what_is_wrong_with_a_pair_is_said_with_the_file(tmp_path: Path) -> None:
+    def why() -> str:
+        with pytest.raises(CertificateError) as error:
+            load_pair(tmp_path / "tls.crt", tmp_path / "tls.key")
+        return str(error.value).removeprefix(f"{tmp_path}/")
+
+    assert why() == "tls.crt: no such file"
+    self_signed(tmp_path, (-2, -1))
+    assert why().startswith("tls.crt: expired at ")
+    self_signed(tmp_path, (1, 2))
+    assert why().startswith("tls.crt: not valid before ")
+    self_signed(tmp_path, (-1, 1))
+    (tmp_path / "tls.key").write_text("no key")
+    assert why() == "tls.key: no private key in PEM form"
+    write_key(tmp_path, ec.generate_private_key(ec.SECP256R1()), serialization.BestAvailableEncryption(b"x"))
+    assert why() == "tls.key: the key is encrypted; Rollcall reads only keys without a password"
+    (tmp_path / "tls.key").unlink()
+    (tmp_path / "tls.key").mkdir()
+    assert why() == "tls.key: cannot be read: Is a directory"
+
+
+def test_a_name_that_no_certificate_can_bear_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CertificateError, match="no host name or address"):
+        make_development_certificates(tmp_path, ["bücher"])
+
+
+def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CertificateError, match="cannot write certificates"):
+        make_development_certificates(tmp_path / "file" / "certs")

@@ -1,0 +1,141 @@
+"""The other endpoints: health, readiness, metrics, documentation, and plain manifests."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from webhook import __version__
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.server.state import ServerState
+
+REFUSED = """\
+apiVersion: grove.io/v1alpha1
+kind: PodCliqueSet
+metadata:
+  name: demo
+  annotations:
+    grove.io/auto-mnnvl: enabled
+spec:
+  replicas: 1
+  template:
+    cliques:
+    - {name: worker, spec: {replicas: 2, podSpec: {containers: [{name: main, image: x}]}}}
+"""
+FINE = REFUSED.replace("enabled", "disabled")
+
+
+def test_a_server_that_answers_is_alive_and_ready(client: httpx.Client) -> None:
+    assert (client.get("/healthz").status_code, client.get("/healthz").text) == (200, "ok\n")
+    assert (client.get("/readyz").status_code, client.get("/readyz").text) == (200, "ready\n")
+
+
+def at(state: ServerState, not_before: timedelta, not_after: timedelta) -> ServerState:
+    assert state.certificate is not None
+    now = datetime.now(UTC)
+    pair = state.certificate._replace(not_before=now + not_before, not_after=now + not_after)
+    return ServerState(state.settings, state.facts, pair)
+
+
+def test_an_expired_or_missing_certificate_is_not_ready(state: ServerState) -> None:
+    hour = timedelta(hours=1)
+    assert next(at(state, -hour, -hour).unready()).startswith("certificate: expired at ")
+    assert next(at(state, hour, hour).unready()).startswith("certificate: not valid before ")
+    assert list(ServerState(state.settings, NOTHING_KNOWN, None).unready()) == ["certificate: none is loaded"]
+    assert list(at(state, -hour, hour).unready()) == []
+
+
+def test_readiness_follows_the_certificate(client: httpx.Client, state: ServerState) -> None:
+    assert state.certificate is not None
+    state.certificate = state.certificate._replace(not_after=datetime.now(UTC))
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert response.text.startswith("certificate: expired at ")
+    assert client.get("/healthz").status_code == 200
+
+
+def test_what_a_backend_cannot_do_with_the_cluster_is_known_at_the_start(state: ServerState) -> None:
+    facts = ClusterFacts(apis=frozenset(), network_topologies={})
+    assert list(ServerState(state.settings, facts, state.certificate).degraded()) == [
+        "koord-scheduler: the cluster does not serve scheduling.sigs.k8s.io/v1alpha1 PodGroup; "
+        "its workloads are refused",
+        'koord-scheduler: topology is refused: the cluster has no ClusterNetworkTopology "default", '
+        "so every pod of the gang would fail",
+    ]
+
+
+def test_every_series_is_there_before_its_first_event(client: httpx.Client, state: ServerState) -> None:
+    text = client.get("/metrics").text
+    assert 'rollcall_admission_requests_total{endpoint="mutate",outcome="failed"} 0.0' in text
+    assert 'rollcall_findings_total{action="deny",rule="koordinator/mnnvl"} 0.0' in text
+    assert 'rollcall_unjudged_total{rule="koordinator/quota"} 0.0' in text
+    assert 'rollcall_admission_duration_seconds_bucket{endpoint="validate",le="0.001"} 0.0' in text
+    assert f'rollcall_build_info{{version="{__version__}"}} 1.0' in text
+    assert state.certificate is not None
+    expiry = state.metrics.registry.get_sample_value("rollcall_certificate_expiry_timestamp_seconds")
+    assert expiry == state.certificate.not_after.timestamp()
+
+
+def test_the_documentation_describes_every_endpoint(client: httpx.Client) -> None:
+    assert client.get("/docs").status_code == 200
+    paths = client.get("/openapi.json").json()["paths"]
+    assert set(paths) == {"/validate", "/mutate", "/check", "/healthz", "/readyz", "/metrics"}
+    example = paths["/validate"]["post"]["requestBody"]["content"]["application/json"]["example"]
+    assert client.post("/validate", json=example).json()["response"]["allowed"] is True
+
+
+def test_plain_manifests_are_judged_with_line_and_column(client: httpx.Client) -> None:
+    response = client.post("/check", content=f"{FINE}---\n{REFUSED}")
+    assert response.status_code == 422
+    report: Any = response.json()
+    assert (report["clean"], report["judged"], report["ignored"]) == (False, 2, 0)
+    (finding,) = report["findings"]
+    assert (finding["rule"], finding["action"], finding["line"], finding["column"]) == (
+        "koordinator/mnnvl",
+        "deny",
+        18,
+        5,
+    )
+    assert finding["object"] == {"kind": "PodCliqueSet", "namespace": "default", "name": "demo"}
+
+
+def test_plain_manifests_that_are_fine_are_200(client: httpx.Client) -> None:
+    response = client.post("/check", content=FINE)
+    assert (response.status_code, response.json()["clean"]) == (200, True)
+
+
+def test_a_scheduler_can_be_asked_for(client: httpx.Client) -> None:
+    assert client.post("/check?scheduler=default-scheduler", content=REFUSED).status_code == 200
+    response = client.post("/check?scheduler=slurm", content=REFUSED)
+    assert response.status_code == 400
+    assert "is no scheduler with a backend" in response.json()["error"]
+
+
+def test_strict_makes_what_was_not_judged_a_failure(client: httpx.Client) -> None:
+    asking = FINE.replace("grove.io/auto-mnnvl: disabled", "scheduling.grove.io/koordinator-quota: team-a")
+    assert client.post("/check", content=asking).status_code == 200
+    response = client.post("/check?strict=true", content=asking)
+    assert response.status_code == 422
+    assert response.json()["notJudged"][0]["needs"] == "the ElasticQuotas"
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"a: [", "body:1:5: is not YAML"),
+        (b"just text", "body:1:1: is no manifest"),
+        (b"\xff", "body: is not UTF-8"),
+        (b'{"kind": "AdmissionReview"}', "apiVersion is null"),
+    ],
+)
+def test_what_cannot_be_read_is_400_with_the_place(client: httpx.Client, content: bytes, why: str) -> None:
+    response = client.post("/check", content=content)
+    assert response.status_code == 400
+    assert response.json()["error"].startswith(why)
+
+
+def test_a_check_over_the_limit_is_413(client: httpx.Client) -> None:
+    assert client.post("/check", content=b" " * (7 * 1024 * 1024 + 1)).status_code == 413

@@ -1,0 +1,117 @@
+"""`rollcall serve` as a process: it starts, says where, answers, and stops when it is told."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.server.conftest import review
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], dict[str, Any]]]:
+    """The process, and the line with which it said that it serves."""
+    command = [sys.executable, "-m", "webhook", "serve", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        try:
+            assert process.stderr is not None
+            yield process, json.loads(process.stderr.readline())
+        finally:
+            process.kill()
+
+
+def client(url: str, ca: str) -> httpx.Client:
+    return httpx.Client(base_url=url, verify=ssl.create_default_context(cafile=ca), trust_env=False)
+
+
+def test_standalone_serves_with_certificates_of_its_own_and_stops_on_sigterm() -> None:
+    with serving("--standalone", "--port", "0") as (process, line):
+        assert line["event"] == "serving"
+        folder = Path(line["ca"]).parent
+        with client(line["url"], line["ca"]) as asking:
+            assert asking.get("/readyz").text == "ready\n"
+            assert asking.post("/validate?timeout=5s", json=review()).json()["response"]["allowed"] is True
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(15) in {0, -signal.SIGTERM}
+        assert not folder.exists(), "the temporary certificates outlived the process"
+
+
+def test_a_configuration_and_facts_from_files(tmp_path: Path) -> None:
+    (tmp_path / "rollcall.yaml").write_text(
+        "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n"
+        "scheduler: {defaultProfileName: koord-scheduler, profiles: [{name: koord-scheduler}]}\n"
+    )
+    (tmp_path / "facts").mkdir()
+    (tmp_path / "facts" / "quotas.yaml").write_text(
+        "apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuotaList\nitems: []\n"
+    )
+    certs = tmp_path / "certs"
+    arguments = ("--config", f"{tmp_path}/rollcall.yaml", "--facts", f"{tmp_path}/facts", "--certs", str(certs))
+    with serving("--standalone", "--port", "0", *arguments) as (_, line), client(line["url"], line["ca"]) as asking:
+        asked = review()
+        asked["request"]["object"]["metadata"]["annotations"] = {"scheduling.grove.io/koordinator-quota": "team-a"}
+        assert asking.post("/validate", json=asked).json()["response"]["status"]["code"] == 422
+    before = (certs / "tls.crt").read_bytes()
+    # A second start keeps the authority that somebody may have told curl to trust.
+    pair = ("--cert", f"{certs}/tls.crt", "--key", f"{certs}/tls.key", "--host", "127.0.0.1")
+    with serving("--port", "0", *pair) as (_, line), client(line["url"], f"{certs}/ca.crt") as asking:
+        assert asking.get("/healthz").text == "ok\n"
+    assert (certs / "tls.crt").read_bytes() == before
+
+
+def test_what_a_backend_cannot_do_is_said_before_serving(tmp_path: Path) -> None:
+    (tmp_path / "crds.yaml").write_text(
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinitionList\nitems: []\n"
+    )
+    with serving("--standalone", "--port", "0", "--facts", str(tmp_path)) as (_, line):
+        assert (line["event"], line["level"]) == ("degraded", "warning")
+        assert "does not serve scheduling.sigs.k8s.io/v1alpha1 PodGroup" in line["reason"]
+
+
+def test_an_address_that_is_taken_is_one_plain_sentence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "webhook", "serve", "--standalone", "--port", str(port)]
+        ran = subprocess.run(command, capture_output=True, check=False, timeout=30)
+    assert ran.returncode == 2
+    assert ran.stderr.decode() == f"rollcall: cannot listen on 127.0.0.1 port {port}: Address already in use\n"
+
+
+def test_a_mistake_in_the_configuration_stops_the_start_before_a_socket_opens(tmp_path: Path) -> None:
+    (tmp_path / "rollcall.yaml").write_text("kind: RollcallConfiguration\n")
+    command = [sys.executable, "-m", "webhook", "serve", "--standalone", "--config", f"{tmp_path}/rollcall.yaml"]
+    ran = subprocess.run(command, capture_output=True, check=False, timeout=30)
+    assert ran.returncode == 2
+    assert ran.stderr.decode().endswith("apiVersion: is required (allowed: rollcall.dev/v1alpha1)\n")
+
+
+def test_each_denial_is_one_line_without_the_body(tmp_path: Path) -> None:
+    with serving("--standalone", "--port", "0") as (process, line), client(line["url"], line["ca"]) as asking:
+        asked = review(name="training")
+        asked["request"]["object"]["metadata"]["labels"] = {"rollcall.dev/scheduler": "nobody"}
+        asking.post("/validate", json=asked)
+        assert process.stderr is not None
+        said = json.loads(process.stderr.readline())
+    said.pop("timestamp")
+    assert said == {
+        "event": "denied",
+        "level": "info",
+        "endpoint": "validate",
+        "uid": asked["request"]["uid"],
+        "operation": "CREATE",
+        "kind": "PodCliqueSet",
+        "namespace": "default",
+        "name": "training",
+        "scheduler": "nobody",
+        "rules": ["rollcall/scheduler-unknown"],
+    }

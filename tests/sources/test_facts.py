@@ -1,0 +1,178 @@
+"""Facts from manifests: each kind by what rules need of it; unknown until there was one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from webhook.errors import InputError
+from webhook.model.facts import (
+    NOTHING_KNOWN,
+    Api,
+    ClusterFacts,
+    Namespace,
+    PodGangFacts,
+    PriorityClass,
+    Quota,
+    Record,
+    TopologyBinding,
+    TopologyLayer,
+)
+from webhook.sources.facts import facts_from
+from webhook.sources.manifests import read_text
+
+
+def facts(text: str, known: ClusterFacts = NOTHING_KNOWN) -> ClusterFacts:
+    return facts_from(read_text(text, "facts.yaml"), known)
+
+
+PARTS: dict[str, tuple[str, ClusterFacts]] = {
+    "a namespace": (
+        "{apiVersion: v1, kind: Namespace, metadata: {name: a, labels: {x: one}}}",
+        ClusterFacts(namespaces={"a": Namespace({"x": "one"})}),
+    ),
+    "a set with a record": (
+        """
+apiVersion: grove.io/v1alpha1
+kind: PodCliqueSet
+metadata:
+  name: demo
+  namespace: a
+  labels: {rollcall.dev/scheduler: x}
+  annotations: {scheduling.grove.io/koordinator-quota: q}
+spec: {template: {cliques: []}}
+""",
+        ClusterFacts(pod_clique_sets={("a", "demo"): Record("x", "q")}),
+    ),
+    "a set older than Rollcall": (
+        "{apiVersion: grove.io/v1alpha1, kind: PodCliqueSet, metadata: {name: demo}}",
+        ClusterFacts(pod_clique_sets={("default", "demo"): Record(None, None)}),
+    ),
+    "gangs, one of them with a bound pod": (
+        """
+apiVersion: scheduler.grove.io/v1alpha1
+kind: PodGang
+metadata: {name: demo-0, labels: {app.kubernetes.io/part-of: demo}}
+---
+apiVersion: scheduler.grove.io/v1alpha1
+kind: PodGang
+metadata: {name: demo-1, labels: {app.kubernetes.io/part-of: demo}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {grove.io/podgang: demo-1}}, spec: {nodeName: node-1}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: q, labels: {grove.io/podgang: demo-0}}, spec: {}}
+""",
+        ClusterFacts(
+            pod_gangs={
+                ("default", "demo-0"): PodGangFacts("demo", bound=False),
+                ("default", "demo-1"): PodGangFacts("demo", bound=True),
+            }
+        ),
+    ),
+    "quotas, one of them a parent": (
+        """
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: ElasticQuota, metadata: {name: leaf, namespace: x}}
+- apiVersion: scheduling.sigs.k8s.io/v1alpha1
+  kind: ElasticQuota
+  metadata: {name: parent, labels: {quota.scheduling.koordinator.sh/is-parent: "true"}}
+""",
+        ClusterFacts(elastic_quotas={"leaf": Quota(is_parent=False), "parent": Quota(is_parent=True)}),
+    ),
+    "a list without items": (
+        "{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: ElasticQuotaList, items: []}",
+        ClusterFacts(elastic_quotas={}),
+    ),
+    "a typed list whose items do not repeat what they are": (
+        """
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClassList
+items: [{metadata: {name: a}, value: 7, globalDefault: true}]
+""",
+        ClusterFacts(priority_classes={"a": PriorityClass(7, is_default=True)}),
+    ),
+    "a topology binding": (
+        """
+apiVersion: grove.io/v1alpha1
+kind: ClusterTopologyBinding
+metadata: {name: dc}
+spec: {levels: [{domain: rack, key: r}]}
+""",
+        ClusterFacts(topology_bindings={"dc": TopologyBinding({"rack": "r"})}),
+    ),
+    "a network topology": (
+        """
+apiVersion: scheduling.koordinator.sh/v1alpha1
+kind: ClusterNetworkTopology
+metadata: {name: default}
+spec:
+  networkTopologySpec:
+  - {topologyLayer: Block, labelKey: [b, c]}
+  - {topologyLayer: NodeTopologyLayer, parentTopologyLayer: Block}
+""",
+        ClusterFacts(
+            network_topologies={
+                "default": (TopologyLayer("Block", None, ("b", "c")), TopologyLayer("NodeTopologyLayer", "Block", ()))
+            }
+        ),
+    ),
+    "served versions of a custom resource": (
+        """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: x}
+spec:
+  group: example.com
+  names: {kind: X}
+  versions: [{name: v1, served: true}, {name: v1beta1, served: false}]
+""",
+        ClusterFacts(apis=frozenset({Api("example.com", "v1", "X")})),
+    ),
+    "a kind that nobody reads": ("{apiVersion: v1, kind: Service, metadata: {name: x}}", NOTHING_KNOWN),
+    "another group's ElasticQuota": (
+        "{apiVersion: example.com/v1, kind: ElasticQuota, metadata: {name: x}}",
+        NOTHING_KNOWN,
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), PARTS.values(), ids=PARTS)
+def test_facts_are_what_the_manifests_say(text: str, expected: ClusterFacts) -> None:
+    assert facts(text) == expected
+
+
+def test_facts_add_to_what_is_known() -> None:
+    known = ClusterFacts(namespaces={"a": Namespace({"x": "1"}), "b": Namespace({})}, elastic_quotas={})
+    found = facts("{apiVersion: v1, kind: Namespace, metadata: {name: a, labels: {x: '2'}}}", known)
+    assert found.namespaces == {"a": Namespace({"x": "2"}), "b": Namespace({})}
+    assert found.elastic_quotas == {}
+    assert known.namespaces == {"a": Namespace({"x": "1"}), "b": Namespace({})}
+
+
+BROKEN: dict[str, Any] = {
+    "no name": ("apiVersion: v1\nkind: Namespace\nmetadata: {}\n", "facts.yaml:3:1: metadata.name is missing"),
+    "a layer without a name": (
+        "apiVersion: scheduling.koordinator.sh/v1alpha1\nkind: ClusterNetworkTopology\nmetadata: {name: default}\n"
+        "spec:\n  networkTopologySpec:\n  - labelKey: [a]\n",
+        "facts.yaml:6:5: spec.networkTopologySpec[0].topologyLayer is missing",
+    ),
+    "a level without a key, inside a list": (
+        "apiVersion: v1\nkind: List\nitems:\n- apiVersion: grove.io/v1alpha1\n  kind: ClusterTopologyBinding\n"
+        "  metadata: {name: dc}\n  spec: {levels: [{domain: rack}]}\n",
+        "facts.yaml:7:19: spec.levels[0].key is missing",
+    ),
+    "the wrong type": (
+        "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: x}\nvalue: high\n",
+        "facts.yaml:1:1: PriorityClass: a whole number is needed where there is str",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "told"), BROKEN.values(), ids=BROKEN)
+def test_facts_that_cannot_be_understood_are_told_with_their_place(text: str, told: str) -> None:
+    with pytest.raises(InputError) as error:
+        facts(text)
+    assert str(error.value) == told

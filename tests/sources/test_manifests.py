@@ -1,0 +1,212 @@
+"""Reading manifests: values as kubectl reads them, the place of each field, and one line for what cannot be read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies import json_objects, json_values, words
+from webhook.errors import InputError
+from webhook.model.fields import FieldPath, Item
+from webhook.sources.manifests import files_of, read_file, read_text
+
+
+def values(text: str | bytes) -> list[Any]:
+    return [document.manifest for document in read_text(text, "f.yaml")]
+
+
+def why(text: str | bytes) -> str:
+    with pytest.raises(InputError) as error:
+        read_text(text, "f.yaml")
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+SCALARS: dict[str, Any] = {
+    "yes": True,
+    "On": True,
+    "off": False,
+    "n": False,
+    '"yes"': "yes",
+    "'off'": "off",
+    "true": True,
+    "~": None,
+    "": None,
+    "null": None,
+    "1": 1,
+    "-1": -1,
+    "017": 15,
+    "0o17": 15,
+    "0x1f": 31,
+    "1_000": 1000,
+    "1.5": 1.5,
+    "1e3": 1000,
+    "2.0": 2,
+    "1e400": "1e400",
+    "18446744073709551616": 18446744073709551616.0,
+    "2020-01-01": "2020-01-01",
+    "2020-01-01T00:00:00Z": "2020-01-01T00:00:00Z",
+    "1:30": "1:30",
+    "500m": "500m",
+    "!!str 5": "5",
+    "089": 89,
+    "|-\n  yes": "yes",
+    "9" * 500: "9" * 500,
+}
+
+
+@pytest.mark.parametrize(("written", "value"), SCALARS.items(), ids=SCALARS)
+def test_a_scalar_is_what_kubectl_would_send(written: str, value: Any) -> None:
+    assert values(f"a: {written}\n") == [{"a": value}]
+    assert type(values(f"a: {written}\n")[0]["a"]) is type(value)
+
+
+def test_keys_become_words_and_merges_are_merged() -> None:
+    found = values("1: x\ntrue: w\n~: z\n<<: {a: 1, b: 2}\nb: 3\n")
+    assert found == [{"1": "x", "true": "w", "null": "z", "b": 3, "a": 1}]
+    assert values("x: &x {a: 1}\nz: {<<: [*x, {c: 2}]}\n") == [{"x": {"a": 1}, "z": {"a": 1, "c": 2}}]
+
+
+def test_documents_are_told_apart_and_empty_ones_left_out() -> None:
+    assert values("---\n# nothing\n---\na: 1\n---\n\n---\nb: 2\n...\n") == [{"a": 1}, {"b": 2}]
+    assert values("") == []
+    assert [document.line for document in read_text("# c\na: 1\n---\n\nb: 2\n", "f")] == [2, 5]
+
+
+def test_json_is_read_with_tabs_and_with_a_byte_order_mark() -> None:
+    assert values('\ufeff{\n\t"a":\t"\\ud83d\\ude00"}') == [{"a": "😀"}]
+    assert values(b'\xef\xbb\xbf{"a": 1}') == [{"a": 1}]
+
+
+UNREADABLE: dict[str, tuple[str | bytes, str]] = {
+    "no YAML": ("a: [", "f.yaml:1:5: is not YAML: expected the node content, but found '<stream end>'"),
+    "a tab": ("a:\n\tb: 1", "f.yaml:2:1: is not YAML: found character '\\t' that cannot start any token"),
+    "two colons": ("a: b: c", "f.yaml:1:5: is not YAML: mapping values are not allowed here"),
+    "an unknown alias": ("a: *x", "f.yaml:1:4: is not YAML: found undefined alias 'x'"),
+    "a key twice": ("a:\n  b: 1\n  b: 2", "f.yaml:3:3: the key b is there twice"),
+    "a key twice in JSON": ('{"a": 1, "a": 2}', "f.yaml: the key a is there twice"),
+    "a list": ("- 1", "f.yaml:1:1: is no manifest: a mapping is needed and this is a list"),
+    "text": ("hello", "f.yaml:1:1: is no manifest: a mapping is needed and this is plain text or a number ('hello')"),
+    "a Python object": ("a: !!python/object:os.system x", "f.yaml:1:4: has the tag !!python/object:os.system, which a"),
+    "a tag": ("a: !secret x", "f.yaml:1:4: has the tag !secret, which a manifest cannot have"),
+    "a list as key": ("? [a]\n: 1", "f.yaml:1:3: a key must be a plain word"),
+    "a merge of a word": ("<<: x", "f.yaml:1:5: only a mapping can be merged"),
+    "not a number": ("a: .nan", "f.yaml:1:4: .nan is no number in JSON"),
+    "infinity": ("a: -.inf", "f.yaml:1:4: -.inf is no number in JSON"),
+    "half a surrogate": ('{"a": "\\ud800"}', "f.yaml: has half of a surrogate pair"),
+    "not UTF-8": (b"a: \xff", "f.yaml: is not UTF-8 (at byte 3)"),
+    "a control character": ("a: \x01", "f.yaml:1:1: is not YAML: it has a control character"),
+    "deep lists": ("a: " + "[" * 150 + "]" * 150, "f.yaml"),
+    "very deep lists": ("a: " + "[" * 5000, "f.yaml: is nested too deep"),
+    "very deep JSON": ('{"a":' * 5000, "f.yaml: is nested too deep"),
+    "itself": ("a: &x [*x]", "f.yaml:1:4: is nested deeper than 100 levels"),
+    "another version": ("%YAML 3.0\n---\na: 1", "f.yaml:1:1: is not YAML: found incompatible YAML document"),
+}
+
+
+@pytest.mark.parametrize(("text", "told"), UNREADABLE.values(), ids=UNREADABLE)
+def test_what_cannot_be_read_is_told_in_one_line_with_its_place(text: str | bytes, told: str) -> None:
+    assert why(text).startswith(told)
+
+
+def test_aliases_cannot_grow_without_bound() -> None:
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
+    for before, after in zip("abcdefg", "bcdefgh", strict=True):
+        lines.append(f"{after}: &{after} [{', '.join([f'*{before}'] * 10)}]")
+    assert why("\n".join(lines)).endswith("has more than 1000000 values, counting aliases each time they are used")
+
+
+MANIFEST = """\
+# A comment, so that nothing is on its line by chance.
+kind: PodCliqueSet
+metadata:
+  annotations:
+    grove.io/mnnvl-group: train
+spec:
+  template:
+    cliques:
+    - name: leader
+    - name: worker
+      spec: {podSpec: {containers: [{name: main}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "place"),
+    [
+        ((), (2, 1)),
+        (("metadata", "annotations", "grove.io/mnnvl-group"), (5, 5)),
+        (("spec", "template", "cliques", Item(1, "worker")), (10, 7)),
+        (("spec", "template", "cliques", Item(1), "spec", "podSpec", "containers", Item(0), "name"), (11, 38)),
+        (("metadata", "labels", "absent"), (3, 1)),
+        (("spec", "template", "cliques", Item(7)), (8, 5)),
+        (("kind", "below a word"), (2, 1)),
+    ],
+)
+def test_a_field_has_a_place_and_an_absent_one_its_parent_s(parts: Any, place: tuple[int, int]) -> None:
+    (document,) = read_text(MANIFEST, "f.yaml")
+    assert document.position(FieldPath(parts)) == place
+
+
+@given(json_objects)
+def test_json_is_read_as_it_was_written(manifest: dict[str, Any]) -> None:
+    assert values(json.dumps(manifest)) == [manifest]
+
+
+def keys_of(value: Any, parts: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], str]]:
+    if isinstance(value, dict):
+        for key, below in value.items():
+            yield (*parts, key), key
+            yield from keys_of(below, (*parts, key))
+    elif isinstance(value, list):
+        for index, below in enumerate(value):
+            yield from keys_of(below, (*parts, Item(index)))
+
+
+@given(json_objects)
+def test_the_place_of_a_key_is_where_it_stands(manifest: dict[str, Any]) -> None:
+    text = json.dumps(manifest, indent=1)
+    (document,) = read_text(text, "f.json")
+    lines = text.split("\n")
+    for parts, key in keys_of(manifest):
+        line, column = document.position(FieldPath(parts))
+        assert lines[line - 1][column - 1 :].startswith(json.dumps(key))
+
+
+@given(st.text(max_size=200) | json_values.map(json.dumps) | words)
+def test_any_text_is_documents_or_one_line_why(text: str) -> None:
+    try:
+        found = read_text(text, "f.yaml")
+    except InputError as error:
+        assert len(str(error).split("\n")) == 1
+    else:
+        assert all(isinstance(document.manifest, dict) for document in found)
+
+
+@given(st.binary(max_size=100))
+def test_any_bytes_are_documents_or_one_line_why(content: bytes) -> None:
+    try:
+        read_text(content, "f.yaml")
+    except InputError as error:
+        assert len(str(error).split("\n")) == 1
+
+
+def test_files_are_found_in_folders_and_named_as_they_were(tmp_path: Path) -> None:
+    for name in ("b.yaml", "a.yml", "deep/c.json", "deep/.hidden/d.yaml", "notes.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    found = [path.relative_to(tmp_path).as_posix() for path in files_of([tmp_path])]
+    assert found == ["a.yml", "b.yaml", "deep/c.json"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="the folder has no manifests"):
+        list(files_of([tmp_path / "empty"]))
+    with pytest.raises(InputError, match="no such file"):
+        read_file(tmp_path / "missing.yaml")
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        read_file(tmp_path / "deep")

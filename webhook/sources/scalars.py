@@ -1,0 +1,70 @@
+"""A YAML scalar as kubectl reads it: which words are booleans, which numbers, and what stays a string.
+
+kubectl reads through sigs.k8s.io/yaml, which resolves scalars with go-yaml v2: YAML 1.1 booleans (y, yes, on and
+their opposites), a leading zero is octal, base 60 is unknown, a timestamp stays a string. What it reads passes
+through JSON, so that 2.0 arrives as the whole number 2, and what JSON cannot hold is refused. Source:
+kubernetes-sigs/yaml, goyaml.v2/resolve.go and yaml.go; kubernetes/apimachinery, pkg/util/json.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+Scalar = str | int | float | bool | None
+
+_WORDS: dict[str, Scalar] = {
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+}
+# Only a scalar that begins so can be anything but a string: most are told by one look.
+_FIRST = frozenset("yYnNtTfFoO~+-.0123456789")
+_NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_INTEGER = re.compile(
+    r"(?P<sign>[-+]?)"
+    r"(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<bin>[01]+)|0[oO]?(?P<oct>[0-7]+)|(?P<dec>0|[1-9][0-9]*))"
+)
+_BASES = {"hex": 16, "bin": 2, "oct": 8, "dec": 10}
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+# What Go keeps as a whole number on the way through JSON; a larger one becomes a float64.
+_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+# The digits of the longest of them, which is written in base 2. Python's conversion of longer ones is quadratic.
+_MAX_DIGITS = 64
+
+
+def plain(written: str) -> Scalar:
+    """The value of a scalar without quotes or tag. Raises `ValueError`, with one line why, for what JSON cannot hold."""
+    if not written:
+        return None
+    if written[0] not in _FIRST:
+        return written
+    if written in _WORDS:
+        return _WORDS[written]
+    if written[0] not in ".+-0123456789":
+        return written
+    if _NOT_FINITE.fullmatch(written):
+        raise ValueError(f"{written} is no number in JSON")
+    # A leading dot makes a float, and go-yaml takes no underscores there.
+    digits = written if written[0] == "." else written.replace("_", "")
+    if (whole := _INTEGER.fullmatch(digits)) is not None and (number := _whole(whole)) is not None:
+        return number
+    # Out of the range of numbers it is a string to go-yaml.
+    return _number(digits) if _FLOAT.fullmatch(digits) and math.isfinite(float(digits)) else written
+
+
+def _number(written: str) -> int | float:
+    """A number as Go hands it on: whole where it has no fraction and fits 64 bits."""
+    number = float(written)
+    return int(number) if number.is_integer() and _SMALLEST <= number < _LARGEST else number
+
+
+def _whole(match: re.Match[str]) -> int | None:
+    """The integer, or None for one that needs more than 64 bits and is read as a float."""
+    base = match.lastgroup or "dec"
+    digits = match[base]
+    if len(digits) > _MAX_DIGITS:
+        return None
+    number = int(digits, _BASES[base])
+    number = -number if match["sign"] == "-" else number
+    return number if _SMALLEST <= number <= _LARGEST else None
