@@ -34,7 +34,7 @@ _MAX_DIGITS = 64
 
 
 def plain(written: str) -> Scalar:
-    """The value of a scalar without quotes or tag. Raises `ValueError`, with one line why, for what JSON cannot hold."""
+    """The value of a scalar without quotes or tag. Raises `ValueError`, with the reason, for what JSON cannot hold."""
     if not written:
         return None
     if written[0] not in _FIRST:
