@@ -58,6 +58,14 @@ def expected_gangs(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[Expe
                 yield _gang(workload, name, _group_members(workload, group, base, index), topology, facts)
 
 
+def expected_pods(workload: PodCliqueSet) -> int:
+    """How many pods `workload` will have, counted without listing them."""
+    each = sum(
+        clique.replicas * (1 if clique.group is None else max(clique.group.replicas, 0)) for clique in workload.cliques
+    )
+    return max(workload.replicas, 0) * each
+
+
 def prepared(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile) -> Manifest:
     """The pod of `gang` as PreparePod leaves it; as it was where another system has claimed it."""
     pod = Pod(deepcopy(gang.pod))

@@ -134,6 +134,16 @@ def test_missing_facts_are_no_verdict(rollcall: Run) -> None:
     assert ran.err == "rollcall: spec.template.topologyConstraint needs the ClusterTopologyBinding dc\n"
 
 
+def test_a_mistyped_number_is_not_written_out(rollcall: Run) -> None:
+    for old, new in (
+        ("  replicas: 1\n", "  replicas: 1000000000\n"),
+        ("spec: {replicas: 1,", "spec: {replicas: 1000000000,"),
+    ):
+        ran = rollcall("render", *KOORD, "-", stdin=SET.replace(old, new))
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err == "rollcall: <stdin>:1:1: demo would have 2000000000 pods; render shows at most 100000\n"
+
+
 def test_nothing_to_render_is_said(rollcall: Run) -> None:
     ran = rollcall("render", *KOORD, "-", stdin="apiVersion: v1\nkind: Service\nmetadata: {name: x}\n")
     assert ran == (0, "", "rollcall: nothing to render: no PodCliqueSet, PodGang or Pod\n")

@@ -17,7 +17,7 @@ from webhook import admission
 from webhook.checking import judge, kind_of, profile_of
 from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED
 from webhook.cli.options import Configuration, Facts, Inputs, Scheduler, facts_of, inputs_of, settings_of
-from webhook.errors import Inexpressible
+from webhook.errors import Inexpressible, InputError
 from webhook.model import grove
 from webhook.model.admission_request import Request
 from webhook.model.facts import ClusterFacts
@@ -26,7 +26,7 @@ from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest, mapping, text
 from webhook.settings import Settings
 from webhook.sources.manifests import Document, read_file, read_text
-from webhook.translation import expected_gangs, gang_objects, prepared
+from webhook.translation import expected_gangs, expected_pods, gang_objects, prepared
 
 
 class Syntax(StrEnum):
@@ -34,6 +34,10 @@ class Syntax(StrEnum):
 
     YAML = "yaml"
     JSON = "json"
+
+
+# Far beyond any cluster; without a bound a mistyped number would be written out as names.
+MAX_PODS = 100_000
 
 
 class Rendered(NamedTuple):
@@ -88,7 +92,7 @@ def _render(document: Document, facts: ClusterFacts, settings: Settings) -> Iter
     manifest = document.manifest
     group, _, kind = kind_of(manifest)
     if (group, kind) == (grove.GROUP, "PodCliqueSet"):
-        yield from _workload(manifest, facts, settings)
+        yield from _workload(document, facts, settings)
     elif (group, kind) == (grove.SCHEDULER_GROUP, "PodGang"):
         podgang = PodGang(manifest)
         profile = profile_of(podgang, settings)
@@ -100,13 +104,21 @@ def _render(document: Document, facts: ClusterFacts, settings: Settings) -> Iter
         yield Rendered(f"Pod, {verdict.scheduler or 'left as it is'}", manifest)
 
 
-def _workload(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered]:
+def _workload(document: Document, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered]:
+    manifest = document.manifest
     # Refused as the webhook would refuse it: a gang that may not be stored has no objects.
     for judgement in judge(manifest, facts, settings):
         if judgement.verdict.denials:
             raise Inexpressible(judgement.verdict.denials)
         profile = settings.profiles[judgement.verdict.scheduler or settings.default]
     workload = PodCliqueSet(manifest)
+    if (pods := expected_pods(workload)) > MAX_PODS:
+        raise InputError(
+            document.source,
+            f"{workload.name} would have {pods} pods; render shows at most {MAX_PODS}",
+            document.line,
+            1,
+        )
     # All of them before the first is printed: a gang that cannot be expressed leaves nothing in part.
     rendered = []
     for gang in expected_gangs(workload, facts):
