@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -182,7 +183,7 @@ def test_piped_output_is_plain() -> None:
 
 
 def test_a_reader_that_has_had_enough_is_no_error() -> None:
-    script = f"{sys.executable} -m webhook rules -o json | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}"
+    script = f"{shlex.quote(sys.executable)} -m webhook rules -o json | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}"
     ran = subprocess.run(["bash", "-c", script], capture_output=True, check=False, timeout=30)
     assert (ran.stdout, ran.stderr) == (b"0\n", b"")
 
