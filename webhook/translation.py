@@ -14,12 +14,12 @@ from typing import NamedTuple
 from webhook.backends.base import GangMember
 from webhook.errors import FactsUnavailable
 from webhook.model import grove
-from webhook.model.facts import ClusterFacts
+from webhook.model.facts import ClusterFacts, Record
 from webhook.model.pod import Pod
 from webhook.model.podcliqueset import Clique, PodCliqueSet, ScalingGroup, Topology
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest, mapping
-from webhook.model.record import record_of
+from webhook.model.record import quota_of_template, record_of
 from webhook.mutators.prepare_pod import prepare_pod
 from webhook.settings import Profile
 from webhook.validators.selection import SCHEDULER_LABEL
@@ -32,10 +32,15 @@ class ExpectedGang(NamedTuple):
     pod: Manifest
 
 
-def gang_objects(podgang: PodGang, profile: Profile, facts: ClusterFacts) -> list[Manifest]:
+def gang_objects(podgang: PodGang, record: Record, profile: Profile, facts: ClusterFacts) -> list[Manifest]:
     """The objects that `podgang` needs from nothing, in the order of creation. Raises `Inexpressible`."""
     backend = profile.backend
-    return [backend.adopt(desired, None) for desired in backend.gang_objects(podgang, facts)]
+    return [backend.adopt(desired, None) for desired in backend.gang_objects(podgang, record, facts)]
+
+
+def mirrored_record(podgang: PodGang, profile: Profile) -> Record:
+    """The record of a PodGang's workload as far as the PodGang shows it: Grove mirrors the set's own metadata onto it."""
+    return Record(profile.name, quota_of_template(mapping(podgang.raw.get("metadata"))))
 
 
 def expected_gangs(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[ExpectedGang]:

@@ -9,10 +9,11 @@ import pytest
 
 from tests.core.worlds import koordinator
 from webhook.errors import Inexpressible
-from webhook.model.facts import ClusterFacts, TopologyLayer
+from webhook.model.facts import ClusterFacts, Record, TopologyLayer
 from webhook.model.podgang import PodGang
 from webhook.translation import gang_objects
 
+RECORD = Record("koord-scheduler")
 LAYERS = ClusterFacts(
     network_topologies={
         "default": (
@@ -47,7 +48,7 @@ def constraint(required: str | None = None, preferred: str | None = None) -> dic
 def translated(
     gang: PodGang, config: dict[str, Any] | None = None, facts: ClusterFacts = LAYERS, **profile: Any
 ) -> Any:
-    return gang_objects(gang, koordinator(config, **profile).profiles["koord-scheduler"], facts)
+    return gang_objects(gang, RECORD, koordinator(config, **profile).profiles["koord-scheduler"], facts)
 
 
 def test_each_member_becomes_a_pod_group_that_names_all_of_them() -> None:
@@ -146,7 +147,7 @@ def test_a_pod_gang_without_a_uid_owns_nothing() -> None:
 )
 def test_a_minimum_released_to_zero_keeps_what_was_recorded(live: Any, minimum: int, total: str | None) -> None:
     backend = koordinator().profiles["koord-scheduler"].backend
-    (desired,) = backend.gang_objects(podgang(member("demo-0-worker", 0, 2)), LAYERS)
+    (desired,) = backend.gang_objects(podgang(member("demo-0-worker", 0, 2)), RECORD, LAYERS)
     before = deepcopy(desired)
     adopted = backend.adopt(desired, live)
     assert adopted["spec"]["minMember"] == minimum

@@ -33,7 +33,7 @@ class ToyBackend(Backend[ToySettings]):
         return PodChanges(self.name, (member.podgang,), labels={"toy/queue": self.settings.queue, "toy/gang":
         member.podgang})
 
-    def gang_objects(self, podgang, facts):
+    def gang_objects(self, podgang, record, facts):
         return []
 
 

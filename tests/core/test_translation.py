@@ -8,7 +8,7 @@ import pytest
 
 from tests.core.worlds import koordinator
 from webhook.errors import FactsUnavailable
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, TopologyBinding
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Record, TopologyBinding
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.translation import expected_gangs, gang_objects, prepared
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
@@ -94,7 +94,7 @@ def test_a_prepared_pod_names_the_pod_group_that_is_written_for_it() -> None:
     )
     workload = PodCliqueSet(manifest)
     (gang,) = expected_gangs(workload, NOTHING_KNOWN)
-    (group,) = gang_objects(gang.podgang, profile, NOTHING_KNOWN)
+    (group,) = gang_objects(gang.podgang, Record("koord-scheduler"), profile, NOTHING_KNOWN)
     pod = prepared(gang, workload, profile)
     assert pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] == group["metadata"]["name"] == "demo-0-leader"
     assert pod["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] == "team-a"
@@ -107,4 +107,4 @@ def test_a_prepared_pod_names_the_pod_group_that_is_written_for_it() -> None:
 
 def test_the_plain_scheduler_needs_no_gang_objects() -> None:
     (gang,) = expected_gangs(PodCliqueSet(pod_clique_set()), NOTHING_KNOWN)
-    assert gang_objects(gang.podgang, koordinator().profiles["default-scheduler"], NOTHING_KNOWN) == []
+    assert gang_objects(gang.podgang, Record(None), koordinator().profiles["default-scheduler"], NOTHING_KNOWN) == []

@@ -96,8 +96,10 @@ class Backend(ABC, Generic[S]):
         """What a pod of the gang must carry. Pure and total: the same member gives the same changes, for any names."""
 
     @abstractmethod
-    def gang_objects(self, podgang: PodGang, facts: ClusterFacts) -> list[Manifest]:
+    def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         """The scheduler's objects for a PodGang, in the order of creation, complete but for what `adopt` decides.
+
+        `record` is that of the PodGang's workload: what a PodGang itself does not say, such as a clique's quota.
 
         Raises `Inexpressible` where the scheduler cannot express the PodGang as a whole; never an object in part.
         """

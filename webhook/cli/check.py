@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from webhook.checking import judge, kind_of
@@ -129,9 +130,15 @@ def _print_finding(finding: Finding, place: Place, out: Console) -> None:
 
 
 def _print_fields(out: Console, fields: list[tuple[str, str]]) -> None:
+    if not out.is_terminal:
+        for name, value in fields:
+            out.print(f"    {name:<7}{value}", markup=False)
+        return
+    # A grid, so that a long value goes on below its own start.
+    grid = Table.grid(padding=(0, 1))
     for name, value in fields:
-        line = Text.assemble((f"{name:<7}", "dim"), value)
-        out.print(Padding(line, (0, 0, 0, 4)) if out.is_terminal else Text("    ").append_text(line))
+        grid.add_row(Text(name, "dim"), Text(value))
+    out.print(Padding(grid, (0, 0, 0, 4)))
 
 
 def _name(place: Place) -> str:

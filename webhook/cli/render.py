@@ -24,9 +24,10 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest, mapping, text
+from webhook.model.record import record_of
 from webhook.settings import Settings
 from webhook.sources.manifests import Document, read_file, read_text
-from webhook.translation import expected_gangs, expected_pods, gang_objects, prepared
+from webhook.translation import expected_gangs, expected_pods, gang_objects, mirrored_record, prepared
 
 
 class Syntax(StrEnum):
@@ -97,7 +98,7 @@ def _render(document: Document, facts: ClusterFacts, settings: Settings) -> Iter
         podgang = PodGang(manifest)
         profile = profile_of(podgang, settings)
         if profile is not None:
-            for desired in gang_objects(podgang, profile, facts):
+            for desired in gang_objects(podgang, mirrored_record(podgang, profile), profile, facts):
                 yield Rendered(f"PodGang {podgang.name}, {profile.name}", desired)
     elif (group, kind) == ("", "Pod"):
         verdict = admission.mutate(_request(manifest), facts, settings)
@@ -120,10 +121,10 @@ def _workload(document: Document, facts: ClusterFacts, settings: Settings) -> It
             1,
         )
     # All of them before the first is printed: a gang that cannot be expressed leaves nothing in part.
-    rendered = []
+    rendered, record = [], record_of(workload, profile.name)
     for gang in expected_gangs(workload, facts):
         comment = f"PodGang {gang.podgang.name}, {profile.name}"
-        rendered += [Rendered(comment, desired) for desired in gang_objects(gang.podgang, profile, facts)]
+        rendered += [Rendered(comment, desired) for desired in gang_objects(gang.podgang, record, profile, facts)]
         rendered.append(Rendered(f"{comment}: one of its pods", prepared(gang, workload, profile)))
     yield from rendered
 

@@ -58,7 +58,10 @@ def _list(found: list[Rule]) -> None:
         for row in rows:
             print(*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[3], sep="  ")
         return
-    table = Table("rule", "default", "judges", "why", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for column in ("rule", "default", "judges"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("why")
     for name, default, judges, why in rows:
         table.add_row(f"[bold]{name}[/]", default, judges, why)
     out.print(table)

@@ -9,7 +9,7 @@ from webhook.backends.koordinator.keys import NAME, POD_GROUP
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.backends.koordinator.topology import unavailable
 from webhook.model.capabilities import Capability, CapabilityTable
-from webhook.model.facts import ClusterFacts
+from webhook.model.facts import ClusterFacts, Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
@@ -49,7 +49,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     def prepare_pod(self, member: GangMember) -> PodChanges:
         return pods.prepare_pod(member, self.settings)
 
-    def gang_objects(self, podgang: PodGang, facts: ClusterFacts) -> list[Manifest]:
+    def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         return gangs.gang_objects(podgang, self.settings, self.scheduler_version, facts)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:

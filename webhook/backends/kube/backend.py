@@ -5,7 +5,7 @@ from __future__ import annotations
 from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.kube.settings import KubeSettings
 from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, unsupported
-from webhook.model.facts import ClusterFacts
+from webhook.model.facts import ClusterFacts, Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.validators.selection import DEFAULT_SCHEDULER
@@ -32,5 +32,5 @@ class KubeBackend(Backend[KubeSettings]):
     def prepare_pod(self, member: GangMember) -> PodChanges:
         return PodChanges(scheduler_name=self.name, inputs=())
 
-    def gang_objects(self, podgang: PodGang, facts: ClusterFacts) -> list[Manifest]:
+    def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         return []
