@@ -39,7 +39,9 @@ def gang_objects(podgang: PodGang, record: Record, profile: Profile, facts: Clus
 
 
 def mirrored_record(podgang: PodGang, profile: Profile) -> Record:
-    """The record of a PodGang's workload as far as the PodGang shows it: Grove mirrors the set's own metadata onto it."""
+    """The record of a PodGang's workload as far as the PodGang shows it: Grove mirrors the set's own metadata onto
+    it.
+    """
     return Record(profile.name, quota_of_template(mapping(podgang.raw.get("metadata"))))
 
 
