@@ -53,7 +53,7 @@ class ProfileSection(_Section):
     name: str
     config: dict[str, Any] | None = None
     gate: bool = False
-    schedulerVersion: str | None = None  # noqa: N815 - configuration keys are spelled as users write them
+    schedulerVersion: str | None = None
     enforcement: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -61,7 +61,7 @@ class SchedulerSection(_Section):
     """The enabled schedulers and the default one; `default-scheduler` is always among them."""
 
     profiles: list[Any] = Field(default_factory=list)
-    defaultProfileName: str = ""  # noqa: N815
+    defaultProfileName: str = ""
 
 
 class NamespaceSection(_Section):
@@ -74,7 +74,7 @@ class NamespaceSection(_Section):
 class RollcallConfiguration(_Section):
     """The whole file. Sections are validated one by one, so that a mistake in one does not hide those in another."""
 
-    apiVersion: Literal["rollcall.dev/v1alpha1"]  # noqa: N815
+    apiVersion: Literal["rollcall.dev/v1alpha1"]
     kind: Literal["RollcallConfiguration"]
     scheduler: dict[str, Any] = Field(default_factory=dict)
     enforcement: dict[str, Any] = Field(default_factory=dict)

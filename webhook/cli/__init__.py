@@ -24,7 +24,7 @@ def run(arguments: list[str]) -> int:
     debug = arguments[:1] == ["--debug"]
     try:
         # Here and not above, so that an error of our own imports is told like any other.
-        from webhook.cli.app import app  # noqa: PLC0415
+        from webhook.cli.app import app
 
         app(arguments[1:] if debug else arguments, prog_name="rollcall")
     except SystemExit as ended:

@@ -33,7 +33,7 @@ def dev(
     - `rollcall certs dev`
     - `rollcall certs dev --out /tmp/certs --host host.docker.internal`
     """
-    from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates  # noqa: PLC0415
+    from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 
     make_development_certificates(out, host or ())
     for name in (CA_FILE, CERTIFICATE_FILE, KEY_FILE):

@@ -64,9 +64,9 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     address = host or ("127.0.0.1" if standalone else "0.0.0.0")  # noqa: S104 - a webhook is called from other machines
 
     # The server brings FastAPI and uvicorn with it; the other commands should not wait for them.
-    from webhook.certificates import CA_FILE, development_pair, load_pair  # noqa: PLC0415
-    from webhook.server.run import run  # noqa: PLC0415
-    from webhook.server.state import ServerState  # noqa: PLC0415
+    from webhook.certificates import CA_FILE, development_pair, load_pair
+    from webhook.server.run import run
+    from webhook.server.state import ServerState
 
     def listen(pair: Pair, ca: Path | None) -> None:
         run(ServerState(settings, known, pair), address, port, ca)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from http import HTTPStatus
 from time import perf_counter
 
 from starlette.types import Receive, Scope, Send
@@ -57,7 +58,7 @@ class AdmissionEndpoint:
             self._in_flight -= 1
             self._state.metrics.in_flight.dec()
         self._calls[outcome].inc()
-        if status == 200:  # noqa: PLR2004 - HTTP's own number
+        if status == HTTPStatus.OK:
             await answer(send, status, body, JSON)
         else:
             await plain(send, status, body.decode())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 from starlette.types import Receive, Scope, Send
 
 from webhook.errors import ReviewError, TooLarge
@@ -60,9 +62,9 @@ async def answer(send: Send, status: int, body: bytes, content_type: bytes, *hea
 async def plain(send: Send, status: int, text: str, *headers: Header) -> None:
     """Send one line of text."""
     extra = list(headers)
-    if status in {413, 504}:
+    if status in {HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.GATEWAY_TIMEOUT}:
         # What is left of the body is not read, so nothing else can come over this connection.
         extra.append((b"connection", b"close"))
-    if status == 503:  # noqa: PLR2004 - HTTP's own number
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
         extra.append((b"retry-after", b"1"))
     await answer(send, status, f"{text}\n".encode(), TEXT, *extra)

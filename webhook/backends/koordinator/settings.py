@@ -24,9 +24,9 @@ class KoordinatorSettings(BackendSettings):
     sets it.
     """
 
-    gangMode: GangMode = "Strict"  # noqa: N815 - configuration keys are spelled as users write them
-    matchPolicy: MatchPolicy = "waiting-and-running"  # noqa: N815
-    scheduleTimeoutSeconds: int = Field(default=600, ge=1, le=2**31 - 1)  # noqa: N815
-    defaultQoSClass: QoSClass | None = None  # noqa: N815
-    topologyKeyMappings: dict[str, str] = Field(default_factory=dict)  # noqa: N815
-    awareNetworkTopology: bool = True  # noqa: N815
+    gangMode: GangMode = "Strict"
+    matchPolicy: MatchPolicy = "waiting-and-running"
+    scheduleTimeoutSeconds: int = Field(default=600, ge=1, le=2**31 - 1)
+    defaultQoSClass: QoSClass | None = None
+    topologyKeyMappings: dict[str, str] = Field(default_factory=dict)
+    awareNetworkTopology: bool = True

@@ -12,4 +12,4 @@ class KubeSettings(BackendSettings):
     possible, because this version writes no Workload objects.
     """
 
-    gangScheduling: Literal[False] = False  # noqa: N815 - the key as Grove's configuration spells it
+    gangScheduling: Literal[False] = False
