@@ -81,8 +81,8 @@ def clique_name_suffix(workload: PodCliqueSet, _: Context[Any]) -> Results:
     """Grove finds a PodClique's template by the suffix of its name and takes the first that fits, so a clique may be
     built from another's template.
 
-    Source: ai-dynamo/grove, operator/internal/controller/podclique (lookup by suffix, first hit in template order;
-    2026-08).
+    Source: ai-dynamo/grove, operator/internal/controller/podcliqueset/components/podclique/podclique.go
+    (`strings.HasSuffix`, first hit in template order; 2026-08).
     """
     names = [member.name for member in workload.cliques]
     # Sorted from their ends, a suffix stands right before a name that it ends.

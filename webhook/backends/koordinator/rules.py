@@ -146,7 +146,7 @@ def scheduler_name_label(pod: PodTemplate, _: Rules) -> Results:
     """Inside koord-scheduler this label wins over spec.schedulerName, also when it is empty, so that no profile takes
     the pod and its gang waits for ever.
 
-    Source: koordinator-sh/koordinator, apis/extension/scheduling.go (`GetSchedulerName`), v1.7.0 and newer.
+    Source: koordinator-sh/koordinator, apis/extension/multi_scheduler.go (`GetSchedulerName`), v1.7.0 and newer.
     """
     if LABEL_SCHEDULER_NAME in pod.labels and pod.labels[LABEL_SCHEDULER_NAME] != NAME:
         yield Finding(
