@@ -76,9 +76,11 @@ def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict
 
 def malformed(request: Request) -> Verdict:
     """Every field of the wrong type; in a cluster the API server refuses such an object by its schema."""
+    # The envelope says what the object is; the object itself may not.
+    manifest = {**_manifest(request), "kind": request.kind.kind}
     outcome = Outcome()
     for bound in SHAPE_BOUND:
-        outcome.add(bound, bound.rule.check(request.object, _NO_CONTEXT))
+        outcome.add(bound, bound.rule.check(manifest, _NO_CONTEXT))
     return Verdict(False, None, tuple(outcome.findings))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.core.worlds import PCS, gang_pod, koordinator, request, rules, validate
+from tests.core.worlds import PCS, POD, gang_pod, koordinator, request, rules, validate
 from webhook import admission
 from webhook.model.admission_request import Kind
 from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Namespace, PodGangFacts
@@ -348,6 +348,15 @@ def test_a_malformed_pod_is_refused_by_validation_and_left_by_mutation() -> None
     assert asked.object == gang_pod(schedulingGates="x")
     broken = {**gang_pod(), "spec": {"schedulerName": 5}}
     assert rules(admission.validate(request(broken), NOTHING_KNOWN, koordinator())) == ["grove/shape"]
+
+
+def test_the_envelope_says_what_a_malformed_object_is() -> None:
+    verdict = admission.validate(request({"spec": {"replicas": "x"}}, kind=PCS), NOTHING_KNOWN, koordinator())
+    assert [str(finding.at) for finding in verdict.findings] == ["spec.replicas"]
+    listed = admission.validate(
+        request({"metadata": {"deletionTimestamp": None}, "spec": []}, kind=POD), NOTHING_KNOWN, koordinator()
+    )
+    assert str(listed.findings[0]).startswith("grove/shape at spec: a list of 0 items: the value has the wrong type")
 
 
 def test_a_null_is_as_good_as_absent() -> None:

@@ -52,7 +52,7 @@ class Finding:
     fails_closed: bool = False
 
     def __str__(self) -> str:
-        return f"{self.rule} at {self.at}: {self.explanation}"
+        return f"{self.rule} at {str(self.at) or 'the object'}: {self.explanation}"
 
     @property
     def explanation(self) -> str:
