@@ -62,7 +62,9 @@ def _judge(manifest: Manifest, at: FieldPath, facts: ClusterFacts, settings: Set
     elif kind.kind.endswith("List") and isinstance(manifest.get("items"), list):
         for index, item in enumerate(manifest["items"]):
             if isinstance(item, dict):
-                yield from _judge(item, at / "items" / Item(index), facts, settings)
+                # The items of a typed list need not repeat what they are.
+                typed = {"apiVersion": manifest.get("apiVersion"), "kind": kind.kind.removesuffix("List"), **item}
+                yield from _judge(typed, at / "items" / Item(index), facts, settings)
     elif kind[::2] in _JUDGED:
         name, namespace = _names(manifest)
         yield _judgement(Request("", "CREATE", kind, namespace, name, manifest), at, facts, settings)

@@ -204,8 +204,12 @@ M = TypeVar("M", bound=BaseModel)
 
 def _section(model: type[M], raw: object, path: str, problems: list[Problem]) -> M | None:
     """One section of the file. Its mistakes go to `problems`, and what is right of it is kept, so that it can be judged
-    further; None where nothing of it can be.
+    further; None where nothing of it can be. A key without a value is as good as none, as everywhere in Kubernetes.
     """
+    if raw is None:
+        raw = {}
+    if isinstance(raw, dict):
+        raw = {key: value for key, value in raw.items() if value is not None}
     try:
         return model.model_validate(raw)
     except ValidationError as error:
@@ -232,6 +236,8 @@ def _translate(error: ValidationError, model: type[BaseModel], prefix: str) -> I
         elif kind == "literal_error":
             allowed = tuple(re.findall(r"'([^']*)'", found["ctx"]["expected"])) or (found["ctx"]["expected"],)
             yield Problem(place, found["input"], "is not allowed", allowed)
+        elif kind == "string_type":
+            yield Problem(place, found["input"], "is no string; quote it")
         elif kind in {"model_type", "dict_type"}:
             yield Problem(place, found["input"], "is no mapping")
         else:

@@ -176,6 +176,27 @@ def test_what_is_no_yaml_exits_2_and_the_rest_is_judged_all_the_same(rollcall: R
     )
 
 
+ITEM = """\
+- metadata:
+    name: x
+    annotations:
+      grove.io/auto-mnnvl: enabled
+  spec: {template: {cliques: [{name: w}]}}
+"""
+
+
+def test_the_items_of_a_list_are_judged_where_they_stand(rollcall: Run) -> None:
+    typed = f"apiVersion: grove.io/v1alpha1\nkind: PodCliqueSetList\nitems:\n{ITEM}"
+    plain = f"apiVersion: v1\nkind: List\nitems:\n{ITEM}  apiVersion: grove.io/v1alpha1\n  kind: PodCliqueSet\n"
+    for listed in (typed, plain):
+        ran = rollcall("check", *KOORD, "-", stdin=listed)
+        assert ran.out.startswith("<stdin>:7:7: error koordinator/mnnvl\n")
+
+
+def test_an_empty_name_is_no_file(rollcall: Run) -> None:
+    assert rollcall("check", "").err == "rollcall: '': no such file\n"
+
+
 def test_a_broken_review_exits_2(rollcall: Run, file: Path) -> None:
     file.write_text("apiVersion: admission.k8s.io/v1\nkind: AdmissionReview\n")
     assert rollcall("check", str(file)).err == f"rollcall: {file}:1:1: request is missing\n"

@@ -69,6 +69,14 @@ def test_koordinator_s_defaults_are_the_safe_ones() -> None:
     }
 
 
+def test_a_key_without_a_value_is_as_good_as_none() -> None:
+    empty = {"scheduler": None, "enforcement": {"mode": None, "rules": None}, "namespaces": {"team-a": None}}
+    settings = settings_from({**HEAD, **empty}, "rollcall.yaml")
+    assert list(settings.profiles) == ["default-scheduler"]
+    document = scheduler({**KOORD, "config": {"gangMode": None}, "gate": None, "schedulerVersion": None})
+    assert settings_from(document, "rollcall.yaml").profiles["koord-scheduler"].gate is False
+
+
 def test_a_profile_s_own_keys() -> None:
     profile = {**KOORD, "gate": True, "schedulerVersion": "v1.8.0", "enforcement": {"mode": "warn"}}
     found = settings_from(scheduler(profile), "rollcall.yaml").profiles["koord-scheduler"]
@@ -126,7 +134,7 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     ),
     "a default that is not a string": (
         scheduler(default=7),  # type: ignore[arg-type]
-        ["scheduler.defaultProfileName: 7: input should be a valid string"],
+        ["scheduler.defaultProfileName: 7: is no string; quote it"],
     ),
     "an unknown value": (
         scheduler({**KOORD, "config": {"gangMode": "strict"}}),
@@ -154,6 +162,10 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     "a version that is none": (
         scheduler({**KOORD, "schedulerVersion": "latest"}),
         ['scheduler.profiles[0].schedulerVersion: "latest": is no version, such as 1.8.0'],
+    ),
+    "a version that YAML takes for a number": (
+        scheduler({**KOORD, "schedulerVersion": 1.10}),
+        ["scheduler.profiles[0].schedulerVersion: 1.1: is no string; quote it"],
     ),
     "a version that is too old": (
         scheduler({**KOORD, "schedulerVersion": "1.4.1"}),

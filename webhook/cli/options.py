@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from webhook.config import default_settings, force_scheduler
+from webhook.errors import InputError
 from webhook.model.facts import ClusterFacts
 from webhook.settings import Settings
 from webhook.sources.configuration import load_settings
@@ -72,6 +73,8 @@ def inputs_of(names: Sequence[str]) -> Iterator[str | Path]:
     for name in names:
         if name == STANDARD_INPUT:
             yield name
+        elif not name:
+            raise InputError("''", "no such file")
         else:
             yield from files_of([Path(name)])
 
