@@ -22,7 +22,7 @@ from webhook.server.app import create_app
 from webhook.server.state import ServerState
 
 # The state is the same for every body on purpose: one must not spoil the answer to the next.
-shared_state = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+shared_state = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def call(state: ServerState, path: str, content: bytes) -> Call:

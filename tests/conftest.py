@@ -1,0 +1,13 @@
+"""How generated tests run: without a clock, and in CI with the same examples every time."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+# A slow machine is no fault of the code, and a change should not fail in CI for an example that it did not touch; new
+# examples are what runs elsewhere are for.
+settings.register_profile("rollcall", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "rollcall")
