@@ -86,9 +86,7 @@ def server_context(pair: Pair) -> ssl.SSLContext:
 
 
 def development_pair(directory: Path, hosts: Iterable[str] = ()) -> Pair:
-    """The development pair in `directory`, made anew where it is not there or would not do. Raises
-    `CertificateError`.
-    """
+    """The development pair in `directory`, made anew where it would not do. Raises `CertificateError`."""
     if unusable(directory, hosts) is not None:
         make_development_certificates(directory, hosts)
     return load_pair(directory / CERTIFICATE_FILE, directory / KEY_FILE)

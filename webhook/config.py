@@ -115,9 +115,7 @@ def settings_from(document: object, source: str) -> Settings:
 
 
 def default_settings() -> Settings:
-    """The settings without a file: every installed backend with its defaults, and `default-scheduler` chosen by
-    default.
-    """
+    """The settings without a file: every installed backend with its defaults, `default-scheduler` by default."""
     none = Enforcement()
     profiles = {
         name: Profile(backend(backend.settings_model()), none, none) for name, backend in installed_backends().items()

@@ -39,9 +39,7 @@ def gang_objects(podgang: PodGang, record: Record, profile: Profile, facts: Clus
 
 
 def mirrored_record(podgang: PodGang, profile: Profile) -> Record:
-    """The record of a PodGang's workload as far as the PodGang shows it: Grove mirrors the set's own metadata onto
-    it.
-    """
+    """What a PodGang shows of its workload's record: Grove mirrors the set's own metadata onto it."""
     return Record(profile.name, quota_of_template(mapping(podgang.raw.get("metadata"))))
 
 
@@ -117,9 +115,7 @@ def _pod_group(workload: PodCliqueSet, name: str, clique: Clique, facts: Cluster
 
 
 def _constraint(workload: PodCliqueSet, topology: Topology | None, facts: ClusterFacts) -> Manifest | None:
-    """The constraint in node label keys; a domain that its binding does not have is dropped, as Grove's operator
-    does.
-    """
+    """The constraint in node label keys; Grove's operator drops a domain that its binding lacks, and so does this."""
     if topology is None or not (topology.required or topology.preferred):
         return None
     if facts.topology_bindings is None:

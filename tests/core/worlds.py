@@ -32,9 +32,7 @@ def koordinator(config: Mapping[str, Any] | None = None, *, standalone: bool = T
 
 
 def request(manifest: Manifest, old: Manifest | None = None, kind: Kind | None = None) -> Request:
-    """A CREATE of `manifest`, or an UPDATE where there is an `old` one. Copies, because admission changes what it is
-    given.
-    """
+    """A CREATE of `manifest`, or an UPDATE of `old`. Copies, because admission changes what it is given."""
     found = kind or (POD if manifest.get("kind") == "Pod" else PCS)
     operation = "CREATE" if old is None else "UPDATE"
     return Request("test-uid", operation, found, "default", "demo", deepcopy(manifest), deepcopy(old))

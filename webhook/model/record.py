@@ -12,9 +12,7 @@ from webhook.model.reading import mapping, text
 
 
 def recorded_quota(workload: PodCliqueSet) -> str | None:
-    """The quota of a set: its own annotation, else the first clique's that names one (rules refuse cliques that
-    differ).
-    """
+    """The quota of a set: its own annotation, else the first clique's (rules refuse cliques that differ)."""
     own = text(workload.annotations.get(QUOTA_ANNOTATION))
     if own is not None:
         return own

@@ -1,6 +1,4 @@
-"""POST /check: plain manifests in, findings out, for `curl --data-binary @file.yaml` in CI. What `rollcall check`
-does.
-"""
+"""POST /check: plain manifests in, findings out, for `curl --data-binary @file.yaml` in CI."""
 
 from __future__ import annotations
 

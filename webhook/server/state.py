@@ -14,9 +14,7 @@ from webhook.settings import Settings
 
 @dataclass(slots=True)
 class ServerState:
-    """One server's state. The configuration and the facts were loaded before there is one; the certificate may run
-    out.
-    """
+    """One server's state. Configuration and facts were loaded before; the certificate may run out."""
 
     settings: Settings
     facts: ClusterFacts

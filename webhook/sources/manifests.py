@@ -64,9 +64,7 @@ def read_file(path: Path) -> list[Document]:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The manifests below a folder: YAML and JSON, sorted, hidden ones left out. Raises `InputError` where there is
-    none.
-    """
+    """The manifests below a folder, sorted, hidden ones left out. Raises `InputError` where there is none."""
     found = sorted(
         path
         for path in folder.rglob("*")

@@ -101,9 +101,7 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
     default: Action = Action.DENY,
     fails_closed: bool = False,
 ) -> Callable[[Callable[[Any, Context[Any]], Results]], Rule]:
-    """Declare the decorated function as the rule `id`. With `capability`, it runs only for workloads that use one
-    of them.
-    """
+    """Declare the decorated function as the rule `id`; with `capability`, only for workloads that use one of them."""
     capabilities = frozenset({capability} if isinstance(capability, Capability) else capability)
 
     def declare(check: Callable[[Any, Context[Any]], Results]) -> Rule:

@@ -50,9 +50,7 @@ def gang_objects(
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
-    """`desired` with the minimum and total that were recorded before Grove released the member to 0, at least one
-    pod.
-    """
+    """`desired` with the minimum and total from before Grove released the member to 0, at least one pod."""
     if desired["spec"]["minMember"] > 0:
         return desired
     recorded = mapping(live)

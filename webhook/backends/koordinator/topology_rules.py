@@ -138,10 +138,7 @@ def preferred_topology(workload: PodCliqueSet, context: Rules) -> Results:
     Source: GREP-537 (a preference that cannot be mapped is skipped).
     """
     reason = unavailable(context.settings, context.scheduler_version, context.facts)
-    scaling = {group.topology.preferred_path for group in workload.scaling_groups if group.topology is not None}
     for use in context.uses[Capability.TOPOLOGY_PREFERRED]:
-        if use.path in scaling:
-            continue
         if reason is not None:
             remedy = "remove the preference, or have the scheduler's topology set up"
             yield Finding(at=use.path, found=use.value, why=f"{reason}; the preference is dropped", remedy=remedy)
