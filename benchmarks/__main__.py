@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import statistics
 import tempfile
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import uvloop
 
 from benchmarks.load import Figures, drive, request_bytes
-from benchmarks.reviews import pod_clique_set_review, pod_review, real_reviews
+from benchmarks.reviews import manifests, pod_clique_set_review, pod_review, real_reviews
 from benchmarks.servers import empty_route, free_port, resident_megabytes, rollcall
 
 
@@ -34,6 +35,7 @@ def main() -> None:
                 size = sum(map(len, reviews)) // len(reviews)
                 print(f"\n{title}: {len(reviews)} review(s) of {size} bytes, {chosen.connections} connections")
                 uvloop.run(_compare(ports, folder / "ca.crt", reviews, chosen))
+            uvloop.run(_beside_checks(ports[0], folder / "ca.crt", chosen))
             print(f"\nafterwards resident {resident_megabytes(server):.0f} MB")
 
 
@@ -58,6 +60,22 @@ async def _compare(ports: tuple[int, int], ca: Path, reviews: list[bytes], chose
             f"{name:<12}{middle[0]:>8.0f}{middle[1]:>8.2f}{middle[2]:>8.2f}{middle[3]:>8.2f}{worst:>8.1f}"
             f"   {statistics.median(ratios):.0%} ({min(ratios):.0%} to {max(ratios):.0%})"
         )
+
+
+async def _beside_checks(port: int, ca: Path, chosen: argparse.Namespace) -> None:
+    """/validate while two clients have /check read file after file of YAML: threads that share one interpreter."""
+    admission, checks = (
+        [request_bytes("/validate?timeout=5s", pod_clique_set_review())],
+        [request_bytes("/check", manifests(10))],
+    )
+    print("\n/validate of a PodCliqueSet, and what /check takes from it")
+    for name, clients in (("alone", 0), ("beside /check", 2)):
+        runs = [drive(port, ca, admission, connections=chosen.connections, seconds=chosen.seconds)]
+        if clients:
+            runs.append(drive(port, ca, checks, connections=clients, seconds=chosen.seconds))
+        figures, *rest = await asyncio.gather(*runs)
+        beside = f", {rest[0].rate:.1f} checks/s" if rest else ""
+        print(f"{name:<14}{figures.rate:>6.0f} req/s, p50 {figures.p50:.2f} ms, p99 {figures.p99:.2f} ms{beside}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,20 @@ _KINDS = {
 
 
 def pod_clique_set_review() -> bytes:
-    """A CREATE of a PodCliqueSet of five cliques and two scaling groups, about 8 KB, as kubectl would send it."""
+    """A CREATE of a PodCliqueSet, about 8 KB, as kubectl would send it."""
+    manifest = _pod_clique_set()
+    # kubectl apply keeps the manifest as it was applied, as text, in an annotation: half of what is sent.
+    manifest["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(manifest)}
+    return _review("PodCliqueSet", manifest)
+
+
+def manifests(count: int) -> bytes:
+    """A file of many PodCliqueSets, as `POST /check` is sent them."""
+    return "\n---\n".join([json.dumps(_pod_clique_set(), indent=1)] * count).encode()
+
+
+def _pod_clique_set() -> dict[str, Any]:
+    """A PodCliqueSet of five cliques and two scaling groups."""
     cliques = [_clique(name, replicas) for name, replicas in _CLIQUES]
     groups = [
         {"name": "prefill", "cliqueNames": ["pleader", "pworker"], "replicas": 2, "minAvailable": 1},
@@ -23,11 +36,8 @@ def pod_clique_set_review() -> bytes:
         "replicas": 1,
         "template": {"cliques": cliques, "podCliqueScalingGroups": groups, "terminationDelay": "4h0m0s"},
     }
-    manifest = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "spec": spec}
-    # kubectl apply keeps the manifest as it was applied, as text, in an annotation: half of what is sent.
-    applied = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(manifest)}
-    manifest["metadata"] = {"name": "bench", "namespace": "default", "annotations": applied}
-    return _review("PodCliqueSet", manifest)
+    metadata = {"name": "bench", "namespace": "default"}
+    return {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "metadata": metadata, "spec": spec}
 
 
 _CLIQUES = (("frontend", 2), ("pleader", 1), ("pworker", 3), ("dleader", 1), ("dworker", 2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -12,6 +13,10 @@ import pytest
 
 from tests.core.worlds import gang_pod
 from tests.server.conftest import refused, review
+from webhook.model.admission_request import Kind, Request, Verdict
+from webhook.model.fields import ANNOTATIONS
+from webhook.model.findings import Finding
+from webhook.server.review import write_review
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
@@ -115,6 +120,38 @@ def test_what_is_not_judged_passes_without_a_word(client: httpx.Client, fields: 
     assert answer(client, "/validate", refused(**fields))["response"] == {"uid": UID, "allowed": True}
 
 
+def test_an_object_on_its_way_out_passes_whatever_it_is(client: httpx.Client) -> None:
+    manifest = refused()["request"]["object"]
+    manifest["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    leaving = review(manifest, operation="UPDATE", oldObject=pod_clique_set())
+    for path in ("/validate", "/mutate"):
+        assert answer(client, path, leaving)["response"] == {"uid": UID, "allowed": True}
+
+
+def test_control_characters_reach_neither_a_terminal_nor_a_warning_that_would_be_dropped(client: httpx.Client) -> None:
+    # The API server drops a warning with a control character in it, in silence.
+    suffix = pod_clique_set(clique("w\x7f"), clique("pw\x7f"))
+    (warning,) = answer(client, "/validate", review(suffix))["response"]["warnings"]
+    assert warning.startswith('grove/clique-name-suffix at spec.template.cliques[0].name: "w\ufffd": it is the suffix')
+    finding = Finding(at=ANNOTATIONS / "x/\x1b[2J\n", found="\x9b", why="it is odd", remedy="go", rule="grove/odd")
+    asked = Request(UID, "CREATE", Kind("", "v1", "Pod"), "default", "demo", {})
+    status = json.loads(write_review("v1", asked, Verdict(False, None, (finding,))))["response"]["status"]
+    assert status["message"] == 'grove/odd at metadata.annotations[x/\ufffd[2J\ufffd]: "\ufffd": it is odd; go'
+    (cause,) = status["details"]["causes"]
+    assert cause["field"] == "metadata.annotations[x/\ufffd[2J\ufffd]"
+    assert cause["message"] == 'grove/odd: "\ufffd": it is odd; go'
+
+
+def test_a_body_over_the_limit_is_413_also_when_it_does_not_say_how_long_it_is(client: httpx.Client) -> None:
+    def parts() -> Iterator[bytes]:
+        for _ in range(8):
+            yield b" " * 1024 * 1024
+
+    for content in (parts(), b" " * (7 * 1024 * 1024 + 1)):
+        response = client.post("/validate", content=content)
+        assert (response.status_code, response.headers["connection"]) == (413, "close")
+
+
 def test_many_and_long_findings_stay_within_the_budgets(client: httpx.Client) -> None:
     names = [f"ünïcödé-{index:03}-" + "ж" * 60 for index in range(40)]
     cliques = [clique(name, labels={"koordinator.sh/qosClass": "ж" * 300}) for name in names]
@@ -200,7 +237,7 @@ def test_a_timeout_is_read_as_go_writes_it(client: httpx.Client, timeout: str) -
     assert client.post(f"/validate?timeout={timeout}", json=review()).status_code == 200
 
 
-@pytest.mark.parametrize("timeout", ["10", "ten", "-1s", "0s", "1s2", "", "s", "1 s"])
+@pytest.mark.parametrize("timeout", ["10", "ten", "-1s", "0s", "1s2", "", "s", "1 s", "\u0661s"])
 def test_a_timeout_that_is_no_duration_is_400(client: httpx.Client, timeout: str) -> None:
     response = client.post("/validate", params={"timeout": timeout}, json=review())
     assert response.status_code == 400

@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-import pytest
+from structlog.testing import capture_logs
 
 from tests.core.worlds import gang_pod, koordinator
 from tests.server.conftest import Call, body, refused, review
@@ -14,6 +14,7 @@ from webhook.server.admission_endpoint import MAX_IN_FLIGHT
 from webhook.server.answers import MAX_BODY_BYTES
 from webhook.server.app import create_app
 from webhook.server.state import ServerState
+from webhook.validators.examples import clique, pod_clique_set
 
 
 def call(state: ServerState, made: Call) -> Call:
@@ -89,13 +90,28 @@ def test_beyond_the_bound_a_call_is_turned_away_at_once(state: ServerState) -> N
     assert counted(state, "overloaded") == 1
 
 
-def test_a_fault_of_ours_is_500_and_never_a_verdict(state: ServerState, capsys: pytest.CaptureFixture[str]) -> None:
+def test_calls_being_answered_are_counted_while_they_are(state: ServerState) -> None:
+    async def half_way() -> float | None:
+        task = asyncio.create_task(Call(body(b"", more=True)).to(create_app(state)))
+        await asyncio.sleep(0)
+        found = state.metrics.registry.get_sample_value("rollcall_requests_in_flight")
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return found
+
+    assert asyncio.run(half_way()) == 1
+    assert state.metrics.registry.get_sample_value("rollcall_requests_in_flight") == 0
+
+
+def test_a_fault_of_ours_is_500_and_never_a_verdict(state: ServerState) -> None:
     def broken(_: Any) -> Any:
         raise RuntimeError("secret detail")
 
     state.settings.profiles["koord-scheduler"].backend.prepare_pod = broken  # type: ignore[assignment, method-assign]
-    made = call(state, Call(body(review(gang_pod())), path="/mutate"))
+    with capture_logs() as lines:
+        made = call(state, Call(body(review(gang_pod())), path="/mutate"))
     assert (made.status, made.text) == (500, "internal error: RuntimeError; the log says more\n")
+    assert lines == [{"event": "failed", "log_level": "error", "endpoint": "mutate", "exc_info": True}]
     assert counted(state, "failed", "mutate") == 1
 
 
@@ -128,6 +144,13 @@ def test_a_verdict_under_audit_only_allows_and_counts(state: ServerState) -> Non
     assert response["auditAnnotations"]["rules"] == "koordinator/mnnvl"
     labels = {"rule": "koordinator/mnnvl", "action": "audit"}
     assert audited.metrics.registry.get_sample_value("rollcall_findings_total", labels) == 1
+
+
+def test_the_line_of_a_denial_names_each_rule_once(state: ServerState) -> None:
+    cliques = [clique(f"worker{index}", labels={"koordinator.sh/qosClass": "x"}) for index in range(3)]
+    with capture_logs() as lines:
+        call(state, Call(body(review(pod_clique_set(*cliques)))))
+    assert [line["rules"] for line in lines] == [["koordinator/qos-class"]]
 
 
 def test_what_could_not_be_judged_is_counted(state: ServerState) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,6 +12,9 @@ import pytest
 
 from webhook import __version__
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.server import check_endpoint
+from webhook.server.app import create_app
+from webhook.server.check_endpoint import MAX_CHECKS
 from webhook.server.state import ServerState
 
 REFUSED = """\
@@ -135,6 +140,46 @@ def test_what_cannot_be_read_is_400_with_the_place(client: httpx.Client, content
     response = client.post("/check", content=content)
     assert response.status_code == 400
     assert response.json()["error"].startswith(why)
+
+
+def post_check(state: ServerState, *contents: Any) -> list[httpx.Response]:
+    """Ask for several checks at once."""
+
+    async def ask() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(create_app(state))
+        async with httpx.AsyncClient(transport=transport, base_url="http://rollcall") as asking:
+            return list(await asyncio.gather(*(asking.post("/check", content=content) for content in contents)))
+
+    return asyncio.run(ask())
+
+
+def test_beyond_the_bound_a_check_is_turned_away_and_the_others_take_turns(state: ServerState) -> None:
+    arrived, whole = 0, asyncio.Event()
+
+    async def slowly() -> AsyncIterator[bytes]:
+        nonlocal arrived
+        arrived += 1
+        # The last of those that are let in sees the bound reached; the one turned away never gets here.
+        if arrived == MAX_CHECKS:
+            whole.set()
+        await whole.wait()
+        yield FINE.encode()
+
+    answers = post_check(state, *(slowly() for _ in range(MAX_CHECKS + 1)))
+    assert [answer.status_code for answer in answers] == [200] * MAX_CHECKS + [503]
+    assert answers[-1].headers["retry-after"] == "1"
+    assert answers[-1].json() == {"error": f"more than {MAX_CHECKS} checks at once"}
+    assert post_check(state, FINE)[0].status_code == 200
+
+
+def test_a_check_whose_body_never_ends_gives_its_place_up(state: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never() -> AsyncIterator[bytes]:
+        await asyncio.Event().wait()
+        yield b""
+
+    monkeypatch.setattr(check_endpoint, "BODY_SECONDS", 0.02)
+    (response,) = post_check(state, never())
+    assert (response.status_code, response.headers["connection"]) == (504, "close")
 
 
 def test_a_check_over_the_limit_is_413(client: httpx.Client) -> None:

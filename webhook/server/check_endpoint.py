@@ -18,36 +18,44 @@ from webhook.server.answers import ClientGone, read_body
 from webhook.server.state import ServerState
 from webhook.sources.manifests import read_text
 
-# Reading YAML takes Python's whole attention for a while; more than this at once would be felt by admission.
-MAX_CHECKS = 2
+# Each call holds a body of at most 7 MiB, and waits for those before it: reading YAML takes Python's whole attention
+# for a while, and two threads at it would leave admission half of what one leaves.
+MAX_CHECKS = 8
+# A pipeline's upload is done in less; a call that never ends must not keep its place.
+BODY_SECONDS = 30
 SOURCE = "body"
 
 
 class CheckEndpoint:
-    """The endpoint, with the number of checks under way."""
+    """The endpoint, with the number of calls that it holds. One of them is judged at a time."""
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
-        self._running = 0
+        self._held = 0
+        self._turn = asyncio.Lock()
 
     async def __call__(self, request: Request) -> Response:
         """Status 200 when nothing is refused, 422 when something is, 400 when it cannot be read."""
-        if self._running >= MAX_CHECKS:
+        if self._held >= MAX_CHECKS:
             return _error(503, f"more than {MAX_CHECKS} checks at once", {"Retry-After": "1"})
-        self._running += 1
+        self._held += 1
         try:
-            body = await read_body(request.scope, request.receive)
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await read_body(request.scope, request.receive)
             scheduler = request.query_params.get("scheduler")
             strict = request.query_params.get("strict", "false") not in {"false", "0", ""}
-            report = await asyncio.to_thread(self._report, body, scheduler)
+            async with self._turn:
+                report = await asyncio.to_thread(self._report, body, scheduler)
         except TooLarge as error:
             return _error(413, str(error), {"Connection": "close"})
         except (InputError, ConfigurationError) as error:
             return _error(400, str(error))
+        except TimeoutError:
+            return _error(504, f"the body did not arrive within {BODY_SECONDS} s", {"Connection": "close"})
         except ClientGone:
             return Response(status_code=400)
         finally:
-            self._running -= 1
+            self._held -= 1
         return _json(200 if report.clean(strict=strict) else 422, report.as_json(strict=strict))
 
     def _report(self, body: bytes, scheduler: str | None) -> Report:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any
+from contextlib import suppress
+from typing import Any, BinaryIO, cast
 
 import orjson
 import structlog
@@ -18,7 +19,8 @@ def configure() -> None:
     shared: list[Any] = [structlog.processors.add_log_level, stamp]
     if sys.stderr.isatty():
         structlog.configure(
-            processors=[*shared, structlog.dev.ConsoleRenderer()],
+            # Plain, because the pretty one shows the local variables: bodies.
+            processors=[*shared, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)],
             logger_factory=structlog.PrintLoggerFactory(sys.stderr),
             wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
             cache_logger_on_first_use=True,
@@ -26,10 +28,24 @@ def configure() -> None:
     else:
         structlog.configure(
             processors=[*shared, structlog.processors.format_exc_info, structlog.processors.JSONRenderer(orjson.dumps)],
-            logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
+            logger_factory=structlog.BytesLoggerFactory(cast("BinaryIO", _StandardError())),
             wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
             cache_logger_on_first_use=True,
         )
+
+
+class _StandardError:
+    """Standard error, where a full disk or a closed pipe costs the lines, and never the answers that they tell of."""
+
+    def write(self, line: bytes) -> None:
+        """Write a line, if that is possible."""
+        with suppress(OSError):
+            sys.stderr.buffer.write(line)
+
+    def flush(self) -> None:
+        """Send what was written on its way, if that is possible."""
+        with suppress(OSError):
+            sys.stderr.buffer.flush()
 
 
 log = structlog.get_logger("rollcall")
@@ -46,5 +62,5 @@ def decided(endpoint: str, request: Request, verdict: Verdict) -> None:
         namespace=request.namespace,
         name=request.name,
         scheduler=verdict.scheduler,
-        rules=[finding.rule for finding in verdict.denials],
+        rules=sorted({finding.rule for finding in verdict.denials}),
     )

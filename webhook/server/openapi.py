@@ -101,5 +101,6 @@ CHECK: dict[str, Any] = {
         "413": {"description": "The body is over 7 MiB."},
         "422": {"description": "Something is refused."},
         "503": {"description": "Too many checks at once."},
+        "504": {"description": "The body did not arrive in time."},
     },
 }

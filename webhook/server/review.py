@@ -22,6 +22,8 @@ MAX_MESSAGE_BYTES = 1024
 # The API server cuts a warning beyond 256 characters, and drops all beyond 4 KiB in sum.
 MAX_WARNING_BYTES = 256
 MAX_WARNINGS = 15
+# The API server drops a warning that has one of these, and a terminal obeys them; keys of maps may bear them.
+_CONTROL = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), "\ufffd")
 
 INVALID, FORBIDDEN = 422, 403
 
@@ -69,8 +71,8 @@ def _status(request: Request, denials: tuple[Finding, ...]) -> dict[str, Any]:
             "causes": [
                 {
                     "reason": "FieldValueForbidden" if finding.forbidden else "FieldValueInvalid",
-                    "field": str(finding.at),
-                    "message": f"{finding.rule}: {finding.explanation}",
+                    "field": _plain(str(finding.at)),
+                    "message": _plain(f"{finding.rule}: {finding.explanation}"),
                 }
                 for finding in denials
             ],
@@ -83,7 +85,7 @@ def message_of(denials: tuple[Finding, ...]) -> str:
     lines: list[str] = []
     left = MAX_MESSAGE_BYTES
     for index, finding in enumerate(denials):
-        line = str(finding)
+        line = _plain(str(finding))
         more = len(denials) - index
         # The first finding is always told, if only its start; a later one only whole. Room for "(+N more)" is kept.
         reserve = 0 if more == 1 else len(f"\n(+{more - 1} more)")
@@ -98,7 +100,7 @@ def message_of(denials: tuple[Finding, ...]) -> str:
 
 
 def _warnings(verdict: Verdict) -> list[str]:
-    told = [cut(text, MAX_WARNING_BYTES) for text in (*map(str, verdict.warnings), *verdict.notes)]
+    told = [cut(_plain(text), MAX_WARNING_BYTES) for text in (*map(str, verdict.warnings), *verdict.notes)]
     if len(told) > MAX_WARNINGS:
         told[MAX_WARNINGS:] = [f"(+{len(told) - MAX_WARNINGS} more warnings)"]
     return told
@@ -113,6 +115,10 @@ def _audit(verdict: Verdict) -> dict[str, str]:
     if verdict.unjudged:
         annotations["unjudged"] = ",".join(sorted({missing.rule for missing in verdict.unjudged}))
     return annotations
+
+
+def _plain(text: str) -> str:
+    return text.translate(_CONTROL)
 
 
 def cut(text: str, limit: int) -> str:
