@@ -171,7 +171,7 @@ def test_what_is_no_yaml_exits_2_and_the_rest_is_judged_all_the_same(rollcall: R
     assert f"{tmp_path}/b.yaml:7:5: error koordinator/mnnvl" in ran.out
     assert ran.out.endswith("1 object judged, 1 error, 2 unreadable\n")
     assert ran.err == (
-        f"rollcall: {tmp_path}/a.yaml:2:1: is not YAML: expected the node content, but found '<stream end>'\n"
+        f"rollcall: {tmp_path}/a.yaml:2:1: is not YAML: did not find expected node content\n"
         f"rollcall: {tmp_path}/missing.yaml: no such file\n"
     )
 
@@ -345,3 +345,28 @@ def test_grove_s_samples_edited_are_refused_with_file_and_line(
     place = ran.out.splitlines()[0]
     assert place.startswith(f"{file}:")
     assert place.endswith(f": error {rule}")
+
+
+def test_the_labels_of_a_namespace_in_the_same_list_count(rollcall: Run, file: Path) -> None:
+    file.write_text(
+        "apiVersion: v1\nkind: List\nitems:\n"
+        "- apiVersion: v1\n  kind: Namespace\n"
+        "  metadata: {name: default, labels: {rollcall.dev/scheduler: koord-scheduler}}\n"
+        "- " + NVLINK.replace("\n", "\n  ").rstrip() + "\n"
+    )
+    ran = rollcall("check", str(file))
+    assert ran.code == 1
+    assert ": error koordinator/mnnvl\n" in ran.out
+
+
+def test_nothing_in_a_manifest_can_speak_to_the_terminal(rollcall: Run, file: Path) -> None:
+    file.write_text('apiVersion: grove.io/v1alpha1\nkind: PodCliqueSet\nmetadata: {name: "a\\e[31m\\n0 errors"}\n')
+    ran = rollcall("check", *KOORD, str(file))
+    assert "    object PodCliqueSet default/a\\x1b[31m\\n0 errors\n" in ran.out
+    file.write_text('{"a\\u001b[31m": 1, "a\\u001b[31m": 2}')
+    assert rollcall("check", str(file)).err == f"rollcall: {file}:1:20: the key a\\x1b[31m is there twice\n"
+
+
+def test_a_number_that_json_cannot_hold_is_no_manifest(rollcall: Run, file: Path) -> None:
+    file.write_text('{"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "spec": {"replicas": 1e999}}')
+    assert rollcall("check", "-o", "json", str(file)).code == 2

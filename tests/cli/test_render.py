@@ -7,6 +7,7 @@ import json
 from ruamel.yaml import YAML
 
 from tests.cli.conftest import Run
+from webhook.sources.manifests import read_text
 
 KOORD = ("--scheduler", "koord-scheduler")
 SET = """\
@@ -146,8 +147,39 @@ def test_a_mistyped_number_is_not_written_out(rollcall: Run) -> None:
 
 def test_nothing_to_render_is_said(rollcall: Run) -> None:
     ran = rollcall("render", *KOORD, "-", stdin="apiVersion: v1\nkind: Service\nmetadata: {name: x}\n")
-    assert ran == (0, "", "rollcall: nothing to render: no PodCliqueSet, PodGang or Pod\n")
+    left = "rollcall: <stdin>:1:1: Service is left out: it has no gang\n"
+    assert ran == (0, "", f"{left}rollcall: nothing to render: no PodCliqueSet, PodGang or Pod\n")
 
 
 def test_the_plain_scheduler_has_no_gang_objects(rollcall: Run) -> None:
     assert rollcall("render", "--scheduler", "default-scheduler", "-", stdin=GANG).out == ""
+
+
+def test_what_kubectl_prints_as_a_list_is_rendered_one_by_one(rollcall: Run) -> None:
+    listed = "apiVersion: v1\nkind: List\nitems:\n- " + GANG.replace("\n", "\n  ").rstrip() + "\n"
+    assert rollcall("render", *KOORD, "-", stdin=listed) == (0, GROUP, "")
+    refused = listed + "  topologyConstraint: {packConstraint: {required: example.com/rack}}\n"
+    ran = rollcall("render", *KOORD, "-", stdin=refused.replace("  topology", "    topology"))
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err.startswith("rollcall: <stdin>:12:")
+
+
+def test_words_that_kubectl_would_take_for_something_else_are_quoted(rollcall: Run) -> None:
+    words = ["on", "y", "No", "012", "0o7", "1e3", "1_000", ".5", "0x1F", "null", "~", ".nan", "2020-01-01", "plain"]
+    args = json.dumps(words)
+    pod = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: x}}\nspec: {{containers: [{{name: m, args: {args}}}]}}\n"
+    ran = rollcall("render", *KOORD, "-", stdin=pod)
+    (again,) = read_text(ran.out, "rendered")
+    assert again.manifest["spec"]["containers"][0]["args"] == words
+    assert "    - 'on'\n    - 'y'\n    - 'No'\n" in ran.out
+    assert "    - plain\n" in ran.out
+
+
+def test_an_object_that_is_none_is_told_with_its_place(rollcall: Run) -> None:
+    ran = rollcall("render", *KOORD, "-", stdin="apiVersion: v1\nkind: Pod\nmetadata: 5\n")
+    assert ran == (2, "", "rollcall: <stdin>:1:1: an object is needed where there is int\n")
+
+
+def test_what_has_no_gang_is_left_out_with_a_note(rollcall: Run) -> None:
+    ran = rollcall("render", *KOORD, "-", stdin=f"apiVersion: v1\nkind: ConfigMap\n---\n{GANG}")
+    assert ran == (0, GROUP, "rollcall: <stdin>:1:1: ConfigMap is left out: it has no gang\n")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +56,9 @@ SCALARS: dict[str, Any] = {
     "1:30": "1:30",
     "500m": "500m",
     "!!str 5": "5",
+    "!!str yes": "yes",
+    "!!int '5'": 5,
+    "! 5": "5",
     "089": 89,
     "|-\n  yes": "yes",
     "9" * 500: "9" * 500,
@@ -68,9 +72,30 @@ def test_a_scalar_is_what_kubectl_would_send(written: str, value: Any) -> None:
 
 
 def test_keys_become_words_and_merges_are_merged() -> None:
-    found = values("1: x\ntrue: w\n~: z\n<<: {a: 1, b: 2}\nb: 3\n")
-    assert found == [{"1": "x", "true": "w", "null": "z", "b": 3, "a": 1}]
-    assert values("x: &x {a: 1}\nz: {<<: [*x, {c: 2}]}\n") == [{"x": {"a": 1}, "z": {"a": 1, "c": 2}}]
+    assert values("1: x\ntrue: w\n<<: {a: 1, b: 2}\nb: 3\n") == [{"1": "x", "true": "w", "b": 3, "a": 1}]
+    assert values("x: &x {a: 1}\nz: {<<: [*x, {a: 2, c: 2}]}\n") == [{"x": {"a": 1}, "z": {"a": 1, "c": 2}}]
+    # Not as YAML has it, but as kubectl does: a merge also wins over a key that stands before it.
+    assert values("a: 1\n<<: {a: 2}\n") == [{"a": 2}]
+
+
+def test_an_alias_is_a_copy_and_an_anchor_may_be_given_again() -> None:
+    ((found),) = values("a: &x {b: 1}\nc: *x\nd: &x 2\ne: *x\n")
+    assert found == {"a": {"b": 1}, "c": {"b": 1}, "d": 2, "e": 2}
+    assert found["a"] is not found["c"]
+
+
+def test_numbers_of_json_are_those_that_go_hands_on() -> None:
+    assert values('{"a": 2.0, "b": 9223372036854775807, "c": 9223372036854775808, "d": -1.5}') == [
+        {"a": 2, "b": 9223372036854775807, "c": 9223372036854775808.0, "d": -1.5}
+    ]
+    assert isinstance(values('{"c": 9223372036854775808}')[0]["c"], float)
+
+
+def test_json_documents_may_stand_one_behind_the_other() -> None:
+    first, second = read_text('{"a": 1}\n {"b": {"c": 2}}', "f.json")
+    assert (first.manifest, second.manifest) == ({"a": 1}, {"b": {"c": 2}})
+    assert second.position(FieldPath(("b", "c"))) == (2, 9)
+    assert values('{"a": 1}\n---\n{b: 2}') == [{"a": 1}, {"b": 2}]
 
 
 def test_documents_are_told_apart_and_empty_ones_left_out() -> None:
@@ -85,27 +110,36 @@ def test_json_is_read_with_tabs_and_with_a_byte_order_mark() -> None:
 
 
 UNREADABLE: dict[str, tuple[str | bytes, str]] = {
-    "no YAML": ("a: [", "f.yaml:1:5: is not YAML: expected the node content, but found '<stream end>'"),
-    "a tab": ("a:\n\tb: 1", "f.yaml:2:1: is not YAML: found character '\\t' that cannot start any token"),
-    "two colons": ("a: b: c", "f.yaml:1:5: is not YAML: mapping values are not allowed here"),
-    "an unknown alias": ("a: *x", "f.yaml:1:4: is not YAML: found undefined alias 'x'"),
+    "no YAML": ("a: [", "f.yaml:1:5: is not YAML: did not find expected node content"),
+    "a tab": ("a:\n\tb: 1", "f.yaml:2:1: is not YAML: found character that cannot start any token"),
+    "two colons": ("a: b: c", "f.yaml:1:5: is not YAML: mapping values are not allowed in this context"),
+    "an unknown alias": ("a: *x", "f.yaml:1:4: there is no anchor x"),
     "a key twice": ("a:\n  b: 1\n  b: 2", "f.yaml:3:3: the key b is there twice"),
-    "a key twice in JSON": ('{"a": 1, "a": 2}', "f.yaml: the key a is there twice"),
+    "a key twice in JSON": ('{"b": {"a": 1},\n"a": 1, "a": 2}', "f.yaml:2:9: the key a is there twice"),
     "a list": ("- 1", "f.yaml:1:1: is no manifest: a mapping is needed and this is a list"),
-    "text": ("hello", "f.yaml:1:1: is no manifest: a mapping is needed and this is plain text or a number ('hello')"),
+    "text": ("hello", 'f.yaml:1:1: is no manifest: a mapping is needed and this is plain text or a number ("hello")'),
     "a Python object": ("a: !!python/object:os.system x", "f.yaml:1:4: has the tag !!python/object:os.system, which a"),
     "a tag": ("a: !secret x", "f.yaml:1:4: has the tag !secret, which a manifest cannot have"),
-    "a list as key": ("? [a]\n: 1", "f.yaml:1:3: a key must be a plain word"),
+    "a list as key": ("? [a]\n: 1", "f.yaml:1:3: a key must be a word, and this is a list"),
+    "null as key": ("~: 1", "f.yaml:1:1: a key must be a word, and this is null"),
+    "a fraction as key": ("1.5: 1", "f.yaml:1:1: a key must be a word, and this is the number 1.5"),
+    "a template": ("a: {{ .Values.x }}", "f.yaml:1:5: a key must be a word, and this is a mapping: is it a template"),
+    "a word as number": ("a: !!int x", "f.yaml:1:4: 'x' is no !!int"),
+    "not a number in JSON": ('{"a": NaN}', "f.yaml:1:1: NaN is no number in JSON"),
+    "a number too large": ('{"a": 1e999}', "f.yaml:1:1: 1e999 is out of the range of numbers"),
     "a merge of a word": ("<<: x", "f.yaml:1:5: only a mapping can be merged"),
     "not a number": ("a: .nan", "f.yaml:1:4: .nan is no number in JSON"),
     "infinity": ("a: -.inf", "f.yaml:1:4: -.inf is no number in JSON"),
-    "half a surrogate": ('{"a": "\\ud800"}', "f.yaml: has half of a surrogate pair"),
+    "half a surrogate": ('{"a": "\\ud800"}', "f.yaml:1:1: has half of a surrogate pair"),
+    "half a surrogate in text": ("a: \ud800", "f.yaml:1:4: has half of a surrogate pair"),
+    "UTF-16": ("a: 1".encode("utf-16"), "f.yaml: is UTF-16; save it as UTF-8"),
     "not UTF-8": (b"a: \xff", "f.yaml: is not UTF-8 (at byte 3)"),
-    "a control character": ("a: \x01", "f.yaml:1:1: is not YAML: it has a control character"),
-    "deep lists": ("a: " + "[" * 150 + "]" * 150, "f.yaml"),
-    "very deep lists": ("a: " + "[" * 5000, "f.yaml: is nested too deep"),
-    "very deep JSON": ('{"a":' * 5000, "f.yaml: is nested too deep"),
-    "itself": ("a: &x [*x]", "f.yaml:1:4: is nested deeper than 100 levels"),
+    "a control character": ("a: \x01", "f.yaml:1:4: is not YAML: it has the control character U+0001"),
+    "deep lists": ("a: " + "[" * 150 + "]" * 150, "f.yaml:1:103: is nested deeper than 100 levels"),
+    "very deep lists": ("a: " + "[" * 5000, "f.yaml:1:103: is nested deeper than 100 levels"),
+    "deep JSON": ('{"a":' * 150 + "1" + "}" * 150, "f.yaml:1:1: is nested deeper than 100 levels"),
+    "very deep JSON": ('{"a":' * 5000, "f.yaml:1:1: is nested deeper than 100 levels"),
+    "itself": ("a: &x [*x]", "f.yaml:1:8: the anchor x contains itself"),
     "another version": ("%YAML 3.0\n---\na: 1", "f.yaml:1:1: is not YAML: found incompatible YAML document"),
 }
 
@@ -119,7 +153,13 @@ def test_aliases_cannot_grow_without_bound() -> None:
     lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
     for before, after in zip("abcdefg", "bcdefgh", strict=True):
         lines.append(f"{after}: &{after} [{', '.join([f'*{before}'] * 10)}]")
-    assert why("\n".join(lines)).endswith("has more than 1000000 values, counting aliases each time they are used")
+    assert why("\n".join(lines)).endswith("its aliases make it too large")
+    assert why(f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 1000)}]").endswith("its aliases make it too large")
+
+
+def test_aliases_cannot_nest_without_bound() -> None:
+    lines = ["a: &a [x]", *(f"{x}: &{x} {'[' * 40}*{y}{']' * 40}" for x, y in (("b", "a"), ("c", "b"), ("d", "c")))]
+    assert why("\n".join(lines)) == "f.yaml:4:47: is nested deeper than 100 levels"
 
 
 MANIFEST = """\
@@ -179,6 +219,16 @@ def test_the_place_of_a_key_is_where_it_stands(manifest: dict[str, Any]) -> None
         assert lines[line - 1][column - 1 :].startswith(json.dumps(key))
 
 
+@given(json_objects)
+def test_yaml_and_json_say_the_same(manifest: dict[str, Any]) -> None:
+    text = yaml.safe_dump(manifest, allow_unicode=True, default_flow_style=None, default_style='"')
+    (document,) = read_text("--- # as YAML\n" + text, "f.yaml")
+    assert document.manifest == manifest
+    for parts, _ in keys_of(manifest):
+        line, column = document.position(FieldPath(parts))
+        assert text.split("\n")[line - 2][column - 1] in '"?'
+
+
 @given(st.text(max_size=200) | json_values.map(json.dumps) | words)
 def test_any_text_is_documents_or_one_line_why(text: str) -> None:
     try:
@@ -210,3 +260,5 @@ def test_files_are_found_in_folders_and_named_as_they_were(tmp_path: Path) -> No
         read_file(tmp_path / "missing.yaml")
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
         read_file(tmp_path / "deep")
+    with pytest.raises(InputError, match="cannot be read: File name too long"):
+        list(files_of([tmp_path / ("x" * 5000)]))

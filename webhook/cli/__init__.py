@@ -12,6 +12,8 @@ import traceback
 from webhook.errors import CertificateError, ConfigurationError, FactsUnavailable, InputError
 
 CLEAN, REFUSED, UNREADABLE, NOT_EVALUATED = 0, 1, 2, 3
+# As a shell shows a command that SIGPIPE ended: neither of the verdicts, whatever was still to be printed.
+PIPE_CLOSED = 141
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -22,17 +24,21 @@ def main(arguments: list[str] | None = None) -> None:
 def run(arguments: list[str]) -> int:
     """Run the command line; the exit code. Errors that we know are one line, each on standard error."""
     debug = arguments[:1] == ["--debug"]
+    output = sys.stdout
     try:
         # Here and not above, so that an error of our own imports is told like any other.
         from webhook.cli.app import app
 
         app(arguments[1:] if debug else arguments, prog_name="rollcall")
     except SystemExit as ended:
+        if sys.stdout is not output:
+            # Typer's answer to a closed pipe: it mutes the output and exits with 1, which here is a verdict.
+            return PIPE_CLOSED
         return ended.code if isinstance(ended.code, int) else CLEAN
     except BrokenPipeError:
         # Whoever read our output has had enough; flushing the rest at exit would only raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return CLEAN
+        return PIPE_CLOSED
     except (ConfigurationError, InputError, CertificateError) as error:
         return _failed(str(error), UNREADABLE)
     except FactsUnavailable as error:
@@ -46,7 +52,19 @@ def run(arguments: list[str]) -> int:
     return CLEAN
 
 
+def tell(message: str) -> None:
+    """One line on standard error."""
+    print(f"rollcall: {printable(message)}", file=sys.stderr)
+
+
+def printable(text: str) -> str:
+    """`text` with everything escaped that a terminal would obey: manifests come from anywhere."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
+
+
 def _failed(message: str, code: int) -> int:
     for line in message.splitlines():
-        print(f"rollcall: {line}", file=sys.stderr)
+        tell(line)
     return code

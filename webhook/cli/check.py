@@ -14,8 +14,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from webhook.checking import judge, kind_of
-from webhook.cli import CLEAN, REFUSED, UNREADABLE
+from webhook.checking import judge
+from webhook.cli import CLEAN, REFUSED, UNREADABLE, printable, tell
 from webhook.cli.options import (
     Configuration,
     Facts,
@@ -31,7 +31,7 @@ from webhook.cli.options import (
 from webhook.errors import InputError, ReviewError
 from webhook.model.findings import Action, Finding, shown
 from webhook.reporting import Place, Report
-from webhook.sources.facts import facts_from
+from webhook.sources.facts import with_namespaces
 from webhook.sources.manifests import Document, read_file, read_text
 
 _STYLES = {Action.DENY: ("error", "bold red"), Action.WARN: ("warning", "yellow"), Action.AUDIT: ("audit", "cyan")}
@@ -61,7 +61,7 @@ def check(
     settings, known = settings_of(config, scheduler), facts_of(facts)
     documents, unreadable = _read(paths)
     # What is applied together is known together: the labels of a namespace in the same folder count.
-    known = facts_from((document for document in documents if kind_of(document.manifest).kind == "Namespace"), known)
+    known = with_namespaces(known, documents)
     report = Report()
     for document in documents:
         try:
@@ -74,7 +74,7 @@ def check(
     else:
         _print(report, unreadable, console())
     for reason in unreadable:
-        print(f"rollcall: {reason}", file=sys.stderr)
+        tell(str(reason))
     if unreadable:
         raise typer.Exit(UNREADABLE)
     raise typer.Exit(CLEAN if report.clean(strict=strict) else REFUSED)
@@ -106,17 +106,21 @@ def _print(report: Report, unreadable: list[InputError], out: Console) -> None:
     for finding, place in sorted(report.findings, key=lambda entry: (entry[1].file, entry[1].line, -entry[0].action)):
         _print_finding(finding, place, out)
     for missing, place in report.unjudged:
-        out.print(Text.assemble(f"{place}: ", ("not judged", "cyan"), f" {missing.rule}: {missing.needs} unknown"))
+        out.print(
+            Text.assemble(
+                f"{printable(str(place))}: ", ("not judged", "cyan"), f" {missing.rule}: {missing.needs} unknown"
+            )
+        )
         _print_fields(out, [("field", str(missing.at))])
     for note, place in report.notes:
-        out.print(Text.assemble(f"{place}: ", ("note", "cyan"), f": {note}"))
+        out.print(Text.assemble(f"{printable(str(place))}: ", ("note", "cyan"), f": {printable(note)}"))
     out.print(Text(", ".join(_summary(report, unreadable))))
 
 
 def _print_finding(finding: Finding, place: Place, out: Console) -> None:
     word, style = _STYLES[finding.action]
     # Not wrapped: editors and terminals make a link of it.
-    out.print(Text.assemble(f"{place}: ", (word, style), f" {finding.rule}"), soft_wrap=True)
+    out.print(Text.assemble(f"{printable(str(place))}: ", (word, style), f" {finding.rule}"), soft_wrap=True)
     _print_fields(
         out,
         [
@@ -132,12 +136,12 @@ def _print_finding(finding: Finding, place: Place, out: Console) -> None:
 def _print_fields(out: Console, fields: list[tuple[str, str]]) -> None:
     if not out.is_terminal:
         for name, value in fields:
-            out.print(f"    {name:<7}{value}", markup=False)
+            out.print(f"    {name:<7}{printable(value)}", markup=False)
         return
     # A grid, so that a long value goes on below its own start.
     grid = Table.grid(padding=(0, 1))
     for name, value in fields:
-        grid.add_row(Text(name, "dim"), Text(value))
+        grid.add_row(Text(name, "dim"), Text(printable(value)))
     out.print(Padding(grid, (0, 0, 0, 4)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -79,7 +80,13 @@ def inputs_of(names: Sequence[str]) -> Iterator[str | Path]:
             yield from files_of([Path(name)])
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Rich would exit with 1, which here is a verdict; `cli.run` knows better."""
+        raise BrokenPipeError(errno.EPIPE, "the reader has had enough")
+
+
 def console() -> Console:
     """Where results go: coloured on a terminal, plain and unwrapped when piped."""
     terminal = sys.stdout.isatty()
-    return Console(highlight=False, soft_wrap=not terminal, width=None if terminal else 10_000, legacy_windows=False)
+    return _Console(highlight=False, soft_wrap=not terminal, width=None if terminal else 10_000, legacy_windows=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from collections.abc import Iterator
@@ -11,19 +10,21 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from ruamel.yaml import YAML
 
 from webhook import admission
 from webhook.checking import judge, kind_of, profile_of
-from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED
+from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED, tell
 from webhook.cli.options import Configuration, Facts, Inputs, Scheduler, facts_of, inputs_of, settings_of
+from webhook.cli.yaml_text import as_yaml_text
 from webhook.errors import Inexpressible, InputError
-from webhook.model import grove
+from webhook.model import fields, grove
 from webhook.model.admission_request import Request
 from webhook.model.facts import ClusterFacts
+from webhook.model.fields import ROOT, FieldPath
+from webhook.model.findings import Finding, Unjudged
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
-from webhook.model.reading import Manifest, mapping, text
+from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.record import record_of
 from webhook.settings import Settings
 from webhook.sources.manifests import Document, read_file, read_text
@@ -39,6 +40,23 @@ class Syntax(StrEnum):
 
 # Far beyond any cluster; without a bound a mistyped number would be written out as names.
 MAX_PODS = 100_000
+
+
+class Item(NamedTuple):
+    """One object of a document."""
+
+    document: Document
+    at: FieldPath
+    manifest: Manifest
+
+    def place(self, path: FieldPath) -> str:
+        """File, line and column of one of its fields."""
+        line, column = self.document.position(FieldPath((*self.at.parts, *path.parts)))
+        return f"{self.document.source}:{line}:{column}"
+
+    def error(self, why: str) -> InputError:
+        """The object cannot be read."""
+        return InputError(self.document.source, why, *self.document.position(self.at))
 
 
 class Rendered(NamedTuple):
@@ -74,26 +92,38 @@ def render(
     code = CLEAN
     for path in inputs_of(paths):
         for document in read_file(path) if isinstance(path, Path) else read_text(sys.stdin.buffer.read(), "<stdin>"):
-            try:
-                found += _render(document, known, settings)
-            except Inexpressible as refusal:
-                reasons = [(str(reason), reason.at) for reason in refusal.findings]
-                reasons += [(str(reason), reason.at) for reason in refusal.unjudged]
-                for reason, path_in_document in reasons:
-                    line, column = document.position(path_in_document)
-                    print(f"rollcall: {document.source}:{line}:{column}: {reason}", file=sys.stderr)
-                code = max(code, REFUSED if refusal.findings else NOT_EVALUATED)
+            for item in _items(document):
+                try:
+                    found += _render(item, known, settings)
+                except Inexpressible as refusal:
+                    reasons: tuple[Finding | Unjudged, ...] = (*refusal.findings, *refusal.unjudged)
+                    for reason in reasons:
+                        tell(f"{item.place(reason.at)}: {reason}")
+                    code = max(code, REFUSED if refusal.findings else NOT_EVALUATED)
+                except Malformed as wrong:
+                    raise item.error(str(wrong)) from None
     if not found and code == CLEAN:
-        print("rollcall: nothing to render: no PodCliqueSet, PodGang or Pod", file=sys.stderr)
+        tell("nothing to render: no PodCliqueSet, PodGang or Pod")
     typer.echo(_json(found) if output is Syntax.JSON else _yaml(found), nl=False)
     raise typer.Exit(code)
 
 
-def _render(document: Document, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered]:
-    manifest = document.manifest
+def _items(document: Document) -> Iterator[Item]:
+    """The document, or the objects of the list that it is: `kubectl get -o yaml` prints several as one."""
+    items = document.manifest.get("items")
+    if not (kind_of(document.manifest).kind.endswith("List") and isinstance(items, list)):
+        yield Item(document, ROOT, document.manifest)
+        return
+    for index, manifest in enumerate(items):
+        if isinstance(manifest, dict):
+            yield Item(document, ROOT / "items" / fields.Item(index), manifest)
+
+
+def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered]:
+    manifest = item.manifest
     group, _, kind = kind_of(manifest)
     if (group, kind) == (grove.GROUP, "PodCliqueSet"):
-        yield from _workload(document, facts, settings)
+        yield from _workload(item, facts, settings)
     elif (group, kind) == (grove.SCHEDULER_GROUP, "PodGang"):
         podgang = PodGang(manifest)
         profile = profile_of(podgang, settings)
@@ -103,10 +133,12 @@ def _render(document: Document, facts: ClusterFacts, settings: Settings) -> Iter
     elif (group, kind) == ("", "Pod"):
         verdict = admission.mutate(_request(manifest), facts, settings)
         yield Rendered(f"Pod, {verdict.scheduler or 'left as it is'}", manifest)
+    else:
+        tell(f"{item.place(ROOT)}: {kind or 'an object without a kind'} is left out: it has no gang")
 
 
-def _workload(document: Document, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered]:
-    manifest = document.manifest
+def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered]:
+    manifest = item.manifest
     # Refused as the webhook would refuse it: a gang that may not be stored has no objects.
     for judgement in judge(manifest, facts, settings):
         if judgement.verdict.denials:
@@ -114,12 +146,8 @@ def _workload(document: Document, facts: ClusterFacts, settings: Settings) -> It
         profile = settings.profiles[judgement.verdict.scheduler or settings.default]
     workload = PodCliqueSet(manifest)
     if (pods := expected_pods(workload)) > MAX_PODS:
-        raise InputError(
-            document.source,
-            f"{workload.name} would have {pods} pods; render shows at most {MAX_PODS}",
-            document.line,
-            1,
-        )
+        why = f"{workload.name} would have {pods} pods; render shows at most {MAX_PODS}"
+        raise item.error(why)
     # All of them before the first is printed: a gang that cannot be expressed leaves nothing in part.
     rendered, record = [], record_of(workload, profile.name)
     for gang in expected_gangs(workload, facts):
@@ -141,16 +169,7 @@ def _json(found: list[Rendered]) -> str:
 
 
 def _yaml(found: list[Rendered]) -> str:
-    writer = YAML(typ="rt")
-    writer.default_flow_style = False
-    writer.width = 1_000_000
-    # An object that is part of two others is written out twice: kubectl reads anchors, people should not have to.
-    writer.representer.ignore_aliases = lambda _: True
-    out = io.StringIO()
-    for comment, manifest in found:
-        out.write(f"---\n# {comment}\n")
-        writer.dump(_plain(manifest), out)
-    return out.getvalue()
+    return "".join(f"---\n# {comment}\n{as_yaml_text(_plain(manifest))}" for comment, manifest in found)
 
 
 def _plain(value: Any) -> Any:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from dataclasses import fields
 from inspect import cleandoc
 from typing import Any
 
-from ruamel.yaml import YAML
-
 from webhook.backends.registry import installed_backends
+from webhook.cli.yaml_text import as_yaml_text
 from webhook.model.capabilities import Support
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import Example, Rule
@@ -57,12 +55,12 @@ def as_yaml(example: Example) -> str:
     assumed = [f"# profile: {example.config}"] if example.config else []
     if example.old is not None:
         assumed.append("# an update of:")
-        assumed += [f"#   {line}" for line in _yaml(example.old).splitlines()]
+        assumed += [f"#   {line}" for line in as_yaml_text(example.old).splitlines()]
     known = {part.name: getattr(example.facts, part.name) for part in fields(example.facts)}
     assumed += [
         f"# known of the cluster: {name}: {_plain(value)}" for name, value in known.items() if value is not None
     ]
-    return "\n".join([*assumed, _yaml(example.object)]).rstrip()
+    return "\n".join([*assumed, as_yaml_text(example.object)]).rstrip()
 
 
 def _anchor(rule: Rule) -> str:
@@ -98,14 +96,6 @@ def _support(support: Support) -> str:
     if not support.supported:
         return f"no: {support.why}; {support.remedy}"
     return f"depends on {support.depends}" if support.depends else "yes"
-
-
-def _yaml(manifest: dict[str, Any]) -> str:
-    writer = YAML(typ="rt")
-    writer.representer.ignore_aliases = lambda _: True
-    out = io.StringIO()
-    writer.dump(manifest, out)
-    return out.getvalue()
 
 
 def _plain(value: Any) -> str:

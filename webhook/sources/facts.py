@@ -102,6 +102,18 @@ def facts_from(documents: Iterable[Document], known: ClusterFacts = NOTHING_KNOW
     return replace(known, **found)
 
 
+def with_namespaces(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFacts:
+    """`known`, and the namespaces among `documents`, which are about other things too. Raises `InputError`."""
+    found: dict[str, Namespace] = {}
+    for item in _objects(documents):
+        if kind_of(item.manifest)[::2] == ("", "Namespace"):
+            try:
+                _namespace(item, found)
+            except Malformed as error:
+                raise item.error(FieldPath(), f"Namespace: {error}") from None
+    return replace(known, namespaces={**(known.namespaces or {}), **found}) if found else known
+
+
 def _start(known: ClusterFacts, part: str) -> Any:
     before = getattr(known, part)
     return set(before or ()) if part == "apis" else dict(before or {})

@@ -47,16 +47,44 @@ def plain(written: str) -> Scalar:
         raise ValueError(f"{written} is no number in JSON")
     # A leading dot makes a float, and go-yaml takes no underscores there.
     digits = written if written[0] == "." else written.replace("_", "")
-    if (whole := _INTEGER.fullmatch(digits)) is not None and (number := _whole(whole)) is not None:
-        return number
+    if (whole := _INTEGER.fullmatch(digits)) is not None and (found := _whole(whole)) is not None:
+        return found
     # Out of the range of numbers it is a string to go-yaml.
-    return _number(digits) if _FLOAT.fullmatch(digits) and math.isfinite(float(digits)) else written
+    return number(digits) if _FLOAT.fullmatch(digits) and math.isfinite(float(digits)) else written
 
 
-def _number(written: str) -> int | float:
-    """A number as Go hands it on: whole where it has no fraction and fits 64 bits."""
-    number = float(written)
-    return int(number) if number.is_integer() and _SMALLEST <= number < _LARGEST else number
+def tagged(tag: str, written: str) -> Scalar:
+    """The value of a scalar with a tag, given as `str` for `!!str`. Raises `ValueError` where its form is another's."""
+    if tag == "str":
+        return written
+    value = plain(written)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    fits = {
+        "bool": isinstance(value, bool),
+        "int": is_number and isinstance(value, int),
+        "float": is_number,
+        "null": value is None,
+        "timestamp": isinstance(value, str),
+    }
+    if tag not in fits:
+        raise ValueError(f"has the tag !!{tag}, which a manifest cannot have")
+    if not fits[tag]:
+        raise ValueError(f"{written[:40]!r} is no !!{tag}")
+    return value
+
+
+def number(written: str) -> int | float:
+    """A decimal number as Go hands it on: whole where it has no fraction and fits 64 bits. Raises `ValueError`."""
+    if (
+        len(written) < _MAX_DIGITS
+        and written.lstrip("+-").isdecimal()
+        and _SMALLEST <= (whole := int(written)) <= _LARGEST
+    ):
+        return whole
+    value = float(written)
+    if not math.isfinite(value):
+        raise ValueError(f"{written[:40]} is out of the range of numbers")
+    return int(value) if value.is_integer() and _SMALLEST <= value < _LARGEST else value
 
 
 def _whole(match: re.Match[str]) -> int | None:
@@ -65,6 +93,6 @@ def _whole(match: re.Match[str]) -> int | None:
     digits = match[base]
     if len(digits) > _MAX_DIGITS:
         return None
-    number = int(digits, _BASES[base])
-    number = -number if match["sign"] == "-" else number
-    return number if _SMALLEST <= number <= _LARGEST else None
+    value = int(digits, _BASES[base])
+    value = -value if match["sign"] == "-" else value
+    return value if _SMALLEST <= value <= _LARGEST else None

@@ -1,96 +1,221 @@
-"""From YAML nodes to the plain values that kubectl would send for them. Which scalar is what, `scalars` says.
+"""YAML text to the plain values that kubectl would send for it, with the place of each key and list item.
 
-Nothing but dict, list, str, int, float, bool and None leaves here.
+libyaml parses: kubectl's parser is a translation of it into Go, so both take and refuse the same text. Nothing but
+dict, list, str, int, float, bool and None leaves here, no object is in two places, and neither depth nor aliases can
+make a small text large. Which scalar is what, `scalars` says.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+import yaml  # type: ignore[import-untyped]
 
-from webhook.sources.scalars import plain
+from webhook.sources.places import Places, Root
+from webhook.sources.scalars import plain, tagged
 
-_PREFIX = "tag:yaml.org,2002:"
-_TAGS = frozenset(
-    _PREFIX + name for name in ("str", "int", "float", "bool", "null", "timestamp", "map", "seq", "merge", "value")
-)
-# An aliased node counts each time it is used. The largest object that etcd takes has far fewer values than this.
-MAX_VALUES = 1_000_000
+# The pure parser, ten times slower, serves a PyYAML that was built without libyaml.
+_Loader: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+
+# Deeper than any schema of Kubernetes, and no danger to recursive functions: Python allows a thousand calls.
 MAX_DEPTH = 100
+# What aliases may add to a document: go-yaml allows some 400,000 values, and a long text that is repeated counts too.
+MAX_ALIASED = 8_000_000
+_VALUE_COST = 20
+
+_LONG_TAG = "tag:yaml.org,2002:"
+# What no YAML may contain, by its specification; libyaml says that it met one, but not where.
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-class ValueProblem(Exception):
-    """A node that has no value in a manifest."""
+class Problem(Exception):
+    """Something that a manifest cannot have. `index` is where in the text, None where nobody knows."""
 
-    def __init__(self, node: Node, why: str) -> None:
+    def __init__(self, index: int | None, why: str) -> None:
         super().__init__(why)
-        self.node = node
+        self.index = index
         self.why = why
 
 
-class Values:
-    """Builds the values of one document, and counts them, so that aliases cannot grow without bound."""
+class YamlDocument(NamedTuple):
+    """One document: its value, and where its fields stand."""
 
-    def __init__(self) -> None:
-        self._count = 0
-
-    def of(self, node: Node, depth: int = 0) -> Any:
-        """The value of `node`. Raises `ValueProblem`."""
-        self._count += 1
-        if self._count > MAX_VALUES:
-            raise ValueProblem(node, f"has more than {MAX_VALUES} values, counting aliases each time they are used")
-        if depth > MAX_DEPTH:
-            raise ValueProblem(node, f"is nested deeper than {MAX_DEPTH} levels")
-        tag = str(node.tag)
-        if tag not in _TAGS:
-            raise ValueProblem(node, f"has the tag {tag.replace(_PREFIX, '!!')}, which a manifest cannot have")
-        if isinstance(node, ScalarNode):
-            return _scalar(node, tag)
-        if isinstance(node, SequenceNode):
-            return [self.of(item, depth + 1) for item in node.value]
-        if isinstance(node, MappingNode):
-            return self._mapping(node, depth)
-        raise ValueProblem(node, "is no value")
-
-    def _mapping(self, node: MappingNode, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        merged: list[Node] = []
-        for key_node, value_node in node.value:
-            if key_node.tag == f"{_PREFIX}merge":
-                merged += value_node.value if isinstance(value_node, SequenceNode) else [value_node]
-                continue
-            key = _key(key_node)
-            if key in found:
-                raise ValueProblem(key_node, f"the key {key} is there twice")
-            found[key] = self.of(value_node, depth + 1)
-        for source in merged:
-            if not isinstance(source, MappingNode):
-                raise ValueProblem(source, "only a mapping can be merged")
-            for key, value in self.of(source, depth + 1).items():
-                found.setdefault(key, value)
-        return found
+    value: Any
+    root: Root
 
 
-def _key(node: Node) -> str:
-    if not isinstance(node, ScalarNode):
-        raise ValueProblem(node, "a key must be a plain word")
-    value = _scalar(node, str(node.tag))
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "null" if value is None else str(value)
-
-
-def _scalar(node: ScalarNode, tag: str) -> Any:
-    written: str = node.value
-    if any("\ud800" <= character <= "\udfff" for character in written):
-        raise ValueProblem(node, "has half of a surrogate pair")
-    # A quoted or block scalar is a string, whatever it looks like.
-    if node.style is not None:
-        return written
+def documents_of(text: str) -> Iterator[YamlDocument]:
+    """Every document of `text`, the empty ones too. Raises `Problem`."""
+    loader = None
     try:
-        value = plain(written)
+        loader = _Loader(text)
+        yield from _Composer(loader).documents()
+    except yaml.reader.ReaderError:
+        found = _UNPRINTABLE.search(text)
+        character = "a control character" if found is None else f"the control character U+{ord(found.group()):04X}"
+        raise Problem(found and found.start(), f"is not YAML: it has {character}") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        why = " ".join(str(error.problem or error.context).split())
+        raise Problem(mark and mark.index, f"is not YAML: {why}") from None
+    finally:
+        if loader is not None:
+            loader.dispose()
+
+
+class _Node(NamedTuple):
+    value: Any
+    places: Places
+
+
+class _Composer:
+    """Builds values from the parser's events. An anchor holds for one document."""
+
+    def __init__(self, loader: Any) -> None:
+        self._next = loader.get_event
+        self._anchors: dict[str, _Node] = {}
+        self._open: set[str] = set()
+        self._aliased = 0
+
+    def documents(self) -> Iterator[YamlDocument]:
+        while not isinstance(event := self._next(), yaml.StreamEndEvent):
+            if isinstance(event, yaml.DocumentStartEvent):
+                self._anchors, self._aliased = {}, 0
+                first = self._next()
+                node = self._node(first, 0)
+                yield YamlDocument(node.value, Root(first.start_mark.index, node.places))
+
+    def _node(self, event: Any, depth: int) -> _Node:
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event, depth)
+        anchor = event.anchor
+        if anchor is not None:
+            self._open.add(anchor)
+        if isinstance(event, yaml.ScalarEvent):
+            node = _Node(_scalar(event), None)
+        elif depth >= MAX_DEPTH:
+            raise Problem(event.start_mark.index, f"is nested deeper than {MAX_DEPTH} levels")
+        elif isinstance(event, yaml.SequenceStartEvent):
+            node = self._sequence(event, depth)
+        else:
+            node = self._mapping(event, depth)
+        if anchor is not None:
+            self._open.discard(anchor)
+            self._anchors[anchor] = node
+        return node
+
+    def _sequence(self, start: Any, depth: int) -> _Node:
+        _refuse_tag(start, "seq")
+        items: list[Any] = []
+        places: list[Root] = []
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            node = self._node(event, depth + 1)
+            items.append(node.value)
+            places.append(Root(event.start_mark.index, node.places))
+        return _Node(items, places)
+
+    def _mapping(self, start: Any, depth: int) -> _Node:
+        _refuse_tag(start, "map")
+        found: dict[str, Any] = {}
+        places: dict[str, Root] = {}
+        own: set[str] = set()
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            index = event.start_mark.index
+            if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]:
+                below = self._next()
+                for source in _merged(self._node(below, depth + 1), below.start_mark.index):
+                    # In the order of the text, as go-yaml v2 does: what follows wins, even over an explicit key.
+                    found.update(source.value)
+                    places.update(source.places if isinstance(source.places, dict) else {})
+                continue
+            key = self._key(event, depth)
+            if key in own:
+                raise Problem(index, f"the key {key} is there twice")
+            own.add(key)
+            node = self._node(self._next(), depth + 1)
+            found[key] = node.value
+            places[key] = Root(index, node.places)
+        return _Node(found, places)
+
+    def _key(self, event: Any, depth: int) -> str:
+        value = self._node(event, depth + 1).value
+        if isinstance(value, str):
+            return value
+        # As kubectl makes them strings; null it refuses, and the form that it gives a fraction is nobody's wish.
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, int):
+            return str(value)
+        if isinstance(value, dict):
+            # What an expression of a Helm template looks like to YAML.
+            why = "a key must be a word, and this is a mapping: is it a template that was not rendered?"
+        else:
+            what = "a list" if isinstance(value, list) else "null" if value is None else f"the number {value}"
+            why = f"a key must be a word, and this is {what}"
+        raise Problem(event.start_mark.index, why)
+
+    def _alias(self, event: Any, depth: int) -> _Node:
+        name, index = event.anchor, event.start_mark.index
+        if name in self._open:
+            raise Problem(index, f"the anchor {name} contains itself")
+        if name not in self._anchors:
+            raise Problem(index, f"there is no anchor {name}")
+        node = self._anchors[name]
+        cost, height = _extent(node.value)
+        self._aliased += cost
+        if self._aliased > MAX_ALIASED:
+            raise Problem(index, "its aliases make it too large")
+        if depth + height > MAX_DEPTH:
+            raise Problem(index, f"is nested deeper than {MAX_DEPTH} levels")
+        # A copy: what is changed in one place must not change in the other.
+        return _Node(_copy(node.value), node.places)
+
+
+def _scalar(event: Any) -> Any:
+    tag, written = event.tag, event.value
+    try:
+        if tag == "!":
+            return written
+        if tag is None:
+            # Not implicit: quoted, or a block.
+            return plain(written) if event.implicit[0] else written
+        if tag.startswith(_LONG_TAG):
+            return tagged(tag.removeprefix(_LONG_TAG), written)
     except ValueError as error:
-        raise ValueProblem(node, str(error)) from None
-    # The parser follows YAML 1.2, where yes and on are words and a number is none only with the tag !!str.
-    return value if tag != f"{_PREFIX}str" or isinstance(value, bool) else written
+        raise Problem(event.start_mark.index, str(error)) from None
+    raise Problem(event.start_mark.index, f"has the tag {tag}, which a manifest cannot have")
+
+
+def _refuse_tag(event: Any, allowed: str) -> None:
+    if event.tag not in {None, "!", _LONG_TAG + allowed}:
+        tag = event.tag.replace(_LONG_TAG, "!!")
+        raise Problem(event.start_mark.index, f"has the tag {tag}, which a manifest cannot have")
+
+
+def _merged(node: _Node, index: int) -> list[_Node]:
+    """The mappings to merge, the one that takes precedence last."""
+    if isinstance(node.value, dict):
+        return [node]
+    if isinstance(node.value, list) and all(isinstance(item, dict) for item in node.value):
+        below = node.places if isinstance(node.places, list) else []
+        return [_Node(item, place.places) for item, place in zip(node.value, below, strict=True)][::-1]
+    raise Problem(index, "only a mapping can be merged")
+
+
+def _extent(value: Any) -> tuple[int, int]:
+    """What a value costs when it is copied, and how many levels it has."""
+    if isinstance(value, str):
+        return _VALUE_COST + len(value), 0
+    if not isinstance(value, dict | list):
+        return _VALUE_COST, 0
+    below = [_extent(item) for item in (value.values() if isinstance(value, dict) else value)]
+    keys = sum(map(len, value)) if isinstance(value, dict) else 0
+    return _VALUE_COST + keys + sum(cost for cost, _ in below), 1 + max((height for _, height in below), default=0)
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copy(item) for key, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,50 @@
+"""Where in a text the fields of a document stand: a tree of indexes, and the way from a path to line and column."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from functools import cached_property
+from typing import NamedTuple
+
+from webhook.model.fields import FieldPath, Item
+
+
+class Root(NamedTuple):
+    """Where a value begins (its key, for a value of a mapping), and the places below it."""
+
+    start: int
+    places: Places
+
+
+# By key for a mapping, in order for a list, None for a scalar.
+Places = dict[str, Root] | list[Root] | None
+
+
+class Lines:
+    """The lines of a text, as editors count them. Split once, and only when a place is asked for."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *(match.end() for match in re.finditer("\n", self._text))]
+
+    def place_of(self, index: int) -> tuple[int, int]:
+        """Line and column of an index, from 1."""
+        line = bisect_right(self._starts, index)
+        return line, index - self._starts[line - 1] + 1
+
+
+def find(root: Root, path: FieldPath) -> int:
+    """The index of the key or list item at `path`, or of its nearest parent where it is not there."""
+    for part in path.parts:
+        below = root.places
+        if isinstance(part, Item) and isinstance(below, list) and 0 <= part.index < len(below):
+            root = below[part.index]
+        elif isinstance(part, str) and isinstance(below, dict) and part in below:
+            root = below[part]
+        else:
+            break
+    return root.start
