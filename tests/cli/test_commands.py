@@ -62,13 +62,13 @@ profile koord-scheduler (default)
   scheduleTimeoutSeconds: 600
   defaultQoSClass: unset
   topologyKeyMappings: {}
-  awareNetworkTopology: True
+  awareNetworkTopology: true
   schedulerVersion: 1.8.0
   gate: true
   enforcement: deny
   rule koordinator/quota: off (by default deny)
 profile default-scheduler
-  gangScheduling: False
+  gangScheduling: false
   gate: false
   enforcement: deny
 namespace team-a: scheduler unset, enforcement warn

@@ -40,7 +40,7 @@ def _lines(settings: Settings) -> Iterator[str]:
     for profile in settings.profiles.values():
         yield f"profile {profile.name}{' (default)' if profile.name == settings.default else ''}"
         for key, value in profile.backend.settings.model_dump().items():
-            yield f"  {key}: {'unset' if value is None else value}"
+            yield f"  {key}: {_word(value)}"
         if profile.backend.scheduler_version is not None:
             yield f"  schedulerVersion: {profile.backend.scheduler_version}"
         yield f"  gate: {str(profile.gate).lower()}"
@@ -49,6 +49,13 @@ def _lines(settings: Settings) -> Iterator[str]:
     for name, namespace in settings.namespaces.items():
         scheduler, enforcement = namespace.scheduler or "unset", namespace.enforcement or "unset"
         yield f"namespace {name}: scheduler {scheduler}, enforcement {enforcement}"
+
+
+def _word(value: object) -> str:
+    """A value as the file would write it."""
+    if value is None:
+        return "unset"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _changed_rules(profile: Profile) -> Iterator[str]:
