@@ -19,10 +19,9 @@ from webhook.model.pod import Pod
 from webhook.model.podcliqueset import Clique, PodCliqueSet, ScalingGroup, Topology
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest, mapping
-from webhook.model.record import quota_of_template, record_of
+from webhook.model.record import SCHEDULER_LABEL, quota_of_template, record_of
 from webhook.mutators.prepare_pod import prepare_pod
 from webhook.settings import Profile
-from webhook.validators.selection import SCHEDULER_LABEL
 
 
 class ExpectedGang(NamedTuple):
@@ -49,14 +48,16 @@ def expected_gangs(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[Expe
 
     Raises `FactsUnavailable` where a topology constraint needs a ClusterTopologyBinding that is not known.
     """
+    # One without cliques has no pods and so no gang, whatever its replicas say.
+    groups = [group for group in workload.scaling_groups if _group_members(workload, group, "", 0)]
     for replica in range(workload.replicas):
         base = f"{workload.name}-{replica}"
         members = [(f"{base}-{clique.name}", clique) for clique in workload.cliques if clique.group is None]
-        for group in workload.scaling_groups:
+        for group in groups:
             for index in range(min(group.min_available, group.replicas)):
                 members += _group_members(workload, group, base, index)
         yield _gang(workload, base, members, workload.topology, facts)
-        for group in workload.scaling_groups:
+        for group in groups:
             for index in range(group.min_available, group.replicas):
                 name = f"{base}-{group.name}-{index - group.min_available}"
                 topology = group.topology or workload.topology
@@ -65,10 +66,13 @@ def expected_gangs(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[Expe
 
 def expected_pods(workload: PodCliqueSet) -> int:
     """How many pods `workload` will have, counted without listing them."""
-    each = sum(
-        clique.replicas * (1 if clique.group is None else max(clique.group.replicas, 0)) for clique in workload.cliques
+    alone = sum(clique.replicas for clique in workload.cliques if clique.group is None)
+    # By group and not by clique: a faulty set may name a clique in two groups.
+    grouped = sum(
+        max(group.replicas, 0) * sum(clique.replicas for _, clique in _group_members(workload, group, "", 0))
+        for group in workload.scaling_groups
     )
-    return max(workload.replicas, 0) * each
+    return max(workload.replicas, 0) * (alone + grouped)
 
 
 def prepared(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile) -> Manifest:

@@ -193,6 +193,13 @@ def test_the_items_of_a_list_are_judged_where_they_stand(rollcall: Run) -> None:
         assert ran.out.startswith("<stdin>:7:7: error koordinator/mnnvl\n")
 
 
+def test_a_deletion_timestamp_in_a_file_hides_nothing(rollcall: Run, file: Path) -> None:
+    file.write_text(NVLINK.replace("  name: demo\n", "  name: demo\n  deletionTimestamp: 2026-11-21T00:00:00Z\n"))
+    ran = rollcall("check", *KOORD, str(file))
+    assert ran.code == 1
+    assert ran.out.startswith(f"{file}:8:5: error koordinator/mnnvl\n")
+
+
 def test_an_empty_name_is_no_file(rollcall: Run) -> None:
     assert rollcall("check", "").err == "rollcall: '': no such file\n"
 
@@ -235,6 +242,14 @@ def test_a_namespace_in_the_same_input_chooses_the_scheduler(rollcall: Run) -> N
     namespace = f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: default, labels: {labels}}}\n"
     assert rollcall("check", "-", stdin=NVLINK).code == 0
     assert rollcall("check", "-", stdin=f"{NVLINK}---\n{namespace}").code == 1
+
+
+def test_a_namespace_whose_label_is_no_string_is_no_input(rollcall: Run) -> None:
+    namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {rollcall.dev/enforcement: off}}\n"
+    ran = rollcall("check", *KOORD, "-", stdin=f"{NVLINK}---\n{namespace}")
+    assert ran.code == 2
+    assert "Namespace: a string is needed where there is bool" in ran.err
+    assert rollcall("check", *KOORD, "-", stdin=f"{NVLINK}---\n{namespace}".replace("off", "'off'")).code == 0
 
 
 def test_a_warning_leaves_the_exit_code_0(rollcall: Run) -> None:

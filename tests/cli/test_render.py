@@ -88,6 +88,11 @@ def test_a_set_gets_the_pod_groups_and_one_stamped_pod_of_each_gang(rollcall: Ru
         assert pod["spec"]["schedulerName"] == "koord-scheduler"
 
 
+def test_a_scaling_group_of_no_cliques_is_no_gang(rollcall: Run) -> None:
+    empty = SET + "    - {name: empty, cliqueNames: [], replicas: 3, minAvailable: 1}\n"
+    assert rollcall("render", *KOORD, "-", stdin=empty) == rollcall("render", *KOORD, "-", stdin=SET)
+
+
 def test_json_is_a_list_that_kubectl_takes(rollcall: Run) -> None:
     found = json.loads(rollcall("render", *KOORD, "-o", "json", "-", stdin=GANG).out)
     assert (found["kind"], [item["kind"] for item in found["items"]]) == ("List", ["PodGroup"])

@@ -36,10 +36,11 @@ def each(*domains: str | None, **template: Any) -> dict[str, Any]:
     return pod_clique_set(*cliques, **template)
 
 
-LAYER, DIVERGENT, WIDENED = (
+LAYER, DIVERGENT, WIDENED, SURPLUS = (
     "koordinator/topology-layer",
     "koordinator/divergent-topology",
     "koordinator/clique-topology-widened",
+    "koordinator/topology-surplus",
 )
 TOPOLOGY: dict[str, tuple[Any, Any, Any, list[str]]] = {
     "a domain whose key a layer lists": (whole("block"), {}, WORLD, []),
@@ -92,6 +93,12 @@ TOPOLOGY: dict[str, tuple[Any, Any, Any, list[str]]] = {
         ClusterFacts(topology_bindings={"dc": TopologyBinding(KEYS)}, network_topologies={}),
         ["koordinator/topology-unavailable"],
     ),
+    "the ClusterNetworkTopology has no layers, not even for the hostname": (
+        whole("host"),
+        {},
+        ClusterFacts(topology_bindings={"dc": TopologyBinding(KEYS)}, network_topologies={"default": ()}),
+        ["koordinator/topology-unavailable"],
+    ),
     "the ClusterNetworkTopology has an orphan": (
         whole("block"),
         {},
@@ -139,6 +146,55 @@ TOPOLOGY: dict[str, tuple[Any, Any, Any, list[str]]] = {
         WORLD,
         [LAYER],
     ),
+    "a minimum below the replicas under a required domain": (
+        pod_clique_set(clique("worker", replicas=4, minimum=2), topologyConstraint=required("block")),
+        {},
+        WORLD,
+        [SURPLUS],
+    ),
+    "a minimum below the replicas of a clique that requires a domain itself": (
+        pod_clique_set(clique("worker", replicas=4, minimum=2, topologyConstraint=required("block"))),
+        {},
+        WORLD,
+        [SURPLUS],
+    ),
+    "a minimum below the replicas in two cliques": (
+        pod_clique_set(
+            clique("leader", minimum=1),
+            clique("router"),
+            clique("worker", replicas=4, minimum=2),
+            topologyConstraint=required("block"),
+        ),
+        {},
+        WORLD,
+        [SURPLUS, SURPLUS],
+    ),
+    "a minimum below the replicas without any topology": (
+        pod_clique_set(clique("worker", replicas=4, minimum=2)),
+        {},
+        WORLD,
+        [],
+    ),
+    "a minimum below the replicas under a preferred domain": (
+        pod_clique_set(clique("worker", replicas=4, minimum=2), topologyConstraint=preferred("block")),
+        {},
+        WORLD,
+        [],
+    ),
+    "a minimum that is all replicas": (
+        pod_clique_set(clique("worker", replicas=4, minimum=4), topologyConstraint=required("block")),
+        {},
+        WORLD,
+        [],
+    ),
+    "a scaling group's replicas above its minimum are gangs of their own": (
+        pod_clique_set(
+            groups=[scaling_group("decode", "worker", replicas=3, minAvailable=1)], topologyConstraint=required("block")
+        ),
+        {},
+        WORLD,
+        [],
+    ),
     "a binding that does not exist is Grove's to refuse": (
         pod_clique_set(topologyConstraint={"topologyName": "other", "pack": {"required": "rack"}}),
         {},
@@ -159,6 +215,31 @@ def test_topology_is_refused_before_koordinator_knew_it() -> None:
     assert "koord-scheduler 1.6.1 knows no network topology" in str(verdict.findings[0])
 
 
+def test_a_mapping_to_a_layer_that_is_not_there_is_what_the_message_names() -> None:
+    settings = koordinator({"topologyKeyMappings": {"example.com/rack": "rackLayer"}})
+    (finding,) = validate(whole("rack"), settings=settings, facts=WORLD).findings
+    assert finding.why == (
+        "topologyKeyMappings maps example.com/rack to the layer rackLayer, which the ClusterNetworkTopology does not "
+        "have, so no place could ever fit the gang"
+    )
+    (unmapped,) = validate(whole("rack"), facts=WORLD).findings
+    assert unmapped.why == (
+        "no layer of the ClusterNetworkTopology has the label key example.com/rack, so no place could ever fit the gang"
+    )
+
+
+def test_a_surplus_is_advice_at_the_minimum_that_makes_it() -> None:
+    manifest = pod_clique_set(
+        clique("leader"), clique("worker", replicas=4, minimum=2), topologyConstraint=required("block")
+    )
+    verdict = validate(manifest, facts=WORLD)
+    assert verdict.allowed
+    assert [(str(finding.at), finding.found) for finding in verdict.findings] == [
+        ("spec.template.cliques[1].spec.minAvailable", 2)
+    ]
+
+
+@pytest.mark.parametrize("domain", ["block", "host"])
 @pytest.mark.parametrize(
     ("facts", "needs"),
     [
@@ -166,7 +247,8 @@ def test_topology_is_refused_before_koordinator_knew_it() -> None:
         (ClusterFacts(topology_bindings=WORLD.topology_bindings), "the ClusterNetworkTopology"),
     ],
 )
-def test_a_layer_that_cannot_be_looked_up_is_not_judged(facts: ClusterFacts, needs: str) -> None:
-    verdict = validate(whole("block"), facts=facts)
+def test_a_layer_that_cannot_be_looked_up_is_not_judged(facts: ClusterFacts, needs: str, domain: str) -> None:
+    verdict = validate(whole(domain), facts=facts)
     assert verdict.allowed
+    assert verdict.findings == ()
     assert [(unjudged.rule, unjudged.needs) for unjudged in verdict.unjudged] == [(LAYER, needs)]

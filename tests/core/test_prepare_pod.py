@@ -122,6 +122,8 @@ UNCLAIMED = {
     "the name that the API server writes": {"schedulerName": "default-scheduler"},
     "its own name": {"schedulerName": "koord-scheduler"},
     "its own PodGroup": {"labels": {"pod-group.scheduling.sigs.k8s.io": "demo-0-worker"}},
+    "a PodGroup's label without a value": {"labels": {"pod-group.scheduling.sigs.k8s.io": ""}},
+    "a pod that is not kept from KAI's podgrouper": {"annotations": {"kai.scheduler/skip-podgrouper": "false"}},
 }
 
 

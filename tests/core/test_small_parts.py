@@ -120,6 +120,13 @@ def cpu(amount: Any, **fields: Any) -> dict[str, Any]:
         ({"containers": [cpu("1")], "overhead": {"cpu": "250m"}}, Fraction(5, 4)),
         ({"containers": [cpu("lots")]}, None),
         ({"initContainers": [cpu("lots")]}, None),
+        ({"containers": [cpu("1500m")], **cpu("4")}, 4),
+        (
+            {"containers": [cpu("1")], "initContainers": [cpu("9")], "overhead": {"cpu": "250m"}, **cpu("4")},
+            Fraction(17, 4),
+        ),
+        ({"containers": [cpu("1")], "resources": {"requests": {"memory": "1Gi"}}}, 1),
+        ({"containers": [cpu("1")], **cpu("lots")}, None),
     ],
     ids=[
         "none",
@@ -131,6 +138,10 @@ def cpu(amount: Any, **fields: Any) -> dict[str, Any]:
         "overhead",
         "unreadable",
         "unreadable init",
+        "stated for the pod",
+        "stated for the pod, and overhead",
+        "only memory is stated for the pod",
+        "unreadable for the pod",
     ],
 )
 def test_the_total_request_of_a_pod(spec: Any, total: Any) -> None:

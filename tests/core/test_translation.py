@@ -10,7 +10,7 @@ from tests.core.worlds import koordinator
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Record, TopologyBinding
 from webhook.model.podcliqueset import PodCliqueSet
-from webhook.translation import expected_gangs, gang_objects, prepared
+from webhook.translation import expected_gangs, expected_pods, gang_objects, prepared
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 
 BINDING = ClusterFacts(
@@ -56,6 +56,18 @@ def test_scaling_group_replicas_above_the_minimum_are_gangs_of_their_own() -> No
         ],
         "demo-0-prefill-0": [("demo-0-prefill-2-pleader", 1, 1), ("demo-0-prefill-2-pworker", 3, 3)],
     }
+
+
+NO_MEMBERS = {"no cliques": (), "a clique that is not there": ("absent",)}
+
+
+@pytest.mark.parametrize("names", NO_MEMBERS.values(), ids=NO_MEMBERS)
+def test_a_scaling_group_of_no_cliques_has_no_gang_however_many_replicas_it_has(names: tuple[str, ...]) -> None:
+    for replicas, minimum in ((3, 1), (1_000_000_000, 1), (1_000_000_000, 1_000_000_000)):
+        manifest = pod_clique_set(
+            clique("worker"), groups=[scaling_group("empty", *names, replicas=replicas, minAvailable=minimum)]
+        )
+        assert gangs(manifest) == {"demo-0": [("demo-0-worker", 2, 2)]}
 
 
 def test_topology_is_translated_into_node_label_keys() -> None:
@@ -108,3 +120,10 @@ def test_a_prepared_pod_names_the_pod_group_that_is_written_for_it() -> None:
 def test_the_plain_scheduler_needs_no_gang_objects() -> None:
     (gang,) = expected_gangs(PodCliqueSet(pod_clique_set()), NOTHING_KNOWN)
     assert gang_objects(gang.podgang, Record(None), koordinator().profiles["default-scheduler"], NOTHING_KNOWN) == []
+
+
+def test_the_pods_of_a_clique_in_two_groups_are_counted_in_both() -> None:
+    """Grove refuses such a set; counting them must not hide how many there would be."""
+    groups = [scaling_group("a", "worker", replicas=1), scaling_group("b", "worker", replicas=1_000_000_000)]
+    manifest = pod_clique_set(clique("worker", replicas=2), groups=groups)
+    assert expected_pods(PodCliqueSet(manifest)) == 2 * 1_000_000_001

@@ -104,7 +104,7 @@ def _whole(workload: PodCliqueSet, uses: Uses) -> None:
             _add(uses, Capability.TOPOLOGY_WORKLOAD, Use(topology.required_path, topology.required))
         if topology.preferred is not None:
             _add(uses, Capability.TOPOLOGY_PREFERRED, Use(topology.preferred_path, topology.preferred))
-    if (quota := workload.annotations.get(QUOTA_ANNOTATION)) is not None:
+    if quota := workload.annotations.get(QUOTA_ANNOTATION):
         _add(uses, Capability.QUOTA, Use(ANNOTATIONS / QUOTA_ANNOTATION, quota))
     if workload.priority_class is not None:
         _add(uses, Capability.PRIORITY_CLASS, Use(_TEMPLATE / "priorityClassName", workload.priority_class))
@@ -143,14 +143,14 @@ def _clique(clique: Clique, uses: Uses) -> None:
         if annotations.get(grove.AUTO_MNNVL) == grove.AUTO_MNNVL_ENABLED:
             place = clique.path / "annotations" / grove.AUTO_MNNVL
             _add(uses, Capability.MULTI_NODE_NVLINK, Use(place, grove.AUTO_MNNVL_ENABLED))
-        if QUOTA_ANNOTATION in annotations:
+        if annotations.get(QUOTA_ANNOTATION):
             _add(
                 uses,
                 Capability.QUOTA,
                 Use(clique.path / "annotations" / QUOTA_ANNOTATION, annotations[QUOTA_ANNOTATION]),
             )
     if labels:
-        if QUOTA_LABEL in labels:
+        if labels.get(QUOTA_LABEL):
             _add(uses, Capability.QUOTA, Use(clique.path / "labels" / QUOTA_LABEL, labels[QUOTA_LABEL]))
         if QOS_LABEL in labels:
             _add(uses, Capability.QOS_CLASS, Use(clique.path / "labels" / QOS_LABEL, labels[QOS_LABEL]))
@@ -158,8 +158,10 @@ def _clique(clique: Clique, uses: Uses) -> None:
 
 def _divergence(workload: PodCliqueSet, uses: Uses) -> None:
     """Cliques of one gang whose required domains differ. Every clique is in the base gang, so all are compared."""
-    first = workload.effective_topology(workload.cliques[0])[0]
-    for clique in workload.cliques[1:]:
+    # By name, so that re-ordering the cliques moves no finding.
+    reference, *others = sorted(workload.cliques, key=lambda clique: clique.name)
+    first = workload.effective_topology(reference)[0]
+    for clique in others:
         required = workload.effective_topology(clique)[0]
         if required != first:
             topology = clique.topology

@@ -45,11 +45,11 @@ def claims_on(pod: PodTemplate) -> Iterator[Claim]:
     labels, annotations = pod.labels, pod.annotations
     if labels:
         for key, owner in _LABELS.items():
-            if key in labels:
+            if labels.get(key):
                 yield Claim(owner, key, labels[key], pod.labels_path / key)
     if annotations:
         for key, owner in _ANNOTATIONS.items():
-            if key in annotations:
+            if (value := annotations.get(key)) and (key != "kai.scheduler/skip-podgrouper" or value == "true"):
                 yield Claim(owner, key, annotations[key], pod.annotations_path / key)
     for field, owner in _FIELDS.items():
         if pod.spec.get(field):

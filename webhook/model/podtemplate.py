@@ -83,7 +83,11 @@ class PodTemplate:
             else:
                 largest_init = max(largest_init, sidecars + amount)
         overhead = parse_quantity(mapping(self.spec.get("overhead")).get(resource, 0))
-        return None if overhead is None else max(running + sidecars, largest_init) + overhead
+        # What the pod itself states counts instead of its containers (pod-level resources, on since Kubernetes 1.34).
+        own = mapping(self.spec.get("resources"))
+        stated = mapping(own.get("requests")).get(resource, mapping(own.get("limits")).get(resource))
+        whole = max(running + sidecars, largest_init) if stated is None else parse_quantity(stated)
+        return None if overhead is None or whole is None else whole + overhead
 
 
 class Request(NamedTuple):

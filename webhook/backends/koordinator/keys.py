@@ -26,6 +26,12 @@ ANNOTATION_TOPOLOGY = _GANG + "network-topology-spec"
 
 BATCH_RESOURCES = frozenset({"kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"})
 
+VENDOR_GPUS = frozenset({"nvidia.com/gpu", "amd.com/gpu", "dcu.com/gpu"})
+KOORDINATOR_GPUS = frozenset(
+    f"koordinator.sh/{name}" for name in ("gpu", "gpu-core", "gpu-memory", "gpu-memory-ratio", "gpu.shared")
+)
+ANNOTATION_RESERVE_POD = "scheduling.koordinator.sh/reserve-pod"
+
 QOS_CLASSES = ("LSE", "LSR", "LS", "BE", "SYSTEM")
 
 # koord-scheduler uses only the ClusterNetworkTopology of this name.

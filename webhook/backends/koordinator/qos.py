@@ -79,7 +79,7 @@ def qos_priority(pod: PodTemplate, context: Rules) -> Results:
     if (qos := _effective(pod, context)) not in _FORBIDDEN:
         return
     place = pod.labels_path / QOS_LABEL
-    band = _band(pod, context.facts)
+    band = _band(pod, context)
     if band is None:
         yield Unjudged(place, "the PriorityClasses")
     elif band in _FORBIDDEN[qos]:
@@ -162,18 +162,19 @@ def _origin(pod: PodTemplate) -> str:
     return "" if QOS_LABEL in pod.labels else " (the class is the profile's defaultQoSClass)"
 
 
-def _band(pod: PodTemplate, facts: ClusterFacts) -> str | None:
+def _band(pod: PodTemplate, context: Rules) -> str | None:
     """The pod's priority band, or None where it depends on PriorityClasses that are not known."""
     if LABEL_PRIORITY_CLASS in pod.labels:
         label = pod.labels[LABEL_PRIORITY_CLASS]
         return label if label in _BAND_NAMES else _NO_BAND
     name = text(pod.spec.get("priorityClassName"))
-    value = integer(pod.spec.get("priority"))
+    # In a template the number says nothing: the API server computes it from the class, and refuses a pod that differs.
+    value = integer(pod.spec.get("priority")) if context.workload is None else None
     if value is None and name in _BAND_NAMES:
         # Koordinator installs these itself, with fixed values.
         return name
     if value is None:
-        classes = facts.priority_classes
+        classes = context.facts.priority_classes
         if classes is None:
             return None
         if name is None:

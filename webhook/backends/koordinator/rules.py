@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from webhook.backends.koordinator.capabilities import CAPABILITIES
-from webhook.backends.koordinator.keys import LABEL_SCHEDULER_NAME, NAME
+from webhook.backends.koordinator.keys import (
+    ANNOTATION_RESERVE_POD,
+    KOORDINATOR_GPUS,
+    LABEL_SCHEDULER_NAME,
+    NAME,
+    VENDOR_GPUS,
+)
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.model.capabilities import Capability
 from webhook.model.claims import claims_on
-from webhook.model.fields import SPEC
+from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podtemplate import PodTemplate
@@ -154,4 +160,44 @@ def scheduler_name_label(pod: PodTemplate, _: Rules) -> Results:
             found=pod.labels[LABEL_SCHEDULER_NAME],
             why="koord-scheduler reads it instead of schedulerName and would not schedule the pod",
             remedy="remove the label",
+        )
+
+
+@rule(
+    "koordinator/device-requests",
+    subject=Subject.POD,
+    passes=Example(pod_clique_set(clique("worker", requests={"nvidia.com/gpu": "1"}))),
+    fails=Example(pod_clique_set(clique("worker", requests={"nvidia.com/gpu": "1", "koordinator.sh/gpu-core": "50"}))),
+)
+def device_requests(pod: PodTemplate, _: Rules) -> Results:
+    """DeviceShare refuses a pod that asks for whole vendor GPUs and for Koordinator's shares of one, on every node.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/deviceshare/utils.go (`ValidateDeviceRequest`).
+    """
+    if pod.request_of(VENDOR_GPUS) is not None and (share := pod.request_of(KOORDINATOR_GPUS)) is not None:
+        yield Finding(
+            at=FieldPath((*pod.spec_path.parts, *share.path)),
+            found=share.resource,
+            why="koord-scheduler refuses a pod that asks for it and for a vendor's GPU resource",
+            remedy="ask for one of the two",
+        )
+
+
+@rule(
+    "koordinator/reserve-pod",
+    subject=Subject.POD,
+    passes=Example(pod_clique_set(clique("worker"))),
+    fails=Example(pod_clique_set(clique("worker", annotations={"scheduling.koordinator.sh/reserve-pod": "true"}))),
+)
+def reserve_pod(pod: PodTemplate, _: Rules) -> Results:
+    """koord-manager refuses to create a pod with this annotation, so the gang never starts.
+
+    Source: koordinator-sh/koordinator, pkg/webhook/pod/validating/verify_annotations.go.
+    """
+    if ANNOTATION_RESERVE_POD in pod.annotations:
+        yield Finding(
+            at=pod.annotations_path / ANNOTATION_RESERVE_POD,
+            found=pod.annotations[ANNOTATION_RESERVE_POD],
+            why="koord-manager refuses every pod that bears it",
+            remedy="remove the annotation",
         )

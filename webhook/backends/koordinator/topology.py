@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from webhook.backends.koordinator.keys import HOSTNAME, NETWORK_TOPOLOGY, NODE_LAYER
 from webhook.backends.koordinator.settings import KoordinatorSettings
-from webhook.model.facts import ClusterFacts, TopologyLayer
+from webhook.model.facts import ClusterFacts, Needed, TopologyLayer
 from webhook.model.version import Version
 
 # Network topology came with v1.7.
 FIRST_VERSION = Version(1, 7)
+THE_TOPOLOGY = Needed("network_topologies", NETWORK_TOPOLOGY)
 
 
 class UnknownLayers(Exception):
@@ -45,7 +46,7 @@ def forms_tree(layers: tuple[TopologyLayer, ...]) -> bool:
     while current is not None and seen <= len(layers):
         seen += 1
         current = by_name.get(current.parent) if current.parent else None
-    return seen == len(layers) == len(by_name)
+    return 0 < seen == len(layers) == len(by_name)
 
 
 def layer_of(key: str, settings: KoordinatorSettings, facts: ClusterFacts) -> str | None:
