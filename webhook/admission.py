@@ -21,14 +21,13 @@ from webhook.model.findings import Action, Finding
 from webhook.model.pod import Pod
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import Malformed, Manifest, mapping
-from webhook.model.record import quota_of_template
+from webhook.model.record import SCHEDULER_LABEL, quota_of_template
 from webhook.mutators.prepare_pod import prepare_pod
 from webhook.mutators.record import record_scheduler
 from webhook.settings import CHOICE_BOUND, SHAPE_BOUND, Profile, Settings
 from webhook.validators.registry import Context, Outcome, run
 from webhook.validators.selection import (
     DEFAULT_SCHEDULER,
-    SCHEDULER_LABEL,
     Choice,
     Named,
     choose,
@@ -45,7 +44,7 @@ _NO_CONTEXT: Context[None] = Context(NOTHING_KNOWN, Choice("", ROOT), {}, None)
 def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     """Whether the object may be stored. Raises `FactsUnavailable` where a pod's workload could not be read."""
     try:
-        if _passes(request) or _leaving(request):
+        if _passes(request) or (request.operation == "UPDATE" and _leaving(request)):
             return ALLOWED
         if request.kind[::2] == _POD_CLIQUE_SET:
             return _validate_workload(request, facts, settings)
@@ -163,11 +162,12 @@ def _judge(
     """What the rules say of a workload: first those about the choice, then, if it stands, those of its backend."""
     first = run(CHOICE_BOUND, Context(facts, choice, {}, None, workload), (), old)
     profile = settings.profiles.get(choice.scheduler)
-    if first.findings or profile is None:
+    if profile is None:
         return first
     rules = profile.rules[settings.ceiling(profile, facts, workload.namespace)]
     context = _context(profile, facts, choice, capabilities_used(workload), workload)
-    return run(rules, context, tuple(workload.pod_templates()), old)
+    then = run(rules, context, tuple(workload.pod_templates()), old)
+    return Outcome([*first.findings, *then.findings], [*first.unjudged, *then.unjudged])
 
 
 def _context(
@@ -185,7 +185,8 @@ def _ratchet(findings: list[Finding], old: PodCliqueSet, facts: ClusterFacts, se
 
     The old object is judged under its own record. What is wrong with the change itself (`forbidden`) stays.
     """
-    choice = _choice(old, None, facts, settings)
+    # Without a record it was judged by nobody: nothing that it brings along is excused by an adoption.
+    choice = _choice(old, old, facts, settings)
     if choice is None:
         return findings
     try:

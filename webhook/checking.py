@@ -18,11 +18,11 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, FieldPath, Item
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Malformed, Manifest, text
+from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.review import KIND as REVIEW
 from webhook.model.review import request_from
 from webhook.settings import Profile, Settings
 from webhook.translation import gang_objects, mirrored_record
-from webhook.validators.selection import SCHEDULER_LABEL
 
 _JUDGED = {(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang"), ("", "Pod")}
 

@@ -6,6 +6,11 @@
     │   ├── ReviewError        the body is no AdmissionReview that can be answered              HTTP 400
     │   └── TooLarge           the body is over the limit                                       HTTP 413
     ├── CertificateError       a certificate that cannot be loaded or written                   CLI exit 2
+    ├── AccessError            no way to a cluster: no kubeconfig, or one that is wrong         CLI exit 2
+    ├── RequestFailed          the Kubernetes API did not do what was asked                     (tried again)
+    │   ├── NotFound           there is no such object, or no such kind
+    │   ├── Gone               the version to watch from is too old: list again
+    │   └── NotModified        nothing changed since it was last asked
     ├── FactsUnavailable       a decision needs facts that could not be had                     CLI exit 3, HTTP 500
     ├── Inexpressible          a gang that its scheduler cannot express, as a whole             CLI exit 1
     └── Unavailable            the server will not answer this request
@@ -87,6 +92,30 @@ class TooLarge(InputError):
 
 class CertificateError(RollcallError):
     """A certificate or key cannot be loaded, or cannot be written where it was asked for."""
+
+
+class AccessError(RollcallError):
+    """There is no way to a cluster: its address or our credentials cannot be found or read."""
+
+
+class RequestFailed(RollcallError):
+    """The Kubernetes API did not do what was asked. `code` is the HTTP status, 0 where there was no answer."""
+
+    def __init__(self, why: str, code: int = 0) -> None:
+        self.code = code
+        super().__init__(why)
+
+
+class NotFound(RequestFailed):
+    """There is no such object, or the cluster serves no such kind."""
+
+
+class Gone(RequestFailed):
+    """The version from which to watch is no longer kept (HTTP 410)."""
+
+
+class NotModified(RequestFailed):
+    """What was asked for is as it was (HTTP 304)."""
 
 
 class FactsUnavailable(RollcallError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.core.worlds import PCS, POD, gang_pod, koordinator, request, rules, validate
 from webhook import admission
+from webhook.checking import judge
 from webhook.model.admission_request import Kind
 from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Namespace, PodGangFacts
 from webhook.model.findings import Action
@@ -100,35 +102,41 @@ def test_standalone_judges_an_update_as_at_create() -> None:
     assert not verdict.allowed
 
 
-GANG = PodGangFacts("demo", bound=False)
-BOUND = PodGangFacts("demo", bound=True)
-CHANGES: dict[str, tuple[dict[str, str], dict[str, str], Any, list[str]]] = {
+GANGS = {("default", "demo-0"): PodGangFacts("demo")}
+BOUND = frozenset({("default", "demo-0")})
+CHANGES: dict[str, tuple[dict[str, str], dict[str, str], ClusterFacts, list[str]]] = {
     "to another scheduler while gangs may exist": (
         KOORD,
         {LABEL: "default-scheduler"},
-        None,
+        NOTHING_KNOWN,
         ["rollcall/scheduler-change"],
     ),
     "to another scheduler while a gang exists": (
         KOORD,
         {LABEL: "default-scheduler"},
-        {("default", "demo-0"): GANG},
+        ClusterFacts(pod_gangs=GANGS, bound_gangs=frozenset()),
         ["rollcall/scheduler-change"],
     ),
-    "to another scheduler without any gang": (KOORD, {LABEL: "default-scheduler"}, {}, []),
-    "adoption without any bound pod": ({}, KOORD, {("default", "demo-0"): GANG}, []),
-    "adoption with a bound pod": ({}, KOORD, {("default", "demo-0"): BOUND}, ["rollcall/scheduler-change"]),
-    "no change": (KOORD, KOORD, {("default", "demo-0"): BOUND}, []),
+    "to another scheduler without any gang": (KOORD, {LABEL: "default-scheduler"}, ClusterFacts(pod_gangs={}), []),
+    "adoption without any bound pod": ({}, KOORD, ClusterFacts(pod_gangs=GANGS, bound_gangs=frozenset()), []),
+    "adoption with a bound pod": (
+        {},
+        KOORD,
+        ClusterFacts(pod_gangs=GANGS, bound_gangs=BOUND),
+        ["rollcall/scheduler-change"],
+    ),
+    "adoption when nobody knows of its pods": ({}, KOORD, ClusterFacts(pod_gangs=GANGS), ["rollcall/scheduler-change"]),
+    "no change": (KOORD, KOORD, ClusterFacts(pod_gangs=GANGS, bound_gangs=BOUND), []),
 }
 
 
-@pytest.mark.parametrize(("before", "after", "gangs", "expected"), CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize(("before", "after", "facts", "expected"), CHANGES.values(), ids=CHANGES)
 def test_the_record_may_change_only_while_no_gang_lives(
-    before: dict[str, str], after: dict[str, str], gangs: Any, expected: list[str]
+    before: dict[str, str], after: dict[str, str], facts: ClusterFacts, expected: list[str]
 ) -> None:
     old, new = pod_clique_set(labels=before), pod_clique_set(labels=after)
     settings = koordinator(standalone=False)
-    verdict = validate(new, old, settings=settings, facts=ClusterFacts(pod_gangs=gangs))
+    verdict = validate(new, old, settings=settings, facts=facts)
     assert rules(verdict) == expected
     assert all(finding.forbidden for finding in verdict.findings)
 
@@ -216,10 +224,39 @@ def test_a_deletion_timestamp_in_a_new_manifest_is_no_way_around_the_record() ->
     assert mutate(manifest).patch[-1]["value"] == "koord-scheduler"
 
 
+LEAVING = "2026-11-21T00:00:00Z"
+BORN_LEAVING: dict[str, tuple[Any, list[str]]] = {
+    "a set": (pod_clique_set(GPU, annotations=NVLINK), ["koordinator/mnnvl"]),
+    "a pod of a gang": (
+        gang_pod(labels={"koordinator.sh/qosClass": "LSR"}, priority=0),
+        ["koordinator/qos-priority", "koordinator/qos-cpu"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("manifest", "found"), BORN_LEAVING.values(), ids=BORN_LEAVING)
+def test_nor_is_it_a_way_around_the_rules(manifest: Any, found: list[str]) -> None:
+    leaving = {**manifest, "metadata": {**manifest["metadata"], "deletionTimestamp": LEAVING}}
+    verdict = validate(leaving)
+    assert (verdict.allowed, rules(verdict)) == (False, found)
+    (judgement,) = judge(deepcopy(leaving), NOTHING_KNOWN, koordinator())
+    assert (judgement.verdict.allowed, rules(judgement.verdict)) == (False, found)
+
+
 def test_an_object_on_its_way_out_passes_so_that_finalizers_can_go() -> None:
     manifest = pod_clique_set(GPU, annotations=NVLINK)
     manifest["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
     assert validate(manifest, manifest).findings == ()
+    asked = {
+        "uid": "u",
+        "operation": "UPDATE",
+        "kind": {"group": "grove.io", "version": "v1alpha1", "kind": "PodCliqueSet"},
+        "object": manifest,
+        "oldObject": pod_clique_set(),
+    }
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
+    (judgement,) = judge(review, NOTHING_KNOWN, koordinator())
+    assert (judgement.verdict.allowed, judgement.verdict.findings) == (True, ())
 
 
 ENFORCEMENT: dict[str, tuple[dict[str, Any], ClusterFacts, Action | None]] = {
@@ -296,6 +333,66 @@ def test_a_missing_api_is_refused_and_an_unknown_one_is_not() -> None:
     assert rules(validate(pod_clique_set(), facts=ClusterFacts(apis=frozenset()))) == ["rollcall/api-missing"]
     served = frozenset({Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")})
     assert rules(validate(pod_clique_set(), facts=ClusterFacts(apis=served))) == []
+
+
+SUFFIXES: dict[str, tuple[list[str], list[str]]] = {
+    "the longer name comes first, so it is found first": (["pworker", "worker"], []),
+    "the shorter name comes first": (["worker", "pworker"], ["spec.template.cliques[0].name"]),
+    "the shorter name stands between two longer ones": (
+        ["pworker", "worker", "dworker"],
+        ["spec.template.cliques[1].name"],
+    ),
+    "each is the end of the next": (
+        ["er", "worker", "pworker"],
+        ["spec.template.cliques[0].name", "spec.template.cliques[1].name"],
+    ),
+    "a prefix is no suffix": (["worker", "worker-p"], []),
+}
+
+
+@pytest.mark.parametrize(("names", "places"), SUFFIXES.values(), ids=SUFFIXES)
+def test_a_clique_name_is_warned_of_where_grove_would_take_it_for_a_later_one(
+    names: list[str], places: list[str]
+) -> None:
+    verdict = validate(pod_clique_set(*(clique(name) for name in names)))
+    assert [(finding.rule, str(finding.at)) for finding in verdict.findings] == [
+        ("grove/clique-name-suffix", place) for place in places
+    ]
+    assert verdict.allowed
+
+
+MINIMA: dict[str, tuple[Any, str, str]] = {
+    "a clique's minimum above its replicas": (
+        pod_clique_set(clique("worker", replicas=2, minimum=4)),
+        "spec.template.cliques[0].spec.minAvailable",
+        "set minAvailable to 2 or less, or raise replicas",
+    ),
+    "a scaling group's minimum above its replicas": (
+        pod_clique_set(groups=[scaling_group("decode", "worker", replicas=2, minAvailable=3)]),
+        "spec.template.podCliqueScalingGroups[0].minAvailable",
+        "set minAvailable to 2 or less, or raise replicas",
+    ),
+    "a scaling group of no replicas": (
+        pod_clique_set(groups=[scaling_group("decode", "worker", replicas=0)]),
+        "spec.template.podCliqueScalingGroups[0].minAvailable",
+        "set replicas to 1 or more",
+    ),
+    "a minimum of none": (
+        pod_clique_set(groups=[scaling_group("decode", "worker", minAvailable=0)]),
+        "spec.template.podCliqueScalingGroups[0].minAvailable",
+        "set minAvailable to 1 or more",
+    ),
+}
+
+
+@pytest.mark.parametrize(("manifest", "place", "remedy"), MINIMA.values(), ids=MINIMA)
+def test_a_gang_that_can_never_be_complete_is_refused_with_what_would_complete_it(
+    manifest: Any, place: str, remedy: str
+) -> None:
+    verdict = validate(manifest)
+    assert [(finding.rule, str(finding.at), finding.remedy) for finding in verdict.findings] == [
+        ("grove/min-available", place, remedy)
+    ]
 
 
 MALFORMED = {

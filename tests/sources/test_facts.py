@@ -45,6 +45,15 @@ spec: {template: {cliques: []}}
 """,
         ClusterFacts(pod_clique_sets={("a", "demo"): Record("x", "q")}),
     ),
+    "a set whose quota is the empty string": (
+        "{apiVersion: grove.io/v1alpha1, kind: PodCliqueSet, "
+        'metadata: {name: demo, annotations: {scheduling.grove.io/koordinator-quota: ""}}}',
+        ClusterFacts(pod_clique_sets={("default", "demo"): Record(None, None)}),
+    ),
+    "a namespace with a word that YAML would take for a boolean, quoted": (
+        "{apiVersion: v1, kind: Namespace, metadata: {name: a, labels: {rollcall.dev/enforcement: 'off'}}}",
+        ClusterFacts(namespaces={"a": Namespace({"rollcall.dev/enforcement": "off"})}),
+    ),
     "a set older than Rollcall": (
         "{apiVersion: grove.io/v1alpha1, kind: PodCliqueSet, metadata: {name: demo}}",
         ClusterFacts(pod_clique_sets={("default", "demo"): Record(None, None)}),
@@ -54,6 +63,7 @@ spec: {template: {cliques: []}}
 apiVersion: scheduler.grove.io/v1alpha1
 kind: PodGang
 metadata: {name: demo-0, labels: {app.kubernetes.io/part-of: demo}}
+spec: {podgroups: [{name: demo-0-worker, podReferences: [], minReplicas: 1}]}
 ---
 apiVersion: scheduler.grove.io/v1alpha1
 kind: PodGang
@@ -65,9 +75,10 @@ metadata: {name: demo-1, labels: {app.kubernetes.io/part-of: demo}}
 """,
         ClusterFacts(
             pod_gangs={
-                ("default", "demo-0"): PodGangFacts("demo", bound=False),
-                ("default", "demo-1"): PodGangFacts("demo", bound=True),
-            }
+                ("default", "demo-0"): PodGangFacts("demo", frozenset({"demo-0-worker"})),
+                ("default", "demo-1"): PodGangFacts("demo"),
+            },
+            bound_gangs=frozenset({("default", "demo-1")}),
         ),
     ),
     "quotas, one of them a parent": (
@@ -167,6 +178,15 @@ BROKEN: dict[str, Any] = {
     "the wrong type": (
         "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: x}\nvalue: high\n",
         "facts.yaml:1:1: PriorityClass: a whole number is needed where there is str",
+    ),
+    "a parent's mark that YAML takes for a boolean": (
+        "apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\n"
+        "metadata: {name: all, labels: {quota.scheduling.koordinator.sh/is-parent: true}}\n",
+        "facts.yaml:1:1: ElasticQuota: a string is needed where there is bool",
+    ),
+    "an enforcement mode that YAML takes for a boolean": (
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {rollcall.dev/enforcement: off}}\n",
+        "facts.yaml:1:1: Namespace: a string is needed where there is bool",
     ),
 }
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.facts import Api, ClusterFacts, Record
 from webhook.model.podgang import PodGang
+from webhook.model.projections import Projection
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
 from webhook.validators.registry import Rule
@@ -62,6 +63,8 @@ class Backend(ABC, Generic[S]):
     name: ClassVar[str]
     settings_model: ClassVar[type[BackendSettings]]
     rules: ClassVar[tuple[Rule, ...]] = ()
+    # What its rules know of a cluster beyond what every backend's do.
+    projections: ClassVar[tuple[Projection, ...]] = ()
     # The kinds of its gang objects: without them the cluster cannot run a gang for it.
     required_apis: tuple[Api, ...] = ()
 

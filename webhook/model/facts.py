@@ -7,8 +7,9 @@ neither passes nor refuses.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
+from typing import Any, NamedTuple
 
 # (namespace, name)
 ObjectKey = tuple[str, str]
@@ -34,10 +35,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class PodGangFacts:
-    """A PodGang in the cluster: its PodCliqueSet, and whether any of its pods is bound to a node."""
+    """A PodGang in the cluster: its PodCliqueSet, and the names of its members."""
 
     workload: str
-    bound: bool
+    cliques: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,34 @@ class Api:
         return f"{self.group}/{self.version} {self.kind}"
 
 
+class Needed(NamedTuple):
+    """One fact that a decision needs and a snapshot lacks: the part, and the key in it.
+
+    `apis` has no keys, and is needed as a whole. For `bound_gangs` the key is that of a PodCliqueSet.
+    """
+
+    part: str
+    key: ObjectKey | str = ""
+
+    def __str__(self) -> str:
+        name = self.key if isinstance(self.key, str) else "/".join(self.key)
+        return f"{_PARTS.get(self.part, self.part)} {name}".rstrip()
+
+
+# What the parts are called in messages.
+_PARTS = {
+    "namespaces": "Namespace",
+    "pod_clique_sets": "PodCliqueSet",
+    "pod_gangs": "PodGang",
+    "bound_gangs": "bound pods of PodCliqueSet",
+    "elastic_quotas": "ElasticQuota",
+    "topology_bindings": "ClusterTopologyBinding",
+    "network_topologies": "ClusterNetworkTopology",
+    "priority_classes": "PriorityClass",
+    "apis": "list of served APIs",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
     """The snapshot. Cluster-scoped objects go by name, others by (namespace, name); None is unknown."""
@@ -90,6 +119,8 @@ class ClusterFacts:
     namespaces: Mapping[str, Namespace] | None = None
     pod_clique_sets: Mapping[ObjectKey, Record] | None = None
     pod_gangs: Mapping[ObjectKey, PodGangFacts] | None = None
+    # Those PodGangs that have a pod on a node. In a cluster it is read when asked for: see `Needed`.
+    bound_gangs: frozenset[ObjectKey] | None = None
     # Koordinator looks a quota up by name over all namespaces.
     elastic_quotas: Mapping[str, Quota] | None = None
     topology_bindings: Mapping[str, TopologyBinding] | None = None
@@ -101,6 +132,33 @@ class ClusterFacts:
         """A namespace's label, or None where it has none or the namespace is not known."""
         found = (self.namespaces or _NOTHING).get(namespace)
         return found.labels.get(key) if found is not None else None
+
+    def lacks(self, needed: Needed) -> bool:
+        """Whether nothing is known by that key."""
+        known = getattr(self, needed.part)
+        return known is None or needed.key not in known
+
+    def learned(self, found: Mapping[Needed, Any]) -> ClusterFacts:
+        """These facts and those `found`: a value for each key, None where there is no such object."""
+        changed: dict[str, Any] = {}
+        for needed, value in found.items():
+            if needed.part in {"apis", "bound_gangs"}:
+                changed[needed.part] = value
+                continue
+            part = changed.setdefault(needed.part, dict(getattr(self, needed.part) or {}))
+            if value is None:
+                part.pop(needed.key, None)
+            else:
+                part[needed.key] = value
+        return replace(self, **changed)
+
+    def snapshot(self) -> ClusterFacts:
+        """A copy that stays as it is, for a thread that reads while caches are written."""
+        copied: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            copied[field.name] = dict(value) if isinstance(value, dict) else value
+        return ClusterFacts(**copied)
 
 
 _NOTHING: Mapping[str, Namespace] = MappingProxyType({})

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from webhook.model.facts import Needed
 from webhook.model.fields import FieldPath
 
 # A found value longer than this is cut: a message must never carry a whole spec.
@@ -50,6 +51,8 @@ class Finding:
     rule: str = ""
     action: Action = Action.DENY
     fails_closed: bool = False
+    # The fact whose absence is the reason. A snapshot may lag, so a refusal for want of it is checked first.
+    absent: Needed | None = None
 
     def __str__(self) -> str:
         return f"{self.rule} at {str(self.at) or 'the object'}: {self.explanation}"
@@ -62,7 +65,7 @@ class Finding:
     @property
     def identity(self) -> tuple[str, str, str]:
         """Rule, place and value: equal in two versions of an object means the fault is the same one."""
-        return (self.rule, self.at.anchor, shown(self.found))
+        return (self.rule, self.at.anchor, json.dumps(self.found, sort_keys=True, default=str))
 
 
 @dataclass(frozen=True, slots=True)

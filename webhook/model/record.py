@@ -10,6 +10,10 @@ from webhook.model.facts import Record
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import mapping, text
 
+# On a workload: the choice of its scheduler, and from CREATE on its record. On a namespace: the choice for its new
+# workloads.
+SCHEDULER_LABEL = "rollcall.dev/scheduler"
+
 
 def recorded_quota(workload: PodCliqueSet) -> str | None:
     """The quota of a set: its own annotation, else the first clique's (rules refuse cliques that differ)."""

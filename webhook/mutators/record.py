@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from webhook.model.admission_request import Operation
 from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.record import SCHEDULER_LABEL
 from webhook.mutators.json_patch import PatchBuilder
-from webhook.validators.selection import SCHEDULER_LABEL
 
 
 def record_scheduler(workload: PodCliqueSet, scheduler: str) -> tuple[Operation, ...]:

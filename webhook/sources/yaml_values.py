@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from webhook.sources.places import Places, Root
 from webhook.sources.scalars import plain, tagged

@@ -10,9 +10,10 @@ from webhook.model.facts import ClusterFacts, PodGangFacts
 from webhook.model.fields import LABELS
 from webhook.model.findings import Finding
 from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.record import SCHEDULER_LABEL
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.registry import Change, Context, Example, Results, Subject, rule
-from webhook.validators.selection import SCHEDULER_LABEL, template_names
+from webhook.validators.selection import template_names
 
 
 def _labelled(scheduler: str) -> dict[str, str]:
@@ -75,8 +76,10 @@ def scheduler_disagree(workload: PodCliqueSet, context: Context[Any]) -> Results
             )
 
 
-_ONE_GANG = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts(workload="demo", bound=True)})
-_NO_GANG = ClusterFacts(pod_gangs={})
+_ONE_GANG = ClusterFacts(
+    pod_gangs={("default", "demo-0"): PodGangFacts(workload="demo")}, bound_gangs=frozenset({("default", "demo-0")})
+)
+_NO_GANG = ClusterFacts(pod_gangs={}, bound_gangs=frozenset())
 
 
 @rule(
@@ -105,18 +108,20 @@ def scheduler_change(change: Change, context: Context[Any]) -> Results:
     before, now = change.old.labels.get(SCHEDULER_LABEL), workload.labels.get(SCHEDULER_LABEL)
     if before == now or now is None:
         return
-    gangs = context.facts.pod_gangs
-    if gangs is not None:
-        own = [
-            gang for (space, _), gang in gangs.items() if space == workload.namespace and gang.workload == workload.name
-        ]
-        if not any(gang.bound or before is not None for gang in own):
-            return
+    gangs, bound = context.facts.pod_gangs, context.facts.bound_gangs
+    known = gangs is not None and (before is not None or bound is not None)
+    if known and not any(
+        space == workload.namespace
+        and gang.workload == workload.name
+        and (before is not None or (space, name) in (bound or ()))
+        for (space, name), gang in (gangs or {}).items()
+    ):
+        return
     yield Finding(
         at=LABELS / SCHEDULER_LABEL,
         found=now,
         why=f"its gangs were prepared for {before or 'no recorded scheduler'}"
-        + (" and still exist" if gangs is not None else ", and whether any still exists is unknown"),
+        + (" and still exist" if known else ", and whether any still exists is unknown"),
         remedy="delete the PodCliqueSet and create it anew with the other scheduler",
         forbidden=True,
     )

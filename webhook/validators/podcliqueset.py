@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from webhook.model.facts import Api, ClusterFacts
+from webhook.model.facts import Api, ClusterFacts, Needed
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding
 from webhook.model.podcliqueset import PodCliqueSet
@@ -37,6 +37,7 @@ def api_missing(workload: PodCliqueSet, context: Context[Any]) -> Results:
                 found=context.choice.scheduler,
                 why=f"this cluster does not serve {api}, which that scheduler needs",
                 remedy="install the scheduler's CRDs, or choose another scheduler",
+                absent=Needed("apis"),
             )
 
 
@@ -62,12 +63,15 @@ def min_available(workload: PodCliqueSet, _: Context[Any]) -> Results:
 def _minimum(minimum: int, replicas: int, path: FieldPath, holder: str) -> Finding:
     if minimum < 1:
         why = f"a gang needs at least one pod of every {holder}"
-        return Finding(at=path, found=minimum, why=why, remedy="set minAvailable to 1 or more")
+        remedy = "set minAvailable to 1 or more" if replicas > 0 else "set replicas and minAvailable to 1 or more"
+        return Finding(at=path, found=minimum, why=why, remedy=remedy)
     return Finding(
         at=path,
         found=minimum,
         why=f"the {holder} has {replicas} replicas, so its gang could never be complete",
-        remedy=f"set minAvailable to {replicas} or less, or raise replicas",
+        remedy=f"set minAvailable to {replicas} or less, or raise replicas"
+        if replicas > 0
+        else "set replicas to 1 or more",
     )
 
 
@@ -89,8 +93,10 @@ def clique_name_suffix(workload: PodCliqueSet, _: Context[Any]) -> Results:
     backwards = sorted(name[::-1] for name in names)
     if not any(longer.startswith(shorter) for shorter, longer in pairwise(backwards)):
         return
-    for member in workload.cliques:
-        longer_names = [name for name in names if name != member.name and member.name and name.endswith(member.name)]
+    for index, member in enumerate(workload.cliques):
+        # Only what comes later: a longer name that stands first is found first.
+        later = names[index + 1 :]
+        longer_names = [name for name in later if name != member.name and member.name and name.endswith(member.name)]
         if longer_names:
             yield Finding(
                 at=member.path / "name",

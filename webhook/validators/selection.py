@@ -14,9 +14,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA, SPEC, FieldPath
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import text
-
-# On a workload: the choice, and from CREATE on its record. On a namespace: the choice for its new workloads.
-SCHEDULER_LABEL = "rollcall.dev/scheduler"
+from webhook.model.record import SCHEDULER_LABEL
 
 DEFAULT_SCHEDULER = "default-scheduler"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.koordinator import gangs, pods, qos, quota, rules, topology_rules
 from webhook.backends.koordinator.capabilities import CAPABILITIES
+from webhook.backends.koordinator.facts import PROJECTIONS
 from webhook.backends.koordinator.keys import NAME, POD_GROUP
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.backends.koordinator.topology import unavailable
@@ -26,6 +27,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     settings_model = KoordinatorSettings
     rules = collect(rules, topology_rules, qos, quota)
     required_apis = (POD_GROUP,)
+    projections = PROJECTIONS
 
     @classmethod
     def version_problem(cls, version: Version) -> str | None:

@@ -7,10 +7,12 @@ pkg/scheduler/plugins/elasticquota, pkg/webhook/elasticquota.
 
 from __future__ import annotations
 
+import re
+
 from webhook.backends.koordinator.keys import BUILT_IN_QUOTAS, ROOT_QUOTA
 from webhook.backends.koordinator.rules import Rules
 from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL, Capability
-from webhook.model.facts import ClusterFacts, PodGangFacts, Quota
+from webhook.model.facts import ClusterFacts, Needed, PodGangFacts, Quota
 from webhook.model.fields import ANNOTATIONS, FieldPath
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.podcliqueset import PodCliqueSet
@@ -18,6 +20,9 @@ from webhook.model.podtemplate import PodTemplate
 from webhook.model.record import recorded_quota
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.registry import Change, Example, Results, Subject, rule
+
+# What Kubernetes allows as a label's value; the name of an ElasticQuota may be longer.
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z")
 
 _QUOTAS = ClusterFacts(elastic_quotas={"team-a": Quota(is_parent=False), "all-teams": Quota(is_parent=True)})
 
@@ -67,12 +72,15 @@ def quota(workload: PodCliqueSet, context: Rules) -> Results:
     ),
 )
 def pod_quota(pod: PodTemplate, context: Rules) -> Results:
-    """The same at the pod, for one whose set slipped through or whose quota was deleted since.
+    """The same at the pod, for one whose set slipped through or whose quota has become a parent since. A quota that is
+    not there is no reason to refuse a pod: a snapshot may lag behind the cluster.
 
     Source: as for koordinator/quota.
     """
     if context.workload is None and QUOTA_LABEL in pod.labels:
-        yield from _judge(pod.labels[QUOTA_LABEL], pod.labels_path / QUOTA_LABEL, context)
+        for result in _judge(pod.labels[QUOTA_LABEL], pod.labels_path / QUOTA_LABEL, context):
+            if isinstance(result, Unjudged) or result.absent is None:
+                yield result
 
 
 @rule(
@@ -88,7 +96,8 @@ def quota_disagree(workload: PodCliqueSet, context: Rules) -> Results:
     Source: koordinator-sh/koordinator checks quotas pod by pod in PreFilter
     (pkg/scheduler/plugins/elasticquota/plugin.go).
     """
-    uses = context.uses[Capability.QUOTA]
+    # The set's own first, then by name, so that re-ordering the cliques moves no finding.
+    uses = sorted(context.uses[Capability.QUOTA], key=lambda use: use.path.anchor)
     for use in uses[1:]:
         if use.value != uses[0].value:
             yield Finding(
@@ -101,7 +110,7 @@ def quota_disagree(workload: PodCliqueSet, context: Rules) -> Results:
 
 _LIVING = ClusterFacts(
     elastic_quotas={"team-a": Quota(is_parent=False), "team-b": Quota(is_parent=False)},
-    pod_gangs={("default", "demo-0"): PodGangFacts(workload="demo", bound=False)},
+    pod_gangs={("default", "demo-0"): PodGangFacts(workload="demo")},
 )
 
 
@@ -135,7 +144,8 @@ def quota_change(change: Change, context: Rules) -> Results:
     yield Finding(
         at=place,
         found=now,
-        why=f"the pods of its gangs are charged to {before or 'the default quota'}",
+        why=f"the pods of its gangs are charged to {before or 'no named quota'}"
+        + ("" if gangs is not None else ", and whether any still exists is unknown"),
         remedy="delete the PodCliqueSet and create it anew with the other quota",
         forbidden=True,
     )
@@ -144,6 +154,14 @@ def quota_change(change: Change, context: Rules) -> Results:
 def _judge(name: object, path: FieldPath, context: Rules) -> Results:
     quotas = context.facts.elastic_quotas
     if name in BUILT_IN_QUOTAS:
+        return
+    if name and not _LABEL_VALUE.match(str(name)):
+        yield Finding(
+            at=path,
+            found=name,
+            why=f"it becomes the value of the pod label {QUOTA_LABEL}, and is no valid one, so no pod could be created",
+            remedy="name an ElasticQuota of at most 63 letters, digits, dots and dashes",
+        )
         return
     if quotas is None and name != ROOT_QUOTA:
         yield Unjudged(path, "the ElasticQuotas")
@@ -155,6 +173,7 @@ def _judge(name: object, path: FieldPath, context: Rules) -> Results:
             found=name,
             why="no ElasticQuota has that name, so the pods would count against koordinator-default-quota",
             remedy="name an ElasticQuota that exists, or create it first",
+            absent=Needed("elastic_quotas", str(name)),
         )
     elif found.is_parent:
         yield Finding(

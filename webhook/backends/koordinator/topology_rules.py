@@ -5,8 +5,9 @@ All of these fail closed but the two that only advise: `gangs` writes no PodGrou
 
 from __future__ import annotations
 
+from webhook.backends.koordinator.keys import HOSTNAME
 from webhook.backends.koordinator.rules import Rules, unsupported
-from webhook.backends.koordinator.topology import UnknownLayers, layer_of, unavailable
+from webhook.backends.koordinator.topology import THE_TOPOLOGY, UnknownLayers, layer_of, unavailable
 from webhook.model.capabilities import Capability, Use
 from webhook.model.facts import ClusterFacts, TopologyBinding, TopologyLayer
 from webhook.model.findings import Action, Finding, Unjudged
@@ -95,7 +96,8 @@ def topology_unavailable(workload: PodCliqueSet, context: Rules) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/{core,network_topology_types}.go,
     pkg/scheduler/frameworkext/networktopology.
     """
-    asked = next(context.uses[capability][0] for capability in _REQUIRED if capability in context.uses)
+    uses = next(context.uses[capability] for capability in _REQUIRED if capability in context.uses)
+    asked = min(uses, key=lambda use: use.path.anchor)
     reason = unavailable(context.settings, context.scheduler_version, context.facts)
     if reason is not None:
         yield Finding(
@@ -103,6 +105,7 @@ def topology_unavailable(workload: PodCliqueSet, context: Rules) -> Results:
             found=asked.value,
             why=reason,
             remedy="remove the topologyConstraint, or have the scheduler's topology set up",
+            absent=THE_TOPOLOGY,
         )
 
 
@@ -175,6 +178,32 @@ def clique_topology_widened(workload: PodCliqueSet, context: Rules) -> Results:
         )
 
 
+@rule(
+    "koordinator/topology-surplus",
+    capability=Capability.CLIQUE_MINIMUM,
+    default=Action.WARN,
+    passes=Example(pod_clique_set(clique("worker", replicas=4), topologyConstraint=required("block")), facts=_FACTS),
+    fails=Example(
+        pod_clique_set(clique("worker", replicas=4, minimum=2), topologyConstraint=required("block")), facts=_FACTS
+    ),
+)
+def topology_surplus(workload: PodCliqueSet, context: Rules) -> Results:
+    """With a required topology Koordinator looks for one domain with room for all pending pods of the gang, not for its
+    minimum: a gang whose minimum would fit is held.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_workflow.go
+    (`DesiredOfferSlot`, and the FIXME above `PreFilter`).
+    """
+    if any(capability in context.uses for capability in _REQUIRED):
+        for use in context.uses[Capability.CLIQUE_MINIMUM]:
+            yield Finding(
+                at=use.path,
+                found=use.value,
+                why="with a required topology koord-scheduler waits for room for all replicas, not the minimum",
+                remedy="set minAvailable to replicas, or prefer the domain instead of requiring it",
+            )
+
+
 def _without_layer(workload: PodCliqueSet, context: Rules, use: Use, consequence: str) -> Results:
     """A finding where the domain at `use` has no layer; Unjudged where a fact on the way there is unknown."""
     bindings = context.facts.topology_bindings
@@ -186,15 +215,26 @@ def _without_layer(workload: PodCliqueSet, context: Rules, use: Use, consequence
     key = None if binding is None else binding.keys.get(use.value)
     if key is None:
         return
+    if key == HOSTNAME and context.facts.network_topologies is None:
+        # Its layer is built in, but without a valid ClusterNetworkTopology every pod fails all the same.
+        yield Unjudged(use.path, "the ClusterNetworkTopology")
+        return
     try:
         layer = layer_of(key, context.settings, context.facts)
     except UnknownLayers:
         yield Unjudged(use.path, "the ClusterNetworkTopology")
         return
     if layer is None:
+        mapped = context.settings.topologyKeyMappings.get(key)
+        missing = (
+            f"no layer of the ClusterNetworkTopology has the label key {key}"
+            if mapped is None
+            else f"topologyKeyMappings maps {key} to the layer {mapped}, which the ClusterNetworkTopology does not have"
+        )
         yield Finding(
             at=use.path,
             found=use.value,
-            why=f"no layer of the ClusterNetworkTopology has the label key {key}, {consequence}",
+            why=f"{missing}, {consequence}",
             remedy="use a domain that has a layer, or have one declared (labelKey or topologyKeyMappings)",
+            absent=THE_TOPOLOGY,
         )

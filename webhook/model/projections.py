@@ -1,0 +1,115 @@
+"""Projections: of which kinds something is known, and the little that rules need of each object.
+
+Files and clusters are read through the same ones, so that a command line with `--facts` and a server with caches know
+the same things. A backend adds its own (`Backend.projections`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from webhook.model import grove
+from webhook.model.facts import Api, Namespace, ObjectKey, PodGangFacts, PriorityClass, TopologyBinding
+from webhook.model.fields import METADATA, SPEC, FieldPath, Item
+from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.podgang import PodGang
+from webhook.model.reading import Malformed, Manifest, integer, mapping, sequence, text
+from webhook.model.record import SCHEDULER_LABEL, record_of
+
+
+class Missing(Malformed):
+    """A field that every stored object has is not there."""
+
+    def __init__(self, path: FieldPath) -> None:
+        TypeError.__init__(self, f"{path} is missing")
+        self.path = path
+
+
+class Resource(NamedTuple):
+    """A kind as the Kubernetes API serves it: `plural` is its name in paths."""
+
+    api: Api
+    plural: str
+    namespaced: bool = True
+
+
+class Projection(NamedTuple):
+    """How the objects of one kind become a part of `ClusterFacts`.
+
+    `read` gives the key (a name, or namespace and name) and what is known by it. It raises `Malformed`.
+    """
+
+    part: str
+    resource: Resource
+    read: Callable[[Manifest], tuple[Any, Any]]
+
+
+def required(value: str | None, path: FieldPath) -> str:
+    """`value`. Raises `Missing` where there is none."""
+    if value is None:
+        raise Missing(path)
+    return value
+
+
+def name_of(raw: Manifest) -> str:
+    """metadata.name. Raises `Missing`."""
+    return required(text(mapping(raw.get("metadata")).get("name")), METADATA / "name")
+
+
+def key_of(raw: Manifest) -> ObjectKey:
+    """Namespace and name. Raises `Missing`."""
+    return text(mapping(raw.get("metadata")).get("namespace")) or "default", name_of(raw)
+
+
+def labels_of(raw: Manifest) -> dict[str, Any]:
+    """metadata.labels."""
+    return dict(mapping(mapping(raw.get("metadata")).get("labels")))
+
+
+def _namespace(raw: Manifest) -> tuple[str, Namespace]:
+    return name_of(raw), Namespace({key: text(value) or "" for key, value in labels_of(raw).items()})
+
+
+def _pod_clique_set(raw: Manifest) -> tuple[ObjectKey, Any]:
+    workload = PodCliqueSet(raw)
+    return key_of(raw), record_of(workload, text(workload.labels.get(SCHEDULER_LABEL)))
+
+
+def _pod_gang(raw: Manifest) -> tuple[ObjectKey, PodGangFacts]:
+    podgang = PodGang(raw)
+    cliques = frozenset(member.name for member in podgang.members)
+    return key_of(raw), PodGangFacts(text(podgang.labels.get(grove.LABEL_PART_OF)) or "", cliques)
+
+
+def _topology_binding(raw: Manifest) -> tuple[str, TopologyBinding]:
+    keys = {}
+    for index, level in enumerate(sequence(mapping(raw.get("spec")).get("levels"))):
+        place = SPEC / "levels" / Item(index)
+        domain = required(text(mapping(level).get("domain")), place / "domain")
+        keys[domain] = required(text(mapping(level).get("key")), place / "key")
+    return name_of(raw), TopologyBinding(keys)
+
+
+def _priority_class(raw: Manifest) -> tuple[str, PriorityClass]:
+    return name_of(raw), PriorityClass(integer(raw.get("value")) or 0, is_default=raw.get("globalDefault") is True)
+
+
+NAMESPACES = Projection("namespaces", Resource(Api("", "v1", "Namespace"), "namespaces", namespaced=False), _namespace)
+POD_CLIQUE_SETS = Projection(
+    "pod_clique_sets", Resource(Api(grove.GROUP, "v1alpha1", "PodCliqueSet"), "podcliquesets"), _pod_clique_set
+)
+POD_GANGS = Projection("pod_gangs", Resource(Api(grove.SCHEDULER_GROUP, "v1alpha1", "PodGang"), "podgangs"), _pod_gang)
+TOPOLOGY_BINDINGS = Projection(
+    "topology_bindings",
+    Resource(Api(grove.GROUP, "v1alpha1", "ClusterTopologyBinding"), "clustertopologybindings", namespaced=False),
+    _topology_binding,
+)
+PRIORITY_CLASSES = Projection(
+    "priority_classes",
+    Resource(Api("scheduling.k8s.io", "v1", "PriorityClass"), "priorityclasses", namespaced=False),
+    _priority_class,
+)
+
+# What admission needs whichever schedulers are enabled.
+GENERAL = (NAMESPACES, POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS, PRIORITY_CLASSES)

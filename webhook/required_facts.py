@@ -1,0 +1,64 @@
+"""Which facts a decision needs and the caches lack, pure: the server reads them, then the engine judges.
+
+Caches lag behind the cluster by milliseconds, and are empty when a server starts. That must neither stamp a pod for
+the wrong scheduler nor refuse a workload for want of an object that was created a moment before.
+"""
+
+from __future__ import annotations
+
+from webhook.model import grove
+from webhook.model.admission_request import Request, Verdict
+from webhook.model.facts import ClusterFacts, Needed
+from webhook.model.pod import Pod
+from webhook.model.reading import Malformed, Manifest, mapping
+from webhook.model.record import SCHEDULER_LABEL
+
+
+def required_facts(request: Request, facts: ClusterFacts) -> tuple[Needed, ...]:
+    """What must be read before `request` is decided; nothing, for almost every request."""
+    raw = request.object
+    if raw is None or request.subresource:
+        return ()
+    group, _, kind = request.kind
+    try:
+        if kind == "Pod" and not group and request.operation == "CREATE":
+            return _of_pod(raw, request, facts)
+        if kind == "PodCliqueSet" and group == grove.GROUP:
+            return _of_workload(raw, request, facts)
+    except Malformed:
+        # The decision itself says what is wrong with the object.
+        pass
+    return ()
+
+
+def in_doubt(verdict: Verdict) -> tuple[Needed, ...]:
+    """What must be read before `verdict` is given: the facts whose absence makes it a refusal."""
+    if verdict.allowed:
+        return ()
+    found = {finding.absent for finding in verdict.denials if finding.absent is not None}
+    return tuple(sorted(found, key=str))
+
+
+def _of_pod(raw: Manifest, request: Request, facts: ClusterFacts) -> tuple[Needed, ...]:
+    pod = Pod(raw, request.namespace)
+    if pod.podgang is None or pod.podclique is None or pod.workload is None:
+        return ()
+    return _lacking(facts, Needed("pod_clique_sets", (pod.namespace, pod.workload)))
+
+
+def _of_workload(raw: Manifest, request: Request, facts: ClusterFacts) -> tuple[Needed, ...]:
+    if request.operation == "CREATE":
+        # Its labels choose the scheduler, and the choice is recorded for good.
+        return _lacking(facts, Needed("namespaces", request.namespace))
+    before, now = (
+        mapping(mapping(mapping(found).get("metadata")).get("labels")).get(SCHEDULER_LABEL)
+        for found in (request.old, raw)
+    )
+    if before is None and now is not None and facts.bound_gangs is None:
+        # A set that is older than Rollcall is adopted: allowed while none of its pods is on a node.
+        return (Needed("bound_gangs", (request.namespace, request.name)),)
+    return ()
+
+
+def _lacking(facts: ClusterFacts, needed: Needed) -> tuple[Needed, ...]:
+    return (needed,) if facts.lacks(needed) else ()
