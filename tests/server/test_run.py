@@ -131,8 +131,8 @@ def test_a_configuration_and_facts_from_files(tmp_path: Path) -> None:
         assert asking.post("/validate", json=asked).json()["response"]["status"]["code"] == 422
     before = (certs / "tls.crt").read_bytes()
     # A second start keeps the authority that somebody may have told curl to trust.
-    pair = ("--cert", f"{certs}/tls.crt", "--key", f"{certs}/tls.key", "--host", "127.0.0.1")
-    with serving("--port", "0", *pair) as (_, line), client(line["url"], f"{certs}/ca.crt") as asking:
+    pair = ("--cert", f"{certs}/tls.crt", "--key", f"{certs}/tls.key")
+    with serving("--standalone", "--port", "0", *pair) as (_, line), client(line["url"], f"{certs}/ca.crt") as asking:
         assert asking.get("/healthz").text == "ok\n"
     assert (certs / "tls.crt").read_bytes() == before
 

@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 
-from webhook.errors import CertificateError, ConfigurationError, FactsUnavailable, InputError
+from webhook.errors import AccessError, CertificateError, ConfigurationError, FactsUnavailable, InputError
 
 CLEAN, REFUSED, UNREADABLE, NOT_EVALUATED = 0, 1, 2, 3
 # As a shell shows a command that SIGPIPE ended: neither of the verdicts, whatever was still to be printed.
@@ -39,7 +39,7 @@ def run(arguments: list[str]) -> int:
         # Whoever read our output has had enough; flushing the rest at exit would only raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
-    except (ConfigurationError, InputError, CertificateError) as error:
+    except (ConfigurationError, InputError, CertificateError, AccessError) as error:
         return _failed(str(error), UNREADABLE)
     except FactsUnavailable as error:
         return _failed(str(error), NOT_EVALUATED)

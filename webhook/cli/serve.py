@@ -25,6 +25,17 @@ def serve(  # noqa: PLR0913 - one parameter for each option
         typer.Option("--standalone", help="No cluster: choose a scheduler for every object, make certificates."),
     ] = False,
     facts: Facts = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The cluster to follow.",
+            show_default="that of the pod it runs in, else $KUBECONFIG, else ~/.kube/config",
+        ),
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The context of the kubeconfig.", show_default="the current one")
+    ] = None,
     cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate, PEM.", show_default=False)] = None,
     key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key, PEM.", show_default=False)] = None,
     certs: Annotated[
@@ -41,7 +52,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8443,
 ) -> None:
-    """Serve the webhook over TLS.
+    """Serve the webhook over TLS, following a cluster, or alone with --standalone.
 
     POST /validate and /mutate answer AdmissionReviews, POST /check judges plain manifests; /docs describes them.
 
@@ -49,8 +60,12 @@ def serve(  # noqa: PLR0913 - one parameter for each option
 
     - `rollcall serve --standalone`
     - `rollcall serve --standalone --config rollcall.yaml --facts cluster/ --certs certs`
-    - `rollcall serve --config rollcall.yaml --cert tls.crt --key tls.key --facts cluster/`
+    - `rollcall serve --config rollcall.yaml --cert tls.crt --key tls.key`
     """
+    if standalone and (kubeconfig is not None or context is not None):
+        raise typer.BadParameter("--kubeconfig and --context name a cluster, and --standalone says that there is none")
+    if facts and not standalone:
+        raise typer.BadParameter("--facts stands for a cluster; it goes with --standalone")
     if (cert is None) != (key is None):
         raise typer.BadParameter("--cert and --key go together")
     if cert is None and not standalone:
@@ -65,11 +80,15 @@ def serve(  # noqa: PLR0913 - one parameter for each option
 
     # The server brings FastAPI and uvicorn with it; the other commands should not wait for them.
     from webhook.certificates import CA_FILE, development_pair, load_pair
+    from webhook.cluster.access import find
     from webhook.server.run import run
     from webhook.server.state import ServerState
 
     def listen(pair: Pair, ca: Path | None) -> None:
-        run(ServerState(settings, known, pair), address, port, ca)
+        state = ServerState(settings, known, pair)
+        if not standalone:
+            state.follow(find(kubeconfig, context))
+        run(state, address, port, ca)
 
     if cert is not None and key is not None:
         listen(load_pair(cert, key), None)

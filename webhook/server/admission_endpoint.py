@@ -1,7 +1,8 @@
 """POST /validate and /mutate: AdmissionReview in, AdmissionReview out.
 
-Plain ASGI, below the framework: the body is read by hand and nothing is looked up, copied or awaited once it is
-there. Our own faults are HTTP 500 and never a verdict, so that the webhook's failurePolicy keeps its meaning.
+Plain ASGI, below the framework: the body is read by hand, and once it is there nothing is looked up, copied or awaited
+unless the caches lack what the decision needs. Our own faults are HTTP 500 and never a verdict, so that the webhook's
+failurePolicy keeps its meaning.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from time import perf_counter
 
 from starlette.types import Receive, Scope, Send
 
-from webhook.errors import DeadlineExceeded, Overloaded, ReviewError, TooLarge
+from webhook.errors import DeadlineExceeded, FactsUnavailable, Overloaded, ReviewError, TooLarge
+from webhook.logs import decided, log
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import ClusterFacts
+from webhook.required_facts import in_doubt, required_facts
 from webhook.server.answers import JSON, ClientGone, answer, plain, read_body
-from webhook.server.logs import decided, log
 from webhook.server.review import read_review, write_review
 from webhook.server.state import ServerState
 from webhook.server.timeouts import budget
@@ -69,12 +71,13 @@ class AdmissionEndpoint:
             if self._in_flight > MAX_IN_FLIGHT:
                 raise Overloaded(f"more than {MAX_IN_FLIGHT} calls at once")
             seconds = budget(scope["query_string"])
+            deadline = perf_counter() + seconds
             try:
                 async with asyncio.timeout(seconds):
                     body = await read_body(scope, receive)
             except TimeoutError:
                 raise DeadlineExceeded(f"the body did not arrive within {seconds:g} s") from None
-            return self._verdict(body)
+            return await self._verdict(body, deadline)
         except ReviewError as error:
             return 400, str(error).encode(), "invalid"
         except TooLarge as error:
@@ -83,16 +86,25 @@ class AdmissionEndpoint:
             return 503, str(error).encode(), "overloaded"
         except DeadlineExceeded as error:
             return 504, str(error).encode(), "timeout"
+        except FactsUnavailable as error:
+            log.warning("not decided", endpoint=self._name, why=str(error))
+            return 500, str(error).encode(), "failed"
         except ClientGone:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, it is our fault and no verdict
             log.exception("failed", endpoint=self._name)
             return 500, f"internal error: {type(error).__name__}; the log says more".encode(), "failed"
 
-    def _verdict(self, body: bytes) -> tuple[int, bytes, str]:
+    async def _verdict(self, body: bytes, deadline: float) -> tuple[int, bytes, str]:
         begun = perf_counter()
         api_version, request = read_review(body)
-        verdict = self._decide(request, self._state.facts, self._state.settings)
+        facts, cluster = self._state.facts, self._state.cluster
+        if cluster is not None and (needed := required_facts(request, facts)):
+            facts = await cluster.learn(needed, facts, deadline - perf_counter())
+        verdict = self._decide(request, facts, self._state.settings)
+        if cluster is not None and (needed := in_doubt(verdict)):
+            facts = await cluster.learn(needed, facts, deadline - perf_counter())
+            verdict = self._decide(request, facts, self._state.settings)
         written = write_review(api_version, request, verdict)
         if verdict.findings or verdict.unjudged:
             self._state.metrics.count(verdict)

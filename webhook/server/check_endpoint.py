@@ -13,6 +13,7 @@ from starlette.responses import Response
 from webhook.checking import judge
 from webhook.config import force_scheduler
 from webhook.errors import ConfigurationError, InputError, TooLarge
+from webhook.model.facts import ClusterFacts
 from webhook.reporting import Report
 from webhook.server.answers import ClientGone, read_body
 from webhook.server.state import ServerState
@@ -45,7 +46,8 @@ class CheckEndpoint:
             scheduler = request.query_params.get("scheduler")
             strict = request.query_params.get("strict", "false") not in {"false", "0", ""}
             async with self._turn:
-                report = await asyncio.to_thread(self._report, body, scheduler)
+                # A copy: caches may change while the thread reads.
+                report = await asyncio.to_thread(self._report, body, scheduler, self._state.facts.snapshot())
         except TooLarge as error:
             return _error(413, str(error), {"Connection": "close"})
         except (InputError, ConfigurationError) as error:
@@ -58,7 +60,7 @@ class CheckEndpoint:
             self._held -= 1
         return _json(200 if report.clean(strict=strict) else 422, report.as_json(strict=strict))
 
-    def _report(self, body: bytes, scheduler: str | None) -> Report:
+    def _report(self, body: bytes, scheduler: str | None, facts: ClusterFacts) -> Report:
         settings = self._state.settings
         if scheduler is not None:
             settings = force_scheduler(settings, scheduler)
@@ -66,7 +68,7 @@ class CheckEndpoint:
         settings = replace(settings, standalone=True)
         report = Report()
         for document in read_text(body, SOURCE):
-            report.add(document, judge(document.manifest, self._state.facts, settings))
+            report.add(document, judge(document.manifest, facts, settings))
         return report
 
 

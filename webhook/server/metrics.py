@@ -9,8 +9,10 @@ from collections.abc import Iterable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from webhook import __version__
+from webhook.cluster.facts import LiveFacts
 from webhook.model.admission_request import Verdict
 from webhook.model.findings import Action
+from webhook.server.cluster_metrics import ClusterCollector
 from webhook.validators import CHOICE_RULES, SHAPE_RULES
 
 ENDPOINTS = ("validate", "mutate")
@@ -58,6 +60,10 @@ class Metrics:
             (rule, action): findings.labels(rule, str(action)) for rule in every_rule for action in actions
         }
         self._unjudged = {rule: unjudged.labels(rule) for rule in every_rule}
+
+    def watch(self, cluster: LiveFacts) -> None:
+        """Expose what is known of a cluster, too."""
+        self.registry.register(ClusterCollector(cluster))
 
     def count(self, verdict: Verdict) -> None:
         """Count what the rules said."""

@@ -9,15 +9,17 @@ import signal
 import socket
 import ssl
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
 
 from webhook import __version__
 from webhook.certificates import Pair, server_context
+from webhook.cluster.facts import LiveFacts
 from webhook.errors import InputError
+from webhook.logs import configure, log
 from webhook.server.app import create_app
-from webhook.server.logs import configure, log
 from webhook.server.state import ServerState
 
 # The API server keeps a connection to a webhook for 90 s of silence; closing first would lose a request that it has
@@ -37,7 +39,8 @@ _SWITCH_SECONDS = 0.0001
 
 
 def run(state: ServerState, host: str, port: int, ca: Path | None) -> None:
-    """Serve until SIGTERM or SIGINT; answers in flight are finished. `ca` is named to whoever reads the first line.
+    """Serve until SIGTERM or SIGINT, following the state's cluster where it has one; answers in flight are finished.
+    `ca` is named to whoever reads the first line.
 
     Raises `InputError` where the address cannot be listened on.
     """
@@ -51,7 +54,7 @@ def run(state: ServerState, host: str, port: int, ca: Path | None) -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
     # uvicorn drains on SIGTERM and then raises it again; an exit instead lets whoever started us clean up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    server = _Server(_config(state, state.certificate), listener, ca)
+    server = _Server(_config(state, state.certificate), listener, ca, state.cluster)
     server.run(sockets=[listener])
 
 
@@ -95,13 +98,19 @@ def _config(state: ServerState, pair: Pair) -> uvicorn.Config:
 class _Server(uvicorn.Server):
     """uvicorn, saying where it listens once it does, and not waiting for clients that do not hang up."""
 
-    def __init__(self, config: uvicorn.Config, listener: socket.socket, ca: Path | None) -> None:
+    def __init__(
+        self, config: uvicorn.Config, listener: socket.socket, ca: Path | None, cluster: LiveFacts | None
+    ) -> None:
         super().__init__(config)
+        self._cluster = cluster
+        self._following: asyncio.Task[None] | None = None
         self._listener = listener
         self._ca = ca
         self._leaving: set[object] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._cluster is not None:
+            self._following = asyncio.create_task(self._cluster.run())
         await super().startup(sockets)
         host, port = self._listener.getsockname()[:2]
         # The certificate is for the name, and it is what a person would type.
@@ -118,6 +127,10 @@ class _Server(uvicorn.Server):
         log.info("stopping")
         self._hang_up()
         await super().shutdown(sockets)
+        if self._following is not None:
+            self._following.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._following
 
     def _hang_up(self) -> None:
         """Cut the connections that have been closing since the last call: all that was to be said to them is sent."""

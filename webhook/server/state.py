@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from webhook.certificates import Pair, validity
+from webhook.cluster.access import Access
+from webhook.cluster.client import Client
+from webhook.cluster.facts import LiveFacts
+from webhook.logs import log
 from webhook.model.facts import ClusterFacts
 from webhook.server.metrics import Metrics
 from webhook.settings import Settings
@@ -14,11 +18,15 @@ from webhook.settings import Settings
 
 @dataclass(slots=True)
 class ServerState:
-    """One server's state. Configuration and facts were loaded before; the certificate may run out."""
+    """One server's state. The configuration was loaded before; the certificate may run out, and facts may follow a
+    cluster.
+    """
 
     settings: Settings
     facts: ClusterFacts
     certificate: Pair | None
+    # The cluster that the facts follow; None where they are what they were at the start.
+    cluster: LiveFacts | None = None
     metrics: Metrics = field(init=False)
 
     def __post_init__(self) -> None:
@@ -33,8 +41,26 @@ class ServerState:
             yield "certificate: none is loaded"
         elif (why := validity(self.certificate, datetime.now(UTC))) is not None:
             yield f"certificate: {why}"
+        if self.cluster is not None:
+            yield from self.cluster.unready()
 
     def degraded(self) -> Iterator[str]:
         """What the enabled backends will not be able to do with the cluster as it is known."""
         for profile in self.settings.profiles.values():
             yield from profile.backend.init(self.facts)
+
+    def follow(self, access: Access) -> LiveFacts:
+        """Follow the cluster that `access` leads to, once the task is run that `LiveFacts.run` is."""
+        backends = [profile.backend for profile in self.settings.profiles.values()]
+        projections = {projection: None for backend in backends for projection in backend.projections}
+        self.cluster = LiveFacts(Client(access), projections, self._changed)
+        self.metrics.watch(self.cluster)
+        return self.cluster
+
+    def _changed(self, facts: ClusterFacts) -> None:
+        before = set(self.degraded()) if self.facts.apis is not None else set()
+        self.facts = facts
+        if facts.apis is not None:
+            for reason in self.degraded():
+                if reason not in before:
+                    log.warning("degraded", reason=reason)

@@ -1,0 +1,146 @@
+"""The live facts of a server: what is followed, what is waited for, and what comes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.scripted import client, namespace, quota
+from tests.api.world import World
+from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
+from webhook.cluster import facts as following
+from webhook.cluster import watch as watching
+from webhook.cluster.facts import LiveFacts
+from webhook.cluster.watch import Watch
+from webhook.model.facts import Api, ClusterFacts, Namespace, Quota
+from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, PRIORITY_CLASSES, TOPOLOGY_BINDINGS
+
+NAMESPACES = "/api/v1/namespaces"
+QUOTAS = "/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas"
+GROVE = tuple(found.resource for found in (POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS, PRIORITY_CLASSES))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is waited for that a person would notice."""
+    monkeypatch.setattr(watching, "BACKOFF_SECONDS", (0.001, 0.002))
+    monkeypatch.setattr(following, "DISCOVERY_SECONDS", 0.005)
+    monkeypatch.setattr(following, "FAULT_SECONDS", 0.005)
+
+
+@asynccontextmanager
+async def followed(world: World) -> AsyncIterator[tuple[LiveFacts, list[ClusterFacts]]]:
+    """Facts that follow `world`, and what they were each time they changed."""
+    seen: list[ClusterFacts] = []
+    live = LiveFacts(client(world), [ELASTIC_QUOTAS], seen.append)
+    task = asyncio.create_task(live.run())
+    try:
+        yield live, seen
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(probe: Callable[[], Any]) -> None:
+    async with asyncio.timeout(5):
+        while not probe():
+            await asyncio.sleep(0.001)
+
+
+def test_what_is_served_is_known_and_the_rest_unknown() -> None:
+    async def story() -> None:
+        world = World(*GROVE)
+        world.put(NAMESPACES, namespace("a", x="1"))
+        async with followed(world) as (live, seen):
+            await until(lambda: live.facts.apis is not None and not list(live.unready()))
+            assert live.facts.namespaces == {"a": Namespace({"x": "1"})}
+            assert live.facts.pod_gangs == {}
+            assert live.facts.elastic_quotas is None, "nobody serves ElasticQuotas"
+            assert Api("grove.io", "v1alpha1", "PodCliqueSet") in (live.facts.apis or ())
+            assert seen[-1] is live.facts
+
+    asyncio.run(story())
+
+
+def test_a_change_is_known_without_a_new_snapshot() -> None:
+    async def story() -> None:
+        world = World(*GROVE)
+        async with followed(world) as (live, seen):
+            await until(lambda: not list(live.unready()))
+            snapshots = len(seen)
+            await until(lambda: world._watchers.get(NAMESPACES))
+            world.put(NAMESPACES, namespace("late"))
+            await until(lambda: "late" in (live.facts.namespaces or {}))
+            assert len(seen) == snapshots
+
+    asyncio.run(story())
+
+
+def test_a_kind_that_appears_is_picked_up_and_one_that_goes_is_unknown_again() -> None:
+    async def story() -> None:
+        world = World(*GROVE)
+        async with followed(world) as (live, _):
+            await until(lambda: not list(live.unready()))
+            world.put(QUOTAS, quota("q", "a"))
+            world.served.append(ELASTIC_QUOTAS.resource)
+            await until(lambda: live.facts.elastic_quotas is not None)
+            assert live.facts.elastic_quotas == {"q": Quota(is_parent=False)}
+            world.served.remove(ELASTIC_QUOTAS.resource)
+            await until(lambda: live.facts.elastic_quotas is None)
+            assert ELASTIC_QUOTAS not in live.watches
+            assert list(live.unready()) == []
+
+    asyncio.run(story())
+
+
+def test_without_a_cluster_it_says_why_it_waits_and_goes_on_when_there_is_one() -> None:
+    async def story() -> None:
+        world = World(*GROVE)
+        world.failing = httpx.ConnectError("refused")
+        async with followed(world) as (live, seen):
+            await until(lambda: len(world.asked) > 3)
+            told = "cluster: which kinds it serves is not known: ConnectError: refused"
+            assert (list(live.unready()), seen) == ([told], [])
+            world.failing = None
+            await until(lambda: live.facts.apis is not None and not list(live.unready()))
+
+    asyncio.run(story())
+
+
+def test_a_kind_that_may_not_be_listed_is_named() -> None:
+    async def story() -> None:
+        world = World(*GROVE)
+        async with followed(world) as (live, _):
+            # Everything but discovery.
+            await until(lambda: live.facts.apis is not None)
+            world.failing = httpx.Response(403, json={"message": "no"})
+            await until(lambda: len(world.asked) > 20)
+            waiting = [told for told in live.unready() if "are not read yet: HTTP 403: no" in told]
+            assert len(waiting) + sum(watch.filled for watch in live.watches.values()) == len(live.watches)
+
+    asyncio.run(story())
+
+
+def test_a_fault_of_ours_makes_the_kind_unknown_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        world = World(*GROVE)
+        faults = ["once"]
+        run = Watch.run
+
+        async def faulty(self: Watch) -> None:
+            if self.index.projection is POD_GANGS and faults:
+                faults.clear()
+                raise ZeroDivisionError
+            await run(self)
+
+        monkeypatch.setattr(Watch, "run", faulty)
+        async with followed(world) as (live, _):
+            await until(lambda: live.facts.pod_gangs is not None and not list(live.unready()))
+            assert faults == []
+
+    asyncio.run(story())

@@ -1,0 +1,69 @@
+"""A small API by dictionary: which kinds are served, which objects there are, and what comes of watching them.
+
+It knows no more of Kubernetes than `LiveFacts` asks for. Whether Kubernetes behaves so is for the cluster tests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+
+from webhook.cluster.requests import DISCOVERY
+from webhook.model.projections import Resource
+
+
+class World(httpx.AsyncBaseTransport):
+    """Objects by collection path. `failing` is what every request gets while it is set."""
+
+    def __init__(self, *served: Resource) -> None:
+        self.served = list(served)
+        self.objects: dict[str, list[dict[str, Any]]] = {}
+        self.failing: Exception | httpx.Response | None = None
+        self.asked: list[str] = []
+        self._watchers: dict[str, list[asyncio.Queue[dict[str, Any]]]] = {}
+
+    def put(self, collection: str, raw: dict[str, Any]) -> None:
+        """Add an object, and tell whoever watches."""
+        self.objects.setdefault(collection, []).append(raw)
+        for queue in self._watchers.get(collection, []):
+            queue.put_nowait({"type": "ADDED", "object": raw})
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer a list, a watch, a discovery or a read."""
+        path = request.url.path
+        self.asked.append(path)
+        if isinstance(self.failing, Exception):
+            raise self.failing
+        if self.failing is not None:
+            return httpx.Response(self.failing.status_code, content=self.failing.content)
+        if request.headers["accept"] == DISCOVERY:
+            return httpx.Response(200, json={"items": [_discovered(resource) for resource in self.served]})
+        if request.url.params.get("watch"):
+            return httpx.Response(200, content=self._watch(path))
+        served = {_collection(resource) for resource in self.served} | {"/api/v1/namespaces", "/api/v1/pods"}
+        if path in served:
+            return httpx.Response(200, json={"metadata": {"resourceVersion": "1"}, "items": self.objects.get(path, [])})
+        for raw in self.objects.get(path.rpartition("/")[0], []):
+            if raw["metadata"]["name"] == path.rpartition("/")[2]:
+                return httpx.Response(200, json=raw)
+        return httpx.Response(404, json={"message": f"{path} not found"})
+
+    async def _watch(self, path: str) -> AsyncIterator[bytes]:
+        queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._watchers.setdefault(path, []).append(queue)
+        while True:
+            yield json.dumps(await queue.get()).encode() + b"\n"
+
+
+def _collection(resource: Resource) -> str:
+    return f"/apis/{resource.api.group}/{resource.api.version}/{resource.plural}"
+
+
+def _discovered(resource: Resource) -> dict[str, Any]:
+    kinds = [{"resource": resource.plural, "responseKind": {"kind": resource.api.kind}}]
+    versions = [{"version": resource.api.version, "resources": kinds}]
+    return {"metadata": {"name": resource.api.group}, "versions": versions}

@@ -1,0 +1,106 @@
+"""The two endpoints of a server that follows a cluster: what they read live, and what they say when they cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from tests.api.scripted import client, namespace, quota
+from tests.api.world import World
+from tests.core.worlds import gang_pod, koordinator
+from tests.server.conftest import Call, body, review
+from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
+from webhook.backends.koordinator.keys import POD_GROUP
+from webhook.cluster.facts import LiveFacts
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Namespace
+from webhook.model.projections import POD_CLIQUE_SETS
+from webhook.server.app import create_app
+from webhook.server.state import ServerState
+from webhook.validators.examples import pod_clique_set
+
+SETS = "/apis/grove.io/v1alpha1/namespaces/default/podcliquesets"
+LABEL = "rollcall.dev/scheduler"
+
+
+def following(world: World, facts: ClusterFacts = NOTHING_KNOWN) -> ServerState:
+    """A server's state whose caches say `facts` and whose cluster is `world`."""
+    state = ServerState(koordinator(standalone=False), facts, None)
+    state.cluster = LiveFacts(client(world), [ELASTIC_QUOTAS], lambda _: None)
+    state.metrics.watch(state.cluster)
+    return state
+
+
+def ask(state: ServerState, path: str, asked: dict[str, Any]) -> Call:
+    return asyncio.run(Call(body(asked), path=path, query="timeout=5s").to(create_app(state)))
+
+
+def test_the_owner_of_a_pod_is_read_live_when_no_cache_has_it() -> None:
+    world = World(POD_CLIQUE_SETS.resource)
+    world.put(SETS, {"metadata": {"name": "demo", "namespace": "default", "labels": {LABEL: "koord-scheduler"}}})
+    answer = ask(following(world), "/mutate", review(gang_pod()))
+    assert answer.status == 200
+    assert json.loads(answer.text)["response"]["patchType"] == "JSONPatch"
+    assert world.asked == [f"{SETS}/demo"]
+
+
+def test_a_pod_of_a_set_that_is_not_there_is_left_as_it_is() -> None:
+    answer = ask(following(World()), "/mutate", review(gang_pod()))
+    response = json.loads(answer.text)["response"]
+    assert "patch" not in response
+    assert response["warnings"] == ["pod left as it is: its PodCliqueSet default/demo was not found"]
+
+
+@pytest.mark.parametrize("path", ["/mutate", "/validate"])
+def test_an_owner_that_cannot_be_read_is_500_and_says_why(path: str) -> None:
+    world = World()
+    world.failing = OSError("no route")
+    state = following(world)
+    answer = ask(state, path, review(gang_pod()))
+    assert answer.status == 500
+    assert answer.text == "the PodCliqueSet default/demo could not be read: no route\n"
+    assert b'rollcall_lookups_total{outcome="failed"} 1.0' in state.metrics.expose()
+
+
+def test_a_quota_created_a_moment_ago_is_no_reason_to_refuse() -> None:
+    world = World(ELASTIC_QUOTAS.resource)
+    facts = ClusterFacts(namespaces={"default": Namespace({})}, elastic_quotas={}, apis=frozenset({POD_GROUP}))
+    workload = pod_clique_set(annotations={"scheduling.grove.io/koordinator-quota": "q"})
+    refused = ask(following(world, facts), "/validate", review(workload))
+    assert json.loads(refused.text)["response"]["allowed"] is False
+    world.put("/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas", quota("q", "default"))
+    accepted = ask(following(world, facts), "/validate", review(workload))
+    assert json.loads(accepted.text)["response"]["allowed"] is True
+
+
+def test_the_namespace_of_a_new_set_is_read_live_when_no_cache_has_it() -> None:
+    world = World()
+    world.put("/api/v1/namespaces", namespace("default", **{LABEL: "default-scheduler"}))
+    answer = ask(following(world, ClusterFacts(namespaces={})), "/mutate", review(pod_clique_set()))
+    assert json.loads(answer.text)["response"]["auditAnnotations"]["backend"] == "default-scheduler"
+
+
+def test_a_server_without_its_caches_is_not_ready() -> None:
+    state = following(World())
+    assert "cluster: which kinds it serves is not known: not asked yet" in list(state.unready())
+
+
+def test_the_caches_are_counted() -> None:
+    exposed = following(World()).metrics.expose().decode()
+    for kind in ("Namespace", "PodCliqueSet", "PodGang", "ClusterTopologyBinding", "PriorityClass", "ElasticQuota"):
+        assert f'rollcall_cache_objects{{kind="{kind}"}} 0.0' in exposed
+        assert f'rollcall_cache_failing{{kind="{kind}"}} 0.0' in exposed
+        assert f'rollcall_cache_lists_total{{kind="{kind}"}} 0.0' in exposed
+    for outcome in ("found", "absent", "failed"):
+        assert f'rollcall_lookups_total{{outcome="{outcome}"}} 0.0' in exposed
+
+
+def test_what_a_cluster_lacks_is_logged_once(capsys: pytest.CaptureFixture[str]) -> None:
+    state = ServerState(koordinator(standalone=False), NOTHING_KNOWN, None)
+    missing = "koord-scheduler: the cluster does not serve scheduling.sigs.k8s.io/v1alpha1 PodGroup"
+    state._changed(ClusterFacts(apis=frozenset()))
+    assert missing in capsys.readouterr().out
+    state._changed(ClusterFacts(apis=frozenset(), namespaces={}))
+    assert missing not in capsys.readouterr().out

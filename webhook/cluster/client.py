@@ -1,0 +1,146 @@
+"""Sending requests to the Kubernetes API, and saying in our own errors what went wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+import httpx
+import orjson
+
+from webhook.cluster.access import Access
+from webhook.cluster.requests import Request
+from webhook.errors import Gone, NotFound, NotModified, RequestFailed
+
+# An answer that is not a watch: a list's page, or one object.
+ANSWER_SECONDS = 15.0
+CONNECT_SECONDS = 5.0
+# A watch that is silent for so long is asked anew, from where it was: bookmarks come about once a minute, and a
+# connection that nobody closed, such as to a machine that is gone, says nothing for ever.
+SILENCE_SECONDS = 150.0
+
+
+class Answer(NamedTuple):
+    """A parsed answer, and the tag by which it is known."""
+
+    content: Any
+    etag: str | None
+
+
+class Client:
+    """One cluster's API. Close it when done."""
+
+    def __init__(self, access: Access, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._access = access
+        self._http = httpx.AsyncClient(
+            base_url=access.url,
+            verify=access.tls,
+            proxy=access.proxy,
+            transport=transport,
+            # The environment's proxies are not the cluster's.
+            trust_env=False,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=8),
+        )
+
+    async def get(self, request: Request) -> Answer:
+        """The answer to a request. Raises `RequestFailed`, more exactly `NotFound`, `Gone` or `NotModified`."""
+        try:
+            response = await self._http.send(await self._built(request, ANSWER_SECONDS))
+        except httpx.HTTPError as error:
+            raise RequestFailed(_told(error)) from None
+        _check(response.status_code, response.content)
+        return Answer(_parse(response.content), response.headers.get("etag"))
+
+    async def lines(self, request: Request) -> AsyncGenerator[bytes, None]:
+        """The lines of a watch until the server ends it, and first an empty one: the server has taken the request.
+
+        Raises as `get` does, and `TimeoutError` after a silence.
+        """
+        built = await self._built(request, SILENCE_SECONDS)
+        try:
+            response = await self._http.send(built, stream=True)
+            try:
+                if response.status_code != HTTPStatus.OK:
+                    _check(response.status_code, await response.aread())
+                rest = b""
+                yield rest
+                async for chunk in response.aiter_bytes():
+                    *whole, rest = (rest + chunk).split(b"\n")
+                    for line in whole:
+                        yield line
+            finally:
+                await response.aclose()
+        except httpx.ReadTimeout:
+            raise TimeoutError from None
+        except httpx.HTTPError as error:
+            raise RequestFailed(_told(error)) from None
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._http.aclose()
+
+    async def _built(self, request: Request, seconds: float) -> httpx.Request:
+        try:
+            # May read a file or run a program.
+            authorization = await asyncio.to_thread(self._access.authorization)
+        except Exception as error:  # noqa: BLE001 - a plugin of a kubeconfig may fail in any way it likes
+            raise RequestFailed(f"no credentials: {_told(error)}") from None
+        # What is compressed must be inflated, between two admissions; the network is near.
+        headers = {"accept": request.accept, "accept-encoding": "identity"}
+        if authorization is not None:
+            headers["authorization"] = authorization
+        if request.etag is not None:
+            headers["if-none-match"] = request.etag
+        extensions = {} if self._access.server_name is None else {"sni_hostname": self._access.server_name}
+        return self._http.build_request(
+            "GET",
+            request.path,
+            params=dict(request.params),
+            headers=headers,
+            extensions=extensions,
+            timeout=httpx.Timeout(seconds, connect=CONNECT_SECONDS),
+        )
+
+
+def read_event(line: bytes) -> tuple[str, dict[str, Any]]:
+    """A watch event's type and object. Raises `Gone` for an expired version, `RequestFailed` for any other error."""
+    event = _parse(line)
+    if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
+        raise RequestFailed("a watch event is no object")
+    kind, found = str(event.get("type")), event["object"]
+    if kind == "ERROR":
+        code = found.get("code")
+        _check(code if isinstance(code, int) else HTTPStatus.INTERNAL_SERVER_ERROR, orjson.dumps(found))
+    return kind, found
+
+
+def _parse(content: bytes) -> Any:
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError:
+        raise RequestFailed("the answer is no JSON") from None
+
+
+def _check(code: int, content: bytes) -> None:
+    if code < HTTPStatus.MULTIPLE_CHOICES:
+        return
+    if code == HTTPStatus.NOT_MODIFIED:
+        raise NotModified("not modified", code)
+    try:
+        status = orjson.loads(content)
+        said = str(status["message"])
+    except (orjson.JSONDecodeError, TypeError, KeyError):
+        said = content.decode(errors="replace").strip()[:200]
+    why = f"HTTP {code}: {said}" if said else f"HTTP {code}"
+    if code == HTTPStatus.NOT_FOUND:
+        raise NotFound(why, code)
+    if code == HTTPStatus.GONE:
+        raise Gone(why, code)
+    raise RequestFailed(why, code)
+
+
+def _told(error: BaseException) -> str:
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,49 @@
+"""Which kinds the cluster serves: one request for all groups, answered only when something changed.
+
+Source: aggregated discovery (KEP-3352), apidiscovery.k8s.io/v2, in every Kubernetes that Rollcall knows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webhook.cluster import requests
+from webhook.cluster.client import Client
+from webhook.errors import NotModified, RequestFailed
+from webhook.model.facts import Api
+from webhook.model.reading import Malformed, mapping, sequence, text
+
+
+class Discovery:
+    """The kinds that were served when it was last asked."""
+
+    def __init__(self, client: Client) -> None:
+        self.apis: frozenset[Api] | None = None
+        self._client = client
+        self._etag: str | None = None
+
+    async def ask(self) -> frozenset[Api]:
+        """The kinds that are served now. Raises `RequestFailed`."""
+        try:
+            answer = await self._client.get(requests.discovery(self._etag))
+        except NotModified:
+            if self.apis is None:
+                raise
+            return self.apis
+        try:
+            self.apis = _kinds(answer.content)
+        except Malformed as error:
+            raise RequestFailed(f"the discovery document is none: {error}") from None
+        self._etag = answer.etag
+        return self.apis
+
+
+def _kinds(document: Any) -> frozenset[Api]:
+    found = set()
+    for group in sequence(mapping(document).get("items")):
+        name = text(mapping(mapping(group).get("metadata")).get("name")) or ""
+        for version in sequence(group.get("versions")):
+            for resource in sequence(mapping(version).get("resources")):
+                kind = text(mapping(mapping(resource).get("responseKind")).get("kind"))
+                found.add(Api(name, text(version.get("version")) or "", kind or ""))
+    return frozenset(found)

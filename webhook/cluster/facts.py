@@ -1,0 +1,120 @@
+"""The live ClusterFacts of a server: what is served, and a watch for each kind that the enabled schedulers need.
+
+A kind that the cluster does not serve is unknown, and nobody waits for it; when it appears, it is picked up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from webhook.cluster.client import Client
+from webhook.cluster.discovery import Discovery
+from webhook.cluster.lookup import Lookup
+from webhook.cluster.watch import Index, Watch, backoff
+from webhook.errors import RequestFailed
+from webhook.logs import log
+from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Needed
+from webhook.model.projections import GENERAL, Projection
+
+# An answer that says "not modified" costs next to nothing.
+DISCOVERY_SECONDS = 10.0
+# Before a watch that failed by our fault is begun again.
+FAULT_SECONDS = 5.0
+
+
+class LiveFacts:
+    """Facts that follow a cluster. `run` keeps them; whoever decides reads `facts`.
+
+    Its mappings change under the reader, between two decisions and never within one: both are on one event loop.
+    """
+
+    def __init__(
+        self, client: Client, projections: Iterable[Projection], changed: Callable[[ClusterFacts], None]
+    ) -> None:
+        self.facts = NOTHING_KNOWN
+        self.projections = (*GENERAL, *projections)
+        self._client = client
+        self._changed = changed
+        self._discovery = Discovery(client)
+        self._trouble = "not asked yet"
+        self.lookup = Lookup(client, self.projections, self._discovery)
+        self.watches: dict[Projection, Watch] = {}
+        self._tasks: dict[Projection, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        try:
+            await self._follow_discovery()
+        finally:
+            tasks = list(self._tasks.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._client.close()
+
+    async def learn(self, needed: Iterable[Needed], facts: ClusterFacts, seconds: float) -> ClusterFacts:
+        """`facts`, and what is `needed` besides, read live. Raises `FactsUnavailable`."""
+        return facts.learned(await self.lookup.find(needed, seconds))
+
+    def unready(self) -> Iterator[str]:
+        """What is not known yet, and why not; nothing when every kind that is served is known."""
+        if self._discovery.apis is None:
+            yield f"cluster: which kinds it serves is not known: {self._trouble}"
+        for projection, watch in self.watches.items():
+            if not watch.filled:
+                why = f": {watch.trouble}" if watch.trouble else ""
+                yield f"cluster: the {projection.resource.api.kind} objects are not read yet{why}"
+
+    async def _follow_discovery(self) -> None:
+        failures = 0
+        while True:
+            try:
+                served = await self._discovery.ask()
+            except RequestFailed as error:
+                failures += 1
+                self._trouble = str(error)
+                if failures == 1:
+                    log.warning("discovery failed", why=self._trouble)
+                await asyncio.sleep(backoff(failures, 1.0))
+                continue
+            failures = 0
+            self._take(served)
+            await asyncio.sleep(DISCOVERY_SECONDS)
+
+    def _take(self, served: frozenset[Api]) -> None:
+        """Watch what is served, forget what no longer is."""
+        gone: dict[str, None] = {}
+        for projection in self.projections:
+            api = projection.resource.api
+            # The core group is in no list of groups, and is always there.
+            if api in served or not api.group:
+                if projection not in self._tasks:
+                    self._tasks[projection] = asyncio.create_task(self._follow(projection))
+            elif projection in self._tasks:
+                self._tasks.pop(projection).cancel()
+                self.watches.pop(projection, None)
+                gone[projection.part] = None
+        if gone or served != self.facts.apis:
+            self._set(apis=served, **gone)
+
+    async def _follow(self, projection: Projection) -> None:
+        while True:
+            watch = self.watches[projection] = Watch(self._client, projection, partial(self._filled, projection))
+            try:
+                await watch.run()
+            except Exception:  # noqa: BLE001 - whatever it is, the other kinds go on
+                # A fault of ours: said loudly, and the kind is unknown from now on rather than out of date.
+                log.exception("watch failed", kind=projection.resource.api.kind)
+                self._set(**{projection.part: None})
+                await asyncio.sleep(FAULT_SECONDS)
+
+    def _filled(self, projection: Projection, index: Index) -> None:
+        self._set(**{projection.part: index.entries})
+
+    def _set(self, **parts: Any) -> None:
+        self.facts = replace(self.facts, **parts)
+        self._changed(self.facts)

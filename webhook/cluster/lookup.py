@@ -1,0 +1,105 @@
+"""Reading one fact that the caches lack, live and at most once at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from webhook.cluster import requests
+from webhook.cluster.client import Client
+from webhook.cluster.discovery import Discovery
+from webhook.errors import FactsUnavailable, NotFound, RequestFailed
+from webhook.model import grove
+from webhook.model.facts import Needed, ObjectKey
+from webhook.model.projections import Projection, labels_of
+from webhook.model.reading import Malformed, sequence
+
+# The owner of a pod is read within this, or the pod's creation is tried again by whoever creates it.
+LOOKUP_SECONDS = 2.0
+# What an object may be called (RFC 1123 subdomain). Anything else is in no cluster, and must not become a path.
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+# What a label's value may be.
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+
+class Lookup:
+    """Live reads, shared by all who ask for the same thing while it is being read."""
+
+    def __init__(self, client: Client, projections: Iterable[Projection], discovery: Discovery) -> None:
+        self._client = client
+        self._projections = {projection.part: projection for projection in projections}
+        self._discovery = discovery
+        self._under_way: dict[Needed, asyncio.Task[Any]] = {}
+        # By how they ended, for the metrics.
+        self.outcomes = {"found": 0, "absent": 0, "failed": 0}
+
+    async def find(self, needed: Iterable[Needed], seconds: float) -> Mapping[Needed, Any]:
+        """What the cluster says, None where there is no such object. Raises `FactsUnavailable`, at the latest after so
+        many seconds.
+        """
+        tasks = {wanted: self._task(wanted) for wanted in needed}
+        await asyncio.wait(tasks.values(), timeout=min(seconds, LOOKUP_SECONDS))
+        return {wanted: self._result(wanted, task) for wanted, task in tasks.items()}
+
+    def _task(self, wanted: Needed) -> asyncio.Task[Any]:
+        task = self._under_way.get(wanted)
+        if task is None:
+            task = self._under_way[wanted] = asyncio.create_task(self._within(wanted))
+            task.add_done_callback(lambda done: self._ended(wanted, done))
+        return task
+
+    def _ended(self, wanted: Needed, task: asyncio.Task[Any]) -> None:
+        del self._under_way[wanted]
+        if not task.cancelled():
+            # Looked at, lest Python complains of an error that nobody waited for to the end.
+            task.exception()
+
+    async def _within(self, wanted: Needed) -> Any:
+        # Nobody waits longer, and a read that hangs must not be joined by those who come later.
+        async with asyncio.timeout(LOOKUP_SECONDS):
+            return await self._read(wanted)
+
+    def _result(self, wanted: Needed, task: asyncio.Task[Any]) -> Any:
+        why = "no answer in time"
+        if task.done():
+            error = task.exception()
+            if error is None:
+                found = task.result()
+                self.outcomes["absent" if found is None else "found"] += 1
+                return found
+            if not isinstance(error, TimeoutError):
+                why = str(error)
+        self.outcomes["failed"] += 1
+        raise FactsUnavailable(f"the {wanted} could not be read: {why}")
+
+    async def _read(self, wanted: Needed) -> Any:
+        if wanted.part == "apis":
+            return await self._discovery.ask()
+        try:
+            if wanted.part == "bound_gangs":
+                return await self._bound(*wanted.key)
+            return await self._object(self._projections[wanted.part], wanted.key)
+        except NotFound:
+            return None
+        except Malformed as error:
+            raise RequestFailed(f"it is not understood: {error}") from None
+
+    async def _object(self, projection: Projection, key: ObjectKey | str) -> Any:
+        namespace, name = (None, key) if isinstance(key, str) else key
+        if not _NAME.fullmatch(name) or (namespace is not None and not _NAME.fullmatch(namespace)):
+            return None
+        resource = projection.resource
+        if resource.namespaced and namespace is None:
+            found = sequence((await self._client.get(requests.named(resource, name))).content.get("items"))
+            return projection.read(found[0])[1] if found else None
+        return projection.read((await self._client.get(requests.read(resource, name, namespace))).content)[1]
+
+    async def _bound(self, namespace: str, name: str) -> frozenset[ObjectKey]:
+        """The PodGang of one pod of the set that is on a node; nothing where there is no such pod."""
+        if not _NAME.fullmatch(namespace) or not _LABEL_VALUE.fullmatch(name):
+            return frozenset()
+        selector = f"{grove.LABEL_MANAGED_BY}={grove.MANAGED_BY_GROVE},{grove.LABEL_PART_OF}={name}"
+        found = sequence((await self._client.get(requests.bound_pods(namespace, selector))).content.get("items"))
+        return frozenset((namespace, str(labels_of(raw).get(grove.LABEL_PODGANG))) for raw in found)

@@ -1,0 +1,80 @@
+"""What is asked of the Kubernetes API, as data: building a request knows nothing of sending one.
+
+Source of paths and parameters: Kubernetes API concepts (kubernetes.io/docs/reference/using-api/api-concepts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import quote
+
+from webhook.model.projections import Resource
+
+JSON = "application/json"
+# Metadata alone, of any kind: what is not read need not be sent.
+METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+# Every group, version and kind in one answer.
+DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+# Objects in one page of a list. What is parsed at once is memory that the process keeps: with 5,000 PodGangs and 1,000
+# PodCliqueSets a server held 146 MB after pages of 500, and 106 MB after these.
+PAGE = 100
+
+
+class Request(NamedTuple):
+    """A GET. `etag` asks for an answer only if it differs from the one that had that tag."""
+
+    path: str
+    params: Mapping[str, str] = {}
+    accept: str = JSON
+    etag: str | None = None
+
+
+def read(resource: Resource, name: str, namespace: str | None = None) -> Request:
+    """One object."""
+    return Request(f"{_collection(resource, namespace)}/{quote(name, safe='')}")
+
+
+def page(
+    resource: Resource, *, limit: int = PAGE, token: str | None = None, selector: Mapping[str, str] | None = None
+) -> Request:
+    """One page of all objects of a kind, in all namespaces; `selector` holds labelSelector and fieldSelector."""
+    params = {"limit": str(limit), **(selector or {})}
+    if token is not None:
+        params["continue"] = token
+    return Request(_collection(resource), params)
+
+
+def named(resource: Resource, name: str) -> Request:
+    """The objects of that name, in all namespaces."""
+    return page(resource, selector={"fieldSelector": f"metadata.name={name}"})
+
+
+def watch(resource: Resource, version: str, seconds: int) -> Request:
+    """Every change after `version`, for at most so many seconds, with bookmarks: events that carry only a version."""
+    params = {
+        "watch": "true",
+        "resourceVersion": version,
+        "allowWatchBookmarks": "true",
+        "timeoutSeconds": str(seconds),
+    }
+    return Request(_collection(resource), params)
+
+
+def bound_pods(namespace: str, selector: str) -> Request:
+    """One pod, if there is any, that bears the labels and is on a node; its metadata alone."""
+    params = {"labelSelector": selector, "fieldSelector": "spec.nodeName!=", "limit": "1"}
+    return Request(f"/api/v1/namespaces/{quote(namespace, safe='')}/pods", params, METADATA_ONLY)
+
+
+def discovery(etag: str | None = None) -> Request:
+    """Every kind that the cluster serves, but for those of the core group."""
+    return Request("/apis", accept=DISCOVERY, etag=etag)
+
+
+def _collection(resource: Resource, namespace: str | None = None) -> str:
+    api = resource.api
+    start = f"/apis/{api.group}/{api.version}" if api.group else f"/api/{api.version}"
+    within = f"/namespaces/{quote(namespace, safe='')}" if resource.namespaced and namespace is not None else ""
+    return f"{start}{within}/{resource.plural}"

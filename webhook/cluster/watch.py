@@ -1,0 +1,169 @@
+"""One kind of object, kept in step: listed once, then watched from there.
+
+What Kubernetes asks of whoever watches (API concepts, "Efficient detection of changes"): remember the version of every
+event and bookmark, go on from it when a watch ends, and list anew when the server no longer knows that version (410).
+Besides, everything is listed again once an hour, which heals whatever went wrong unseen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from contextlib import aclosing, suppress
+from typing import Any
+
+from webhook.cluster import requests
+from webhook.cluster.client import Client, read_event
+from webhook.errors import Gone, RequestFailed
+from webhook.logs import log
+from webhook.model.facts import ObjectKey
+from webhook.model.projections import Projection, key_of
+from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
+
+# How long the server may keep a watch open; spread, so that those of many replicas do not end together.
+WATCH_SECONDS = (300, 600)
+RELIST_SECONDS = 3600
+# After a failure: doubled each time, up to the second, and each time a random part of it.
+BACKOFF_SECONDS = (0.1, 5.0)
+# After so many refusals in a row of a watch, everything is listed again.
+PATIENCE = 3
+
+
+def backoff(failures: int, chance: float) -> float:
+    """Seconds to wait after so many failures in a row; `chance` is between 0 and 1."""
+    first, most = BACKOFF_SECONDS
+    longest = min(most, first * 2.0 ** min(failures - 1, 20))
+    return longest * (0.5 + chance / 2)
+
+
+class Index:
+    """The projections of one kind's objects. `entries` is read by decisions, and is written object by object."""
+
+    def __init__(self, projection: Projection) -> None:
+        self.projection = projection
+        self.entries: dict[Any, Any] = {}
+        # Every object that is known, with its key and value: two may have one key, as ElasticQuotas of two namespaces.
+        self._objects: dict[ObjectKey, tuple[Any, Any]] = {}
+
+    def put(self, raw: Manifest) -> None:
+        """Know an object, or know it anew."""
+        source = key_of(raw)
+        try:
+            key, value = self._objects[source] = self.projection.read(raw)
+        except Malformed as error:
+            # Stored before its schema was what it is now. As good as not there.
+            log.warning("object not understood", kind=self.projection.resource.api.kind, name=source, why=str(error))
+            self._forget(source)
+            return
+        self.entries[key] = value
+
+    def drop(self, raw: Manifest) -> None:
+        """Forget an object."""
+        self._forget(key_of(raw))
+
+    def keep_only(self, sources: set[ObjectKey]) -> None:
+        """Forget every object but those."""
+        for source in self._objects.keys() - sources:
+            self._forget(source)
+
+    def _forget(self, source: ObjectKey) -> None:
+        known = self._objects.pop(source, None)
+        if known is None:
+            return
+        del self.entries[known[0]]
+        if known[0] != source and self.projection.resource.namespaced:
+            self.entries.update({key: value for key, value in self._objects.values() if key == known[0]})
+
+
+class Watch:
+    """The task that keeps an `Index` in step. It ends only when it is cancelled."""
+
+    def __init__(self, client: Client, projection: Projection, filled: Callable[[Index], None]) -> None:
+        """`filled` is called once, when the first list is whole."""
+        self.index = Index(projection)
+        self.filled = False
+        self._say_filled = filled
+        # What went wrong last, until something goes right again.
+        self.trouble: str | None = None
+        self.lists = 0
+        self._client = client
+        self._resource = projection.resource
+        # Where to go on from; None asks for a list.
+        self._version: str | None = None
+        self._failures = 0
+        self._listed = 0.0
+
+    async def run(self) -> None:
+        """List and watch, for ever."""
+        while True:
+            try:
+                if self._version is None or time.monotonic() - self._listed > RELIST_SECONDS:
+                    self._version = await self._list()
+                await self._watch(self._version)
+            except RequestFailed as error:
+                await self._pause(error)
+
+    async def _list(self) -> str:
+        """Read all objects, page by page, and forget those that are no longer there."""
+        seen: set[ObjectKey] = set()
+        token: str | None = None
+        while True:
+            answer = (await self._client.get(requests.page(self._resource, token=token))).content
+            try:
+                items, metadata = sequence(answer.get("items")), mapping(answer.get("metadata"))
+                version, token = text(metadata.get("resourceVersion")), text(metadata.get("continue"))
+            except (Malformed, AttributeError) as error:
+                raise RequestFailed(f"the list is none: {error}") from None
+            for raw in items:
+                seen.add(key_of(raw))
+                self.index.put(raw)
+            if token is None:
+                break
+        if version is None:
+            raise RequestFailed("the list has no resourceVersion")
+        self.index.keep_only(seen)
+        self.lists += 1
+        self._listed = time.monotonic()
+        self.trouble = None
+        self._failures = 0
+        if not self.filled:
+            self.filled = True
+            self._say_filled(self.index)
+        return version
+
+    async def _watch(self, version: str) -> None:
+        """Follow the changes after `version` until the server ends the watch, or falls silent."""
+        seconds = random.randint(*WATCH_SECONDS)  # noqa: S311 - spreading load is no secret
+        with suppress(TimeoutError):
+            async with aclosing(self._client.lines(requests.watch(self._resource, version, seconds))) as lines:
+                async for line in lines:
+                    if line:
+                        self._apply(line)
+                        self._failures = 0
+                    elif self.trouble is not None:
+                        # Followed again. How patient to be is not forgotten before something has come of it.
+                        self.trouble = None
+                        log.info("watch resumed", kind=self._resource.api.kind)
+        self._failures = 0
+
+    def _apply(self, line: bytes) -> None:
+        """Take one event, and remember the version that it brings."""
+        kind, raw = read_event(line)
+        if kind in {"ADDED", "MODIFIED"}:
+            self.index.put(raw)
+        elif kind == "DELETED":
+            self.index.drop(raw)
+        self._version = text(mapping(raw.get("metadata")).get("resourceVersion")) or self._version
+
+    async def _pause(self, error: RequestFailed) -> None:
+        self.trouble = str(error)
+        self._failures += 1
+        # A version that is too old, or one from the future, as after a restore of etcd: then the list alone helps.
+        if isinstance(error, Gone) or (error.code and self._failures >= PATIENCE):
+            self._version = None
+        if self._failures.bit_count() == 1:
+            # At 1, 2, 4, 8 and so on: an outage of an hour is a dozen lines.
+            log.info("watch interrupted", kind=self._resource.api.kind, why=self.trouble, failures=self._failures)
+        await asyncio.sleep(backoff(self._failures, random.random()))  # noqa: S311 - as above

@@ -1,0 +1,37 @@
+"""Metrics of the caches: how many objects are known, and whether they are still followed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from webhook.cluster.facts import LiveFacts
+
+
+class ClusterCollector(Collector):
+    """Read off the caches when they are asked for: watching costs nothing more."""
+
+    def __init__(self, cluster: LiveFacts) -> None:
+        self._cluster = cluster
+
+    def collect(self) -> Iterator[Metric]:
+        """The families, with a sample for each kind, also for one that the cluster does not serve."""
+        objects = GaugeMetricFamily("rollcall_cache_objects", "Objects known of each kind.", labels=["kind"])
+        lists = CounterMetricFamily("rollcall_cache_lists", "Times that a whole kind was listed.", labels=["kind"])
+        failing = GaugeMetricFamily(
+            "rollcall_cache_failing", "1 while a kind cannot be followed, and what is known grows old.", labels=["kind"]
+        )
+        for projection in self._cluster.projections:
+            watch = self._cluster.watches.get(projection)
+            kind = [projection.resource.api.kind]
+            objects.add_metric(kind, 0 if watch is None else len(watch.index.entries))
+            lists.add_metric(kind, 0 if watch is None else watch.lists)
+            failing.add_metric(kind, 0 if watch is None or watch.trouble is None else 1)
+        lookups = CounterMetricFamily(
+            "rollcall_lookups", "Facts that no cache had and that were read live, by outcome.", labels=["outcome"]
+        )
+        for outcome, count in self._cluster.lookup.outcomes.items():
+            lookups.add_metric([outcome], count)
+        yield from (objects, lists, failing, lookups)
