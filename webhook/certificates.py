@@ -208,6 +208,18 @@ def _names(hosts: Iterable[str]) -> list[x509.GeneralName]:
     return names
 
 
+def read_authorities(path: Path) -> bytes:
+    """The certificates in a file, as PEM for a caBundle; whatever else the file holds, such as a key, is left out.
+
+    Raises `CertificateError`.
+    """
+    try:
+        found = x509.load_pem_x509_certificates(_read(path))
+    except ValueError:
+        raise CertificateError(f"{path}: no certificate in PEM form") from None
+    return b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in found)
+
+
 def _certificate(path: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(_read(path))

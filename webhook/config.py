@@ -19,13 +19,17 @@ from webhook.backends.registry import BackendClass, installed_backends
 from webhook.errors import ConfigurationError, Problem
 from webhook.model.findings import Action
 from webhook.model.version import Version
-from webhook.settings import Enforcement, NamespaceDefaults, Profile, Settings
+from webhook.settings import Enforcement, NamespaceDefaults, Profile, Registration, Settings
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import Rule
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 API_VERSION = "rollcall.dev/v1alpha1"
 KIND = "RollcallConfiguration"
+
+
+# RFC 1123 label.
+_NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 
 
 def _off(value: object) -> object:
@@ -71,6 +75,15 @@ class NamespaceSection(_Section):
     enforcement: Mode | None = None
 
 
+class RegistrationSection(_Section):
+    """What `rollcall manifests webhooks` writes: who decides when no answer comes, and where nobody is asked."""
+
+    failurePolicy: Literal["Fail", "Ignore"] = "Fail"
+    # The API server takes 1 to 30.
+    timeoutSeconds: Annotated[int, Field(ge=1, le=30)] = 5
+    excludedNamespaces: list[Annotated[str, Field(pattern=_NAMESPACE)]] = Field(default_factory=list)
+
+
 class RollcallConfiguration(_Section):
     """The whole file. Sections are validated one by one, so that a mistake in one does not hide those in another."""
 
@@ -79,6 +92,7 @@ class RollcallConfiguration(_Section):
     scheduler: dict[str, Any] = Field(default_factory=dict)
     enforcement: dict[str, Any] = Field(default_factory=dict)
     namespaces: dict[str, Any] = Field(default_factory=dict)
+    registration: dict[str, Any] = Field(default_factory=dict)
 
 
 def settings_from(document: object, source: str) -> Settings:
@@ -109,9 +123,10 @@ def settings_from(document: object, source: str) -> Settings:
         if section.scheduler is not None and section.scheduler not in profiles:
             problems.append(Problem(f"{path}.scheduler", section.scheduler, "is none of the profiles", known))
         namespaces[name] = NamespaceDefaults(section.scheduler, _action(section.enforcement))
+    registered = _section(RegistrationSection, configuration.registration, "registration", problems)
     if problems:
         raise ConfigurationError(source, problems)
-    return Settings(profiles, default, namespaces)
+    return Settings(profiles, default, namespaces, _registration(registered or RegistrationSection()))
 
 
 def default_settings() -> Settings:
@@ -193,6 +208,10 @@ def _enforcement(raw: object, path: str, rules: dict[str, Rule], problems: list[
     return Enforcement(_action(section.mode), actions)
 
 
+def _registration(section: RegistrationSection) -> Registration:
+    return Registration(section.failurePolicy, section.timeoutSeconds, tuple(section.excludedNamespaces))
+
+
 def _action(mode: str | None) -> Action | None:
     return None if mode is None else Action[mode.upper()]
 
@@ -236,6 +255,8 @@ def _translate(error: ValidationError, model: type[BaseModel], prefix: str) -> I
             yield Problem(place, found["input"], "is not allowed", allowed)
         elif kind == "string_type":
             yield Problem(place, found["input"], "is no string; quote it")
+        elif kind == "string_pattern_mismatch":
+            yield Problem(place, found["input"], "is no name of a namespace")
         elif kind in {"model_type", "dict_type"}:
             yield Problem(place, found["input"], "is no mapping")
         else:

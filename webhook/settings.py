@@ -91,6 +91,15 @@ CHOICE_BOUND = bind(CHOICE_RULES, Enforcement(), Enforcement())[Action.DENY]
 
 
 @dataclass(frozen=True, slots=True)
+class Registration:
+    """How the webhook is registered with the API server: what its configurations say."""
+
+    failure_policy: str = "Fail"
+    timeout_seconds: int = 5
+    excluded_namespaces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The whole configuration. `standalone`: there is no cluster, so owners cannot be read, and a scheduler is chosen
     for pods and for updates as it would have been at CREATE. `forced` judges everything as if that scheduler were
@@ -100,6 +109,7 @@ class Settings:
     profiles: Mapping[str, Profile]
     default: str
     namespaces: Mapping[str, NamespaceDefaults] = field(default_factory=dict)
+    registration: Registration = Registration()
     standalone: bool = False
     forced: str | None = None
     available: tuple[str, ...] = ()

@@ -51,6 +51,7 @@ def test_a_configuration_is_shown_as_it_comes_out(rollcall: Run, tmp_path: Path)
         "  - name: koord-scheduler\n    schedulerVersion: '1.8'\n    gate: true\n"
         "    enforcement: {rules: {koordinator/quota: 'off'}}\n"
         "namespaces: {team-a: {enforcement: warn}}\n"
+        "registration: {failurePolicy: Ignore, timeoutSeconds: 3, excludedNamespaces: [monitoring, storage]}\n"
     )
     ran = rollcall("config", "check", str(file))
     assert ran == (
@@ -72,6 +73,10 @@ profile default-scheduler
   gate: false
   enforcement: deny
 namespace team-a: scheduler unset, enforcement warn
+registration
+  failurePolicy: Ignore
+  timeoutSeconds: 3
+  excludedNamespaces: monitoring, storage
 """,
         "",
     )

@@ -96,6 +96,8 @@ def test_a_profile_s_mode_wins_over_the_global_one() -> None:
     assert profiles["default-scheduler"].ceiling is Action.AUDIT
 
 
+KEYS = "apiVersion, kind, scheduler, enforcement, namespaces, registration"
+
 MISTAKES: dict[str, tuple[Any, list[str]]] = {
     "not a mapping": ([1], ["the document: [1]: is no RollcallConfiguration"]),
     "another kind": (
@@ -114,7 +116,7 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     ),
     "an unknown key": (
         {**HEAD, "schedulers": {}},
-        ["schedulers: {}: is an unknown key (allowed: apiVersion, kind, scheduler, enforcement, namespaces)"],
+        [f"schedulers: {{}}: is an unknown key (allowed: {KEYS})"],
     ),
     "a profile without a name": (scheduler({}, KOORD), ["scheduler.profiles[0].name: is required"]),
     "a scheduler that nobody knows": (
@@ -193,6 +195,18 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
             "(allowed: koord-scheduler, default-scheduler)",
         ],
     ),
+    "a policy that there is not": (
+        {**HEAD, "registration": {"failurePolicy": "fail"}},
+        ['registration.failurePolicy: "fail": is not allowed (allowed: Fail, Ignore)'],
+    ),
+    "a timeout that the API server would refuse": (
+        {**HEAD, "registration": {"timeoutSeconds": 31}},
+        ["registration.timeoutSeconds: 31: input should be less than or equal to 30"],
+    ),
+    "a namespace that cannot be": (
+        {**HEAD, "registration": {"excludedNamespaces": ["Team_A"]}},
+        ['registration.excludedNamespaces[0]: "Team_A": is no name of a namespace'],
+    ),
     "many at once, on every level": (
         {
             "apiVersion": "v1",
@@ -206,7 +220,7 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
         },
         [
             'apiVersion: "v1": is not allowed (allowed: rollcall.dev/v1alpha1)',
-            "extra: 1: is an unknown key (allowed: apiVersion, kind, scheduler, enforcement, namespaces)",
+            f"extra: 1: is an unknown key (allowed: {KEYS})",
             "scheduler.bar: 2: is an unknown key (allowed: profiles, defaultProfileName)",
             'scheduler.profiles[0].gate: "yes": input should be a valid boolean',
             'scheduler.profiles[0].config.gangMode: "x": is not allowed (allowed: Strict, NonStrict)',

@@ -10,6 +10,7 @@ from webhook import __version__
 from webhook.cli.certs import certs_app
 from webhook.cli.check import check
 from webhook.cli.config import config_app
+from webhook.cli.manifests import manifests_app
 from webhook.cli.render import render
 from webhook.cli.rules import rules
 from webhook.cli.serve import serve
@@ -26,6 +27,7 @@ for command in (check, render, rules, serve):
     app.command()(command)
 app.add_typer(certs_app, name="certs")
 app.add_typer(config_app, name="config")
+app.add_typer(manifests_app, name="manifests")
 
 
 def _version(wanted: bool) -> None:

@@ -50,6 +50,13 @@ def _lines(settings: Settings) -> Iterator[str]:
         scheduler, enforcement = namespace.scheduler or "unset", namespace.enforcement or "unset"
         yield f"namespace {name}: scheduler {scheduler}, enforcement {enforcement}"
 
+    registration = settings.registration
+    excluded = ", ".join(registration.excluded_namespaces) or "none"
+    yield "registration"
+    yield f"  failurePolicy: {registration.failure_policy}"
+    yield f"  timeoutSeconds: {registration.timeout_seconds}"
+    yield f"  excludedNamespaces: {excluded}"
+
 
 def _word(value: object) -> str:
     """A value as the file would write it."""

@@ -1,0 +1,148 @@
+"""The webhook configurations and the rights, written out by hand as they should be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.core.worlds import koordinator
+from webhook.config import default_settings, settings_from
+from webhook.registration import Address, access_rules, webhook_configurations
+
+SERVICE = Address("rollcall-system", "rollcall", 443)
+OUTSIDE = {
+    "matchExpressions": [
+        {
+            "key": "kubernetes.io/metadata.name",
+            "operator": "NotIn",
+            "values": ["kube-system", "kube-node-lease", "rollcall-system"],
+        }
+    ]
+}
+COMMON: dict[str, Any] = {
+    "namespaceSelector": OUTSIDE,
+    "matchPolicy": "Equivalent",
+    "failurePolicy": "Fail",
+    "timeoutSeconds": 5,
+    "sideEffects": "None",
+    "admissionReviewVersions": ["v1"],
+}
+LABELS = {"app.kubernetes.io/name": "rollcall", "app.kubernetes.io/part-of": "rollcall"}
+
+
+def service(path: str) -> dict[str, Any]:
+    found = {"namespace": "rollcall-system", "name": "rollcall", "path": path, "port": 443}
+    return {"service": found, "caBundle": "Q0E="}
+
+
+def sets(path: str) -> dict[str, Any]:
+    leaving = "request.operation == 'CREATE' || !has(object.metadata.deletionTimestamp)"
+    return {
+        "name": f"podcliquesets.{path}.rollcall.dev",
+        "clientConfig": service(f"/{path}"),
+        "rules": [
+            {
+                "apiGroups": ["grove.io"],
+                "apiVersions": ["v1alpha1"],
+                "resources": ["podcliquesets"],
+                "operations": ["CREATE", "UPDATE"],
+                "scope": "Namespaced",
+            }
+        ],
+        "matchConditions": [{"name": "not-leaving", "expression": leaving}],
+        **COMMON,
+    }
+
+
+def pods(path: str) -> dict[str, Any]:
+    return {
+        "name": f"pods.{path}.rollcall.dev",
+        "clientConfig": service(f"/{path}"),
+        "rules": [
+            {
+                "apiGroups": [""],
+                "apiVersions": ["v1"],
+                "resources": ["pods"],
+                "operations": ["CREATE"],
+                "scope": "Namespaced",
+            }
+        ],
+        "objectSelector": {
+            "matchLabels": {"app.kubernetes.io/managed-by": "grove-operator"},
+            "matchExpressions": [{"key": "grove.io/podgang", "operator": "Exists"}],
+        },
+        **COMMON,
+    }
+
+
+def test_the_configurations_are_as_the_design_has_them() -> None:
+    again = {"reinvocationPolicy": "IfNeeded"}
+    assert webhook_configurations(koordinator(), SERVICE, "rollcall-system", "Q0E=") == [
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "metadata": {"name": "m-rollcall", "labels": LABELS},
+            "webhooks": [sets("mutate") | again, pods("mutate") | again],
+        },
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "v-rollcall", "labels": LABELS},
+            "webhooks": [sets("validate"), pods("validate")],
+        },
+    ]
+
+
+def test_the_file_says_who_decides_without_an_answer_and_where_nobody_is_asked() -> None:
+    registration = {"failurePolicy": "Ignore", "timeoutSeconds": 2, "excludedNamespaces": ["monitoring"]}
+    head = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
+    settings = settings_from({**head, "registration": registration}, "test")
+    for configuration in webhook_configurations(settings, SERVICE, "rollcall-system", None):
+        for hook in configuration["webhooks"]:
+            assert (hook["failurePolicy"], hook["timeoutSeconds"]) == ("Ignore", 2)
+            (outside,) = hook["namespaceSelector"]["matchExpressions"]
+            assert outside["values"] == ["kube-system", "kube-node-lease", "monitoring", "rollcall-system"]
+            assert "caBundle" not in hook["clientConfig"]
+
+
+def test_a_url_in_place_of_a_service() -> None:
+    found = webhook_configurations(default_settings(), Address(url="https://127.0.0.1:8443/"), "x", "Q0E=")
+    urls = [hook["clientConfig"]["url"] for configuration in found for hook in configuration["webhooks"]]
+    assert urls == ["https://127.0.0.1:8443/mutate"] * 2 + ["https://127.0.0.1:8443/validate"] * 2
+
+
+def rights(*groups: str, settings: Any = None) -> dict[str, list[str]]:
+    role, _ = access_rules(settings or default_settings(), "rollcall-system", "rollcall")
+    return {
+        f"{rule['apiGroups'][0]}/{rule['resources'][0]}": rule["verbs"]
+        for rule in role["rules"]
+        if not groups or rule["apiGroups"][0] in groups
+    }
+
+
+def test_a_server_may_read_what_its_caches_hold_and_write_nothing() -> None:
+    reading = ["get", "list", "watch"]
+    assert rights() == {
+        "/namespaces": reading,
+        "grove.io/podcliquesets": reading,
+        "scheduler.grove.io/podgangs": reading,
+        "grove.io/clustertopologybindings": reading,
+        "scheduling.k8s.io/priorityclasses": reading,
+        "scheduling.sigs.k8s.io/elasticquotas": reading,
+        "scheduling.koordinator.sh/clusternetworktopologies": reading,
+        "/pods": ["list"],
+    }
+
+
+def test_what_no_enabled_scheduler_needs_is_not_asked_for() -> None:
+    plain = settings_from({"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}, "test")
+    assert rights("scheduling.sigs.k8s.io", "scheduling.koordinator.sh", settings=plain) == {}
+
+
+def test_the_rights_are_bound_to_the_account() -> None:
+    _, binding = access_rules(default_settings(), "here", "me")
+    assert binding["roleRef"] == {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "ClusterRole",
+        "name": "rollcall-serve",
+    }
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "namespace": "here", "name": "me"}]

@@ -1,0 +1,158 @@
+"""Registration, pure: the two webhook configurations that bring requests here, and what the server must be allowed.
+
+Both are made from the same tables as the code that they serve, so that nothing is asked for that is not needed, and
+nothing is needed that was not asked for. Source: Kubernetes documentation, "Dynamic Admission Control"; the names and
+policies are those of the design's section on the server's own life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from webhook.model import grove
+from webhook.model.projections import GENERAL, Projection
+from webhook.model.reading import Manifest
+from webhook.settings import Settings
+
+# Mutating webhooks run in the order of their configurations' names: this one after koordinator-, kueue- and lws-, whose
+# profiles overwrite fields, and before mutating-kai-admission.
+MUTATING, VALIDATING = "m-rollcall", "v-rollcall"
+# Without these a cluster cannot heal; whoever breaks the webhook must still be able to repair the cluster.
+NEVER_HERE = ("kube-system", "kube-node-lease")
+
+LABELS = {"app.kubernetes.io/name": "rollcall", "app.kubernetes.io/part-of": "rollcall"}
+# The API server drops a deletionTimestamp from a manifest only after mutation, so at CREATE it excuses nothing.
+_NOT_LEAVING = {
+    "name": "not-leaving",
+    "expression": "request.operation == 'CREATE' || !has(object.metadata.deletionTimestamp)",
+}
+
+
+class Address(NamedTuple):
+    """Where the API server finds the webhook: a Service (namespace, name, port), or the start of a URL."""
+
+    namespace: str = ""
+    service: str = ""
+    port: int = 443
+    url: str = ""
+
+
+def webhook_configurations(
+    settings: Settings, address: Address, own_namespace: str, ca_bundle: str | None
+) -> list[Manifest]:
+    """The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration. `ca_bundle` is PEM in base64."""
+    common = _common(settings, own_namespace)
+
+    def hook(kind: str, path: str, rule: Manifest, narrowed: Manifest) -> Manifest:
+        return {
+            "name": f"{kind}.{path}.rollcall.dev",
+            "clientConfig": _client_config(address, path, ca_bundle),
+            "rules": [rule],
+            **narrowed,
+            **common,
+        }
+
+    def hooks(path: str) -> list[Manifest]:
+        return [
+            hook(
+                "podcliquesets",
+                path,
+                _rule(grove.GROUP, "v1alpha1", "podcliquesets", "CREATE", "UPDATE"),
+                {"matchConditions": [_NOT_LEAVING]},
+            ),
+            hook("pods", path, _rule("", "v1", "pods", "CREATE"), {"objectSelector": _GANG_PODS}),
+        ]
+
+    return [
+        {
+            **_head("MutatingWebhookConfiguration", MUTATING),
+            "webhooks": [{**found, "reinvocationPolicy": "IfNeeded"} for found in hooks("mutate")],
+        },
+        {**_head("ValidatingWebhookConfiguration", VALIDATING), "webhooks": hooks("validate")},
+    ]
+
+
+# The pods that Grove's operator makes for a gang; no other pod of the cluster ever comes here.
+_GANG_PODS: Manifest = {
+    "matchLabels": {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE},
+    "matchExpressions": [{"key": grove.LABEL_PODGANG, "operator": "Exists"}],
+}
+
+
+def _common(settings: Settings, own_namespace: str) -> Manifest:
+    registration = settings.registration
+    excluded = [*NEVER_HERE, *registration.excluded_namespaces]
+    if own_namespace not in excluded:
+        excluded.append(own_namespace)
+    outside = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded}
+    return {
+        "namespaceSelector": {"matchExpressions": [outside]},
+        "matchPolicy": "Equivalent",
+        "failurePolicy": registration.failure_policy,
+        "timeoutSeconds": registration.timeout_seconds,
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+
+
+def _rule(group: str, version: str, plural: str, *operations: str) -> Manifest:
+    return {
+        "apiGroups": [group],
+        "apiVersions": [version],
+        "resources": [plural],
+        "operations": list(operations),
+        "scope": "Namespaced",
+    }
+
+
+def _client_config(address: Address, path: str, ca_bundle: str | None) -> Manifest:
+    where: Manifest
+    if address.url:
+        where = {"url": f"{address.url.rstrip('/')}/{path}"}
+    else:
+        service = {"namespace": address.namespace, "name": address.service, "path": f"/{path}", "port": address.port}
+        where = {"service": service}
+    return where if ca_bundle is None else {**where, "caBundle": ca_bundle}
+
+
+def _head(kind: str, name: str) -> Manifest:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name, "labels": dict(LABELS)},
+    }
+
+
+def access_rules(settings: Settings, namespace: str, account: str) -> list[Manifest]:
+    """The ClusterRole of the serving process, and its binding to a service account. Nothing in it can write."""
+    backends = [profile.backend for profile in settings.profiles.values()]
+    rules = [
+        _allowed(projection, ("get", "list", "watch"))
+        for projection in (*GENERAL, *(found for backend in backends for found in backend.projections))
+    ]
+    # Whether a set that is adopted has pods on nodes.
+    rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]})
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "rollcall-serve"}
+    subject = {"kind": "ServiceAccount", "namespace": namespace, "name": account}
+    metadata = {"name": "rollcall-serve", "labels": dict(LABELS)}
+    api_version = "rbac.authorization.k8s.io/v1"
+    return [
+        {"apiVersion": api_version, "kind": "ClusterRole", "metadata": metadata, "rules": _unique(rules)},
+        {
+            "apiVersion": api_version,
+            "kind": "ClusterRoleBinding",
+            "metadata": metadata,
+            "roleRef": role,
+            "subjects": [subject],
+        },
+    ]
+
+
+def _allowed(projection: Projection, verbs: Iterable[str]) -> Manifest:
+    resource = projection.resource
+    return {"apiGroups": [resource.api.group], "resources": [resource.plural], "verbs": list(verbs)}
+
+
+def _unique(rules: list[dict[str, Any]]) -> list[Manifest]:
+    return [rule for index, rule in enumerate(rules) if rule not in rules[:index]]
