@@ -1,0 +1,219 @@
+"""The fixtures of the cluster tests. `scripts/test-cluster` builds the programs that they start, and says where.
+
+A test that asks for `version`, or for anything made from it, runs on the newest Kubernetes that is wanted; one marked
+`every_version` on all of them. Control planes live as long as the session, servers as long as a module, everything
+else as long as a test.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Generator, Iterator
+from itertools import count
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from tests.cluster.control_plane import ControlPlane, Manifest
+from tests.cluster.grove_operator import Played
+from tests.cluster.nodes import add_nodes, remove_nodes
+from tests.cluster.programs import Program, eventually, folder_of
+from tests.cluster.rollcall_server import RollcallServer
+from tests.cluster.schedulers import start_scheduler
+from tests.cluster.workloads import two_cliques
+
+STAND_INS = Path(__file__).parent / "crds"
+# The kinds of these are applied to every control plane: the real ones where ROLLCALL_CRDS says where they are.
+SYSTEMS = ("grove", "koordinator")
+KEPT_LOGS = Path(os.environ.get("ROLLCALL_CLUSTER_LOGS", ".cluster-logs")).absolute()
+
+KOORDINATOR: Manifest = {
+    "apiVersion": "rollcall.dev/v1alpha1",
+    "kind": "RollcallConfiguration",
+    "scheduler": {"defaultProfileName": "koord-scheduler", "profiles": [{"name": "koord-scheduler"}]},
+}
+
+_failed = pytest.StashKey[bool]()
+_planes: dict[str, ControlPlane] = {}
+_numbers = count(1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "every_version: run on every Kubernetes version that is wanted")
+
+
+def wanted_versions() -> list[str]:
+    """The Kubernetes versions to test on, the newest first."""
+    said = os.environ.get("ROLLCALL_KUBE_VERSIONS", "").split()
+    return [version for version in said if folder_of(f"kube-{version}") is not None]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "version" in metafunc.fixturenames:
+        every = metafunc.definition.get_closest_marker("every_version") is not None
+        versions = wanted_versions()
+        if not versions:
+            reason = "there are no programs of a control plane; scripts/test-cluster builds them"
+            metafunc.parametrize("version", [pytest.param("none", marks=pytest.mark.skip(reason=reason))])
+        else:
+            metafunc.parametrize("version", versions if every else versions[:1], scope="session")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        item.session.config.stash[_failed] = True
+        for plane in _planes.values():
+            for program in plane.workplace.programs:
+                report.sections.append((f"end of the log of {program.name}, {plane.version}", program.tail()))
+    return report
+
+
+@pytest.fixture(scope="session")
+def control_plane(pytestconfig: pytest.Config) -> Iterator[Callable[[str], ControlPlane]]:
+    """The control plane of a version, started when it is first asked for."""
+
+    def started(version: str) -> ControlPlane:
+        if version not in _planes:
+            plane = _planes[version] = ControlPlane(version)
+            apply_crds(plane)
+            plane.start_controller_manager()
+        return _planes[version]
+
+    shutil.rmtree(KEPT_LOGS, ignore_errors=True)
+    yield started
+    for plane in _planes.values():
+        if pytestconfig.stash.get(_failed, False):
+            plane.workplace.keep_logs(KEPT_LOGS)
+        plane.close()
+    _planes.clear()
+
+
+def crd_files() -> list[Path]:
+    """The CustomResourceDefinitions to apply: the real ones of the stand-ins' kinds, or the stand-ins."""
+    real = os.environ.get("ROLLCALL_CRDS")
+    if not real:
+        return sorted(STAND_INS.glob("*.yaml"))
+    return sorted(path for system in SYSTEMS for path in (Path(real) / system).glob("*.yaml"))
+
+
+def apply_crds(plane: ControlPlane) -> None:
+    """Apply them, and wait until they are served."""
+    paths = [f"--filename={path}" for path in crd_files()]
+    # Some are too large for the annotation of a client-side apply.
+    plane.kubectl("apply", "--server-side", *paths, check=True)
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all", check=True)
+
+
+@pytest.fixture
+def plane(version: str, control_plane: Callable[[str], ControlPlane]) -> ControlPlane:
+    """The control plane that a test runs on."""
+    found = control_plane(version)
+    found.check()
+    return found
+
+
+@pytest.fixture
+def namespace(plane: ControlPlane) -> Iterator[str]:
+    """A namespace of the test's own."""
+    name = f"test-{next(_numbers)}"
+    plane.kubectl("create", "namespace", name, check=True)
+    yield name
+    # Its pods must not be in the next test's way; the rest may take its time.
+    plane.http.delete(f"/api/v1/namespaces/{name}/pods", params={"gracePeriodSeconds": "0"})
+    plane.kubectl("delete", "namespace", name, "--wait=false", check=True)
+
+
+@pytest.fixture(scope="module")
+def rollcall(control_plane: Callable[[str], ControlPlane]) -> Iterator[Callable[..., RollcallServer]]:
+    """Start and register a server: `rollcall(plane, config)`. One a configuration and control plane, for the module."""
+    started: dict[tuple[str, str], RollcallServer] = {}
+
+    def serving(plane: ControlPlane, config: Manifest = KOORDINATOR) -> RollcallServer:
+        key = (plane.version, yaml.safe_dump(config))
+        if key not in started:
+            for other in started.values():
+                if other.plane is plane:
+                    other.unregister()
+            server = started[key] = RollcallServer(plane, config)
+            server.until_ready()
+            server.register()
+            until_asked(plane)
+        return started[key]
+
+    yield serving
+    for server in started.values():
+        server.close()
+
+
+def until_asked(plane: ControlPlane) -> None:
+    """Wait until the API server has learned of both configurations, which takes it a moment each."""
+
+    def posted(workload: Manifest) -> httpx.Response:
+        path = "/apis/grove.io/v1alpha1/namespaces/default/podcliquesets"
+        return plane.http.post(path, params={"dryRun": "All"}, json=workload)
+
+    def asked_to_mutate() -> bool:
+        answer = posted(two_cliques("probe", "default"))
+        assert answer.is_success, answer.text
+        return "rollcall.dev/scheduler" in answer.json()["metadata"].get("labels", {})
+
+    def asked_to_validate() -> bool:
+        # Refused whatever is configured.
+        answer = posted(two_cliques("probe", "default", labels={"rollcall.dev/scheduler": "nobody"}))
+        return "rollcall/scheduler-unknown" in answer.text
+
+    eventually(asked_to_mutate, "the API server asks rollcall to mutate")
+    eventually(asked_to_validate, "the API server asks rollcall to validate")
+
+
+@pytest.fixture
+def server(plane: ControlPlane, rollcall: Callable[..., RollcallServer]) -> RollcallServer:
+    """A server with koord-scheduler as its default, registered with the test's control plane."""
+    return rollcall(plane)
+
+
+@pytest.fixture
+def nodes(plane: ControlPlane) -> Iterator[Callable[..., list[str]]]:
+    """Add nodes: `nodes(count, cpu=..., gpu=..., labels=...)`. They go with the test."""
+
+    def add(number: int, **room: object) -> list[str]:
+        return add_nodes(plane, number, **room)  # type: ignore[arg-type]
+
+    yield add
+    remove_nodes(plane)
+
+
+@pytest.fixture(scope="session")
+def scheduler(control_plane: Callable[[str], ControlPlane]) -> Callable[[ControlPlane, str], Program]:
+    """Start a scheduler, once a control plane: `scheduler(plane, "koordinator")`."""
+    started: dict[tuple[str, str], Program] = {}
+
+    def running(plane: ControlPlane, name: str) -> Program:
+        if (plane.version, name) not in started:
+            try:
+                started[plane.version, name] = start_scheduler(plane, name)
+            except FileNotFoundError as missing:
+                pytest.skip(str(missing))
+        program = started[plane.version, name]
+        program.check()
+        return program
+
+    return running
+
+
+@pytest.fixture
+def grove(plane: ControlPlane) -> Callable[[Manifest], Played]:
+    """Apply a PodCliqueSet with kubectl; what Grove's operator would do with it follows by `.create()`."""
+
+    def applied(workload: Manifest) -> Played:
+        plane.apply(workload, check=True)
+        metadata = workload["metadata"]
+        stored = plane.get("podcliquesets.grove.io", metadata["name"], metadata["namespace"])
+        return Played(plane, stored)
+
+    return applied

@@ -1,0 +1,83 @@
+"""Real schedulers beside a control plane. Only what gangs need is switched on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.programs import Program, program
+
+# As Koordinator's own configuration (config/manager/scheduler-config.yaml, v1.8.0), without the plugins that need its
+# node agent.
+_COSCHEDULING = (
+    "preEnqueue",
+    "preFilter",
+    "postFilter",
+    "preScore",
+    "score",
+    "reserve",
+    "permit",
+    "preBind",
+    "postBind",
+)
+
+
+def start_scheduler(plane: ControlPlane, name: str) -> Program:
+    """Start `kube` or `koordinator`. Raises FileNotFoundError where its program is not there."""
+    return {"kube": _kube, "koordinator": _koordinator}[name](plane)
+
+
+def _kube(plane: ControlPlane) -> Program:
+    found = program("kube-scheduler", f"kube-{plane.version}")
+    if found is None:
+        raise FileNotFoundError(f"there is no kube-scheduler among the programs of Kubernetes {plane.version}")
+    command: list[str | Path] = [
+        found,
+        f"--kubeconfig={plane.kubeconfig}",
+        "--leader-elect=false",
+        "--secure-port=0",
+        f"--feature-gates={plane.gates}",
+    ]
+    return plane.workplace.start("kube-scheduler", command)
+
+
+def _koordinator(plane: ControlPlane) -> Program:
+    found = program("koord-scheduler", "koordinator-1.8")
+    if found is None:
+        raise FileNotFoundError("there is no koord-scheduler among the programs")
+    config = plane.folder / "koord-scheduler.yaml"
+    plugins = {point: {"enabled": [{"name": "Coscheduling"}]} for point in _COSCHEDULING}
+    plugins["queueSort"] = {"disabled": [{"name": "*"}], "enabled": [{"name": "PrioritySort"}]}
+    arguments = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "CoschedulingArgs",
+        "awareNetworkTopology": True,
+    }
+    content = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(plane.kubeconfig)},
+        "profiles": [
+            {
+                "schedulerName": "koord-scheduler",
+                "plugins": plugins,
+                "pluginConfig": [{"name": "Coscheduling", "args": arguments}],
+            }
+        ],
+    }
+    config.write_text(yaml.safe_dump(content))
+    command: list[str | Path] = [
+        found,
+        f"--config={config}",
+        f"--authentication-kubeconfig={plane.kubeconfig}",
+        f"--authorization-kubeconfig={plane.kubeconfig}",
+        "--authentication-skip-lookup=true",
+        "--enable-network-topology-manager=true",
+        "--secure-port=0",
+        "--port=0",
+        "-v=4",
+    ]
+    return plane.workplace.start("koord-scheduler", command)
