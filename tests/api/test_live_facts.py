@@ -126,6 +126,31 @@ def test_a_kind_that_may_not_be_listed_is_named() -> None:
     asyncio.run(story())
 
 
+def test_it_is_not_ready_between_knowing_what_is_served_and_having_read_it() -> None:
+    async def story() -> None:
+        world = World(*GROVE)
+        live = LiveFacts(client(world), [], lambda _: None)
+        live._take(frozenset(resource.api for resource in GROVE))
+        assert len(list(live.unready())) == len(GROVE) + 1, "and the namespaces, which are always served"
+        for task in live._tasks.values():
+            task.cancel()
+
+    asyncio.run(story())
+
+
+def test_a_fault_in_discovery_is_said_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        world = World(*GROVE)
+        world.failing = ZeroDivisionError("our fault")
+        async with followed(world) as (live, _):
+            await until(lambda: len(world.asked) > 2)
+            assert next(live.unready()).endswith("a fault of ours; the log says more")
+            world.failing = None
+            await until(lambda: not list(live.unready()))
+
+    asyncio.run(story())
+
+
 def test_a_fault_of_ours_makes_the_kind_unknown_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         world = World(*GROVE)

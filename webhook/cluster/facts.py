@@ -62,7 +62,7 @@ class LiveFacts:
 
     def unready(self) -> Iterator[str]:
         """What is not known yet, and why not; nothing when every kind that is served is known."""
-        if self._discovery.apis is None:
+        if self.facts.apis is None:
             yield f"cluster: which kinds it serves is not known: {self._trouble}"
         for projection, watch in self.watches.items():
             if not watch.filled:
@@ -73,17 +73,20 @@ class LiveFacts:
         failures = 0
         while True:
             try:
-                served = await self._discovery.ask()
+                self._take(await self._discovery.ask())
             except RequestFailed as error:
                 failures += 1
                 self._trouble = str(error)
                 if failures == 1:
                     log.warning("discovery failed", why=self._trouble)
                 await asyncio.sleep(backoff(failures, 1.0))
-                continue
-            failures = 0
-            self._take(served)
-            await asyncio.sleep(DISCOVERY_SECONDS)
+            except Exception:  # noqa: BLE001 - a server that follows nothing any more must not go unnoticed
+                self._trouble = "a fault of ours; the log says more"
+                log.exception("discovery failed")
+                await asyncio.sleep(FAULT_SECONDS)
+            else:
+                failures = 0
+                await asyncio.sleep(DISCOVERY_SECONDS)
 
     def _take(self, served: frozenset[Api]) -> None:
         """Watch what is served, forget what no longer is."""
@@ -93,17 +96,20 @@ class LiveFacts:
             # The core group is in no list of groups, and is always there.
             if api in served or not api.group:
                 if projection not in self._tasks:
-                    self._tasks[projection] = asyncio.create_task(self._follow(projection))
+                    self._tasks[projection] = asyncio.create_task(self._follow(projection, self._watch(projection)))
             elif projection in self._tasks:
                 self._tasks.pop(projection).cancel()
-                self.watches.pop(projection, None)
+                del self.watches[projection]
                 gone[projection.part] = None
         if gone or served != self.facts.apis:
             self._set(apis=served, **gone)
 
-    async def _follow(self, projection: Projection) -> None:
+    def _watch(self, projection: Projection) -> Watch:
+        watch = self.watches[projection] = Watch(self._client, projection, partial(self._filled, projection))
+        return watch
+
+    async def _follow(self, projection: Projection, watch: Watch) -> None:
         while True:
-            watch = self.watches[projection] = Watch(self._client, projection, partial(self._filled, projection))
             try:
                 await watch.run()
             except Exception:  # noqa: BLE001 - whatever it is, the other kinds go on
@@ -111,6 +117,7 @@ class LiveFacts:
                 log.exception("watch failed", kind=projection.resource.api.kind)
                 self._set(**{projection.part: None})
                 await asyncio.sleep(FAULT_SECONDS)
+                watch = self._watch(projection)
 
     def _filled(self, projection: Projection, index: Index) -> None:
         self._set(**{projection.part: index.entries})
