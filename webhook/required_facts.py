@@ -6,6 +6,8 @@ the wrong scheduler nor refuse a workload for want of an object that was created
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from webhook.model import grove
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import ClusterFacts, Needed
@@ -14,17 +16,19 @@ from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
 
 
-def required_facts(request: Request, facts: ClusterFacts) -> tuple[Needed, ...]:
-    """What must be read before `request` is decided; nothing, for almost every request."""
+def required_facts(request: Request, facts: ClusterFacts, doubted: Container[str] = frozenset()) -> tuple[Needed, ...]:
+    """What must be read before `request` is decided; nothing, for almost every request. `doubted` are the parts whose
+    caches are not followed at the moment.
+    """
     raw = request.object
     if raw is None or request.subresource:
         return ()
     group, _, kind = request.kind
     try:
         if kind == "Pod" and not group and request.operation == "CREATE":
-            return _of_pod(raw, request, facts)
+            return _of_pod(raw, request, facts, doubted)
         if kind == "PodCliqueSet" and group == grove.GROUP:
-            return _of_workload(raw, request, facts)
+            return _of_workload(raw, request, facts, doubted)
     except Malformed:
         # The decision itself says what is wrong with the object.
         pass
@@ -39,17 +43,17 @@ def in_doubt(verdict: Verdict) -> tuple[Needed, ...]:
     return tuple(sorted(found, key=str))
 
 
-def _of_pod(raw: Manifest, request: Request, facts: ClusterFacts) -> tuple[Needed, ...]:
+def _of_pod(raw: Manifest, request: Request, facts: ClusterFacts, doubted: Container[str]) -> tuple[Needed, ...]:
     pod = Pod(raw, request.namespace)
     if pod.podgang is None or pod.podclique is None or pod.workload is None:
         return ()
-    return _lacking(facts, Needed("pod_clique_sets", (pod.namespace, pod.workload)))
+    return _lacking(facts, Needed("pod_clique_sets", (pod.namespace, pod.workload)), doubted)
 
 
-def _of_workload(raw: Manifest, request: Request, facts: ClusterFacts) -> tuple[Needed, ...]:
+def _of_workload(raw: Manifest, request: Request, facts: ClusterFacts, doubted: Container[str]) -> tuple[Needed, ...]:
     if request.operation == "CREATE":
         # Its labels choose the scheduler, and the choice is recorded for good.
-        return _lacking(facts, Needed("namespaces", request.namespace))
+        return _lacking(facts, Needed("namespaces", request.namespace), doubted)
     before, now = (
         mapping(mapping(mapping(found).get("metadata")).get("labels")).get(SCHEDULER_LABEL)
         for found in (request.old, raw)
@@ -60,5 +64,5 @@ def _of_workload(raw: Manifest, request: Request, facts: ClusterFacts) -> tuple[
     return ()
 
 
-def _lacking(facts: ClusterFacts, needed: Needed) -> tuple[Needed, ...]:
-    return (needed,) if facts.lacks(needed) else ()
+def _lacking(facts: ClusterFacts, needed: Needed, doubted: Container[str]) -> tuple[Needed, ...]:
+    return (needed,) if needed.part in doubted or facts.lacks(needed) else ()

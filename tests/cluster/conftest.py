@@ -84,7 +84,9 @@ def control_plane(pytestconfig: pytest.Config) -> Iterator[Callable[[str], Contr
             plane.start_controller_manager()
         return _planes[version]
 
-    shutil.rmtree(KEPT_LOGS, ignore_errors=True)
+    # Only what an earlier run kept: the variable may name a folder with more in it.
+    for old in KEPT_LOGS.glob("rollcall-kube-*"):
+        shutil.rmtree(old, ignore_errors=True)
     yield started
     for plane in _planes.values():
         if pytestconfig.stash.get(_failed, False):

@@ -64,8 +64,11 @@ def from_kubeconfig(path: Path | None, context: str | None) -> Access:
     # A fifth of a second and 35 MB, which a pod is spared.
     from kubernetes.client import Configuration  # noqa: PLC0415
     from kubernetes.config import ConfigException, load_kube_config  # noqa: PLC0415
+    from yaml import YAMLError  # noqa: PLC0415
 
-    configuration = Configuration()
+    configuration: Any = Configuration()
+    # It has taken one from the environment, without its exceptions (NO_PROXY). The kubeconfig's own is set below.
+    configuration.proxy = None
     shown = str(path or os.environ.get("KUBECONFIG") or "~/.kube/config")
     try:
         load_kube_config(  # type: ignore[no-untyped-call]
@@ -75,7 +78,7 @@ def from_kubeconfig(path: Path | None, context: str | None) -> Access:
             persist_config=False,
         )
         tls = _tls(configuration)
-    except (ConfigException, OSError, ssl.SSLError, ValueError, TypeError, KeyError) as error:
+    except (ConfigException, YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise AccessError(f"no way to a cluster: {shown}: {_why(error)}") from None
 
     def authorization() -> str | None:

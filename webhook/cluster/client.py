@@ -17,6 +17,8 @@ from webhook.errors import Gone, NotFound, NotModified, RequestFailed
 # An answer that is not a watch: a list's page, or one object.
 ANSWER_SECONDS = 15.0
 CONNECT_SECONDS = 5.0
+# A kubeconfig may name a program that asks somebody for credentials.
+CREDENTIALS_SECONDS = 15.0
 # A watch that is silent for so long is asked anew, from where it was: bookmarks come about once a minute, and a
 # connection that nobody closed, such as to a machine that is gone, says nothing for ever.
 SILENCE_SECONDS = 150.0
@@ -84,12 +86,17 @@ class Client:
     async def _built(self, request: Request, seconds: float) -> httpx.Request:
         try:
             # May read a file or run a program.
-            authorization = await asyncio.to_thread(self._access.authorization)
+            async with asyncio.timeout(CREDENTIALS_SECONDS):
+                authorization = await asyncio.to_thread(self._access.authorization)
         except Exception as error:  # noqa: BLE001 - a plugin of a kubeconfig may fail in any way it likes
             raise RequestFailed(f"no credentials: {_told(error)}") from None
         # What is compressed must be inflated, between two admissions; the network is near.
         headers = {"accept": request.accept, "accept-encoding": "identity"}
         if authorization is not None:
+            authorization = authorization.strip()
+            if not (authorization.isascii() and authorization.isprintable()):
+                # The HTTP library would say so too, and quote it, and what we say ends up in logs and in /readyz.
+                raise RequestFailed("no credentials: what was found has characters that no header may have")
             headers["authorization"] = authorization
         if request.etag is not None:
             headers["if-none-match"] = request.etag

@@ -39,11 +39,15 @@ class Discovery:
 
 
 def _kinds(document: Any) -> frozenset[Api]:
+    items = mapping(document).get("items")
+    if not isinstance(items, list):
+        # An APIGroupList, of a server or a proxy that does not know the form that was asked for: it names no kinds.
+        raise RequestFailed(f"the discovery document is none: it is {document.get('kind')}, without items")
     found = set()
-    for group in sequence(mapping(document).get("items")):
-        name = text(mapping(mapping(group).get("metadata")).get("name")) or ""
-        for version in sequence(group.get("versions")):
-            for resource in sequence(mapping(version).get("resources")):
+    for group in map(mapping, items):
+        name = text(mapping(group.get("metadata")).get("name")) or ""
+        for version in map(mapping, sequence(group.get("versions"))):
+            for resource in sequence(version.get("resources")):
                 kind = text(mapping(mapping(resource).get("responseKind")).get("kind"))
                 found.add(Api(name, text(version.get("version")) or "", kind or ""))
     return frozenset(found)

@@ -40,7 +40,12 @@ class LiveFacts:
         self._client = client
         self._changed = changed
         self._discovery = Discovery(client)
-        self._trouble = "not asked yet"
+        # Why it is not known what is served, or not any more.
+        self.trouble: str | None = "not asked yet"
+        # What discovery said last, and the kinds that were served at the start and are not read yet: one that appears
+        # later keeps nobody waiting.
+        self._served: frozenset[Api] = frozenset()
+        self._awaited: set[Projection] = set()
         self.lookup = Lookup(client, self.projections, self._discovery)
         self.watches: dict[Projection, Watch] = {}
         self._tasks: dict[Projection, asyncio.Task[None]] = {}
@@ -60,12 +65,16 @@ class LiveFacts:
         """`facts`, and what is `needed` besides, read live. Raises `FactsUnavailable`."""
         return facts.learned(await self.lookup.find(needed, seconds))
 
+    def doubted(self) -> frozenset[str]:
+        """The parts that are not followed now: what is known of them may be out of date."""
+        return frozenset(projection.part for projection, watch in self.watches.items() if watch.trouble is not None)
+
     def unready(self) -> Iterator[str]:
-        """What is not known yet, and why not; nothing when every kind that is served is known."""
+        """What is not known yet, and why not; nothing when every kind that was served at the start is known."""
         if self.facts.apis is None:
-            yield f"cluster: which kinds it serves is not known: {self._trouble}"
+            yield f"cluster: which kinds it serves is not known: {self.trouble}"
         for projection, watch in self.watches.items():
-            if not watch.filled:
+            if projection in self._awaited:
                 why = f": {watch.trouble}" if watch.trouble else ""
                 yield f"cluster: the {projection.resource.api.kind} objects are not read yet{why}"
 
@@ -76,28 +85,37 @@ class LiveFacts:
                 self._take(await self._discovery.ask())
             except RequestFailed as error:
                 failures += 1
-                self._trouble = str(error)
+                self.trouble = str(error)
                 if failures == 1:
-                    log.warning("discovery failed", why=self._trouble)
+                    log.warning("discovery failed", why=self.trouble)
                 await asyncio.sleep(backoff(failures, 1.0))
             except Exception:  # noqa: BLE001 - a server that follows nothing any more must not go unnoticed
-                self._trouble = "a fault of ours; the log says more"
+                self.trouble = "a fault of ours; the log says more"
                 log.exception("discovery failed")
                 await asyncio.sleep(FAULT_SECONDS)
             else:
-                failures = 0
+                failures, self.trouble = 0, None
                 await asyncio.sleep(DISCOVERY_SECONDS)
 
-    def _take(self, served: frozenset[Api]) -> None:
-        """Watch what is served, forget what no longer is."""
+    def _take(self, answer: frozenset[Api]) -> None:
+        """Watch what is served, forget what no longer is.
+
+        An API server that has just started answers before it has read its CRDs, so a kind is gone when two answers in a
+        row do not name it.
+        """
+        served, self._served = answer | self._served, answer
         gone: dict[str, None] = {}
+        first = self.facts.apis is None
         for projection in self.projections:
             api = projection.resource.api
             # The core group is in no list of groups, and is always there.
             if api in served or not api.group:
                 if projection not in self._tasks:
                     self._tasks[projection] = asyncio.create_task(self._follow(projection, self._watch(projection)))
+                    if first:
+                        self._awaited.add(projection)
             elif projection in self._tasks:
+                self._awaited.discard(projection)
                 self._tasks.pop(projection).cancel()
                 del self.watches[projection]
                 gone[projection.part] = None
@@ -115,11 +133,13 @@ class LiveFacts:
             except Exception:  # noqa: BLE001 - whatever it is, the other kinds go on
                 # A fault of ours: said loudly, and the kind is unknown from now on rather than out of date.
                 log.exception("watch failed", kind=projection.resource.api.kind)
+                watch.trouble = "a fault of ours; the log says more"
                 self._set(**{projection.part: None})
                 await asyncio.sleep(FAULT_SECONDS)
                 watch = self._watch(projection)
 
     def _filled(self, projection: Projection, index: Index) -> None:
+        self._awaited.discard(projection)
         self._set(**{projection.part: index.entries})
 
     def _set(self, **parts: Any) -> None:

@@ -29,6 +29,8 @@ RELIST_SECONDS = 3600
 BACKOFF_SECONDS = (0.1, 5.0)
 # After so many refusals in a row of a watch, everything is listed again.
 PATIENCE = 3
+# A watch that ends sooner, and said nothing, is a failure: asked for again at once it would be asked for for ever.
+SHORT_SECONDS = 1.0
 
 
 def backoff(failures: int, chance: float) -> float:
@@ -126,8 +128,6 @@ class Watch:
         self.index.keep_only(seen)
         self.lists += 1
         self._listed = time.monotonic()
-        self.trouble = None
-        self._failures = 0
         if not self.filled:
             self.filled = True
             self._say_filled(self.index)
@@ -136,16 +136,19 @@ class Watch:
     async def _watch(self, version: str) -> None:
         """Follow the changes after `version` until the server ends the watch, or falls silent."""
         seconds = random.randint(*WATCH_SECONDS)  # noqa: S311 - spreading load is no secret
+        begun, told = time.monotonic(), False
         with suppress(TimeoutError):
             async with aclosing(self._client.lines(requests.watch(self._resource, version, seconds))) as lines:
                 async for line in lines:
                     if line:
                         self._apply(line)
-                        self._failures = 0
+                        told, self._failures = True, 0
                     elif self.trouble is not None:
                         # Followed again. How patient to be is not forgotten before something has come of it.
                         self.trouble = None
                         log.info("watch resumed", kind=self._resource.api.kind)
+        if not told and time.monotonic() - begun < SHORT_SECONDS:
+            raise RequestFailed("the watch ended at once")
         self._failures = 0
 
     def _apply(self, line: bytes) -> None:
@@ -161,7 +164,7 @@ class Watch:
         self.trouble = str(error)
         self._failures += 1
         # A version that is too old, or one from the future, as after a restore of etcd: then the list alone helps.
-        if isinstance(error, Gone) or (error.code and self._failures >= PATIENCE):
+        if isinstance(error, Gone) or (error.code and self._failures % PATIENCE == 0):
             self._version = None
         if self._failures.bit_count() == 1:
             # At 1, 2, 4, 8 and so on: an outage of an hour is a dozen lines.

@@ -99,7 +99,7 @@ class AdmissionEndpoint:
         begun = perf_counter()
         api_version, request = read_review(body)
         facts, cluster = self._state.facts, self._state.cluster
-        if cluster is not None and (needed := required_facts(request, facts)):
+        if cluster is not None and (needed := required_facts(request, facts, cluster.doubted())):
             facts = await cluster.learn(needed, facts, deadline - perf_counter())
         verdict = self._decide(request, facts, self._state.settings)
         if cluster is not None and (needed := in_doubt(verdict)):

@@ -23,6 +23,7 @@ class ClusterCollector(Collector):
         failing = GaugeMetricFamily(
             "rollcall_cache_failing", "1 while a kind cannot be followed, and what is known grows old.", labels=["kind"]
         )
+        failing.add_metric(["discovery"], 0 if self._cluster.trouble is None else 1)
         for projection in self._cluster.projections:
             watch = self._cluster.watches.get(projection)
             kind = [projection.resource.api.kind]
