@@ -21,7 +21,7 @@ from webhook.model.findings import Action, Finding
 from webhook.model.pod import Pod
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import Malformed, Manifest, mapping
-from webhook.model.record import SCHEDULER_LABEL, quota_of_template
+from webhook.model.record import SCHEDULER_LABEL, kai_queue_of, quota_of_template, volcano_queue_of
 from webhook.mutators.prepare_pod import prepare_pod
 from webhook.mutators.record import record_scheduler
 from webhook.settings import CHOICE_BOUND, SHAPE_BOUND, Profile, Settings
@@ -257,15 +257,17 @@ def _record(pod: Pod, facts: ClusterFacts, settings: Settings) -> Record | None:
         raise FactsUnavailable(f"the PodCliqueSet {pod.namespace}/{pod.workload} of the pod could not be read")
     record = None if known is None else known.get((pod.namespace, pod.workload or ""))
     if settings.forced is not None:
-        return Record(settings.forced, record.quota if record else _own_quota(pod))
+        return replace(record or _own_record(pod), scheduler=settings.forced)
     if not settings.standalone or (record is not None and record.scheduler is not None):
         return record
     name = pod.scheduler_name
     named = () if name is None or name == DEFAULT_SCHEDULER else (Named(name, SPEC / "schedulerName"),)
     namespace = settings.scheduler_of_namespace(facts, pod.namespace)
     choice = choose(None, named, namespace, settings.default, settings.available)
-    return Record(choice.scheduler, record.quota if record else _own_quota(pod))
+    return replace(record or _own_record(pod), scheduler=choice.scheduler)
 
 
-def _own_quota(pod: Pod) -> str | None:
-    return quota_of_template(mapping(pod.raw.get("metadata")))
+def _own_record(pod: Pod) -> Record:
+    """What a pod says of itself where nothing is known of its workload."""
+    metadata = mapping(pod.raw.get("metadata"))
+    return Record(None, quota_of_template(metadata), volcano_queue_of(metadata), kai_queue_of(metadata))

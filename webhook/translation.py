@@ -18,8 +18,8 @@ from webhook.model.facts import ClusterFacts, Record
 from webhook.model.pod import Pod
 from webhook.model.podcliqueset import Clique, PodCliqueSet, ScalingGroup, Topology
 from webhook.model.podgang import PodGang
-from webhook.model.reading import Manifest, mapping
-from webhook.model.record import SCHEDULER_LABEL, quota_of_template, record_of
+from webhook.model.reading import Manifest, mapping, text
+from webhook.model.record import SCHEDULER_LABEL, kai_queue_of, quota_of_template, record_of, volcano_queue_of
 from webhook.mutators.prepare_pod import prepare_pod
 from webhook.settings import Profile
 
@@ -39,7 +39,14 @@ def gang_objects(podgang: PodGang, record: Record, profile: Profile, facts: Clus
 
 def mirrored_record(podgang: PodGang, profile: Profile) -> Record:
     """What a PodGang shows of its workload's record: Grove mirrors the set's own metadata onto it."""
-    return Record(profile.name, quota_of_template(mapping(podgang.raw.get("metadata"))))
+    metadata = mapping(podgang.raw.get("metadata"))
+    return Record(
+        profile.name,
+        quota_of_template(metadata),
+        volcano_queue_of(metadata),
+        kai_queue_of(metadata),
+        text(mapping(podgang.raw.get("spec")).get("priorityClassName")),
+    )
 
 
 def expected_gangs(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[ExpectedGang]:

@@ -106,11 +106,11 @@ def test_a_snapshot_stays_as_it_is() -> None:
 
 
 def test_facts_are_called_what_they_are() -> None:
-    told = [str(OWNER), str(NAMESPACE), str(BOUND), str(Needed("apis")), str(Needed("volcano_queues", "q"))]
+    told = [str(OWNER), str(NAMESPACE), str(BOUND), str(Needed("apis")), str(Needed("example_queues", "q"))]
     assert told == [
         "PodCliqueSet default/demo",
         "Namespace default",
         "bound pods of PodCliqueSet default/demo",
         "list of served APIs",
-        "volcano_queues q",
+        "example_queues q",
     ]

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from webhook.model import grove
-from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath
+from webhook.model.fields import ANNOTATIONS, METADATA, SPEC, FieldPath
 from webhook.model.podcliqueset import Clique, PodCliqueSet, ScalingGroup
 from webhook.model.podtemplate import PodTemplate
 from webhook.model.reading import mapping
@@ -35,6 +35,7 @@ class Capability(StrEnum):
     MULTIPLE_POD_GROUPS = "multiplePodGroupsPerGang"
     CLIQUE_MINIMUM = "cliqueMinimum"
     SCALE_GANG = "scaleGang"
+    QUEUE = "queue"
     QUOTA = "quota"
     QOS_CLASS = "qosClass"
     PRIORITY_CLASS = "priorityClass"
@@ -51,6 +52,9 @@ class Use(NamedTuple):
 QUOTA_ANNOTATION = "scheduling.grove.io/koordinator-quota"
 QUOTA_LABEL = "quota.scheduling.koordinator.sh/name"
 QOS_LABEL = "koordinator.sh/qosClass"
+# The keys by which a workload names its queue: Grove's annotation for Volcano, and KAI's own, a label first.
+VOLCANO_QUEUE = "scheduling.grove.io/volcano-queue"
+KAI_QUEUE = "kai.scheduler/queue"
 
 Uses = dict[Capability, list[Use]]
 
@@ -106,6 +110,7 @@ def _whole(workload: PodCliqueSet, uses: Uses) -> None:
             _add(uses, Capability.TOPOLOGY_PREFERRED, Use(topology.preferred_path, topology.preferred))
     if quota := workload.annotations.get(QUOTA_ANNOTATION):
         _add(uses, Capability.QUOTA, Use(ANNOTATIONS / QUOTA_ANNOTATION, quota))
+    _queues(workload.labels, METADATA / "labels", workload.annotations, ANNOTATIONS, uses)
     if workload.priority_class is not None:
         _add(uses, Capability.PRIORITY_CLASS, Use(_TEMPLATE / "priorityClassName", workload.priority_class))
     for field in ("resourceClaimTemplates", "resourceSharing"):
@@ -113,6 +118,18 @@ def _whole(workload: PodCliqueSet, uses: Uses) -> None:
             _add(uses, Capability.RESOURCE_CLAIMS, Use(_TEMPLATE / field, template[field]))
     for group in workload.scaling_groups:
         _group(group, uses)
+
+
+def _queues(
+    labels: Mapping[str, Any], labels_path: FieldPath, annotations: Mapping[str, Any], path: FieldPath, uses: Uses
+) -> None:
+    for key, holder, place in (
+        (VOLCANO_QUEUE, annotations, path),
+        (KAI_QUEUE, labels, labels_path),
+        (KAI_QUEUE, annotations, path),
+    ):
+        if holder and holder.get(key):
+            _add(uses, Capability.QUEUE, Use(place / key, holder[key]))
 
 
 def _group(group: ScalingGroup, uses: Uses) -> None:
@@ -138,22 +155,24 @@ def _clique(clique: Clique, uses: Uses) -> None:
     if clique.pod_spec.get("resourceClaims"):
         place = clique.path / "spec" / "podSpec" / "resourceClaims"
         _add(uses, Capability.RESOURCE_CLAIMS, Use(place, clique.pod_spec["resourceClaims"]))
-    annotations, labels = clique.annotations, mapping(raw.get("labels"))
-    if annotations:
-        if annotations.get(grove.AUTO_MNNVL) == grove.AUTO_MNNVL_ENABLED:
-            place = clique.path / "annotations" / grove.AUTO_MNNVL
-            _add(uses, Capability.MULTI_NODE_NVLINK, Use(place, grove.AUTO_MNNVL_ENABLED))
-        if annotations.get(QUOTA_ANNOTATION):
-            _add(
-                uses,
-                Capability.QUOTA,
-                Use(clique.path / "annotations" / QUOTA_ANNOTATION, annotations[QUOTA_ANNOTATION]),
-            )
-    if labels:
-        if labels.get(QUOTA_LABEL):
-            _add(uses, Capability.QUOTA, Use(clique.path / "labels" / QUOTA_LABEL, labels[QUOTA_LABEL]))
-        if QOS_LABEL in labels:
-            _add(uses, Capability.QOS_CLASS, Use(clique.path / "labels" / QOS_LABEL, labels[QOS_LABEL]))
+    labels = mapping(raw.get("labels"))
+    if labels or clique.annotations:
+        _marks(clique, labels, uses)
+
+
+def _marks(clique: Clique, labels: Mapping[str, Any], uses: Uses) -> None:
+    """What a clique asks for by its labels and annotations."""
+    annotations = clique.annotations
+    at_labels, at_annotations = clique.path / "labels", clique.path / "annotations"
+    _queues(labels, at_labels, annotations, at_annotations, uses)
+    if annotations.get(grove.AUTO_MNNVL) == grove.AUTO_MNNVL_ENABLED:
+        _add(uses, Capability.MULTI_NODE_NVLINK, Use(at_annotations / grove.AUTO_MNNVL, grove.AUTO_MNNVL_ENABLED))
+    if annotations.get(QUOTA_ANNOTATION):
+        _add(uses, Capability.QUOTA, Use(at_annotations / QUOTA_ANNOTATION, annotations[QUOTA_ANNOTATION]))
+    if labels.get(QUOTA_LABEL):
+        _add(uses, Capability.QUOTA, Use(at_labels / QUOTA_LABEL, labels[QUOTA_LABEL]))
+    if QOS_LABEL in labels:
+        _add(uses, Capability.QOS_CLASS, Use(at_labels / QOS_LABEL, labels[QOS_LABEL]))
 
 
 def _divergence(workload: PodCliqueSet, uses: Uses) -> None:

@@ -31,6 +31,9 @@ class Record:
 
     scheduler: str | None
     quota: str | None = None
+    volcano_queue: str | None = None
+    kai_queue: str | None = None
+    priority_class: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,30 @@ class PriorityClass:
     is_default: bool
 
 
+@dataclass(frozen=True, slots=True)
+class VolcanoQueue:
+    """A Volcano Queue. A fresh one has no state until Volcano's controller has seen it."""
+
+    parent: str | None
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class HyperNode:
+    """A Volcano HyperNode: the smaller the tier, the closer its nodes."""
+
+    tier: int
+    tier_name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class KaiQueue:
+    """A KAI Queue, and the node pool that it belongs to."""
+
+    parent: str | None
+    node_pool: str | None
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Api:
     """A kind that a cluster may serve."""
@@ -108,6 +135,11 @@ _PARTS = {
     "topology_bindings": "ClusterTopologyBinding",
     "network_topologies": "ClusterNetworkTopology",
     "priority_classes": "PriorityClass",
+    "volcano_queues": "Volcano Queue",
+    "hyper_nodes": "HyperNode",
+    "kai_queues": "KAI Queue",
+    "kai_topologies": "KAI Topology",
+    "kai_shards": "SchedulingShard",
     "apis": "list of served APIs",
 }
 
@@ -126,6 +158,14 @@ class ClusterFacts:
     topology_bindings: Mapping[str, TopologyBinding] | None = None
     network_topologies: Mapping[str, tuple[TopologyLayer, ...]] | None = None
     priority_classes: Mapping[str, PriorityClass] | None = None
+    volcano_queues: Mapping[str, VolcanoQueue] | None = None
+    # HyperNodes by name: the tier of each.
+    hyper_nodes: Mapping[str, HyperNode] | None = None
+    kai_queues: Mapping[str, KaiQueue] | None = None
+    # KAI's Topologies by name: their node label keys, broadest first.
+    kai_topologies: Mapping[str, tuple[str, ...]] | None = None
+    # KAI's SchedulingShards by name: the value of the node-pool label that each serves, None for the default one.
+    kai_shards: Mapping[str, str | None] | None = None
     apis: frozenset[Api] | None = None
 
     def namespace_label(self, namespace: str, key: str) -> str | None:
