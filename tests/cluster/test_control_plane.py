@@ -17,7 +17,9 @@ from tests.cluster.programs import eventually
 from tests.cluster.workloads import two_cliques
 
 _STARTS_ONE = """
-import sys, time
+import signal, sys, time
+# Who runs the tests in the background may have had it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from tests.cluster.control_plane import ControlPlane
 plane = ControlPlane(sys.argv[1])
 print(plane.folder, *(path.read_text() for path in plane.folder.glob("*.pid")), flush=True)
@@ -44,7 +46,10 @@ def test_nothing_is_left_when_its_starter_ends(plane: ControlPlane, version: str
         assert Path(folder).is_dir()
         assert len(pids) == 2, "etcd and the API server"
         starter.send_signal(end)
-        starter.wait(30)
+        try:
+            starter.wait(30)
+        finally:
+            starter.kill()
     eventually(lambda: not Path(folder).exists(), "the folder is gone")
     for pid in pids:
         eventually(lambda pid=pid: not Path(f"/proc/{pid}").exists(), f"process {pid} is gone")  # type: ignore[misc]
