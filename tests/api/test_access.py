@@ -104,6 +104,21 @@ def test_a_client_certificate_is_loaded(tmp_path: Path) -> None:
         from_kubeconfig(kubeconfig(tmp_path, user), None)
 
 
+def test_a_token_file_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "RELOAD_SECONDS", -1)
+    (tmp_path / "token").write_text("first\n")
+    found = from_kubeconfig(kubeconfig(tmp_path, {"tokenFile": str(tmp_path / "token")}), None)
+    assert (found.authorization() or "").strip() == "Bearer first"
+    (tmp_path / "token").write_text("second\n")
+    assert (found.authorization() or "").strip() == "Bearer second"
+
+
+def test_a_server_that_is_no_url_is_told(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path, {"token": "x"}, server="cluster:6443")
+    with pytest.raises(AccessError, match="the server 'cluster:6443' is no URL"):
+        from_kubeconfig(path, None)
+
+
 def test_what_is_wrong_with_a_kubeconfig_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     absent = tmp_path / "absent"
     with pytest.raises(AccessError, match=f"no way to a cluster: {absent}: "):

@@ -134,18 +134,21 @@ def namespace(plane: ControlPlane) -> Iterator[str]:
 def rollcall(control_plane: Callable[[str], ControlPlane]) -> Iterator[Callable[..., RollcallServer]]:
     """Start and register a server: `rollcall(plane, config)`. One a configuration and control plane, for the module."""
     started: dict[tuple[str, str], RollcallServer] = {}
+    registered: dict[str, RollcallServer] = {}
 
     def serving(plane: ControlPlane, config: Manifest = KOORDINATOR) -> RollcallServer:
         key = (plane.version, yaml.safe_dump(config))
         if key not in started:
-            for other in started.values():
-                if other.plane is plane:
-                    other.unregister()
-            server = started[key] = RollcallServer(plane, config)
+            started[key] = RollcallServer(plane, config)
+        server, before = started[key], registered.get(plane.version)
+        if server is not before:
+            if before is not None:
+                before.unregister()
             server.until_ready()
             server.register()
             until_asked(plane)
-        return started[key]
+            registered[plane.version] = server
+        return server
 
     yield serving
     for server in started.values():

@@ -93,6 +93,7 @@ def test_the_caches_are_counted() -> None:
         assert f'rollcall_cache_objects{{kind="{kind}"}} 0.0' in exposed
         assert f'rollcall_cache_failing{{kind="{kind}"}} 0.0' in exposed
         assert f'rollcall_cache_lists_total{{kind="{kind}"}} 0.0' in exposed
+    assert 'rollcall_cache_failing{kind="discovery"} 1.0' in exposed, "it was not asked yet"
     for outcome in ("found", "absent", "failed"):
         assert f'rollcall_lookups_total{{outcome="{outcome}"}} 0.0' in exposed
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -83,6 +85,9 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     from webhook.cluster.access import find
     from webhook.server.run import run
     from webhook.server.state import ServerState
+
+    # uvicorn drains on SIGTERM and then raises it again; an exit instead lets us clean up, also before it serves.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
     def listen(pair: Pair, ca: Path | None) -> None:
         state = ServerState(settings, known, pair)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import ssl
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,8 @@ from webhook.errors import AccessError
 
 # Where a pod finds its service account (Kubernetes documentation, "Accessing the Kubernetes API from a Pod").
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+# How old what a kubeconfig said of our credentials may be.
+RELOAD_SECONDS = 60.0
 
 
 class Access(NamedTuple):
@@ -66,22 +69,34 @@ def from_kubeconfig(path: Path | None, context: str | None) -> Access:
     from kubernetes.config import ConfigException, load_kube_config  # noqa: PLC0415
     from yaml import YAMLError  # noqa: PLC0415
 
-    configuration: Any = Configuration()
-    # It has taken one from the environment, without its exceptions (NO_PROXY). The kubeconfig's own is set below.
-    configuration.proxy = None
-    shown = str(path or os.environ.get("KUBECONFIG") or "~/.kube/config")
-    try:
+    def load() -> Any:
+        configuration: Any = Configuration()
+        # It has taken one from the environment, without its exceptions (NO_PROXY). The kubeconfig's own is set below.
+        configuration.proxy = None
         load_kube_config(  # type: ignore[no-untyped-call]
             config_file=None if path is None else str(path),
             context=context,
             client_configuration=configuration,
             persist_config=False,
         )
+        return configuration
+
+    shown = str(path or os.environ.get("KUBECONFIG") or "~/.kube/config")
+    try:
+        configuration = load()
         tls = _tls(configuration)
     except (ConfigException, YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise AccessError(f"no way to a cluster: {shown}: {_why(error)}") from None
+    url = str(configuration.host).rstrip("/")
+    if not url.startswith(("https://", "http://")):
+        raise AccessError(f"no way to a cluster: {shown}: the server {url!r} is no URL")
+    loaded = time.monotonic()
 
     def authorization() -> str | None:
+        nonlocal configuration, loaded
+        # Token files are replaced under us, and what a program gives runs out.
+        if time.monotonic() - loaded > RELOAD_SECONDS:
+            configuration, loaded = load(), time.monotonic()
         # The name of the setting has changed between releases; what it comes to is found the same way in all of them.
         settings: Any = configuration.auth_settings().values()
         found = next((said["value"] for said in settings if said["key"].lower() == "authorization"), None)
@@ -90,7 +105,7 @@ def from_kubeconfig(path: Path | None, context: str | None) -> Access:
         return None if found is None else str(found)
 
     return Access(
-        str(configuration.host).rstrip("/"),
+        url,
         tls,
         authorization,
         configuration.proxy or None,

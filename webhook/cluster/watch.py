@@ -136,10 +136,11 @@ class Watch:
     async def _watch(self, version: str) -> None:
         """Follow the changes after `version` until the server ends the watch, or falls silent."""
         seconds = random.randint(*WATCH_SECONDS)  # noqa: S311 - spreading load is no secret
-        begun, told = time.monotonic(), False
+        begun, opened, told = time.monotonic(), False, False
         with suppress(TimeoutError):
             async with aclosing(self._client.lines(requests.watch(self._resource, version, seconds))) as lines:
                 async for line in lines:
+                    opened = True
                     if line:
                         self._apply(line)
                         told, self._failures = True, 0
@@ -147,6 +148,8 @@ class Watch:
                         # Followed again. How patient to be is not forgotten before something has come of it.
                         self.trouble = None
                         log.info("watch resumed", kind=self._resource.api.kind)
+        if not opened:
+            raise RequestFailed("the watch is not answered")
         if not told and time.monotonic() - begun < SHORT_SECONDS:
             raise RequestFailed("the watch ended at once")
         self._failures = 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from http import HTTPStatus
 from time import perf_counter
 
@@ -99,8 +100,13 @@ class AdmissionEndpoint:
         begun = perf_counter()
         api_version, request = read_review(body)
         facts, cluster = self._state.facts, self._state.cluster
-        if cluster is not None and (needed := required_facts(request, facts, cluster.doubted())):
-            facts = await cluster.learn(needed, facts, deadline - perf_counter())
+        if cluster is not None:
+            doubted = cluster.doubted()
+            if "pod_gangs" in doubted:
+                # Whether a gang lives is asked before its record may change; what was known is no answer any more.
+                facts = replace(facts, pod_gangs=None)
+            if needed := required_facts(request, facts, doubted):
+                facts = await cluster.learn(needed, facts, deadline - perf_counter())
         verdict = self._decide(request, facts, self._state.settings)
         if cluster is not None and (needed := in_doubt(verdict)):
             facts = await cluster.learn(needed, facts, deadline - perf_counter())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import signal
 import socket
 import ssl
 import sys
@@ -52,8 +51,6 @@ def run(state: ServerState, host: str, port: int, ca: Path | None) -> None:
     listener = _listen(host, port)
     _tame_the_garbage_collector()
     sys.setswitchinterval(_SWITCH_SECONDS)
-    # uvicorn drains on SIGTERM and then raises it again; an exit instead lets whoever started us clean up.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     server = _Server(_config(state, state.certificate), listener, ca, state.cluster)
     server.run(sockets=[listener])
 
