@@ -211,7 +211,7 @@ def _validate_pod(request: Request, facts: ClusterFacts, settings: Settings) -> 
         return ALLOWED
     profile = found[0]
     choice = Choice(profile.name, SPEC / "schedulerName", settings.available)
-    context = _context(profile, facts, choice, capabilities_of_pod(pod.template))
+    context = replace(_context(profile, facts, choice, capabilities_of_pod(pod.template)), namespace=pod.namespace)
     rules = profile.rules[settings.ceiling(profile, facts, pod.namespace)]
     outcome = run(rules, context, (pod.template,))
     outcome.findings.sort(key=lambda finding: -finding.action)
@@ -247,7 +247,7 @@ def _gang_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> tuple[Profile
     profile = settings.profiles.get(record.scheduler)
     if profile is None:
         return f"pod left as it is: no profile {record.scheduler} is enabled here"
-    return profile, GangMember(podgang, podclique, record)
+    return profile, profile.member(podgang, podclique, record, facts)
 
 
 def _record(pod: Pod, facts: ClusterFacts, settings: Settings) -> Record | None:

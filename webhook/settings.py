@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from webhook.backends.base import Backend, GangMember, PodChanges
-from webhook.model.facts import ClusterFacts
+from webhook.backends.base import Backend, GangMember, PodChanges, PodPriority
+from webhook.errors import FactsUnavailable
+from webhook.model.facts import ClusterFacts, Record
 from webhook.model.findings import Action
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import BoundRule, Rule
@@ -75,6 +76,22 @@ class Profile:
                 break
         self.every_rule = (*GENERAL_RULES, *backend.rules)
         self.rules = bind(self.every_rule, general, own)
+
+    def member(self, podgang: str, podclique: str, record: Record, facts: ClusterFacts) -> GangMember:
+        """A pod's place in its gang, with what its preparation depends on.
+
+        Raises `FactsUnavailable` where the cluster is not known well enough to prepare it.
+        """
+        backend = self.backend
+        dialect = backend.dialect(facts)
+        if dialect is None:
+            raise FactsUnavailable(f"{self.name}: the cluster serves no form of its API, or that is not known")
+        priority = None
+        if backend.carries_priority and record.priority_class is not None:
+            found = (facts.priority_classes or {}).get(record.priority_class)
+            if found is not None:
+                priority = PodPriority(record.priority_class, found.value, found.preemption_policy)
+        return GangMember(podgang, podclique, record, dialect, priority)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,10 @@ ai-dynamo/grove, operator/internal/controller/podcliqueset/components/podgang/sy
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import NamedTuple
 
-from webhook.backends.base import GangMember
 from webhook.errors import FactsUnavailable
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts, Record
@@ -60,10 +59,16 @@ def expected_gangs(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[Expe
     for replica in range(workload.replicas):
         base = f"{workload.name}-{replica}"
         members = [(f"{base}-{clique.name}", clique) for clique in workload.cliques if clique.group is None]
+        configs = []
         for group in groups:
             for index in range(min(group.min_available, group.replicas)):
-                members += _group_members(workload, group, base, index)
-        yield _gang(workload, base, members, workload.topology, facts)
+                own = _group_members(workload, group, base, index)
+                members += own
+                if (constraint := _constraint(workload, group.topology, facts)) is not None:
+                    names = [name for name, _ in own]
+                    name = f"{base}-{group.name}-{index}"
+                    configs.append({"name": name, "podGroupNames": names, "topologyConstraint": constraint})
+        yield _gang(workload, base, members, workload.topology, facts, configs)
         for group in groups:
             for index in range(group.min_available, group.replicas):
                 name = f"{base}-{group.name}-{index - group.min_available}"
@@ -82,10 +87,10 @@ def expected_pods(workload: PodCliqueSet) -> int:
     return max(workload.replicas, 0) * (alone + grouped)
 
 
-def prepared(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile) -> Manifest:
+def prepared(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts: ClusterFacts) -> Manifest:
     """The pod of `gang` as PreparePod leaves it; as it was where another system has claimed it."""
     pod = Pod(deepcopy(gang.pod))
-    member = GangMember(pod.podgang or "", pod.podclique or "", record_of(workload, profile.name))
+    member = profile.member(pod.podgang or "", pod.podclique or "", record_of(workload, profile.name), facts)
     prepare_pod(pod, profile, member)
     return pod.raw
 
@@ -101,8 +106,11 @@ def _gang(
     members: list[tuple[str, Clique]],
     topology: Topology | None,
     facts: ClusterFacts,
+    configs: Sequence[Manifest] = (),
 ) -> ExpectedGang:
     spec: Manifest = {"podgroups": [_pod_group(workload, full, clique, facts) for full, clique in members]}
+    if configs:
+        spec["topologyConstraintGroupConfigs"] = list(configs)
     if (constraint := _constraint(workload, topology, facts)) is not None:
         spec["topologyConstraint"] = constraint
     labels = {

@@ -6,13 +6,14 @@ import re
 
 import pytest
 
-from tests.core.worlds import koordinator, rules, validate
+from tests.core.worlds import rules, settings_of, validate
 from webhook.backends.registry import installed_backends
 from webhook.model.admission_request import Verdict
 from webhook.model.findings import Action
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import Example, Rule
 
+SCHEDULERS = {rule.id: name for name, backend in installed_backends().items() for rule in backend.rules}
 EVERY_RULE = [
     *SHAPE_RULES,
     *CHOICE_RULES,
@@ -21,20 +22,22 @@ EVERY_RULE = [
 ]
 
 
-def verdict_on(example: Example) -> Verdict:
-    return validate(example.object, example.old, settings=koordinator(example.config), facts=example.facts)
+def verdict_on(rule: Rule, example: Example) -> Verdict:
+    """What the scheduler whose rule it is says of the example; general rules are shown with koord-scheduler."""
+    settings = settings_of(SCHEDULERS.get(rule.id, "koord-scheduler"), example.config)
+    return validate(example.object, example.old, settings=settings, facts=example.facts)
 
 
 @pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.id)
 def test_the_passing_example_passes(rule: Rule) -> None:
-    verdict = verdict_on(rule.passes)
+    verdict = verdict_on(rule, rule.passes)
     assert rule.id not in rules(verdict)
     assert rule.id not in [unjudged.rule for unjudged in verdict.unjudged]
 
 
 @pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.id)
 def test_the_failing_example_is_found_with_the_rule_s_own_action(rule: Rule) -> None:
-    verdict = verdict_on(rule.fails)
+    verdict = verdict_on(rule, rule.fails)
     found = [finding for finding in verdict.findings if finding.rule == rule.id]
     assert found
     assert {finding.action for finding in found} == {rule.default}
@@ -43,7 +46,7 @@ def test_the_failing_example_is_found_with_the_rule_s_own_action(rule: Rule) -> 
 
 @pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.id)
 def test_a_message_says_place_value_why_and_what_to_do(rule: Rule) -> None:
-    for finding in verdict_on(rule.fails).findings:
+    for finding in verdict_on(rule, rule.fails).findings:
         message = str(finding)
         assert message.startswith(f"{finding.rule} at {finding.at}: ")
         assert len(finding.why) > 20

@@ -107,7 +107,7 @@ def test_a_prepared_pod_names_the_pod_group_that_is_written_for_it() -> None:
     workload = PodCliqueSet(manifest)
     (gang,) = expected_gangs(workload, NOTHING_KNOWN)
     (group,) = gang_objects(gang.podgang, Record("koord-scheduler"), profile, NOTHING_KNOWN)
-    pod = prepared(gang, workload, profile)
+    pod = prepared(gang, workload, profile, NOTHING_KNOWN)
     assert pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] == group["metadata"]["name"] == "demo-0-leader"
     assert pod["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] == "team-a"
     assert pod["metadata"]["labels"]["team"] == "x"

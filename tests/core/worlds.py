@@ -20,12 +20,19 @@ POD = Kind("", "v1", "Pod")
 
 def koordinator(config: Mapping[str, Any] | None = None, *, standalone: bool = True, **profile: Any) -> Settings:
     """Settings with koord-scheduler as the default; `config` is the profile's, keywords stand beside it."""
+    return settings_of("koord-scheduler", config, standalone=standalone, **profile)
+
+
+def settings_of(
+    scheduler: str, config: Mapping[str, Any] | None = None, *, standalone: bool = True, **profile: Any
+) -> Settings:
+    """Settings with that scheduler as the default."""
     document = {
         "apiVersion": "rollcall.dev/v1alpha1",
         "kind": "RollcallConfiguration",
         "scheduler": {
-            "defaultProfileName": "koord-scheduler",
-            "profiles": [{"name": "koord-scheduler", "config": dict(config or {}), **profile}],
+            "defaultProfileName": scheduler,
+            "profiles": [{"name": scheduler, "config": dict(config or {}), **profile}],
         },
     }
     return replace(settings_from(document, "test"), standalone=standalone)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -29,19 +29,32 @@ class BackendSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+class PodPriority(NamedTuple):
+    """The three fields by which a pod has a priority; the API server refuses a pod in which they do not agree."""
+
+    class_name: str
+    value: int
+    preemption_policy: str
+
+
 class GangMember(NamedTuple):
     """What a pod is prepared from: the labels that place it in a gang, and its workload's record. Hashable."""
 
     podgang: str
     podclique: str
     record: Record
+    # What `Backend.dialect` said of the cluster.
+    dialect: str = ""
+    # The priority that the workload's class gives its pods, where the backend carries it to them.
+    priority: PodPriority | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PodChanges:
     """What a backend wants on a pod. `inputs` is all that it depended on, for the stamp: never a rule or our version.
 
-    `labels` and `annotations` are set, `default_labels` only where the pod has none of that key.
+    `labels` and `annotations` are set, `default_labels` and the fields of the spec in `default_fields` only where the
+    pod has none of that key. `priority` is set where the pod names no class of its own.
     """
 
     scheduler_name: str
@@ -49,6 +62,8 @@ class PodChanges:
     labels: Mapping[str, str] = field(default_factory=dict)
     default_labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    default_fields: Mapping[str, Any] = field(default_factory=dict)
+    priority: PodPriority | None = None
 
 
 S = TypeVar("S", bound=BackendSettings)
@@ -76,6 +91,17 @@ class Backend(ABC, Generic[S]):
     def version_problem(cls, version: Version) -> str | None:
         """Why a stated scheduler version cannot be worked with at all, or None."""
         return None
+
+    @property
+    def carries_priority(self) -> bool:
+        """Whether pods must be given the priority of their workload's class, because Grove does not."""
+        return False
+
+    def dialect(self, facts: ClusterFacts) -> str | None:
+        """What of the cluster a pod's preparation depends on, such as the generation of an API, as a word; it becomes
+        part of `GangMember`. None where it cannot be told, and no pod can be prepared.
+        """
+        return ""
 
     @property
     def implied(self) -> tuple[Capability, ...]:

@@ -153,7 +153,7 @@ def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[R
     for gang in expected_gangs(workload, facts):
         comment = f"PodGang {gang.podgang.name}, {profile.name}"
         rendered += [Rendered(comment, desired) for desired in gang_objects(gang.podgang, record, profile, facts)]
-        rendered.append(Rendered(f"{comment}: one of its pods", prepared(gang, workload, profile)))
+        rendered.append(Rendered(f"{comment}: one of its pods", prepared(gang, workload, profile, facts)))
     yield from rendered
 
 

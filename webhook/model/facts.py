@@ -69,10 +69,11 @@ class TopologyLayer:
 
 @dataclass(frozen=True, slots=True)
 class PriorityClass:
-    """A PriorityClass, by what decides a pod's band."""
+    """A PriorityClass, by what it gives a pod."""
 
     value: int
     is_default: bool
+    preemption_policy: str = "PreemptLowerPriority"
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,8 @@ def _topology_binding(raw: Manifest) -> tuple[str, TopologyBinding]:
 
 
 def _priority_class(raw: Manifest) -> tuple[str, PriorityClass]:
-    return name_of(raw), PriorityClass(integer(raw.get("value")) or 0, is_default=raw.get("globalDefault") is True)
+    policy = text(raw.get("preemptionPolicy")) or "PreemptLowerPriority"
+    return name_of(raw), PriorityClass(integer(raw.get("value")) or 0, raw.get("globalDefault") is True, policy)
 
 
 NAMESPACES = Projection("namespaces", Resource(Api("", "v1", "Namespace"), "namespaces", namespaced=False), _namespace)

@@ -63,6 +63,13 @@ def prepare_pod(pod: Pod, profile: Profile, member: GangMember) -> Prepared:
         patch.set(("metadata", "annotations"), key, value)
     patch.set(("metadata", "annotations"), STAMP_ANNOTATION, marked)
     patch.set(("spec",), "schedulerName", changes.scheduler_name)
+    for key, default in changes.default_fields.items():
+        if pod.template.spec.get(key) is None:
+            patch.set(("spec",), key, default)
+    if changes.priority is not None and not pod.template.spec.get("priorityClassName"):
+        patch.set(("spec",), "priorityClassName", changes.priority.class_name)
+        patch.set(("spec",), "priority", changes.priority.value)
+        patch.set(("spec",), "preemptionPolicy", changes.priority.preemption_policy)
     if add_gate:
         patch.append(("spec",), "schedulingGates", {"name": GATE})
     return Prepared(tuple(patch.operations))
@@ -82,6 +89,9 @@ def _changes(profile: Profile, member: GangMember) -> tuple[PodChanges, str]:
 def _foreign_claim(pod: Pod, changes: PodChanges) -> Claim | None:
     """The first claim on `pod` that is not the one which `changes` would make, or None."""
     for claim in claims_on(pod.template):
+        if claim.key in changes.default_fields:
+            # Kept as it is: whoever set it brings the objects, too.
+            continue
         if claim.value not in (changes.labels.get(claim.key), changes.annotations.get(claim.key)):
             return claim
     named = pod.scheduler_name

@@ -18,12 +18,11 @@ from webhook.model import grove
 from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Finding, Unjudged
+from webhook.model.gang_object import gang_metadata
 from webhook.model.naming import pod_group_name
 from webhook.model.podgang import Member, PodGang
 from webhook.model.reading import Manifest, integer, mapping
 from webhook.model.version import Version
-
-MANAGED_BY_ROLLCALL = "rollcall"
 
 
 def gang_objects(
@@ -75,32 +74,11 @@ def _pod_group(podgang: PodGang, member: Member, shared: dict[str, str], setting
     # Informational since v1.7; before, a total above the real number of pods stalled retries, so it follows the pods.
     if member.pods >= member.min_replicas > 0:
         annotations[keys.ANNOTATION_TOTAL_NUMBER] = str(member.pods)
-    metadata: Manifest = {
-        "name": _name(podgang, member),
-        "namespace": podgang.namespace,
-        "labels": {
-            grove.LABEL_MANAGED_BY: MANAGED_BY_ROLLCALL,
-            grove.LABEL_PODGANG: podgang.name,
-            grove.LABEL_PODCLIQUE: member.name,
-        },
-        "annotations": annotations,
-    }
-    if podgang.uid is not None:
-        metadata["ownerReferences"] = [_owner(podgang)]
+    name = _name(podgang, member)
+    metadata = gang_metadata(podgang, name, {grove.LABEL_PODCLIQUE: member.name}, annotations)
     spec = {"minMember": member.min_replicas, "scheduleTimeoutSeconds": settings.scheduleTimeoutSeconds}
     api = keys.POD_GROUP
     return {"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}
-
-
-def _owner(podgang: PodGang) -> dict[str, Any]:
-    return {
-        "apiVersion": "scheduler.grove.io/v1alpha1",
-        "kind": "PodGang",
-        "name": podgang.name,
-        "uid": podgang.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
 
 
 def _topology(

@@ -1,0 +1,41 @@
+"""What every gang object that Rollcall writes has in common: whose it is, and whom it goes with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from webhook.model import grove
+from webhook.model.podgang import PodGang
+from webhook.model.reading import EMPTY, Manifest
+
+# The value of app.kubernetes.io/managed-by: apply and prune touch only what bears it.
+MANAGED_BY_ROLLCALL = "rollcall"
+
+
+def gang_metadata(
+    podgang: PodGang, name: str, labels: Mapping[str, str] = EMPTY, annotations: Mapping[str, str] = EMPTY
+) -> Manifest:
+    """The metadata of an object of `podgang`: named, labelled, and gone when the PodGang is."""
+    metadata: Manifest = {
+        "name": name,
+        "namespace": podgang.namespace,
+        "labels": {grove.LABEL_MANAGED_BY: MANAGED_BY_ROLLCALL, grove.LABEL_PODGANG: podgang.name, **labels},
+    }
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    if podgang.uid is not None:
+        metadata["ownerReferences"] = [owner_reference(podgang)]
+    return metadata
+
+
+def owner_reference(podgang: PodGang) -> dict[str, Any]:
+    """The reference that makes the garbage collector remove the object with its PodGang."""
+    return {
+        "apiVersion": "scheduler.grove.io/v1alpha1",
+        "kind": "PodGang",
+        "name": podgang.name,
+        "uid": podgang.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
