@@ -70,6 +70,10 @@ profile koord-scheduler (default)
   rule koordinator/quota: off (by default deny)
 profile default-scheduler
   gangScheduling: false
+  flat: merge
+  apiGeneration: auto
+  hierarchical: auto
+  schedulerGates: unset
   gate: false
   enforcement: deny
 namespace team-a: scheduler unset, enforcement warn

@@ -123,7 +123,7 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
         scheduler({"name": "koordinator"}, KOORD),
         [
             'scheduler.profiles[0].name: "koordinator": is no scheduler with a backend '
-            "(allowed: default-scheduler, koord-scheduler)"
+            "(allowed: default-scheduler, koord-scheduler, lpx-scheduler)"
         ],
     ),
     "a duplicate profile": (scheduler(KOORD, KOORD), ['scheduler.profiles[1].name: "koord-scheduler": is there twice']),
@@ -157,9 +157,12 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
         scheduler({**KOORD, "config": {"scheduleTimeoutSeconds": "30"}}),
         ['scheduler.profiles[0].config.scheduleTimeoutSeconds: "30": input should be a valid integer'],
     ),
-    "a gang for the plain scheduler": (
-        scheduler(KOORD, {"name": "default-scheduler", "config": {"gangScheduling": True}}),
-        ["scheduler.profiles[1].config.gangScheduling: true: is not allowed (allowed: False)"],
+    "an API that there never was": (
+        scheduler(KOORD, {"name": "default-scheduler", "config": {"apiGeneration": "v1"}}),
+        [
+            'scheduler.profiles[1].config.apiGeneration: "v1": is not allowed '
+            "(allowed: auto, v1alpha1, v1alpha2, v1beta1)"
+        ],
     ),
     "a version that is none": (
         scheduler({**KOORD, "schedulerVersion": "latest"}),
@@ -248,7 +251,7 @@ def test_an_unknown_rule_is_told_with_all_that_there_are() -> None:
 def test_without_a_file_every_backend_is_there_and_the_plain_scheduler_is_the_default() -> None:
     settings = default_settings()
     assert (list(settings.profiles), settings.default) == (
-        ["default-scheduler", "koord-scheduler"],
+        ["default-scheduler", "koord-scheduler", "lpx-scheduler"],
         "default-scheduler",
     )
 

@@ -1,1 +1,1 @@
-"""default-scheduler: the plain kube-scheduler, for pods that start one by one."""
+"""default-scheduler: kube-scheduler, with gangs of the Workload API or without."""

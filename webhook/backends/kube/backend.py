@@ -1,22 +1,18 @@
-"""The backend of `default-scheduler`: it names the scheduler, and promises nothing about gangs."""
+"""The backend of `default-scheduler`: the Workload API where gangs are wanted, and nothing else where they are not."""
 
 from __future__ import annotations
 
 from webhook.backends.base import Backend, GangMember, PodChanges
+from webhook.backends.kube import gangs, pods, rules
+from webhook.backends.kube.capabilities import GANGS, ONE_BY_ONE
+from webhook.backends.kube.generation import generation, missing
 from webhook.backends.kube.settings import KubeSettings
-from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, unsupported
+from webhook.model.capabilities import CapabilityTable
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
+from webhook.validators.registry import collect
 from webhook.validators.selection import DEFAULT_SCHEDULER
-
-_ONE_BY_ONE = unsupported(
-    why="default-scheduler places pods one by one when gangScheduling is off", remedy="choose a gang scheduler"
-)
-_CAPABILITIES: CapabilityTable = {
-    Capability.GANG: _ONE_BY_ONE,
-    Capability.RESOURCE_CLAIMS: SUPPORTED,
-}
 
 
 class KubeBackend(Backend[KubeSettings]):
@@ -24,13 +20,30 @@ class KubeBackend(Backend[KubeSettings]):
 
     name = DEFAULT_SCHEDULER
     settings_model = KubeSettings
+    rules = collect(rules)
+
+    @property
+    def carries_priority(self) -> bool:
+        # kube-scheduler blocks a gang whose pods have another priority than their group, and Grove writes none.
+        return self.settings.gangScheduling
+
+    def dialect(self, facts: ClusterFacts) -> str | None:
+        return generation(self.settings, facts.apis) if self.settings.gangScheduling else ""
+
+    def init(self, facts: ClusterFacts) -> tuple[str, ...]:
+        if not self.settings.gangScheduling or facts.apis is None or self.dialect(facts) is not None:
+            return ()
+        return (f"{self.name}: the cluster does not serve {missing(self.settings)}; its workloads are refused",)
 
     @property
     def capabilities(self) -> CapabilityTable:
-        return _CAPABILITIES
+        return GANGS if self.settings.gangScheduling else ONE_BY_ONE
 
     def prepare_pod(self, member: GangMember) -> PodChanges:
-        return PodChanges(scheduler_name=self.name, inputs=())
+        return pods.prepare_pod(member, self.settings)
 
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
-        return []
+        return gangs.gang_objects(podgang, record, self.settings, facts)
+
+    def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
+        return gangs.adopt(desired, live)

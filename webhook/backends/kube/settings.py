@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator
 
 from webhook.backends.base import BackendSettings
 
+Gate = Literal[
+    "GenericWorkload",
+    "GangScheduling",
+    "TopologyAwareWorkloadScheduling",
+    "CompositePodGroup",
+    "WorkloadAwarePreemption",
+]
+
+
+def _off(value: object) -> object:
+    # YAML 1.1 reads a plain `off` as false.
+    return "off" if value is False else value
+
 
 class KubeSettings(BackendSettings):
-    """`gangScheduling` is understood, so that Grove's own scheduler block can be used as it is; only `false` is
-    possible, because this version writes no Workload objects.
+    """`gangScheduling` makes gangs of the Workload API, in whichever generation the cluster serves.
+
+    `flat` says what becomes of a PodGang of several PodGroups where there is no CompositePodGroup to hold them
+    together. `schedulerGates` are those of kube-scheduler, which no API shows; unset, they are taken to agree with what
+    the API server serves.
     """
 
-    gangScheduling: Literal[False] = False
+    gangScheduling: bool = False
+    flat: Literal["merge", "refuse", "allow"] = "merge"
+    apiGeneration: Literal["auto", "v1alpha1", "v1alpha2", "v1beta1"] = "auto"
+    hierarchical: Annotated[Literal["auto", "required", "off"], BeforeValidator(_off)] = "auto"
+    schedulerGates: list[Gate] | None = None

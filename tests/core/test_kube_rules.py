@@ -1,0 +1,130 @@
+"""The rules of the Workload API: what each says of a set, in which generation, and what it leaves alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.core.test_kube_gangs import TREE, V1ALPHA1, V1ALPHA2, V1BETA1
+from tests.core.worlds import rules, settings_of, validate
+from webhook.model.facts import Api, ClusterFacts, PodGangFacts
+from webhook.model.reading import Manifest
+from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
+
+Case = tuple[Manifest, frozenset[Api] | None, dict[str, Any], list[str]]
+
+ONE = pod_clique_set(clique("worker", replicas=4, minimum=2))
+TWO = pod_clique_set(clique("leader", replicas=1), clique("worker"))
+SPARE = pod_clique_set(clique("leader", replicas=1), clique("worker", replicas=4, minimum=2))
+SCALING = pod_clique_set(clique("leader", replicas=1), clique("worker"))
+SCALING["spec"]["template"]["cliques"][1]["spec"]["autoScalingConfig"] = {"maxReplicas": 4}
+IN_RACKS = pod_clique_set(
+    clique("leader", replicas=1),
+    clique("worker"),
+    groups=[scaling_group("decode", "leader", "worker", topologyConstraint=required("rack"))],
+)
+
+
+def grouped(replicas: int, **fields: Any) -> Manifest:
+    """Two cliques in a scaling group, all replicas of which are in the base gang."""
+    group = scaling_group("decode", "leader", "worker", replicas=replicas, minAvailable=replicas, **fields)
+    return pod_clique_set(clique("leader", replicas=1), clique("worker"), groups=[group])
+
+
+CASES: dict[str, Case] = {
+    "a gang of one clique, merged": (ONE, V1ALPHA2, {}, []),
+    "two cliques, merged": (TWO, V1ALPHA1, {}, []),
+    "two cliques in a tree": (TWO, TREE, {}, []),
+    "spare pods, merged": (SPARE, V1ALPHA2, {}, ["kube/flat-gang"]),
+    "spare pods in a tree": (SPARE, TREE, {}, []),
+    "a clique that scales by itself, merged": (SCALING, V1BETA1, {}, ["kube/flat-gang"]),
+    "two cliques, refused": (TWO, V1ALPHA2, {"flat": "refuse"}, ["kube/flat-gang"]),
+    "two cliques, allowed": (TWO, V1ALPHA2, {"flat": "allow"}, ["kube/flat-allowed"]),
+    "no API": (TWO, frozenset(), {}, ["kube/workload-api"]),
+    "another generation than is served": (TWO, V1ALPHA2, {"apiGeneration": "v1beta1"}, ["kube/workload-api"]),
+    "trees required, and flat served": (
+        TWO,
+        V1BETA1,
+        {"hierarchical": "required"},
+        ["kube/workload-api"],
+    ),
+    "topology of a scaling group in a tree": (IN_RACKS, TREE, {}, []),
+    "topology of a scaling group without": (IN_RACKS, V1ALPHA2, {}, ["kube/topology"]),
+    "topology while the scheduler's gate is off": (
+        IN_RACKS,
+        TREE,
+        {"schedulerGates": ["GenericWorkload", "CompositePodGroup"]},
+        ["kube/topology"],
+    ),
+    "four replicas of two cliques in one list": (grouped(4), TREE, {}, []),
+    "five replicas of two cliques in one list": (grouped(5), TREE, {}, ["kube/too-many-groups"]),
+    "eight replicas with a composite each": (grouped(8, topologyConstraint=required("rack")), TREE, {}, []),
+    "nine replicas with a composite each": (
+        grouped(9, topologyConstraint=required("rack")),
+        TREE,
+        {},
+        ["kube/too-many-groups"],
+    ),
+    "nine cliques, merged": (pod_clique_set(*(clique(f"c{index}") for index in range(9))), V1ALPHA2, {}, []),
+    "an external owner's membership": (
+        pod_clique_set(clique("worker", pod={"schedulingGroup": {"podGroupName": "mine"}})),
+        TREE,
+        {},
+        [],
+    ),
+    "gang scheduling off": (SPARE, V1ALPHA2, {"gangScheduling": False}, []),
+}
+
+
+@pytest.mark.parametrize(("workload", "apis", "config", "expected"), CASES.values(), ids=CASES)
+def test_the_rules_say(
+    workload: Manifest, apis: frozenset[Api] | None, config: dict[str, Any], expected: list[str]
+) -> None:
+    settings = settings_of("default-scheduler", {"gangScheduling": True, **config})
+    assert rules(validate(workload, settings=settings, facts=ClusterFacts(apis=apis))) == expected
+
+
+def test_an_unknown_cluster_is_not_judged() -> None:
+    verdict = validate(TWO, settings=settings_of("default-scheduler", {"gangScheduling": True}))
+    assert (rules(verdict), [missing.rule for missing in verdict.unjudged]) == ([], ["kube/workload-api"])
+
+
+LIVING = {("default", "demo-0"): PodGangFacts("demo")}
+HIGHER = pod_clique_set(clique("worker", replicas=4, minimum=3))
+CHANGES: dict[str, tuple[Manifest, frozenset[Api], Any, list[str]]] = {
+    "a minimum up to 1.36": (HIGHER, V1ALPHA2, LIVING, ["kube/frozen-shape"]),
+    "a minimum from 1.37 on": (HIGHER, TREE, LIVING, []),
+    "a minimum without a living gang": (HIGHER, V1ALPHA2, {}, []),
+    "a minimum when nobody knows of gangs": (HIGHER, V1ALPHA2, None, ["kube/frozen-shape"]),
+    "a clique more": (
+        pod_clique_set(clique("worker", replicas=4, minimum=2), clique("helper")),
+        TREE,
+        LIVING,
+        ["kube/frozen-shape"],
+    ),
+    "a priority class": (
+        pod_clique_set(clique("worker", replicas=4, minimum=2), priorityClassName="high"),
+        TREE,
+        LIVING,
+        ["kube/frozen-shape"],
+    ),
+    "topology": (
+        pod_clique_set(clique("worker", replicas=4, minimum=2), topologyConstraint=required("rack")),
+        TREE,
+        LIVING,
+        ["kube/frozen-shape"],
+    ),
+    "replicas alone": (pod_clique_set(clique("worker", replicas=8, minimum=2)), TREE, LIVING, []),
+}
+
+
+@pytest.mark.parametrize(("after", "apis", "gangs", "expected"), CHANGES.values(), ids=CHANGES)
+def test_the_shape_of_a_living_gang_is_frozen(
+    after: Manifest, apis: frozenset[Api], gangs: Any, expected: list[str]
+) -> None:
+    settings = settings_of("default-scheduler", {"gangScheduling": True})
+    facts = ClusterFacts(apis=apis, pod_gangs=gangs)
+    verdict = validate(after, ONE, settings=settings, facts=facts)
+    assert rules(verdict) == expected
+    assert all(finding.forbidden for finding in verdict.findings)

@@ -1,0 +1,34 @@
+"""What kube-scheduler honours, with the Workload API and without it."""
+
+from __future__ import annotations
+
+from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, depends, unsupported
+
+ONE_BY_ONE: CapabilityTable = {
+    Capability.GANG: unsupported(
+        why="default-scheduler places pods one by one when gangScheduling is off", remedy="choose a gang scheduler"
+    ),
+    Capability.RESOURCE_CLAIMS: SUPPORTED,
+}
+
+_ON_TREES = depends("CompositePodGroup, in Kubernetes 1.37 and with its gates on")
+GANGS: CapabilityTable = {
+    Capability.GANG: SUPPORTED,
+    Capability.MULTIPLE_POD_GROUPS: _ON_TREES,
+    Capability.CLIQUE_MINIMUM: depends("CompositePodGroup, or a gang of one clique"),
+    Capability.SCALE_GANG: SUPPORTED,
+    Capability.TOPOLOGY_WORKLOAD: _ON_TREES,
+    Capability.TOPOLOGY_SCALING_GROUP: _ON_TREES,
+    Capability.TOPOLOGY_CLIQUE: _ON_TREES,
+    Capability.TOPOLOGY_DIVERGENT: _ON_TREES,
+    Capability.TOPOLOGY_PREFERRED: unsupported(
+        why="the Workload API knows required topology and no preferred one",
+        remedy="remove the preference, or require the domain",
+    ),
+    Capability.MULTI_NODE_NVLINK: unsupported(
+        why="kube-scheduler does not keep a multi-node NVLink group inside one NVLink domain",
+        remedy='set "grove.io/mnnvl-group": "none" on the clique, or use kai-scheduler',
+    ),
+    Capability.RESOURCE_CLAIMS: SUPPORTED,
+    Capability.PRIORITY_CLASS: SUPPORTED,
+}

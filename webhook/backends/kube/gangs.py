@@ -1,0 +1,284 @@
+"""PodGang to the Workload API's objects, in the order in which they must be created: Workload, composites from the top,
+PodGroups.
+
+Policies and constraints are written twice, into the Workload's templates and into the objects: the API does not copy
+them, and kube-scheduler reads the objects. Source: KEP-4671, KEP-6012, Grove's GREP-531.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from webhook.backends.kube import names
+from webhook.backends.kube.generation import COMPOSITE, GROUP, Generation, generation, missing
+from webhook.backends.kube.pods import is_merged
+from webhook.backends.kube.settings import KubeSettings
+from webhook.errors import Inexpressible
+from webhook.model import grove
+from webhook.model.facts import ClusterFacts, Record
+from webhook.model.fields import SPEC, FieldPath
+from webhook.model.findings import Finding, Unjudged
+from webhook.model.gang_object import gang_metadata
+from webhook.model.podgang import Member, PackConstraint, PodGang
+from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.validators.selection import DEFAULT_SCHEDULER
+
+# WorkloadMaxPodGroups: templates in one list.
+MAX_TEMPLATES = 8
+
+
+def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts: ClusterFacts) -> list[Manifest]:
+    """The objects of `podgang`. Raises `Inexpressible` for one that this generation cannot say as a whole.
+
+    A member that Grove has released (minReplicas 0) has minCount 0 here; `adopt` keeps the last positive one.
+    """
+    if not settings.gangScheduling or _external(podgang):
+        return []
+    spoken = generation(settings, facts.apis)
+    if spoken is None:
+        raise _no_api(settings, facts)
+    _refuse_preferred(podgang)
+    if spoken is Generation.TREE:
+        return _tree(podgang, record)
+    if settings.hierarchical == "required":
+        raise _inexpressible("kube/workload-api", SPEC, spoken.value, f"{COMPOSITE} is required and not served")
+    _refuse_topology(podgang)
+    merged = is_merged(settings, spoken)
+    if merged:
+        _refuse_surplus(podgang)
+    elif len(podgang.members) > 1 and settings.flat == "refuse":
+        why = "kube-scheduler would make several gangs of it, and there is no CompositePodGroup to hold them together"
+        raise _inexpressible("kube/flat-gang", SPEC / "podgroups", len(podgang.members), why)
+    _limit(podgang.members, SPEC / "podgroups")
+    return _flat(podgang, record, spoken, merged=merged)
+
+
+def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
+    """`desired` with the minimums from before Grove released its members to 0, at least one pod."""
+    api_version, kind = str(desired["apiVersion"]), desired["kind"]
+    if kind == "CompositePodGroup":
+        return desired
+    spec = dict(desired["spec"])
+    recorded = mapping(mapping(live).get("spec"))
+    if kind == "PodGroup":
+        spec["schedulingPolicy"] = _kept(spec["schedulingPolicy"], recorded.get("schedulingPolicy"))
+    elif api_version.endswith("/v1alpha1"):
+        spec["podGroups"] = _kept_in(spec["podGroups"], recorded.get("podGroups"), "policy")
+    else:
+        for field in ("podGroupTemplates", "compositePodGroupTemplates"):
+            if field in spec:
+                spec[field] = _kept_in(spec[field], recorded.get(field), "schedulingPolicy")
+    return {**desired, "spec": spec}
+
+
+def _kept_in(templates: list[Any], live: Any, policy: str) -> list[Any]:
+    before = {text(mapping(found).get("name")): mapping(found) for found in sequence(live)}
+    kept = []
+    for template in templates:
+        known = before.get(template["name"], {})
+        found = {**template, policy: _kept(template[policy], known.get(policy))}
+        for field in ("podGroupTemplates", "compositePodGroupTemplates"):
+            if field in found:
+                found[field] = _kept_in(found[field], known.get(field), policy)
+        kept.append(found)
+    return kept
+
+
+def _kept(policy: Any, live: Any) -> Any:
+    wanted = mapping(policy.get("gang")).get("minCount")
+    if wanted is None or wanted > 0:
+        return policy
+    before = integer(mapping(mapping(live).get("gang")).get("minCount")) or 1
+    return {"gang": {"minCount": max(before, 1)}}
+
+
+# Flat: the Workload, and from 1.36 on a PodGroup a member.
+
+
+def _flat(podgang: PodGang, record: Record, spoken: Generation, *, merged: bool) -> list[Manifest]:
+    if merged:
+        minimums = [(names.MERGED, "", sum(member.min_replicas for member in podgang.members))]
+    else:
+        minimums = [(names.template(one.name), one.name, one.min_replicas) for one in podgang.members]
+    name = names.workload(podgang.name)
+    head = {"apiVersion": f"{GROUP}/{spoken.version}", "kind": "Workload", "metadata": gang_metadata(podgang, name)}
+    if spoken is Generation.V1ALPHA1:
+        entries = [{"name": entry, "policy": _gang(minimum)} for entry, _, minimum in minimums]
+        return [{**head, "spec": {"podGroups": entries}}]
+    # The class is part of PodGroup from 1.37 on; in 1.36 it is behind a gate of its own, and the pods' priority counts.
+    shared = _shared(record) if spoken is Generation.V1BETA1 else {}
+    templates = [{"name": one, "schedulingPolicy": _gang(minimum), **shared} for one, _, minimum in minimums]
+    groups = [
+        _pod_group(
+            podgang, clique, spoken, {**_reference(spoken, name, one), "schedulingPolicy": _gang(minimum), **shared}
+        )
+        for one, clique, minimum in minimums
+    ]
+    return [{**head, "spec": {"podGroupTemplates": templates}}, *groups]
+
+
+def _reference(spoken: Generation, workload: str, template: str) -> Manifest:
+    if spoken is Generation.V1ALPHA2:
+        return {"podGroupTemplateRef": {"workload": {"workloadName": workload, "podGroupTemplateName": template}}}
+    return {"workloadRef": {"workloadName": workload, "templateName": template}}
+
+
+def _pod_group(podgang: PodGang, clique: str, spoken: Generation, spec: Manifest) -> Manifest:
+    name = names.pod_group(podgang.name, clique, spoken, merged=not clique)
+    labels = {grove.LABEL_PODCLIQUE: clique} if clique else {}
+    metadata = gang_metadata(podgang, name, labels)
+    return {"apiVersion": f"{GROUP}/{spoken.version}", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+
+
+def _gang(minimum: int) -> Manifest:
+    return {"gang": {"minCount": minimum}}
+
+
+def _shared(record: Record) -> Manifest:
+    return {} if record.priority_class is None else {"priorityClassName": record.priority_class}
+
+
+# Hierarchical: a root over everything, a composite for each group of members with a constraint, PodGroups as leaves.
+
+
+def _tree(podgang: PodGang, record: Record) -> list[Manifest]:
+    groups = _groups(podgang)
+    grouped = {name for _, _, members, _ in groups for name in members}
+    direct = [member for member in podgang.members if member.name not in grouped]
+    by_name = {member.name: member for member in podgang.members}
+    workload, shared = names.workload(podgang.name), _shared(record)
+
+    def template(name: str, policy: Manifest, constraint: PackConstraint) -> Manifest:
+        return {"name": name, "schedulingPolicy": policy, **_topology(constraint), **shared}
+
+    def leaves(members: Sequence[Member]) -> list[Manifest]:
+        return [template(names.template(one.name), _gang(one.min_replicas), one.constraint) for one in members]
+
+    def composite(name: str, part: str, parent: str | None, count: int, constraint: PackConstraint) -> Manifest:
+        spec: Manifest = {} if parent is None else {"parentCompositePodGroupName": parent}
+        spec |= {
+            "workloadRef": {"workloadName": workload, "templateName": part},
+            "schedulingPolicy": {"gang": {"minGroupCount": count}},
+            **_topology(constraint),
+            **shared,
+        }
+        version = f"{COMPOSITE.group}/{COMPOSITE.version}"
+        metadata = gang_metadata(podgang, name)
+        return {"apiVersion": version, "kind": COMPOSITE.kind, "metadata": metadata, "spec": spec}
+
+    _limit(direct, SPEC / "podgroups")
+    _limit(groups, SPEC / "topologyConstraintGroupConfigs")
+    count = len(direct) + len(groups)
+    root = template(names.ROOT, {"gang": {"minGroupCount": count}}, podgang.constraint)
+    if direct:
+        root["podGroupTemplates"] = leaves(direct)
+    composites = [composite(workload, names.ROOT, None, count, podgang.constraint)]
+    parents = dict.fromkeys((member.name for member in direct), workload)
+    for path, config, members, constraint in groups:
+        _limit(members, path)
+        part, name = names.template(config, "group"), names.composite(podgang.name, config)
+        own = template(part, {"gang": {"minGroupCount": len(members)}}, constraint)
+        own["podGroupTemplates"] = leaves([by_name[member] for member in members])
+        root.setdefault("compositePodGroupTemplates", []).append(own)
+        composites.append(composite(name, part, workload, len(members), constraint))
+        parents |= dict.fromkeys(members, name)
+    pod_groups = [
+        _pod_group(
+            podgang,
+            member.name,
+            Generation.TREE,
+            {
+                "parentCompositePodGroupName": parents[member.name],
+                **_reference(Generation.TREE, workload, names.template(member.name)),
+                "schedulingPolicy": _gang(member.min_replicas),
+                **_topology(member.constraint),
+                **shared,
+            },
+        )
+        for member in podgang.members
+    ]
+    whole = {
+        "apiVersion": f"{GROUP}/{Generation.TREE.version}",
+        "kind": "Workload",
+        "metadata": gang_metadata(podgang, workload),
+        "spec": {"compositePodGroupTemplates": [root]},
+    }
+    return [whole, *composites, *pod_groups]
+
+
+def _topology(constraint: PackConstraint) -> Manifest:
+    if constraint.required is None:
+        return {}
+    return {"schedulingConstraints": {"topology": [{"key": constraint.required}]}}
+
+
+def _groups(podgang: PodGang) -> list[tuple[FieldPath, str, list[str], PackConstraint]]:
+    """The group configs that have members: place, name, members, constraint."""
+    known, used = {member.name for member in podgang.members}, set()
+    found = []
+    raw = sequence(mapping(podgang.raw.get("spec")).get("topologyConstraintGroupConfigs"))
+    for (path, constraint), config in zip(podgang.group_configs, raw, strict=True):
+        members = [text(name) or "" for name in sequence(mapping(config).get("podGroupNames"))]
+        for name in members:
+            if name not in known or name in used:
+                why = "a group of members names one that is not in the PodGang, or that another group has"
+                raise _inexpressible("kube/tree", path / "podGroupNames", name, why)
+            used.add(name)
+        if members:
+            found.append((path, text(mapping(config).get("name")) or "", members, constraint))
+    return found
+
+
+# What cannot be said.
+
+
+def _external(podgang: PodGang) -> bool:
+    return podgang.labels.get("grove.io/external-workload-managed") == "true"
+
+
+def _limit(templates: Sequence[Any], path: FieldPath) -> None:
+    if len(templates) > MAX_TEMPLATES:
+        why = f"the Workload API takes at most {MAX_TEMPLATES} templates in a list"
+        raise _inexpressible("kube/too-many-groups", path, len(templates), why)
+
+
+def _refuse_preferred(podgang: PodGang) -> None:
+    for path, _, preferred in _constraints(podgang):
+        if preferred is not None:
+            why = "the Workload API knows required topology and no preferred one"
+            raise _inexpressible("kube/preferred-topology", path / "preferred", preferred, why)
+
+
+def _refuse_topology(podgang: PodGang) -> None:
+    for path, required, _ in _constraints(podgang):
+        if required is not None:
+            why = "without CompositePodGroups a gang of the Workload API has no topology"
+            raise _inexpressible("kube/topology", path / "required", required, why)
+
+
+def _constraints(podgang: PodGang) -> list[PackConstraint]:
+    grouped = [constraint for _, constraint in podgang.group_configs]
+    return [podgang.constraint, *grouped, *(member.constraint for member in podgang.members)]
+
+
+def _refuse_surplus(podgang: PodGang) -> None:
+    """Merged, only the sum is counted: with pods to spare, one member's could stand in for another's."""
+    if len(podgang.members) < 2:  # noqa: PLR2004 - one is as it was
+        return
+    for member in podgang.members:
+        if member.pods > member.min_replicas > 0:
+            why = "merged into one PodGroup, pods above the minimum of one clique could stand in for those of another"
+            raise _inexpressible("kube/flat-gang", member.path / "minReplicas", member.min_replicas, why)
+
+
+def _no_api(settings: KubeSettings, facts: ClusterFacts) -> Inexpressible:
+    if facts.apis is None:
+        return Inexpressible((), (Unjudged(SPEC, "the served APIs (or apiGeneration)", "kube/workload-api"),))
+    why = f"this cluster does not serve {missing(settings)}"
+    return _inexpressible("kube/workload-api", SPEC, DEFAULT_SCHEDULER, why)
+
+
+def _inexpressible(rule: str, path: FieldPath, found: Any, why: str) -> Inexpressible:
+    remedy = "nothing is written for this PodGang; change the PodCliqueSet, or choose another scheduler"
+    return Inexpressible((Finding(path, found, why, remedy, rule=rule, fails_closed=True),))

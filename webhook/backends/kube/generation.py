@@ -1,0 +1,64 @@
+"""Which generation of the Workload API the cluster speaks, told by the kinds that it serves.
+
+Source: k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 and v1alpha3 (1.37). Decided by kinds and not by
+versions: PriorityClass was served under the same version names once. kube-scheduler 1.37 reads PodGroups through
+v1beta1 and CompositePodGroups through v1alpha3, so a cluster that serves only v1alpha3 schedules none of them.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from webhook.backends.kube.settings import KubeSettings
+from webhook.model.facts import Api
+
+GROUP = "scheduling.k8s.io"
+
+
+class Generation(StrEnum):
+    """How a gang is said. All but the last know no gang of several PodGroups."""
+
+    V1ALPHA1 = "v1alpha1"
+    V1ALPHA2 = "v1alpha2"
+    V1BETA1 = "v1beta1"
+    # v1beta1, with CompositePodGroups of v1alpha3 over the PodGroups.
+    TREE = "v1beta1 with CompositePodGroup"
+
+    @property
+    def version(self) -> str:
+        """The version of Workload and PodGroup."""
+        return "v1beta1" if self is Generation.TREE else self.value
+
+
+_WORKLOAD = {version: Api(GROUP, version, "Workload") for version in ("v1alpha1", "v1alpha2", "v1beta1")}
+_POD_GROUP = {version: Api(GROUP, version, "PodGroup") for version in ("v1alpha2", "v1beta1")}
+COMPOSITE = Api(GROUP, "v1alpha3", "CompositePodGroup")
+
+
+def generation(settings: KubeSettings, apis: frozenset[Api] | None) -> Generation | None:
+    """The generation to speak, or None where the cluster serves none, or where that is not known and not stated."""
+    if apis is None:
+        stated = None if settings.apiGeneration == "auto" else settings.apiGeneration
+        if stated == "v1beta1" and settings.hierarchical != "off":
+            return Generation.TREE
+        return None if stated is None else Generation(stated)
+    for version in ("v1beta1", "v1alpha2", "v1alpha1"):
+        wanted = settings.apiGeneration in {"auto", version}
+        if wanted and _WORKLOAD[version] in apis and _POD_GROUP.get(version, _WORKLOAD[version]) in apis:
+            if version == "v1beta1" and _has_trees(settings, apis):
+                return Generation.TREE
+            return Generation(version)
+    return None
+
+
+def _has_trees(settings: KubeSettings, apis: frozenset[Api]) -> bool:
+    if settings.hierarchical == "off" or COMPOSITE not in apis:
+        return False
+    return settings.schedulerGates is None or "CompositePodGroup" in settings.schedulerGates
+
+
+def missing(settings: KubeSettings) -> str:
+    """The kinds that would have to be served, in words."""
+    version = "v1beta1" if settings.apiGeneration == "auto" else settings.apiGeneration
+    pod_group = "" if version == "v1alpha1" else " and PodGroup"
+    return f"{GROUP}/{version} Workload{pod_group}"

@@ -1,0 +1,49 @@
+"""The names of the Workload API's objects: one rule a generation, shared by what stamps pods and what writes objects.
+
+In 1.35 a pod names a Workload and an entry of it; later it names a PodGroup. In 1.37 that is called as the PodClique
+is, in trees and without, so that switching `hierarchical` moves nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from webhook.backends.kube.generation import Generation
+from webhook.model.naming import cut_name, pod_group_name
+
+# Objects are DNS subdomains.
+OBJECT_LIMIT = 253
+# Templates and entries are DNS labels; Grove's names may have dots, and be longer.
+_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_HASH_CHARACTERS = 20
+# The one template of a merged gang.
+MERGED = "gang"
+ROOT = "root"
+
+
+def pod_group(podgang: str, podclique: str, generation: Generation, *, merged: bool) -> str:
+    """The name of the PodGroup for one member of a PodGang, or of all its members when they are merged."""
+    if merged:
+        return cut_name(podgang, OBJECT_LIMIT)
+    if generation is Generation.V1ALPHA2:
+        return pod_group_name(podgang, podclique, OBJECT_LIMIT)
+    return cut_name(podclique, OBJECT_LIMIT)
+
+
+def template(name: str, kind: str = "leaf") -> str:
+    """The name of a template: the member's own where that is a DNS label, else a hash of it."""
+    if _LABEL.fullmatch(name) and name != ROOT:
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARACTERS]
+    return f"{kind}-{digest}"
+
+
+def workload(podgang: str) -> str:
+    """The name of the Workload, and in a tree of its root."""
+    return cut_name(podgang, OBJECT_LIMIT)
+
+
+def composite(podgang: str, config: str) -> str:
+    """The name of a composite below the root. The prefix is never left out: a scaled PodGang may bear `config`."""
+    return cut_name(f"{podgang}-{config}", OBJECT_LIMIT)

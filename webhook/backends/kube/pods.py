@@ -1,0 +1,38 @@
+"""What a pod of a gang must carry for kube-scheduler: which group it is of, and the group's priority."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webhook.backends.base import GangMember, PodChanges
+from webhook.backends.kube import names
+from webhook.backends.kube.generation import Generation
+from webhook.backends.kube.settings import KubeSettings
+from webhook.validators.selection import DEFAULT_SCHEDULER
+
+
+def prepare_pod(member: GangMember, settings: KubeSettings) -> PodChanges:
+    """The changes for one pod. A membership that is there is kept: its owner brings the objects, too."""
+    if not settings.gangScheduling:
+        return PodChanges(scheduler_name=DEFAULT_SCHEDULER, inputs=())
+    generation = Generation(member.dialect)
+    merged = is_merged(settings, generation)
+    field: dict[str, Any]
+    if generation is Generation.V1ALPHA1:
+        entry = names.MERGED if merged else names.template(member.podclique)
+        field = {"workloadRef": {"name": names.workload(member.podgang), "podGroup": entry}}
+    else:
+        group = names.pod_group(member.podgang, member.podclique, generation, merged=merged)
+        field = {"schedulingGroup": {"podGroupName": group}}
+    priority = member.priority
+    return PodChanges(
+        scheduler_name=DEFAULT_SCHEDULER,
+        inputs=(f"membership={sorted(next(iter(field.values())).items())}", f"priority={priority}"),
+        default_fields=field,
+        priority=priority,
+    )
+
+
+def is_merged(settings: KubeSettings, generation: Generation) -> bool:
+    """Whether all members of a PodGang are one PodGroup, whatever their number, so that names depend on no count."""
+    return settings.flat == "merge" and generation is not Generation.TREE

@@ -1,0 +1,348 @@
+"""What the Workload API cannot say, or kube-scheduler would hold for ever. All of it only where gangScheduling is on,
+but for a membership that somebody wrote by hand.
+"""
+
+from __future__ import annotations
+
+from webhook.backends.kube.capabilities import GANGS
+from webhook.backends.kube.gangs import MAX_TEMPLATES
+from webhook.backends.kube.generation import COMPOSITE, GROUP, Generation, generation, missing
+from webhook.backends.kube.settings import KubeSettings
+from webhook.model.capabilities import Capability
+from webhook.model.facts import Api, ClusterFacts, Needed, PodGangFacts
+from webhook.model.fields import SPEC
+from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.podtemplate import PodTemplate
+from webhook.validators.examples import clique, pod_clique_set, required
+from webhook.validators.registry import Change, Context, Example, Results, Subject, rule
+
+Rules = Context[KubeSettings]
+
+_CLIQUES = SPEC / "template" / "cliques"
+_ON = {"gangScheduling": True}
+_FLAT = ClusterFacts(apis=frozenset(Api(GROUP, "v1alpha2", kind) for kind in ("Workload", "PodGroup")))
+_TREES = ClusterFacts(apis=frozenset({*(Api(GROUP, "v1beta1", kind) for kind in ("Workload", "PodGroup")), COMPOSITE}))
+_TWO = (clique("leader", replicas=1), clique("worker"))
+
+
+def _spoken(context: Rules) -> Generation | None:
+    return generation(context.settings, context.facts.apis) if context.settings.gangScheduling else None
+
+
+def _is_flat(context: Rules) -> bool:
+    return _spoken(context) not in {None, Generation.TREE}
+
+
+@rule(
+    "kube/workload-api",
+    fails_closed=True,
+    passes=Example(pod_clique_set(), config=_ON, facts=_TREES),
+    fails=Example(pod_clique_set(), config=_ON, facts=ClusterFacts(apis=frozenset())),
+)
+def workload_api(workload: PodCliqueSet, context: Rules) -> Results:
+    """Without the Workload API a pod's membership is dropped in silence: it is created, and scheduled alone.
+
+    Source: kubernetes/enhancements, KEP-4671 (the field is dropped while its gate is off); k8s.io/api
+    scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 and v1alpha3 (1.37).
+    """
+    settings, apis = context.settings, context.facts.apis
+    if not settings.gangScheduling:
+        return
+    spoken = _spoken(context)
+    if spoken is None and apis is None:
+        yield Unjudged(context.choice.path, "the served APIs (or the profile's apiGeneration)")
+    elif spoken is None or (settings.hierarchical == "required" and spoken is not Generation.TREE):
+        wanted = missing(settings) if spoken is None else str(COMPOSITE)
+        yield Finding(
+            at=context.choice.path,
+            found=context.choice.scheduler,
+            why=f"gangScheduling is on, and this cluster does not serve {wanted}",
+            remedy="have the API and its feature gates switched on, or choose another scheduler",
+            absent=Needed("apis"),
+        )
+
+
+@rule(
+    "kube/flat-gang",
+    capability=Capability.MULTIPLE_POD_GROUPS,
+    fails_closed=True,
+    passes=Example(pod_clique_set(*_TWO), config=_ON, facts=_FLAT),
+    fails=Example(pod_clique_set(*_TWO), config={**_ON, "flat": "refuse"}, facts=_FLAT),
+)
+def flat_gang(workload: PodCliqueSet, context: Rules) -> Results:
+    """Without CompositePodGroups every PodGroup is a gang of its own: one clique starts, the other may never. Merged
+    into one PodGroup the sum is a gang, which is exact only while no clique has a pod to spare.
+
+    Source: kubernetes/enhancements, KEP-4671 and KEP-6012; Grove's GREP-531.
+    """
+    if not _is_flat(context) or context.settings.flat == "allow":
+        return
+    if context.settings.flat == "refuse":
+        yield Finding(
+            at=_CLIQUES,
+            found=len(workload.cliques),
+            why="kube-scheduler would start each clique by itself, and there is no CompositePodGroup to join them",
+            remedy="use Kubernetes 1.37 with CompositePodGroup, the profile's flat: merge, or another scheduler",
+        )
+        return
+    for member in workload.cliques:
+        if member.min_available != member.replicas or member.spec.get("autoScalingConfig"):
+            yield Finding(
+                at=member.path / "spec" / "minAvailable",
+                found=member.min_available,
+                why="merged into one PodGroup, its spare pods could stand in for another clique's",
+                remedy="set minAvailable to replicas, without autoscaling, or use CompositePodGroup (Kubernetes 1.37)",
+            )
+
+
+@rule(
+    "kube/flat-allowed",
+    capability=Capability.MULTIPLE_POD_GROUPS,
+    default=Action.WARN,
+    passes=Example(pod_clique_set(*_TWO), config={**_ON, "flat": "allow"}, facts=_TREES),
+    fails=Example(pod_clique_set(*_TWO), config={**_ON, "flat": "allow"}, facts=_FLAT),
+)
+def flat_allowed(workload: PodCliqueSet, context: Rules) -> Results:
+    """The profile lets each clique be a gang of its own, so that the set may start in part.
+
+    Source: as for kube/flat-gang.
+    """
+    if _is_flat(context) and context.settings.flat == "allow":
+        yield Finding(
+            at=_CLIQUES,
+            found=len(workload.cliques),
+            why="each clique is a gang of its own under flat: allow, so one may start without the others",
+            remedy="use flat: merge, or Kubernetes 1.37 with CompositePodGroup",
+        )
+
+
+@rule(
+    "kube/too-many-groups",
+    capability=Capability.MULTIPLE_POD_GROUPS,
+    fails_closed=True,
+    passes=Example(pod_clique_set(*_TWO), config=_ON, facts=_TREES),
+    fails=Example(pod_clique_set(*(clique(f"c{index}") for index in range(9))), config=_ON, facts=_TREES),
+)
+def too_many_groups(workload: PodCliqueSet, context: Rules) -> Results:
+    """A list of templates takes eight; the ninth is refused by the API server after the gang's pods were created.
+
+    Source: k8s.io/api scheduling (WorkloadMaxPodGroups), all generations.
+    """
+    spoken = _spoken(context)
+    if spoken is None or (spoken is not Generation.TREE and context.settings.flat == "merge"):
+        return
+    direct = sum(1 for member in workload.cliques if member.group is None)
+    composites = 0
+    for group in workload.scaling_groups:
+        replicas = min(group.min_available, group.replicas)
+        if spoken is Generation.TREE and group.topology is not None:
+            composites += replicas
+        else:
+            direct += replicas * len(group.clique_names)
+    for count in (direct, composites):
+        if count > MAX_TEMPLATES:
+            yield Finding(
+                at=_CLIQUES,
+                found=count,
+                why=f"a PodGang would have so many groups in one list, and the Workload API takes {MAX_TEMPLATES}",
+                remedy="join cliques, lower the scaling group's minAvailable, or choose another scheduler",
+            )
+
+
+@rule(
+    "kube/topology",
+    capability=(Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_SCALING_GROUP, Capability.TOPOLOGY_CLIQUE),
+    fails_closed=True,
+    passes=Example(pod_clique_set(topologyConstraint=required("rack")), config=_ON, facts=_TREES),
+    fails=Example(pod_clique_set(topologyConstraint=required("rack")), config=_ON, facts=_FLAT),
+)
+def topology(workload: PodCliqueSet, context: Rules) -> Results:
+    """Only trees of groups carry topology; and where the scheduler's gate is off, the constraint is stored and ignored.
+
+    Source: kubernetes/enhancements, KEP-5732; Grove's GREP-531 refuses topology in its flat form.
+    """
+    gates = context.settings.schedulerGates
+    if _is_flat(context):
+        why, remedy = (
+            "without CompositePodGroups a gang of the Workload API has no topology",
+            "remove the topologyConstraint, use Kubernetes 1.37 with CompositePodGroup, or another scheduler",
+        )
+    elif _spoken(context) is not None and gates is not None and "TopologyAwareWorkloadScheduling" not in gates:
+        why, remedy = (
+            "the scheduler's gate TopologyAwareWorkloadScheduling is stated to be off, so it would be ignored",
+            "remove the topologyConstraint, or have the gate switched on and schedulerGates say so",
+        )
+    else:
+        return
+    for capability in (Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_SCALING_GROUP, Capability.TOPOLOGY_CLIQUE):
+        for use in context.uses.get(capability, ()):
+            yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
+
+
+def _unsupported(capability: Capability, context: Rules) -> Results:
+    if context.settings.gangScheduling:
+        support = GANGS[capability]
+        for use in context.uses[capability]:
+            yield Finding(at=use.path, found=use.value, why=support.why, remedy=support.remedy)
+
+
+@rule(
+    "kube/preferred-topology",
+    capability=Capability.TOPOLOGY_PREFERRED,
+    fails_closed=True,
+    passes=Example(pod_clique_set(topologyConstraint=required("rack")), config=_ON, facts=_TREES),
+    fails=Example(
+        pod_clique_set(topologyConstraint={"topologyName": "dc", "pack": {"preferred": "rack"}}),
+        config=_ON,
+        facts=_TREES,
+    ),
+)
+def preferred_topology(workload: PodCliqueSet, context: Rules) -> Results:
+    """The Workload API has one required key a group, and no preference.
+
+    Source: kubernetes/enhancements, KEP-5732.
+    """
+    return _unsupported(Capability.TOPOLOGY_PREFERRED, context)
+
+
+@rule(
+    "kube/mnnvl",
+    capability=Capability.MULTI_NODE_NVLINK,
+    passes=Example(pod_clique_set(annotations={"grove.io/mnnvl-group": "train"}), config=_ON, facts=_TREES),
+    fails=Example(
+        pod_clique_set(
+            clique("worker", requests={"nvidia.com/gpu": "8"}), annotations={"grove.io/mnnvl-group": "train"}
+        ),
+        config=_ON,
+        facts=_TREES,
+    ),
+)
+def multi_node_nvlink(workload: PodCliqueSet, context: Rules) -> Results:
+    """kube-scheduler places the pods of a ComputeDomain without regard to NVLink domains.
+
+    Source: ai-dynamo/grove, operator/internal/mnnvl; no plugin of kube-scheduler 1.37 knows ComputeDomains.
+    """
+    return _unsupported(Capability.MULTI_NODE_NVLINK, context)
+
+
+@rule(
+    "kube/preset-membership",
+    subject=Subject.POD,
+    passes=Example(
+        pod_clique_set(clique("worker", pod={"schedulingGroup": {"podGroupName": "mine"}})), config=_ON, facts=_TREES
+    ),
+    fails=Example(pod_clique_set(clique("worker", pod={"schedulingGroup": {"podGroupName": "mine"}}))),
+)
+def preset_membership(pod: PodTemplate, context: Rules) -> Results:
+    """A membership written into a template says that somebody else brings the group's objects. Without gangScheduling
+    nobody was meant to: the pods would wait for a group that never comes.
+
+    Source: Grove's GREP-531 (preset schedulingGroup without the flag is rejected).
+    """
+    if context.settings.gangScheduling or context.workload is None:
+        return
+    for field in ("schedulingGroup", "workloadRef"):
+        if pod.spec.get(field):
+            yield Finding(
+                at=pod.spec_path / field,
+                found=pod.spec[field],
+                why="the profile's gangScheduling is off, so nothing is known to bring that group",
+                remedy="remove the field, or have gangScheduling switched on",
+            )
+
+
+@rule(
+    "kube/priority-disagree",
+    subject=Subject.POD,
+    passes=Example(
+        pod_clique_set(clique("worker", pod={"priorityClassName": "high"}), priorityClassName="high"),
+        config=_ON,
+        facts=_TREES,
+    ),
+    fails=Example(
+        pod_clique_set(clique("worker", pod={"priorityClassName": "low"}), priorityClassName="high"),
+        config=_ON,
+        facts=_TREES,
+    ),
+)
+def priority_disagree(pod: PodTemplate, context: Rules) -> Results:
+    """kube-scheduler 1.37 rejects a whole group when one pod's priority is not the group's.
+
+    Source: kubernetes, pkg/scheduler (podgroup cycle, v1.37.0): "all pods in a single pod group should have the same
+    priority as the pod group's priority".
+    """
+    workload = context.workload
+    if workload is None or not context.settings.gangScheduling:
+        return
+    own = pod.spec.get("priorityClassName")
+    if own and own != workload.priority_class:
+        yield Finding(
+            at=pod.spec_path / "priorityClassName",
+            found=own,
+            why=f"the gang's class is {workload.priority_class or 'none'}, and kube-scheduler rejects a gang of two",
+            remedy="name the class once, at spec.template.priorityClassName",
+        )
+
+
+_LIVING = ClusterFacts(apis=_FLAT.apis, pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
+
+
+@rule(
+    "kube/frozen-shape",
+    subject=Subject.CHANGE,
+    fails_closed=True,
+    passes=Example(pod_clique_set(), old=pod_clique_set(), config=_ON, facts=_LIVING),
+    fails=Example(
+        pod_clique_set(clique("worker", replicas=4, minimum=4)),
+        old=pod_clique_set(clique("worker", replicas=2, minimum=2)),
+        config=_ON,
+        facts=_LIVING,
+    ),
+)
+def frozen_shape(change: Change, context: Rules) -> Results:
+    """The API server freezes what a gang is made of: its groups, topology and class, and up to 1.36 its minimums, too.
+    A living gang cannot follow such a change; its objects would have to be deleted under its pods.
+
+    Source: k8s.io/api scheduling (immutability by generation); Grove's GREP-531 rejects these updates.
+    """
+    spoken = _spoken(context)
+    gangs = context.facts.pod_gangs
+    new, old = change.new, change.old
+    if spoken is None or (
+        gangs is not None
+        and not any(space == new.namespace and gang.workload == new.name for (space, _), gang in gangs.items())
+    ):
+        return
+    for what, before, now in _shape(old, new, minimums=spoken in {Generation.V1ALPHA1, Generation.V1ALPHA2}):
+        if before != now:
+            yield Finding(
+                at=_CLIQUES,
+                found=now,
+                why=f"{what} of a living gang cannot change, because the Workload API freezes them",
+                remedy="delete the PodCliqueSet and create it anew",
+                forbidden=True,
+            )
+
+
+def _shape(old: PodCliqueSet, new: PodCliqueSet, *, minimums: bool) -> list[tuple[str, object, object]]:
+    stay = {member.name for member in old.cliques} & {member.name for member in new.cliques}
+
+    def names(workload: PodCliqueSet) -> list[str]:
+        return sorted(member.name for member in workload.cliques)
+
+    def topologies(workload: PodCliqueSet) -> dict[str, object]:
+        kept = (member for member in workload.cliques if member.name in stay)
+        return {member.name: workload.effective_topology(member)[0] for member in kept}
+
+    def least(workload: PodCliqueSet) -> dict[str, int]:
+        return {member.name: member.min_available for member in workload.cliques if member.name in stay}
+
+    found: list[tuple[str, object, object]] = [
+        ("the cliques", names(old), names(new)),
+        ("the required topology", topologies(old), topologies(new)),
+        ("the priority class", old.priority_class, new.priority_class),
+    ]
+    if minimums:
+        found.append(("the minimums", least(old), least(new)))
+    return found
