@@ -13,13 +13,14 @@ from typing import Any
 from webhook.backends.base import Backend
 from webhook.backends.koordinator.backend import KoordinatorBackend
 from webhook.backends.kube.backend import KubeBackend
+from webhook.backends.lpx.backend import LpxBackend
 from webhook.errors import ConfigurationError, Problem
 
 ENTRY_POINT_GROUP = "rollcall.backends"
 
 BackendClass = type[Backend[Any]]
 
-BUILT_IN: tuple[BackendClass, ...] = (KubeBackend, KoordinatorBackend)
+BUILT_IN: tuple[BackendClass, ...] = (KubeBackend, KoordinatorBackend, LpxBackend)
 
 
 @cache

@@ -57,6 +57,8 @@ class Context(Generic[S]):
     workload: PodCliqueSet | None = None
     scheduler_version: Version | None = None
     required_apis: tuple[Api, ...] = ()
+    # The namespace of a Pod that is judged by itself.
+    namespace: str = ""
 
 
 Results = Iterator[Finding | Unjudged]

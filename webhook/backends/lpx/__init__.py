@@ -1,0 +1,1 @@
+"""lpx-scheduler: it is named on the pods, and takes no topology."""

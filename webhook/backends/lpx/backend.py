@@ -1,0 +1,34 @@
+"""The backend of `lpx-scheduler`. It knows its gangs from Grove's own objects, so there is nothing to write for it."""
+
+from __future__ import annotations
+
+from webhook.backends.base import Backend, BackendSettings, GangMember, PodChanges
+from webhook.backends.lpx import rules
+from webhook.backends.lpx.capabilities import CAPABILITIES
+from webhook.model.capabilities import CapabilityTable
+from webhook.model.facts import ClusterFacts, Record
+from webhook.model.podgang import PodGang
+from webhook.model.reading import Manifest
+from webhook.validators.registry import collect
+
+
+class LpxSettings(BackendSettings):
+    """There is nothing to set."""
+
+
+class LpxBackend(Backend[LpxSettings]):
+    """schedulerName, and nothing else."""
+
+    name = "lpx-scheduler"
+    settings_model = LpxSettings
+    rules = collect(rules)
+
+    @property
+    def capabilities(self) -> CapabilityTable:
+        return CAPABILITIES
+
+    def prepare_pod(self, member: GangMember) -> PodChanges:
+        return PodChanges(scheduler_name=self.name, inputs=())
+
+    def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
+        return []

@@ -1,0 +1,59 @@
+"""The shape of a gang, judged at its pods against what is known of their PodGang, for every scheduler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webhook.model import grove
+from webhook.model.facts import ClusterFacts, Needed, PodGangFacts
+from webhook.model.findings import Finding
+from webhook.model.podtemplate import PodTemplate
+from webhook.model.reading import Manifest
+from webhook.validators.registry import Context, Example, Results, Subject, rule
+
+_KNOWN = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo", frozenset({"demo-0-worker"}))})
+
+
+def _pod(podclique: str) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "generateName": f"{podclique}-",
+            "namespace": "default",
+            "labels": {
+                grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE,
+                grove.LABEL_PART_OF: "demo",
+                grove.LABEL_PODGANG: "demo-0",
+                grove.LABEL_PODCLIQUE: podclique,
+            },
+        },
+        "spec": {"containers": [{"name": "main", "image": "example.com/main"}]},
+    }
+
+
+@rule(
+    "grove/pod-outside-gang",
+    subject=Subject.POD,
+    passes=Example(_pod("demo-0-worker"), facts=_KNOWN),
+    fails=Example(_pod("demo-0-stranger"), facts=_KNOWN),
+)
+def pod_outside_gang(pod: PodTemplate, context: Context[Any]) -> Results:
+    """A pod whose PodClique is no member of its PodGang has no group in the scheduler's objects: it waits for one that
+    nobody writes. A PodGang that is not known is no reason to refuse: Grove writes PodGangs and pods at the same time.
+
+    Source: ai-dynamo/grove, operator/internal/controller/podcliqueset/components/podgang/syncflow.go (members are named
+    when the PodGang is created; only their pods are added later).
+    """
+    podgang, podclique = pod.labels.get(grove.LABEL_PODGANG), pod.labels.get(grove.LABEL_PODCLIQUE)
+    if context.workload is not None or podgang is None or podclique is None:
+        return
+    known = (context.facts.pod_gangs or {}).get((context.namespace, podgang))
+    if known is not None and podclique not in known.cliques:
+        yield Finding(
+            at=pod.labels_path / grove.LABEL_PODCLIQUE,
+            found=podclique,
+            why=f"the PodGang {podgang} has no such member, so no group of the scheduler would ever take the pod",
+            remedy="let Grove create the pods of its PodCliques, and name the PodGang that has this one",
+            absent=Needed("pod_gangs", (context.namespace, podgang)),
+        )
