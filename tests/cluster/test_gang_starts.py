@@ -22,7 +22,7 @@ Nodes = Callable[..., list[str]]
 Scheduler = Callable[[ControlPlane, str], Program]
 
 # A gang that can start does so within a second or two; one that must not is watched for longer than that.
-QUIET_SECONDS = 5.0
+QUIET_SECONDS = 3.0
 
 
 def write_gang_objects(plane: ControlPlane, server: RollcallServer, played: Played) -> None:
@@ -41,13 +41,15 @@ def stays_unbound(played: Played) -> None:
         time.sleep(0.25)
 
 
-def is_bound(played: Played, pods: int) -> None:
+def is_bound(played: Played, pods: int, timeout: float = 30) -> None:
+    """The whole gang is on nodes, within a while."""
+
     def whole() -> bool:
         bound = played.bound()
         assert len(bound) == pods, f"{len(bound)} of {pods} pods are bound"
         return True
 
-    eventually(whole, "the whole gang is bound", timeout=30)
+    eventually(whole, "the whole gang is bound", timeout=timeout)
 
 
 @pytest.fixture

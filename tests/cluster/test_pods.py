@@ -225,3 +225,18 @@ def is_labelled(plane: ControlPlane, namespace: str) -> bool:
     )
     assert answer.is_success, answer.text
     return bool(answer.json()["metadata"]["labels"].get("team") == "blue")
+
+
+def test_a_pod_whose_clique_is_no_member_of_its_pod_gang_is_refused(
+    plane: ControlPlane, server: RollcallServer, namespace: str, grove: Grove
+) -> None:
+    played = grove(two_cliques("demo", namespace)).create()
+    stranger = played.pod(played.cliques[0], 9)
+    stranger["metadata"]["labels"]["grove.io/podclique"] = "demo-0-stranger"
+
+    def refused() -> bool:
+        answer = plane.http.post(f"/api/v1/namespaces/{namespace}/pods", params={"dryRun": "All"}, json=stranger)
+        assert answer.status_code == 422, answer.text
+        return "grove/pod-outside-gang" in answer.text
+
+    eventually(refused, "the PodGang is known, and the pod refused")
