@@ -41,15 +41,15 @@ def stays_unbound(played: Played) -> None:
         time.sleep(0.25)
 
 
-def is_bound(played: Played, pods: int, timeout: float = 30) -> None:
-    """The whole gang is on nodes, within a while."""
+def is_bound(played: Played, pods: int) -> None:
+    """The whole gang is on nodes; kube-scheduler may take a minute to notice new room."""
 
     def whole() -> bool:
         bound = played.bound()
         assert len(bound) == pods, f"{len(bound)} of {pods} pods are bound"
         return True
 
-    eventually(whole, "the whole gang is bound", timeout=timeout)
+    eventually(whole, "the whole gang is bound", timeout=90)
 
 
 @pytest.fixture

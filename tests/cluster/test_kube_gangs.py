@@ -184,8 +184,7 @@ def test_a_scaling_group_with_a_rack_lands_in_one_rack(
     # Three pods in one rack: there is room for four pods, and not for these.
     stays_unbound(played)
     nodes(1, cpu=1, labels={rack: "a"})
-    # Capacity that appears is noticed by this scheduler after up to about a minute.
-    is_bound(played, 4, timeout=120)
+    is_bound(played, 4)
     labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in gangs.plane.items("/api/v1/nodes")}
     racks = {
         labels[pod["spec"]["nodeName"]].get(rack)
