@@ -247,7 +247,7 @@ def _gang_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> tuple[Profile
     profile = settings.profiles.get(record.scheduler)
     if profile is None:
         return f"pod left as it is: no profile {record.scheduler} is enabled here"
-    return profile, profile.member(podgang, podclique, record, facts)
+    return profile, profile.member(pod.namespace, podgang, podclique, record, facts)
 
 
 def _record(pod: Pod, facts: ClusterFacts, settings: Settings) -> Record | None:

@@ -77,7 +77,7 @@ class Profile:
         self.every_rule = (*GENERAL_RULES, *backend.rules)
         self.rules = bind(self.every_rule, general, own)
 
-    def member(self, podgang: str, podclique: str, record: Record, facts: ClusterFacts) -> GangMember:
+    def member(self, namespace: str, podgang: str, podclique: str, record: Record, facts: ClusterFacts) -> GangMember:
         """A pod's place in its gang, with what its preparation depends on.
 
         Raises `FactsUnavailable` where the cluster is not known well enough to prepare it.
@@ -91,7 +91,7 @@ class Profile:
             found = (facts.priority_classes or {}).get(record.priority_class)
             if found is not None:
                 priority = PodPriority(record.priority_class, found.value, found.preemption_policy)
-        return GangMember(podgang, podclique, record, dialect, priority)
+        return GangMember(namespace, podgang, podclique, record, dialect, priority)
 
 
 @dataclass(frozen=True, slots=True)

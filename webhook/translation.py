@@ -90,7 +90,9 @@ def expected_pods(workload: PodCliqueSet) -> int:
 def prepared(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts: ClusterFacts) -> Manifest:
     """The pod of `gang` as PreparePod leaves it; as it was where another system has claimed it."""
     pod = Pod(deepcopy(gang.pod))
-    member = profile.member(pod.podgang or "", pod.podclique or "", record_of(workload, profile.name), facts)
+    member = profile.member(
+        pod.namespace, pod.podgang or "", pod.podclique or "", record_of(workload, profile.name), facts
+    )
     prepare_pod(pod, profile, member)
     return pod.raw
 

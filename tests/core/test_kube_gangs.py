@@ -355,7 +355,7 @@ def test_a_released_minimum_keeps_the_last_positive_one(apis: frozenset[Api]) ->
 
 # Pods and names.
 
-STANDING = GangMember("demo-0", "demo-0-wrk", RECORD)
+STANDING = GangMember("default", "demo-0", "demo-0-wrk", RECORD)
 MEMBERSHIPS: dict[str, tuple[Generation, dict[str, Any], Manifest]] = {
     "1.35, merged": (Generation.V1ALPHA1, {}, {"workloadRef": {"name": "demo-0", "podGroup": "gang"}}),
     "1.35": (
@@ -385,7 +385,7 @@ def test_the_group_that_a_pod_names_is_one_that_is_written(name: str, apis: froz
     objects = used.gang_objects(podgang(member(name, 1)), RECORD, facts)
     spoken = used.dialect(facts)
     assert spoken is not None
-    fields = used.prepare_pod(GangMember("demo-0", name, RECORD, spoken)).default_fields
+    fields = used.prepare_pod(GangMember("default", "demo-0", name, RECORD, spoken)).default_fields
     if apis is V1ALPHA1:
         entries = [entry["name"] for entry in objects[0]["spec"]["podGroups"]]
         assert fields["workloadRef"] == {"name": objects[0]["metadata"]["name"], "podGroup": entries[0]}

@@ -38,8 +38,9 @@ class PodPriority(NamedTuple):
 
 
 class GangMember(NamedTuple):
-    """What a pod is prepared from: the labels that place it in a gang, and its workload's record. Hashable."""
+    """What a pod is prepared from: its namespace, the labels that place it in a gang, and its record. Hashable."""
 
+    namespace: str
     podgang: str
     podclique: str
     record: Record
