@@ -47,7 +47,8 @@ async def followed(world: World) -> AsyncIterator[tuple[LiveFacts, list[ClusterF
 
 
 async def until(probe: Callable[[], Any]) -> None:
-    async with asyncio.timeout(5):
+    # Long enough for a machine that is busy with other things; what is waited for takes milliseconds.
+    async with asyncio.timeout(60):
         while not probe():
             await asyncio.sleep(0.001)
 

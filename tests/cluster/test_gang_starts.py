@@ -23,6 +23,8 @@ Scheduler = Callable[[ControlPlane, str], Program]
 
 # A gang that can start does so within a second or two; one that must not is watched for longer than that.
 QUIET_SECONDS = 3.0
+# After so long without an event, a scheduler is given one.
+SETTLED_SECONDS = 10.0
 
 
 def write_gang_objects(plane: ControlPlane, server: RollcallServer, played: Played) -> None:
@@ -42,10 +44,17 @@ def stays_unbound(played: Played) -> None:
 
 
 def is_bound(played: Played, pods: int) -> None:
-    """The whole gang is on nodes; kube-scheduler may take a minute to notice new room."""
+    """The whole gang is on nodes. New room is not always noticed by itself: koord-scheduler's gang plugin asks for no
+    events of nodes, and in a cluster something changes all the time.
+    """
+    touched = time.monotonic()
 
     def whole() -> bool:
+        nonlocal touched
         bound = played.bound()
+        if len(bound) < pods and time.monotonic() > touched + SETTLED_SECONDS:
+            touched = time.monotonic()
+            played.touch()
         assert len(bound) == pods, f"{len(bound)} of {pods} pods are bound"
         return True
 

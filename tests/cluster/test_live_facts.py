@@ -121,7 +121,9 @@ def test_a_set_with_bound_pods_is_not_adopted(
         "metadata": {"name": pod},
         "target": {"kind": "Node", "name": node},
     }
-    plane.http.post(f"/api/v1/namespaces/{namespace}/pods/{pod}/binding", json=target).raise_for_status()
+    bound = plane.http.post(f"/api/v1/namespaces/{namespace}/pods/{pod}/binding", json=target)
+    # A kube-scheduler that another test has started may be faster, which is as good.
+    assert bound.is_success or bound.status_code == httpx.codes.CONFLICT, bound.text
     adopt = ("label", "podcliqueset", "older", "-n", namespace, f"{LABEL}=koord-scheduler")
     refused = plane.kubectl(*adopt)
     assert refused.code == 1
