@@ -7,7 +7,6 @@ out, and of headless Services, ServiceAccounts and Roles there is no need.
 
 from __future__ import annotations
 
-import time
 from copy import deepcopy
 from typing import NamedTuple
 
@@ -145,14 +144,6 @@ class Played:
                 path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}"
                 headers = {"Content-Type": "application/merge-patch+json"}
                 _answered(self._http.patch(path, json={"spec": {"schedulingGates": kept or None}}, headers=headers))
-
-    def touch(self) -> None:
-        """Change the pods a little, as controllers do: a scheduler then looks at them again."""
-        for pod in self.pods():
-            body = {"metadata": {"annotations": {"example.com/touched": str(time.monotonic())}}}
-            path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}"
-            headers = {"Content-Type": "application/merge-patch+json"}
-            _answered(self._http.patch(path, json=body, headers=headers))
 
     def bound(self) -> list[str]:
         """The names of its pods that are on a node."""
