@@ -14,7 +14,7 @@ from webhook.cluster import lookup as looking
 from webhook.cluster.discovery import Discovery
 from webhook.cluster.lookup import Lookup
 from webhook.errors import FactsUnavailable
-from webhook.model.facts import Api, Needed, Quota, Record
+from webhook.model.facts import Api, ClusterFacts, Needed, PriorityClass, Quota, Record
 from webhook.model.projections import GENERAL
 
 OWNER = Needed("pod_clique_sets", ("team-a", "demo"))
@@ -77,6 +77,29 @@ def test_what_is_served_is_asked_as_a_whole() -> None:
     versions = [{"version": "v1alpha1", "resources": [resource]}]
     found, _ = find(Needed("apis"), (200, {"items": [{"metadata": {"name": "example.com"}, "versions": versions}]}))
     assert found == frozenset({Api("example.com", "v1alpha1", "PodGroup")})
+
+
+def priority(name: str, value: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "value": value}
+
+
+def test_a_kind_is_read_as_a_whole_page_by_page_without_what_is_not_understood() -> None:
+    found, script = find(
+        Needed("priority_classes"),
+        listed("5", priority("high", 100), priority("broken", "much"), token="more"),
+        listed("5", priority("low", 1)),
+    )
+    assert found == {"high": PriorityClass(100, is_default=False), "low": PriorityClass(1, is_default=False)}
+    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    assert script.paths == [path, f"{path} {{'continue': 'more'}}"]
+
+
+def test_a_kind_without_objects_is_empty_and_one_that_is_not_served_unknown() -> None:
+    assert find(Needed("priority_classes"), listed("5"))[0] == {}
+    assert find(Needed("priority_classes"), NOT_FOUND)[0] is None
+    known = ClusterFacts(priority_classes={"old": PriorityClass(1, is_default=False)})
+    assert known.learned({Needed("priority_classes"): {}}) == ClusterFacts(priority_classes={})
+    assert known.learned({Needed("priority_classes"): None}) == ClusterFacts()
 
 
 NAMES = ["../../../api/v1/secrets", "..", "a/b", "Demo", "demo?watch=1", "a" * 254, "", "demo\n"]

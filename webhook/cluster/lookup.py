@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from webhook.cluster import requests
@@ -14,10 +15,12 @@ from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 from webhook.model import grove
 from webhook.model.facts import Needed, ObjectKey
 from webhook.model.projections import Projection, labels_of
-from webhook.model.reading import Malformed, sequence
+from webhook.model.reading import Malformed, mapping, sequence, text
 
 # The owner of a pod is read within this, or the pod's creation is tried again by whoever creates it.
 LOOKUP_SECONDS = 2.0
+# Objects in one page where a kind is read as a whole: few round trips fit into that time.
+WHOLE_PAGE = 500
 # What an object may be called (RFC 1123 subdomain). Anything else is in no cluster, and must not become a path.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 # What a label's value may be.
@@ -80,7 +83,8 @@ class Lookup:
         try:
             if wanted.part == "bound_gangs":
                 return await self._bound(*wanted.key)
-            return await self._object(self._projections[wanted.part], wanted.key)
+            projection = self._projections[wanted.part]
+            return await (self._object(projection, wanted.key) if wanted.key else self._whole(projection))
         except NotFound:
             return None
         except Malformed as error:
@@ -95,6 +99,21 @@ class Lookup:
             found = sequence((await self._client.get(requests.named(resource, name))).content.get("items"))
             return projection.read(found[0])[1] if found else None
         return projection.read((await self._client.get(requests.read(resource, name, namespace))).content)[1]
+
+    async def _whole(self, projection: Projection) -> dict[Any, Any]:
+        """All objects of a kind. One that is not understood is as good as not there, as it is to a watch."""
+        found: dict[Any, Any] = {}
+        token: str | None = None
+        while True:
+            request = requests.page(projection.resource, limit=WHOLE_PAGE, token=token)
+            answer = (await self._client.get(request)).content
+            for raw in sequence(answer.get("items")):
+                with suppress(Malformed):
+                    key, value = projection.read(raw)
+                    found[key] = value
+            token = text(mapping(answer.get("metadata")).get("continue"))
+            if not token:
+                return found
 
     async def _bound(self, namespace: str, name: str) -> frozenset[ObjectKey]:
         """The PodGang of one pod of the set that is on a node; nothing where there is no such pod."""

@@ -115,7 +115,8 @@ class Api:
 class Needed(NamedTuple):
     """One fact that a decision needs and a snapshot lacks: the part, and the key in it.
 
-    `apis` has no keys, and is needed as a whole. For `bound_gangs` the key is that of a PodCliqueSet.
+    Without a key the part is needed as a whole, as `apis` always is. For `bound_gangs` the key is that of a
+    PodCliqueSet.
     """
 
     part: str
@@ -180,10 +181,12 @@ class ClusterFacts:
         return known is None or needed.key not in known
 
     def learned(self, found: Mapping[Needed, Any]) -> ClusterFacts:
-        """These facts and those `found`: a value for each key, None where there is no such object."""
+        """These facts and those `found`: a value for each key, None where there is no such object, and for a part that
+        was needed as a whole all of it.
+        """
         changed: dict[str, Any] = {}
         for needed, value in found.items():
-            if needed.part in {"apis", "bound_gangs"}:
+            if not needed.key or needed.part == "bound_gangs":
                 changed[needed.part] = value
                 continue
             part = changed.setdefault(needed.part, dict(getattr(self, needed.part) or {}))
