@@ -123,7 +123,7 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
         scheduler({"name": "koordinator"}, KOORD),
         [
             'scheduler.profiles[0].name: "koordinator": is no scheduler with a backend '
-            "(allowed: default-scheduler, koord-scheduler, lpx-scheduler)"
+            "(allowed: default-scheduler, koord-scheduler, volcano, lpx-scheduler)"
         ],
     ),
     "a duplicate profile": (scheduler(KOORD, KOORD), ['scheduler.profiles[1].name: "koord-scheduler": is there twice']),
@@ -251,7 +251,7 @@ def test_an_unknown_rule_is_told_with_all_that_there_are() -> None:
 def test_without_a_file_every_backend_is_there_and_the_plain_scheduler_is_the_default() -> None:
     settings = default_settings()
     assert (list(settings.profiles), settings.default) == (
-        ["default-scheduler", "koord-scheduler", "lpx-scheduler"],
+        ["default-scheduler", "koord-scheduler", "volcano", "lpx-scheduler"],
         "default-scheduler",
     )
 

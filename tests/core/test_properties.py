@@ -10,7 +10,7 @@ import jsonpatch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.worlds import koordinator, request
+from tests.core.worlds import koordinator, request, settings_of
 from tests.strategies import dns_labels, gang_pods, pod_clique_sets, reviews
 from webhook import admission
 from webhook.checking import judge
@@ -22,9 +22,10 @@ from webhook.model.quantity import parse_quantity
 from webhook.model.review import request_from
 
 SETTINGS = [koordinator(), koordinator({"defaultQoSClass": "LSR"}, gate=True)]
+EVERY_BACKEND = [*SETTINGS, settings_of("volcano", {"topology": "hypernode"})]
 
 
-@given(reviews(), st.sampled_from(SETTINGS))
+@given(reviews(), st.sampled_from(EVERY_BACKEND))
 def test_any_object_gets_a_verdict(review: dict[str, Any], settings: Any) -> None:
     try:
         asked = request_from(deepcopy(review))
@@ -45,7 +46,7 @@ def test_checking_a_review_never_fails_but_by_saying_why(review: dict[str, Any])
         assert "\n" not in str(error)
 
 
-@given(gang_pods() | pod_clique_sets(), st.sampled_from(SETTINGS))
+@given(gang_pods() | pod_clique_sets(), st.sampled_from(EVERY_BACKEND))
 def test_mutation_is_idempotent(manifest: dict[str, Any], settings: Any) -> None:
     first = admission.mutate(request(manifest), NOTHING_KNOWN, settings)
     patched = jsonpatch.apply_patch(manifest, list(first.patch))

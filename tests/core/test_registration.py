@@ -129,6 +129,8 @@ def test_a_server_may_read_what_its_caches_hold_and_write_nothing() -> None:
         "scheduling.k8s.io/priorityclasses": reading,
         "scheduling.sigs.k8s.io/elasticquotas": reading,
         "scheduling.koordinator.sh/clusternetworktopologies": reading,
+        "scheduling.volcano.sh/queues": reading,
+        "topology.volcano.sh/hypernodes": reading,
         "/pods": ["list"],
     }
 

@@ -91,6 +91,32 @@ def test_a_scaled_gang_takes_its_group_s_topology_and_drops_what_the_binding_doe
     assert scaled.podgang.constraint.required is None
 
 
+def test_a_base_gang_has_its_scaling_groups_topology_one_entry_a_replica() -> None:
+    manifest = pod_clique_set(
+        clique("leader"),
+        clique("worker"),
+        groups=[
+            scaling_group("decode", "leader", "worker", replicas=3, minAvailable=2, topologyConstraint=required("rack"))
+        ],
+    )
+    base, scaled = expected_gangs(PodCliqueSet(manifest), BINDING)
+    rack = {"packConstraint": {"required": "example.com/rack"}}
+    assert base.podgang.raw["spec"]["topologyConstraintGroupConfigs"] == [
+        {
+            "name": "demo-0-decode-0",
+            "podGroupNames": ["demo-0-decode-0-leader", "demo-0-decode-0-worker"],
+            "topologyConstraint": rack,
+        },
+        {
+            "name": "demo-0-decode-1",
+            "podGroupNames": ["demo-0-decode-1-leader", "demo-0-decode-1-worker"],
+            "topologyConstraint": rack,
+        },
+    ]
+    assert scaled.podgang.raw["spec"]["topologyConstraint"] == rack
+    assert "topologyConstraintGroupConfigs" not in scaled.podgang.raw["spec"]
+
+
 def test_topology_without_a_binding_to_translate_it_is_not_guessed() -> None:
     manifest = pod_clique_set(topologyConstraint=required("rack"))
     with pytest.raises(FactsUnavailable, match="ClusterTopologyBinding dc"):

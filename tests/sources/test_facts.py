@@ -11,6 +11,7 @@ from webhook.model.facts import (
     NOTHING_KNOWN,
     Api,
     ClusterFacts,
+    HyperNode,
     Namespace,
     PodGangFacts,
     PriorityClass,
@@ -18,6 +19,7 @@ from webhook.model.facts import (
     Record,
     TopologyBinding,
     TopologyLayer,
+    VolcanoQueue,
 )
 from webhook.sources.facts import facts_from
 from webhook.sources.manifests import read_text
@@ -130,6 +132,36 @@ spec:
             }
         ),
     ),
+    "Volcano's queues, one of them not seen by its controller": (
+        """
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: team-a}
+spec: {weight: 1, parent: root}
+status: {state: Open}
+---
+{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: fresh}, spec: {weight: 1}}
+""",
+        ClusterFacts(
+            volcano_queues={"team-a": VolcanoQueue("root", "Open"), "fresh": VolcanoQueue(None, None)},
+        ),
+    ),
+    "HyperNodes, one of them of a tier without a name": (
+        """
+apiVersion: topology.volcano.sh/v1alpha1
+kind: HyperNodeList
+items:
+- metadata: {name: rack-1}
+  spec: {tier: 1, tierName: rack, members: [{type: Node, selector: {exactMatch: {name: node-1}}}]}
+- metadata: {name: top}
+  spec: {tier: 3, members: [{type: HyperNode, selector: {exactMatch: {name: rack-1}}}]}
+""",
+        ClusterFacts(hyper_nodes={"rack-1": HyperNode(1, "rack"), "top": HyperNode(3, None)}),
+    ),
+    "a cluster that serves HyperNodes and has none": (
+        "{apiVersion: topology.volcano.sh/v1alpha1, kind: HyperNodeList, items: []}",
+        ClusterFacts(hyper_nodes={}),
+    ),
     "served versions of a custom resource": (
         """
 apiVersion: apiextensions.k8s.io/v1
@@ -174,6 +206,10 @@ BROKEN: dict[str, Any] = {
         "apiVersion: v1\nkind: List\nitems:\n- apiVersion: grove.io/v1alpha1\n  kind: ClusterTopologyBinding\n"
         "  metadata: {name: dc}\n  spec: {levels: [{domain: rack}]}\n",
         "facts.yaml:7:19: spec.levels[0].key is missing",
+    ),
+    "a HyperNode without a tier": (
+        "apiVersion: topology.volcano.sh/v1alpha1\nkind: HyperNode\nmetadata: {name: x}\nspec: {tierName: rack}\n",
+        "facts.yaml:4:1: spec.tier is missing",
     ),
     "the wrong type": (
         "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: x}\nvalue: high\n",

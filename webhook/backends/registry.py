@@ -14,13 +14,14 @@ from webhook.backends.base import Backend
 from webhook.backends.koordinator.backend import KoordinatorBackend
 from webhook.backends.kube.backend import KubeBackend
 from webhook.backends.lpx.backend import LpxBackend
+from webhook.backends.volcano.backend import VolcanoBackend
 from webhook.errors import ConfigurationError, Problem
 
 ENTRY_POINT_GROUP = "rollcall.backends"
 
 BackendClass = type[Backend[Any]]
 
-BUILT_IN: tuple[BackendClass, ...] = (KubeBackend, KoordinatorBackend, LpxBackend)
+BUILT_IN: tuple[BackendClass, ...] = (KubeBackend, KoordinatorBackend, VolcanoBackend, LpxBackend)
 
 
 @cache

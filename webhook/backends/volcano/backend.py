@@ -1,0 +1,58 @@
+"""The backend of `volcano`: the rooms of this folder behind the contract."""
+
+from __future__ import annotations
+
+from webhook.backends.base import Backend, GangMember, PodChanges
+from webhook.backends.volcano import gangs, pods, queue, rules, topology_rules
+from webhook.backends.volcano.capabilities import capabilities
+from webhook.backends.volcano.facts import PROJECTIONS
+from webhook.backends.volcano.keys import HYPER_NODE, NAME, POD_GROUP
+from webhook.backends.volcano.settings import VolcanoSettings
+from webhook.model.capabilities import CapabilityTable
+from webhook.model.facts import Api, ClusterFacts, Record
+from webhook.model.podgang import PodGang
+from webhook.model.reading import Manifest
+from webhook.model.version import Version
+from webhook.validators.registry import collect
+
+# Subgroups came with v1.14.0, which schedules none of them without a hard topology (fixed by commit 56c69011).
+FIRST_VERSION = Version(1, 14, 1)
+
+
+class VolcanoBackend(Backend[VolcanoSettings]):
+    """Volcano 1.14.1 and newer."""
+
+    name = NAME
+    settings_model = VolcanoSettings
+    rules = collect(rules, queue, topology_rules)
+    required_apis: tuple[Api, ...] = (POD_GROUP,)
+    projections = PROJECTIONS
+
+    def __init__(self, settings: VolcanoSettings, scheduler_version: Version | None = None) -> None:
+        super().__init__(settings, scheduler_version)
+        if settings.topology == "hypernode":
+            self.required_apis = (POD_GROUP, HYPER_NODE)
+
+    @classmethod
+    def version_problem(cls, version: Version) -> str | None:
+        if version < FIRST_VERSION:
+            return f"volcano before {FIRST_VERSION} either knows no subgroups or never schedules a gang that has them"
+        return None
+
+    def init(self, facts: ClusterFacts) -> tuple[str, ...]:
+        without = self.settings.topology == "hypernode" and facts.hyper_nodes is not None and not facts.hyper_nodes
+        degraded = (f"{self.name}: topology is refused: the cluster has no HyperNode",) if without else ()
+        return (*super().init(facts), *degraded)
+
+    @property
+    def capabilities(self) -> CapabilityTable:
+        return capabilities(self.settings)
+
+    def prepare_pod(self, member: GangMember) -> PodChanges:
+        return pods.prepare_pod(member)
+
+    def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
+        return gangs.gang_objects(podgang, record, self.settings, facts)
+
+    def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
+        return gangs.adopt(desired, live)

@@ -1,0 +1,140 @@
+"""PodGang to Volcano's PodGroup: one, of the PodGang's name, with a subgroup for each member.
+
+A subgroup needs its matchLabelKeys, or it never takes a pod, and minSubGroups, or it demands nothing (both seen). So
+each member's minimum holds, and minMember holds their sum; surplus pods of a member are elastic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from webhook.backends.volcano import keys
+from webhook.backends.volcano.capabilities import PREFERRED, TOPOLOGY_OFF
+from webhook.backends.volcano.settings import VolcanoSettings
+from webhook.backends.volcano.topology import NoTier, UnknownTiers, tier_of
+from webhook.errors import Inexpressible
+from webhook.model import grove
+from webhook.model.facts import ClusterFacts, Record
+from webhook.model.fields import FieldPath
+from webhook.model.findings import Finding, Unjudged
+from webhook.model.gang_object import gang_metadata
+from webhook.model.podgang import PackConstraint, PodGang
+from webhook.model.reading import Manifest, integer, mapping, sequence, text
+
+# On a PodGang: the ClusterTopologyBinding by which Grove's operator translated its domains.
+_TOPOLOGY_NAME = "grove.io/topology-name"
+
+
+def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, facts: ClusterFacts) -> list[Manifest]:
+    """The PodGroup of `podgang`. Raises `Inexpressible` for a topology that Volcano cannot be told.
+
+    A member that Grove has released (minReplicas 0, to let a rolling update go on) has subGroupSize 0 here; `adopt`
+    keeps the last positive one, because Volcano takes a minMember of 0 for a gang that is complete.
+
+    The queue `default` is left out. The API server fills it in, and Volcano's own webhook may then put the group into
+    the queue of its namespace at creation; writing `default` again would move it back, unseen by any webhook.
+    """
+    whole, parts = _tiers(podgang, settings, facts)
+    queue = record.volcano_queue or settings.defaultQueue
+    spec: Manifest = {"minMember": sum(member.min_replicas for member in podgang.members)}
+    if queue != keys.DEFAULT_QUEUE:
+        spec["queue"] = queue
+    if record.priority_class is not None:
+        spec["priorityClassName"] = record.priority_class
+    if whole is not None:
+        spec["networkTopology"] = _network_topology(whole)
+    spec["subGroupPolicy"] = [
+        _subgroup(member.name, member.min_replicas, parts.get(member.name)) for member in podgang.members
+    ]
+    api, metadata = keys.POD_GROUP, gang_metadata(podgang, podgang.name)
+    return [{"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}]
+
+
+def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
+    """`desired` with the sizes from before Grove released its members to 0, at least one pod each.
+
+    What is no part of `desired` is not ours, and stays because it is not sent: the queue of a group that asked for
+    none, minResources, a networkTopology that others set, their labels and annotations, and above all status. The
+    PodGroup has no status subresource, so sending it, even as it was read, could put a running gang back to Pending.
+    """
+    spec = desired["spec"]
+    recorded = {
+        text(mapping(policy).get("name")): integer(mapping(policy).get("subGroupSize"))
+        for policy in sequence(mapping(mapping(live).get("spec")).get("subGroupPolicy"))
+    }
+    policies = [
+        policy if policy["subGroupSize"] > 0 else {**policy, "subGroupSize": max(recorded.get(policy["name"]) or 1, 1)}
+        for policy in spec["subGroupPolicy"]
+    ]
+    minimum = max(sum(policy["subGroupSize"] for policy in policies), 1)
+    return {**desired, "spec": {**spec, "minMember": minimum, "subGroupPolicy": policies}}
+
+
+def _subgroup(name: str, minimum: int, tier: int | None) -> Manifest:
+    policy: Manifest = {
+        "name": name,
+        "labelSelector": {"matchLabels": {grove.LABEL_PODCLIQUE: name}},
+        "matchLabelKeys": [grove.LABEL_PODCLIQUE],
+        "subGroupSize": minimum,
+        "minSubGroups": 1,
+    }
+    if tier is not None:
+        policy["networkTopology"] = _network_topology(tier)
+    return policy
+
+
+def _network_topology(tier: int) -> Manifest:
+    return {"mode": "hard", "highestTierAllowed": tier}
+
+
+class _Asked(NamedTuple):
+    """A constraint of the PodGang, and the members that it covers; None stands for the whole gang."""
+
+    path: FieldPath
+    constraint: PackConstraint
+    members: Sequence[str] | None
+
+
+def _asked(podgang: PodGang) -> Iterator[_Asked]:
+    yield _Asked(podgang.constraint.path, podgang.constraint, None)
+    raw = sequence(mapping(podgang.raw.get("spec")).get("topologyConstraintGroupConfigs"))
+    for config, (path, constraint) in zip(raw, podgang.group_configs, strict=True):
+        yield _Asked(path, constraint, [text(name) or "" for name in sequence(mapping(config).get("podGroupNames"))])
+    for member in podgang.members:
+        yield _Asked(member.constraint.path, member.constraint, [member.name])
+
+
+def _tiers(podgang: PodGang, settings: VolcanoSettings, facts: ClusterFacts) -> tuple[int | None, dict[str, int]]:
+    """The tier in which the whole gang must be, and those of single members. A member's narrowest constraint wins."""
+    whole: int | None = None
+    parts: dict[str, int] = {}
+    known = {member.name for member in podgang.members}
+    topology = text(podgang.annotations.get(_TOPOLOGY_NAME))
+    for path, constraint, members in _asked(podgang):
+        if (preferred := constraint.preferred) is not None:
+            raise _inexpressible("volcano/preferred-topology", constraint.path / "preferred", preferred, PREFERRED.why)
+        if (required := constraint.required) is None:
+            continue
+        if settings.topology == "off":
+            raise _inexpressible("volcano/topology-unavailable", path, required, TOPOLOGY_OFF.why)
+        if members is not None and (len(members) != 1 or members[0] not in known):
+            why = "volcano knows the topology of a whole gang and of one clique, of nothing between"
+            raise _inexpressible("volcano/scaling-group-topology", path, required, why)
+        try:
+            tier = tier_of(required, topology, facts)
+        except NoTier as reason:
+            place = constraint.path / "required"
+            raise _inexpressible("volcano/topology-tier", place, required, reason.why) from None
+        except UnknownTiers as unknown:
+            raise Inexpressible((), (Unjudged(constraint.path, unknown.needs, "volcano/topology-tier"),)) from None
+        if members is None:
+            whole = tier
+        else:
+            parts[members[0]] = min(tier, parts.get(members[0], tier))
+    return whole, parts
+
+
+def _inexpressible(rule: str, path: FieldPath, found: Any, why: str) -> Inexpressible:
+    remedy = "nothing is written for this PodGang; change the PodCliqueSet's topology, or choose another scheduler"
+    return Inexpressible((Finding(path, found, why, remedy, rule=rule, fails_closed=True),))

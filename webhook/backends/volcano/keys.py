@@ -1,0 +1,24 @@
+"""Volcano's annotations, kinds and built-in names.
+
+Source: volcano-sh/volcano, staging/src/volcano.sh/apis/pkg/apis, pkg/scheduler/api/job_info.go (`getJobID`).
+"""
+
+from webhook.model.facts import Api
+
+NAME = "volcano"
+
+POD_GROUP = Api("scheduling.volcano.sh", "v1beta1", "PodGroup")
+QUEUE = Api("scheduling.volcano.sh", "v1beta1", "Queue")
+HYPER_NODE = Api("topology.volcano.sh", "v1alpha1", "HyperNode")
+
+# The only key that the scheduler and the podgroup controller read. Without it, the controller makes a group of its own.
+ANNOTATION_GROUP = "scheduling.k8s.io/group-name"
+# Read by the device code alone, in place of the first.
+ANNOTATION_DEVICE_GROUP = "scheduling.volcano.sh/group-name"
+# The queue of a group that Volcano makes itself, and of its own jobs: neither is read of a pod that names its group.
+ANNOTATIONS_OTHER_QUEUE = ("scheduling.volcano.sh/queue-name", "volcano.sh/queue-name")
+
+# The scheduler makes both at its start: the parent of all queues, and the queue of who names none.
+ROOT_QUEUE = "root"
+DEFAULT_QUEUE = "default"
+OPEN = "Open"

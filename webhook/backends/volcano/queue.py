@@ -1,0 +1,250 @@
+"""The Queue of a gang: one for all its cliques, existing, Open, and a leaf.
+
+A set names it by the annotation scheduling.grove.io/volcano-queue on itself or on its cliques. Source of the keys and
+of how they are resolved: ai-dynamo/grove, operator/internal/scheduler/volcano/queue.go (2026-08).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from webhook.backends.volcano.keys import ANNOTATIONS_OTHER_QUEUE, OPEN, ROOT_QUEUE
+from webhook.backends.volcano.rules import Rules
+from webhook.backends.volcano.settings import VolcanoSettings, is_queue_name
+from webhook.model.capabilities import VOLCANO_QUEUE, Capability, Use
+from webhook.model.facts import ClusterFacts, Needed, PodGangFacts, VolcanoQueue
+from webhook.model.fields import ANNOTATIONS, FieldPath
+from webhook.model.findings import Action, Finding, Unjudged, shown
+from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.reading import mapping, text
+from webhook.model.record import record_of, volcano_queue_of
+from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.registry import Change, Example, Results, Subject, rule
+
+_QUEUES = ClusterFacts(
+    volcano_queues={
+        "default": VolcanoQueue("root", "Open"),
+        "team-a": VolcanoQueue("root", "Open"),
+        "team-b": VolcanoQueue("root", "Closed"),
+    }
+)
+
+
+def _asking(queue: str) -> dict[str, str]:
+    return {VOLCANO_QUEUE: queue}
+
+
+@rule(
+    "volcano/queue",
+    passes=Example(pod_clique_set(annotations=_asking("team-a")), facts=_QUEUES),
+    fails=Example(pod_clique_set(annotations=_asking("team-b")), facts=_QUEUES),
+)
+def queue(workload: PodCliqueSet, context: Rules) -> Results:
+    """Volcano drops a gang whose queue is missing with a log line, holds one whose queue is not Open (a fresh one has
+    no state yet), and under its capacity plugin stops every other queue while a gang is in `root`, in a queue with
+    children, or in one whose parent is missing. A set that names no queue is judged by the profile's defaultQueue.
+
+    Source: volcano-sh/volcano, pkg/scheduler/plugins/{proportion,capacity}, pkg/webhooks/admission/{jobs,podgroups}
+    (which checks no leaf for a PodGroup); seen with vc-scheduler v1.15.1.
+    """
+    named = _named(context)
+    for use in named:
+        yield from _judge(use.value, use.path, "it", context.facts)
+    if not named:
+        queue_name = context.settings.defaultQueue
+        yield from _judge(queue_name, context.choice.path, "the profile's defaultQueue", context.facts)
+
+
+@rule(
+    "volcano/queue-disagree",
+    capability=Capability.QUEUE,
+    passes=Example(pod_clique_set(clique("worker", annotations=_asking("team-a")), annotations=_asking("team-a"))),
+    fails=Example(pod_clique_set(clique("worker", annotations=_asking("team-b")), annotations=_asking("team-a"))),
+)
+def queue_disagree(workload: PodCliqueSet, context: Rules) -> Results:
+    """A gang is one PodGroup, and that is in one queue: what a clique says against the others would be dropped.
+
+    Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1; ai-dynamo/grove refuses it too.
+    """
+    # The set's own first, then by name, so that re-ordering the cliques moves no finding.
+    uses = sorted(_named(context), key=lambda use: use.path.anchor)
+    for use in uses[1:]:
+        if use.value != uses[0].value:
+            yield Finding(
+                at=use.path,
+                found=use.value,
+                why=f"all pods of a gang are in one queue, and {uses[0].path} says {shown(uses[0].value)}",
+                remedy=f"name one queue, best by the annotation {VOLCANO_QUEUE} of the set",
+            )
+
+
+@rule(
+    "volcano/queue-partly-named",
+    capability=Capability.QUEUE,
+    passes=Example(pod_clique_set(clique("leader"), clique("worker"), annotations=_asking("team-a"))),
+    fails=Example(pod_clique_set(clique("leader"), clique("worker", annotations=_asking("team-a")))),
+)
+def queue_partly_named(workload: PodCliqueSet, context: Rules) -> Results:
+    """A clique that names no queue, in a set that names none, means the default one, so its gang would be in two.
+
+    Source: ai-dynamo/grove, operator/internal/scheduler/volcano/queue.go: all cliques must resolve to one queue.
+    """
+    if volcano_queue_of(mapping(workload.raw.get("metadata"))) is not None:
+        return
+    default = context.settings.defaultQueue
+    named = sorted(_named(context), key=lambda use: use.path.anchor)
+    silent = sorted(member.name for member in workload.cliques if volcano_queue_of(member.raw) is None)
+    if silent and named and named[0].value != default:
+        yield Finding(
+            at=named[0].path,
+            found=named[0].value,
+            why=f"clique {shown(silent[0])} names no queue, so it would be in {shown(default)} and the gang in two",
+            remedy=f"name the queue by the annotation {VOLCANO_QUEUE} of the set",
+        )
+
+
+_LIVING = ClusterFacts(
+    volcano_queues={
+        "team-a": VolcanoQueue("root", "Open"),
+        "team-b": VolcanoQueue("root", "Open"),
+    },
+    pod_gangs={("default", "demo-0"): PodGangFacts(workload="demo")},
+)
+
+
+@rule(
+    "volcano/queue-change",
+    subject=Subject.CHANGE,
+    passes=Example(
+        pod_clique_set(annotations=_asking("team-a")), old=pod_clique_set(annotations=_asking("team-a")), facts=_LIVING
+    ),
+    fails=Example(
+        pod_clique_set(annotations=_asking("team-b")), old=pod_clique_set(annotations=_asking("team-a")), facts=_LIVING
+    ),
+)
+def queue_change(change: Change, context: Rules) -> Results:
+    """A living gang that is moved takes its running pods along, and nobody asks whether the other queue has room, is
+    Open or is a leaf: Volcano's webhook looks at a PodGroup only when it is created.
+
+    Source: volcano-sh/volcano, pkg/webhooks/admission/podgroups/validate (CREATE only).
+    """
+    before, now = _effective(change.old, context.settings), _effective(change.new, context.settings)
+    if before == now:
+        return
+    workload, gangs = change.new, context.facts.pod_gangs
+    if gangs is not None and not any(
+        space == workload.namespace and gang.workload == workload.name for (space, _), gang in gangs.items()
+    ):
+        return
+    named = _named(context)
+    yield Finding(
+        at=named[0].path if named else ANNOTATIONS / VOLCANO_QUEUE,
+        found=now,
+        why=f"its gangs are in the queue {shown(before)}"
+        + ("" if gangs is not None else ", and whether any still exists is unknown"),
+        remedy="delete the PodCliqueSet and create it anew with the other queue",
+        forbidden=True,
+    )
+
+
+@rule(
+    "volcano/queue-key",
+    default=Action.WARN,
+    passes=Example(pod_clique_set(annotations=_asking("team-a"))),
+    fails=Example(pod_clique_set(annotations={"scheduling.volcano.sh/queue-name": "team-a"})),
+)
+def queue_key(workload: PodCliqueSet, _: Rules) -> Results:
+    """Volcano's own queue annotations are for its jobs and for the groups that it makes itself: a pod that names its
+    group is never asked for them, so the gang is in another queue than its author thinks.
+
+    Source: volcano-sh/volcano, pkg/controllers/podgroup, pkg/controllers/job.
+    """
+    holders = [(workload.annotations, ANNOTATIONS)]
+    holders += [(member.annotations, member.path / "annotations") for member in workload.cliques]
+    for holder, path in holders:
+        for key in ANNOTATIONS_OTHER_QUEUE:
+            if key in holder:
+                yield Finding(
+                    at=path / key,
+                    found=holder[key],
+                    why="volcano does not read it of pods that name their group, as those of a gang do",
+                    remedy=f"name the queue by the annotation {VOLCANO_QUEUE} of the set",
+                )
+
+
+def _named(context: Rules) -> list[Use]:
+    """The places that name a queue of Volcano's, with its name: spaces around it do not count."""
+    found = []
+    for use in context.uses.get(Capability.QUEUE, ()):
+        if use.path.parts[-1] == VOLCANO_QUEUE and (name := (text(use.value) or "").strip()):
+            found.append(Use(use.path, name))
+    return found
+
+
+def _effective(workload: PodCliqueSet, settings: VolcanoSettings) -> str:
+    return record_of(workload, None).volcano_queue or settings.defaultQueue
+
+
+def _judge(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
+    if not is_queue_name(name):
+        why, remedy = f"{called} is no DNS subdomain, so no Queue has that name", "name a Queue that exists"
+        yield Finding(at=path, found=name, why=why, remedy=remedy)
+    elif name == ROOT_QUEUE:
+        why = f"{called} is the parent of all queues, and a gang in it can stop every other queue"
+        yield Finding(at=path, found=name, why=why, remedy="name a leaf below it")
+    elif facts.volcano_queues is None:
+        yield Unjudged(path, "the Volcano Queues")
+    elif (found := facts.volcano_queues.get(name)) is None:
+        yield Finding(
+            at=path,
+            found=name,
+            why=f"{called} names no Queue of this cluster, and volcano drops a gang without one, with only a log line",
+            remedy="name a Queue that exists, or create it first",
+            absent=Needed("volcano_queues", name),
+        )
+    else:
+        yield from _judge_found(name, path, called, found, facts.volcano_queues)
+
+
+def _judge_found(
+    name: str, path: FieldPath, called: str, found: VolcanoQueue, queues: Mapping[str, VolcanoQueue]
+) -> Results:
+    child = min((other for other, queue in queues.items() if queue.parent == name), default=None)
+    if child is not None:
+        yield Finding(
+            at=path,
+            found=name,
+            why=f"{called} has the child {shown(child)}, and a gang in a queue with children can stop all others",
+            remedy="name one of its children",
+        )
+    elif found.state != OPEN:
+        fresh = found.state is None
+        state = "has no state yet" if fresh else f"is {shown(found.state)}"
+        yield Finding(
+            at=path,
+            found=name,
+            why=f"{called} {state}, and volcano starts gangs only from a queue that is {OPEN}",
+            remedy="wait until Volcano's controller has seen it" if fresh else "open it, or name another",
+            # Whoever makes a queue and uses it at once must not be refused for what a cache has yet to hear.
+            absent=Needed("volcano_queues", name) if fresh else None,
+        )
+    elif (missing := _missing_ancestor(found, queues)) is not None:
+        yield Finding(
+            at=path,
+            found=name,
+            why=f"{called} is below {shown(missing)}, which does not exist: that can stop all queues",
+            remedy="have its parent created, or name another queue",
+            absent=Needed("volcano_queues", missing),
+        )
+
+
+def _missing_ancestor(queue: VolcanoQueue, queues: Mapping[str, VolcanoQueue]) -> str | None:
+    """The first queue on the way up to the root that is not there. No parent is the root."""
+    passed: set[str] = set()
+    parent = queue.parent
+    while parent and parent != ROOT_QUEUE and parent not in passed:
+        if parent not in queues:
+            return parent
+        passed.add(parent)
+        parent = queues[parent].parent
+    return None

@@ -1,0 +1,85 @@
+"""What volcano would mishandle in silence. Queues and topology have files of their own."""
+
+from __future__ import annotations
+
+from webhook.backends.volcano.capabilities import capabilities
+from webhook.backends.volcano.settings import VolcanoSettings
+from webhook.model.capabilities import Capability
+from webhook.model.claims import claims_on
+from webhook.model.findings import Finding
+from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.podtemplate import PodTemplate
+from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.registry import Context, Example, Results, Subject, rule
+
+Rules = Context[VolcanoSettings]
+
+
+def unsupported(capability: Capability, context: Rules) -> Results:
+    """One finding for each place that asks for a capability that the table refuses, with the table's words."""
+    support = capabilities(context.settings)[capability]
+    for use in context.uses[capability]:
+        yield Finding(at=use.path, found=use.value, why=support.why, remedy=support.remedy)
+
+
+@rule(
+    "volcano/mnnvl",
+    capability=Capability.MULTI_NODE_NVLINK,
+    passes=Example(pod_clique_set(clique("worker"), annotations={"grove.io/mnnvl-group": "train"})),
+    fails=Example(
+        pod_clique_set(
+            clique("worker", requests={"nvidia.com/gpu": "8"}), annotations={"grove.io/mnnvl-group": "train"}
+        )
+    ),
+)
+def multi_node_nvlink(workload: PodCliqueSet, context: Rules) -> Results:
+    """Grove puts such a clique's pods into a ComputeDomain by a resource claim, and Volcano's PodGroup says nothing of
+    one: an NVLink group may be split over racks, and its processes hang or fall back to a slower network.
+
+    Source: ai-dynamo/grove, operator/internal/mnnvl (2026-08); the PodGroup CRD of scheduling.volcano.sh/v1beta1
+    (v1.14.0 to 2026-08).
+    """
+    return unsupported(Capability.MULTI_NODE_NVLINK, context)
+
+
+@rule(
+    "volcano/resource-claims",
+    capability=Capability.RESOURCE_CLAIMS,
+    passes=Example(pod_clique_set(clique("worker", requests={"nvidia.com/gpu": "8"}))),
+    fails=Example(
+        pod_clique_set(clique("worker", pod={"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}))
+    ),
+)
+def resource_claims(workload: PodCliqueSet, context: Rules) -> Results:
+    """Volcano looks at resource claims only where its configuration says so. That is off before v1.15 and cannot be
+    probed; where it is off, a claim decides nothing about where its pod goes. Whoever knows that it is on may set this
+    rule to warn.
+
+    Source: volcano-sh/volcano, pkg/scheduler/plugins/predicates (`predicate.DynamicResourceAllocationEnable`); release
+    notes of v1.15.0. Not seen running.
+    """
+    return unsupported(Capability.RESOURCE_CLAIMS, context)
+
+
+@rule(
+    "volcano/claimed-pods",
+    subject=Subject.POD,
+    passes=Example(pod_clique_set(clique("worker"))),
+    fails=Example(
+        pod_clique_set(clique("leader"), clique("worker", annotations={"scheduling.k8s.io/group-name": "training"}))
+    ),
+)
+def claimed_pods(pod: PodTemplate, context: Rules) -> Results:
+    """A pod that bears another gang's membership is never prepared for this one, so its own gang waits for it for ever.
+
+    Source: volcano-sh/volcano, pkg/scheduler/api/job_info.go (`getJobID`): a pod has one group.
+    """
+    if context.workload is None:
+        return
+    for claim in claims_on(pod):
+        yield Finding(
+            at=claim.path,
+            found=claim.value,
+            why=f"it makes the pods members of another gang ({claim.owner}), so they cannot join this set's",
+            remedy="remove it from the template; membership is written when the pods are created",
+        )

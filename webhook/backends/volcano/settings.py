@@ -1,0 +1,47 @@
+"""The configuration of a `volcano` profile."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator
+from pydantic_core import PydanticCustomError
+
+from webhook.backends.base import BackendSettings
+from webhook.backends.volcano.keys import DEFAULT_QUEUE, ROOT_QUEUE
+
+# RFC 1123 subdomain, as the PodGroup's CRD demands of spec.queue.
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
+_LONGEST_SUBDOMAIN = 253
+
+
+def is_queue_name(name: str) -> bool:
+    """Whether a Queue can have that name."""
+    return len(name) <= _LONGEST_SUBDOMAIN and _SUBDOMAIN.match(name) is not None
+
+
+def _off(value: object) -> object:
+    # YAML 1.1 reads a plain `off` as false, and tools that rewrite files do.
+    return "off" if value is False else value
+
+
+def _queue(name: str) -> str:
+    if not is_queue_name(name):
+        raise PydanticCustomError("queue_name", "is no name of a Queue")
+    if name == ROOT_QUEUE:
+        raise PydanticCustomError("queue_name", "is the parent of all queues, and only a leaf takes gangs")
+    return name
+
+
+TopologyMode = Annotated[Literal["off", "hypernode"], BeforeValidator(_off)]
+
+
+class VolcanoSettings(BackendSettings):
+    """defaultQueue is the queue of a set that names none. topology `hypernode` states that the cluster has HyperNodes
+    with tier names and that the scheduler runs its plugin network-topology-aware, which cannot be probed and is not
+    among the defaults of Volcano's chart: without it a topology is accepted and ignored.
+    """
+
+    defaultQueue: Annotated[str, AfterValidator(_queue)] = DEFAULT_QUEUE
+    topology: TopologyMode = "off"
