@@ -21,7 +21,7 @@ from webhook.model.findings import Action, Finding
 from webhook.model.pod import Pod
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import Malformed, Manifest, mapping
-from webhook.model.record import SCHEDULER_LABEL, kai_queue_of, quota_of_template, volcano_queue_of
+from webhook.model.record import SCHEDULER_LABEL, record_in
 from webhook.mutators.prepare_pod import prepare_pod
 from webhook.mutators.record import record_scheduler
 from webhook.settings import CHOICE_BOUND, SHAPE_BOUND, Profile, Settings
@@ -270,4 +270,4 @@ def _record(pod: Pod, facts: ClusterFacts, settings: Settings) -> Record | None:
 def _own_record(pod: Pod) -> Record:
     """What a pod says of itself where nothing is known of its workload."""
     metadata = mapping(pod.raw.get("metadata"))
-    return Record(None, quota_of_template(metadata), volcano_queue_of(metadata), kai_queue_of(metadata))
+    return record_in(metadata, None)

@@ -18,7 +18,7 @@ from webhook.model.pod import Pod
 from webhook.model.podcliqueset import Clique, PodCliqueSet, ScalingGroup, Topology
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest, mapping, text
-from webhook.model.record import SCHEDULER_LABEL, kai_queue_of, quota_of_template, record_of, volcano_queue_of
+from webhook.model.record import SCHEDULER_LABEL, record_in, record_of
 from webhook.mutators.prepare_pod import prepare_pod
 from webhook.settings import Profile
 
@@ -39,13 +39,7 @@ def gang_objects(podgang: PodGang, record: Record, profile: Profile, facts: Clus
 def mirrored_record(podgang: PodGang, profile: Profile) -> Record:
     """What a PodGang shows of its workload's record: Grove mirrors the set's own metadata onto it."""
     metadata = mapping(podgang.raw.get("metadata"))
-    return Record(
-        profile.name,
-        quota_of_template(metadata),
-        volcano_queue_of(metadata),
-        kai_queue_of(metadata),
-        text(mapping(podgang.raw.get("spec")).get("priorityClassName")),
-    )
+    return record_in(metadata, profile.name, text(mapping(podgang.raw.get("spec")).get("priorityClassName")))
 
 
 def expected_gangs(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[ExpectedGang]:
@@ -121,7 +115,10 @@ def _gang(
     }
     if SCHEDULER_LABEL in workload.labels:
         labels[SCHEDULER_LABEL] = workload.labels[SCHEDULER_LABEL]
-    metadata = {"name": name, "namespace": workload.namespace, "labels": labels}
+    metadata: Manifest = {"name": name, "namespace": workload.namespace, "labels": labels}
+    constrained = [spec, *spec["podgroups"], *configs]
+    if (topology_name := workload.topology_name()) and any("topologyConstraint" in holder for holder in constrained):
+        metadata["annotations"] = {grove.TOPOLOGY_NAME: topology_name}
     raw = {"apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang", "metadata": metadata, "spec": spec}
     return ExpectedGang(PodGang(raw), _pod(workload, name, *members[0]) if members else {})
 

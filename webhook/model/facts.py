@@ -31,9 +31,13 @@ class Record:
 
     scheduler: str | None
     quota: str | None = None
-    volcano_queue: str | None = None
-    kai_queue: str | None = None
+    # What it says under keys that name a queue, whichever scheduler's: `webhook.model.record.queues_of`.
+    queues: tuple[tuple[str, str], ...] = ()
     priority_class: str | None = None
+
+    def queue(self, key: str) -> str | None:
+        """The queue that the workload names under `key`."""
+        return next((queue for found, queue in self.queues if found == key), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,9 @@ LABEL_PART_OF = "app.kubernetes.io/part-of"
 LABEL_PODGANG = "grove.io/podgang"
 LABEL_PODCLIQUE = "grove.io/podclique"
 
+# On a PodGang with topology: the ClusterTopologyBinding of its domains.
+TOPOLOGY_NAME = "grove.io/topology-name"
+
 GATE = "grove.io/podgang-pending-creation"
 
 MNNVL_GROUP = "grove.io/mnnvl-group"

@@ -6,10 +6,15 @@ If the two ever differed, a scheduler would hold the pods for a group that never
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Container
 
 # Koordinator reads the PodGroup's name from a pod label, and a label value has at most 63 characters.
 LABEL_VALUE_LIMIT = 63
 _HASH_CHARACTERS = 10
+# A part of a gang object is mostly named by a DNS label; Grove's names may have dots, and be longer.
+_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_LABEL_HASH_CHARACTERS = 20
 
 
 def pod_group_name(podgang: str, podgroup: str, limit: int = LABEL_VALUE_LIMIT) -> str:
@@ -28,3 +33,11 @@ def cut_name(full: str, limit: int) -> str:
         return full
     digest = hashlib.sha256(full.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARACTERS]
     return f"{full[: limit - _HASH_CHARACTERS - 1].rstrip('-._')}-{digest}"
+
+
+def label_name(name: str, kind: str, taken: Container[str] = ()) -> str:
+    """`name` where that is a DNS label and none of those `taken`, else `kind` and a hash of it."""
+    if _LABEL.fullmatch(name) and name not in taken:
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_LABEL_HASH_CHARACTERS]
+    return f"{kind}-{digest}"

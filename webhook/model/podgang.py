@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from webhook.model import grove
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 
@@ -28,6 +29,15 @@ class Member(NamedTuple):
     name: str
     min_replicas: int
     pods: int
+    constraint: PackConstraint
+
+
+class GroupConfig(NamedTuple):
+    """One of its `topologyConstraintGroupConfigs`: a constraint on a subset of the members."""
+
+    path: FieldPath
+    name: str
+    members: tuple[str, ...]
     constraint: PackConstraint
 
 
@@ -51,14 +61,22 @@ class PodGang:
         self.members = [_member(mapping(group), index) for index, group in enumerate(sequence(spec.get("podgroups")))]
 
     @property
-    def group_configs(self) -> list[tuple[FieldPath, PackConstraint]]:
+    def group_configs(self) -> list[GroupConfig]:
         """The constraints on subsets of its members: one a replica of a scaling group with topology."""
         field = "topologyConstraintGroupConfigs"
         found = []
         for index, config in enumerate(sequence(mapping(self.raw.get("spec")).get(field))):
-            path = SPEC / field / Item(index, text(mapping(config).get("name")))
-            found.append((path, _constraint(mapping(config), path)))
+            raw = mapping(config)
+            name = text(raw.get("name"))
+            path = SPEC / field / Item(index, name)
+            members = tuple(text(member) or "" for member in sequence(raw.get("podGroupNames")))
+            found.append(GroupConfig(path, name or "", members, _constraint(raw, path)))
         return found
+
+    @property
+    def topology_name(self) -> str | None:
+        """The ClusterTopologyBinding by which Grove's operator translated its domains."""
+        return text(self.annotations.get(grove.TOPOLOGY_NAME))
 
     def effective(self, member: Member) -> PackConstraint:
         """A member's constraint, with the gang's where it has none of its own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from webhook.model.capabilities import KAI_QUEUE, QUOTA_ANNOTATION, QUOTA_LABEL, VOLCANO_QUEUE
+from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL
 from webhook.model.facts import Record
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import mapping, text
@@ -13,6 +13,8 @@ from webhook.model.reading import mapping, text
 # On a workload: the choice of its scheduler, and from CREATE on its record. On a namespace: the choice for its new
 # workloads.
 SCHEDULER_LABEL = "rollcall.dev/scheduler"
+# What the key of every queue has in its name, whichever scheduler's it is.
+QUEUE_WORD = "queue"
 
 
 def recorded_quota(workload: PodCliqueSet) -> str | None:
@@ -29,16 +31,22 @@ def quota_of_template(metadata: Mapping[str, Any]) -> str | None:
     return annotation or text(mapping(metadata.get("labels")).get(QUOTA_LABEL))
 
 
-def volcano_queue_of(metadata: Mapping[str, Any]) -> str | None:
-    """The Volcano queue that a set, a template or a PodGang names."""
-    name = text(mapping(metadata.get("annotations")).get(VOLCANO_QUEUE))
-    return None if name is None else name.strip() or None
+def queues_of(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """The queues that a set, a template, a PodGang or a pod names: the keys whose name says queue, labels first.
+
+    Which key counts is the scheduler's to say, and with KAI the administrator's; that it speaks of a queue can be seen.
+    """
+    found: dict[str, str] = {}
+    for holder in (mapping(metadata.get("annotations")), mapping(metadata.get("labels"))):
+        for key, value in holder.items():
+            if QUEUE_WORD in key.rpartition("/")[2] and (queue := (text(value) or "").strip()):
+                found[key] = queue
+    return found
 
 
-def kai_queue_of(metadata: Mapping[str, Any]) -> str | None:
-    """The KAI queue that a set, a template, a PodGang or a pod names: the label, else the annotation."""
-    label = text(mapping(metadata.get("labels")).get(KAI_QUEUE))
-    return label or text(mapping(metadata.get("annotations")).get(KAI_QUEUE))
+def queue_of(metadata: Mapping[str, Any], key: str) -> str | None:
+    """The queue that `metadata` names under `key`: by a label, else by an annotation."""
+    return queues_of(metadata).get(key)
 
 
 def record_of(workload: PodCliqueSet, scheduler: str | None) -> Record:
@@ -46,11 +54,13 @@ def record_of(workload: PodCliqueSet, scheduler: str | None) -> Record:
 
     A queue is the set's own, else the first that a clique names (rules refuse cliques that differ).
     """
-    metadata = [mapping(workload.raw.get("metadata")), *(clique.raw for clique in workload.cliques)]
-    return Record(
-        scheduler,
-        recorded_quota(workload),
-        next(filter(None, map(volcano_queue_of, metadata)), None),
-        next(filter(None, map(kai_queue_of, metadata)), None),
-        workload.priority_class,
-    )
+    queues: dict[str, str] = {}
+    for holder in (mapping(workload.raw.get("metadata")), *(clique.raw for clique in workload.cliques)):
+        queues = {**queues_of(holder), **queues}
+    return Record(scheduler, recorded_quota(workload), tuple(sorted(queues.items())), workload.priority_class)
+
+
+def record_in(metadata: Mapping[str, Any], scheduler: str | None, priority_class: str | None = None) -> Record:
+    """What a PodGang or a pod shows of its workload's record by its own metadata."""
+    queues = tuple(sorted(queues_of(metadata).items()))
+    return Record(scheduler, quota_of_template(metadata), queues, priority_class)

@@ -118,11 +118,12 @@ def _topology(
 
 
 def _refuse_groups(podgang: PodGang) -> None:
-    for path, constraint in podgang.group_configs:
+    for config in podgang.group_configs:
+        constraint = config.constraint
         if constraint.required or constraint.preferred:
             support = CAPABILITIES[Capability.TOPOLOGY_SCALING_GROUP]
             found = constraint.required or constraint.preferred
-            raise _inexpressible("koordinator/scaling-group-topology", path, found, support.why)
+            raise _inexpressible("koordinator/scaling-group-topology", config.path, found, support.why)
 
 
 def _inexpressible(rule: str, path: Any, found: Any, why: str) -> Inexpressible:

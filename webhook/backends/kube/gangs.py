@@ -20,7 +20,7 @@ from webhook.model.facts import ClusterFacts, Record
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.gang_object import gang_metadata
-from webhook.model.podgang import Member, PackConstraint, PodGang
+from webhook.model.podgang import GroupConfig, Member, PackConstraint, PodGang
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
@@ -144,7 +144,7 @@ def _shared(record: Record) -> Manifest:
 
 def _tree(podgang: PodGang, record: Record) -> list[Manifest]:
     groups = _groups(podgang)
-    grouped = {name for _, _, members, _ in groups for name in members}
+    grouped = {name for group in groups for name in group.members}
     direct = [member for member in podgang.members if member.name not in grouped]
     by_name = {member.name: member for member in podgang.members}
     workload, shared = names.workload(podgang.name), _shared(record)
@@ -175,14 +175,14 @@ def _tree(podgang: PodGang, record: Record) -> list[Manifest]:
         root["podGroupTemplates"] = leaves(direct)
     composites = [composite(workload, names.ROOT, None, count, podgang.constraint)]
     parents = dict.fromkeys((member.name for member in direct), workload)
-    for path, config, members, constraint in groups:
-        _limit(members, path)
-        part, name = names.template(config, "group"), names.composite(podgang.name, config)
-        own = template(part, {"gang": {"minGroupCount": len(members)}}, constraint)
-        own["podGroupTemplates"] = leaves([by_name[member] for member in members])
+    for group in groups:
+        _limit(group.members, group.path)
+        part, name = names.template(group.name, "group"), names.composite(podgang.name, group.name)
+        own = template(part, {"gang": {"minGroupCount": len(group.members)}}, group.constraint)
+        own["podGroupTemplates"] = leaves([by_name[member] for member in group.members])
         root.setdefault("compositePodGroupTemplates", []).append(own)
-        composites.append(composite(name, part, workload, len(members), constraint))
-        parents |= dict.fromkeys(members, name)
+        composites.append(composite(name, part, workload, len(group.members), group.constraint))
+        parents |= dict.fromkeys(group.members, name)
     pod_groups = [
         _pod_group(
             podgang,
@@ -213,21 +213,16 @@ def _topology(constraint: PackConstraint) -> Manifest:
     return {"schedulingConstraints": {"topology": [{"key": constraint.required}]}}
 
 
-def _groups(podgang: PodGang) -> list[tuple[FieldPath, str, list[str], PackConstraint]]:
-    """The group configs that have members: place, name, members, constraint."""
+def _groups(podgang: PodGang) -> list[GroupConfig]:
+    """The group configs that have members."""
     known, used = {member.name for member in podgang.members}, set()
-    found = []
-    raw = sequence(mapping(podgang.raw.get("spec")).get("topologyConstraintGroupConfigs"))
-    for (path, constraint), config in zip(podgang.group_configs, raw, strict=True):
-        members = [text(name) or "" for name in sequence(mapping(config).get("podGroupNames"))]
-        for name in members:
+    for config in podgang.group_configs:
+        for name in config.members:
             if name not in known or name in used:
                 why = "a group of members names one that is not in the PodGang, or that another group has"
-                raise _inexpressible("kube/tree", path / "podGroupNames", name, why)
+                raise _inexpressible("kube/tree", config.path / "podGroupNames", name, why)
             used.add(name)
-        if members:
-            found.append((path, text(mapping(config).get("name")) or "", members, constraint))
-    return found
+    return [config for config in podgang.group_configs if config.members]
 
 
 # What cannot be said.
@@ -258,7 +253,7 @@ def _refuse_topology(podgang: PodGang) -> None:
 
 
 def _constraints(podgang: PodGang) -> list[PackConstraint]:
-    grouped = [constraint for _, constraint in podgang.group_configs]
+    grouped = [config.constraint for config in podgang.group_configs]
     return [podgang.constraint, *grouped, *(member.constraint for member in podgang.members)]
 
 

@@ -6,17 +6,11 @@ is, in trees and without, so that switching `hierarchical` moves nothing.
 
 from __future__ import annotations
 
-import hashlib
-import re
-
 from webhook.backends.kube.generation import Generation
-from webhook.model.naming import cut_name, pod_group_name
+from webhook.model.naming import cut_name, label_name, pod_group_name
 
 # Objects are DNS subdomains.
 OBJECT_LIMIT = 253
-# Templates and entries are DNS labels; Grove's names may have dots, and be longer.
-_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
-_HASH_CHARACTERS = 20
 # The one template of a merged gang.
 MERGED = "gang"
 ROOT = "root"
@@ -33,10 +27,7 @@ def pod_group(podgang: str, podclique: str, generation: Generation, *, merged: b
 
 def template(name: str, kind: str = "leaf") -> str:
     """The name of a template: the member's own where that is a DNS label, else a hash of it."""
-    if _LABEL.fullmatch(name) and name != ROOT:
-        return name
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARACTERS]
-    return f"{kind}-{digest}"
+    return label_name(name, kind, taken=(ROOT,))
 
 
 def workload(podgang: str) -> str:

@@ -15,15 +15,13 @@ from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.backends.volcano.topology import NoTier, UnknownTiers, tier_of
 from webhook.errors import Inexpressible
 from webhook.model import grove
+from webhook.model.capabilities import VOLCANO_QUEUE
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.gang_object import gang_metadata
 from webhook.model.podgang import PackConstraint, PodGang
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
-
-# On a PodGang: the ClusterTopologyBinding by which Grove's operator translated its domains.
-_TOPOLOGY_NAME = "grove.io/topology-name"
 
 
 def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, facts: ClusterFacts) -> list[Manifest]:
@@ -36,7 +34,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, fa
     the queue of its namespace at creation; writing `default` again would move it back, unseen by any webhook.
     """
     whole, parts = _tiers(podgang, settings, facts)
-    queue = record.volcano_queue or settings.defaultQueue
+    queue = record.queue(VOLCANO_QUEUE) or settings.defaultQueue
     spec: Manifest = {"minMember": sum(member.min_replicas for member in podgang.members)}
     if queue != keys.DEFAULT_QUEUE:
         spec["queue"] = queue
@@ -98,9 +96,8 @@ class _Asked(NamedTuple):
 
 def _asked(podgang: PodGang) -> Iterator[_Asked]:
     yield _Asked(podgang.constraint.path, podgang.constraint, None)
-    raw = sequence(mapping(podgang.raw.get("spec")).get("topologyConstraintGroupConfigs"))
-    for config, (path, constraint) in zip(raw, podgang.group_configs, strict=True):
-        yield _Asked(path, constraint, [text(name) or "" for name in sequence(mapping(config).get("podGroupNames"))])
+    for config in podgang.group_configs:
+        yield _Asked(config.path, config.constraint, config.members)
     for member in podgang.members:
         yield _Asked(member.constraint.path, member.constraint, [member.name])
 
@@ -110,7 +107,7 @@ def _tiers(podgang: PodGang, settings: VolcanoSettings, facts: ClusterFacts) -> 
     whole: int | None = None
     parts: dict[str, int] = {}
     known = {member.name for member in podgang.members}
-    topology = text(podgang.annotations.get(_TOPOLOGY_NAME))
+    topology = podgang.topology_name
     for path, constraint, members in _asked(podgang):
         if (preferred := constraint.preferred) is not None:
             raise _inexpressible("volcano/preferred-topology", constraint.path / "preferred", preferred, PREFERRED.why)

@@ -17,7 +17,7 @@ from webhook.model.fields import ANNOTATIONS, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import mapping, text
-from webhook.model.record import record_of, volcano_queue_of
+from webhook.model.record import queue_of, record_of
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.registry import Change, Example, Results, Subject, rule
 
@@ -89,11 +89,11 @@ def queue_partly_named(workload: PodCliqueSet, context: Rules) -> Results:
 
     Source: ai-dynamo/grove, operator/internal/scheduler/volcano/queue.go: all cliques must resolve to one queue.
     """
-    if volcano_queue_of(mapping(workload.raw.get("metadata"))) is not None:
+    if queue_of(mapping(workload.raw.get("metadata")), VOLCANO_QUEUE) is not None:
         return
     default = context.settings.defaultQueue
     named = sorted(_named(context), key=lambda use: use.path.anchor)
-    silent = sorted(member.name for member in workload.cliques if volcano_queue_of(member.raw) is None)
+    silent = sorted(member.name for member in workload.cliques if queue_of(member.raw, VOLCANO_QUEUE) is None)
     if silent and named and named[0].value != default:
         yield Finding(
             at=named[0].path,
@@ -182,7 +182,7 @@ def _named(context: Rules) -> list[Use]:
 
 
 def _effective(workload: PodCliqueSet, settings: VolcanoSettings) -> str:
-    return record_of(workload, None).volcano_queue or settings.defaultQueue
+    return record_of(workload, None).queue(VOLCANO_QUEUE) or settings.defaultQueue
 
 
 def _judge(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
