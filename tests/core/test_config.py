@@ -123,7 +123,7 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
         scheduler({"name": "koordinator"}, KOORD),
         [
             'scheduler.profiles[0].name: "koordinator": is no scheduler with a backend '
-            "(allowed: default-scheduler, koord-scheduler, volcano, lpx-scheduler)"
+            "(allowed: default-scheduler, koord-scheduler, volcano, kai-scheduler, lpx-scheduler)"
         ],
     ),
     "a duplicate profile": (scheduler(KOORD, KOORD), ['scheduler.profiles[1].name: "koord-scheduler": is there twice']),
@@ -206,6 +206,28 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
         {**HEAD, "registration": {"timeoutSeconds": 31}},
         ["registration.timeoutSeconds: 31: input should be less than or equal to 30"],
     ),
+    "a queue that cannot be, and keys that no label has or that speak of no queue": (
+        scheduler(
+            {
+                "name": "kai-scheduler",
+                "config": {"defaultQueue": "Team A", "queueLabelKey": "example.com/team", "nodePoolLabelKey": "a b"},
+            },
+            default="default-scheduler",
+        ),
+        [
+            'scheduler.profiles[0].config.defaultQueue: "Team A": is no name of a Queue',
+            "scheduler.profiles[0].config.queueLabelKey: \"example.com/team\": has no 'queue' in its name, by which "
+            "the keys of queues are told",
+            'scheduler.profiles[0].config.nodePoolLabelKey: "a b": is no key of a label',
+        ],
+    ),
+    "a KAI that is too old": (
+        scheduler({"name": "kai-scheduler", "schedulerVersion": "0.14.2"}, default="default-scheduler"),
+        [
+            'scheduler.profiles[0].schedulerVersion: "0.14.2": kai-scheduler before 0.15.0 knows neither minSubGroup '
+            "nor kai.scheduler/skip-podgrouper, so its podgrouper would take the pods out of their gangs"
+        ],
+    ),
     "a namespace that cannot be": (
         {**HEAD, "registration": {"excludedNamespaces": ["Team_A"]}},
         ['registration.excludedNamespaces[0]: "Team_A": is no name of a namespace'],
@@ -251,7 +273,7 @@ def test_an_unknown_rule_is_told_with_all_that_there_are() -> None:
 def test_without_a_file_every_backend_is_there_and_the_plain_scheduler_is_the_default() -> None:
     settings = default_settings()
     assert (list(settings.profiles), settings.default) == (
-        ["default-scheduler", "koord-scheduler", "volcano", "lpx-scheduler"],
+        ["default-scheduler", "koord-scheduler", "volcano", "kai-scheduler", "lpx-scheduler"],
         "default-scheduler",
     )
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.core.volcano_gangs import RECORD, member, podgang, subgroup, translated
+from tests.core.pod_gangs import member, podgang
+from tests.core.volcano_gangs import RECORD, subgroup, translated
 from tests.core.worlds import settings_of
 from webhook.backends.base import GangMember
 from webhook.model.facts import NOTHING_KNOWN, Record

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.core.volcano_gangs import asks, member, of_group, podgang, subgroup, translated
+from tests.core.pod_gangs import asks, member, of_group, podgang
+from tests.core.volcano_gangs import subgroup, translated
 from tests.core.worlds import rules, settings_of, validate
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts, HyperNode, Needed, TopologyBinding

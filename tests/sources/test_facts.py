@@ -12,6 +12,7 @@ from webhook.model.facts import (
     Api,
     ClusterFacts,
     HyperNode,
+    KaiQueue,
     Namespace,
     PodGangFacts,
     PriorityClass,
@@ -95,6 +96,32 @@ items:
 """,
         ClusterFacts(elastic_quotas={"leaf": Quota(is_parent=False), "parent": Quota(is_parent=True)}),
     ),
+    "KAI's queues, one of them in a node pool, topologies and shards": (
+        """
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: scheduling.run.ai/v2, kind: Queue, metadata: {name: research}}
+- apiVersion: scheduling.run.ai/v2
+  kind: Queue
+  metadata: {name: team-a, labels: {kai.scheduler/node-pool: h100}}
+  spec: {parentQueue: research}
+- apiVersion: kai.scheduler/v1alpha1
+  kind: Topology
+  metadata: {name: dc}
+  spec: {levels: [{nodeLabel: example.com/zone, alias: zone}, {nodeLabel: example.com/rack}]}
+- {apiVersion: kai.scheduler/v1, kind: SchedulingShard, metadata: {name: default}}
+- {apiVersion: kai.scheduler/v1, kind: SchedulingShard, metadata: {name: h}, spec: {partitionLabelValue: h100}}
+""",
+        ClusterFacts(
+            kai_queues={
+                "research": KaiQueue(None),
+                "team-a": KaiQueue("research", {"kai.scheduler/node-pool": "h100"}),
+            },
+            kai_topologies={"dc": ("example.com/zone", "example.com/rack")},
+            kai_shards={"default": None, "h": "h100"},
+        ),
+    ),
     "a list without items": (
         "{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: ElasticQuotaList, items: []}",
         ClusterFacts(elastic_quotas={}),
@@ -112,9 +139,11 @@ items: [{metadata: {name: a}, value: 7, globalDefault: true}]
 apiVersion: grove.io/v1alpha1
 kind: ClusterTopologyBinding
 metadata: {name: dc}
-spec: {levels: [{domain: rack, key: r}]}
+spec:
+  levels: [{domain: rack, key: r}]
+  schedulerTopologyBindings: [{schedulerName: kai-scheduler, topologyReference: racks}]
 """,
-        ClusterFacts(topology_bindings={"dc": TopologyBinding({"rack": "r"})}),
+        ClusterFacts(topology_bindings={"dc": TopologyBinding({"rack": "r"}, {"kai-scheduler": "racks"})}),
     ),
     "a network topology": (
         """

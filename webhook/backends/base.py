@@ -19,6 +19,7 @@ from webhook.model.facts import Api, ClusterFacts, Record
 from webhook.model.podgang import PodGang
 from webhook.model.projections import Projection
 from webhook.model.reading import Manifest
+from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.version import Version
 from webhook.validators.registry import Rule
 
@@ -65,6 +66,16 @@ class PodChanges:
     annotations: Mapping[str, str] = field(default_factory=dict)
     default_fields: Mapping[str, Any] = field(default_factory=dict)
     priority: PodPriority | None = None
+
+
+class TopologyDrift(NamedTuple):
+    """How a scheduler's topology object differs from Grove's ClusterTopologyBinding. `reason` is one word, as in the
+    condition SchedulerTopologyDrift.
+    """
+
+    name: str
+    reason: str
+    message: str
 
 
 S = TypeVar("S", bound=BackendSettings)
@@ -139,3 +150,11 @@ class Backend(ABC, Generic[S]):
         creation. Neither argument is changed.
         """
         return desired
+
+    def topology_objects(self, binding: ClusterTopologyBinding) -> list[Manifest]:
+        """The scheduler's own objects for Grove's topology. Raises `Inexpressible`."""
+        return []
+
+    def topology_drift(self, binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
+        """How the object that stands for `binding` differs from it; None where all is well, or there is none to be."""
+        return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from inspect import cleandoc
 from typing import Any
 
@@ -109,5 +109,7 @@ def _plain(value: Any) -> str:
         )
     if isinstance(value, tuple):
         return "[" + ", ".join(_plain(one) for one in value) + "]"
+    if not is_dataclass(value):
+        return str(value)
     parts = {part.name: getattr(value, part.name) for part in fields(value)}
     return "(" + ", ".join(f"{name}={one}" for name, one in parts.items()) + ")"

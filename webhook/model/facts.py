@@ -7,7 +7,7 @@ neither passes nor refuses.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -57,9 +57,12 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class TopologyBinding:
-    """A Grove ClusterTopologyBinding: the node label key of each domain."""
+    """A Grove ClusterTopologyBinding: the node label key of each domain, broadest first, and for the schedulers whose
+    topology is kept by somebody else the name of that object.
+    """
 
     keys: Mapping[str, str]
+    references: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +101,10 @@ class HyperNode:
 
 @dataclass(frozen=True, slots=True)
 class KaiQueue:
-    """A KAI Queue, and the node pool that it belongs to."""
+    """A KAI Queue. Its labels say which node pool it is of, under a key that the administrator chose."""
 
     parent: str | None
-    node_pool: str | None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -203,9 +206,9 @@ class ClusterFacts:
     def snapshot(self) -> ClusterFacts:
         """A copy that stays as it is, for a thread that reads while caches are written."""
         copied: dict[str, Any] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            copied[field.name] = dict(value) if isinstance(value, dict) else value
+        for part in fields(self):
+            value = getattr(self, part.name)
+            copied[part.name] = dict(value) if isinstance(value, dict) else value
         return ClusterFacts(**copied)
 
 

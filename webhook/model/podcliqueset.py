@@ -7,7 +7,7 @@ operator/internal/webhook/admission/pcs/defaulting).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from webhook.model import grove
@@ -124,6 +124,13 @@ class Clique:
         return find_request(self.pod_spec, _GPU) is not None
 
 
+class Constrained(NamedTuple):
+    """A constraint of the set, and the cliques that it is about."""
+
+    topology: Topology
+    cliques: Sequence[Clique]
+
+
 class PodCliqueSet:
     """A PodCliqueSet (grove.io/v1alpha1)."""
 
@@ -199,11 +206,21 @@ class PodCliqueSet:
         preferred = (own and own.preferred) or (whole and whole.preferred) or None
         return required, preferred
 
+    def constraints(self) -> Iterator[Constrained]:
+        """Its constraints, from the whole set to single cliques."""
+        if self.topology is not None:
+            yield Constrained(self.topology, self.cliques)
+        for group in self.scaling_groups:
+            if group.topology is not None:
+                members = [clique for clique in self.cliques if clique.name in group.clique_names]
+                yield Constrained(group.topology, members)
+        for clique in self.cliques:
+            if clique.topology is not None:
+                yield Constrained(clique.topology, [clique])
+
     def topology_name(self) -> str | None:
         """The ClusterTopologyBinding that the constraints refer to; Grove lets a set name only one."""
-        holders = [self.topology, *(group.topology for group in self.scaling_groups)]
-        holders += [clique.topology for clique in self.cliques]
-        return next((found.name for found in holders if found is not None and found.name), None)
+        return next((asked.topology.name for asked in self.constraints() if asked.topology.name), None)
 
 
 def _name(clique: object) -> str:

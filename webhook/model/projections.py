@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 from webhook.model import grove
 from webhook.model.facts import Api, Namespace, ObjectKey, PodGangFacts, PriorityClass, TopologyBinding
-from webhook.model.fields import METADATA, SPEC, FieldPath, Item
+from webhook.model.fields import METADATA, FieldPath
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
-from webhook.model.reading import Malformed, Manifest, integer, mapping, sequence, text
+from webhook.model.reading import Malformed, Manifest, integer, mapping, text
 from webhook.model.record import SCHEDULER_LABEL, record_of
+from webhook.model.topology_binding import ClusterTopologyBinding
 
 
 class Missing(Malformed):
@@ -83,12 +84,12 @@ def _pod_gang(raw: Manifest) -> tuple[ObjectKey, PodGangFacts]:
 
 
 def _topology_binding(raw: Manifest) -> tuple[str, TopologyBinding]:
-    keys = {}
-    for index, level in enumerate(sequence(mapping(raw.get("spec")).get("levels"))):
-        place = SPEC / "levels" / Item(index)
-        domain = required(text(mapping(level).get("domain")), place / "domain")
-        keys[domain] = required(text(mapping(level).get("key")), place / "key")
-    return name_of(raw), TopologyBinding(keys)
+    binding = ClusterTopologyBinding(raw)
+    keys = {
+        required(level.domain, level.path / "domain"): required(level.key, level.path / "key")
+        for level in binding.levels
+    }
+    return name_of(raw), TopologyBinding(keys, binding.references)
 
 
 def _priority_class(raw: Manifest) -> tuple[str, PriorityClass]:

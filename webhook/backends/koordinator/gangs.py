@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from webhook.backends.inexpressible import inexpressible, unknown
 from webhook.backends.koordinator import keys
 from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.backends.koordinator.topology import UnknownLayers, layer_of, unavailable
-from webhook.errors import Inexpressible
 from webhook.model import grove
 from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts
-from webhook.model.findings import Finding, Unjudged
 from webhook.model.gang_object import gang_metadata
 from webhook.model.naming import pod_group_name
 from webhook.model.podgang import Member, PodGang
@@ -95,25 +94,24 @@ def _topology(
     if (reason := unavailable(settings, version, facts)) is not None:
         if required <= {None}:
             return None
-        raise _inexpressible("koordinator/topology-unavailable", first.path, first.required, reason)
+        raise inexpressible("koordinator/topology-unavailable", first.path, first.required, reason)
     if len(required) > 1:
         support = CAPABILITIES[Capability.TOPOLOGY_DIVERGENT]
         other = next(constraint for constraint in constraints if constraint.required != first.required)
-        raise _inexpressible("koordinator/divergent-topology", other.path, other.required, support.why)
+        raise inexpressible("koordinator/divergent-topology", other.path, other.required, support.why)
     strategy = []
     try:
         if first.required is not None:
             layer = layer_of(first.required, settings, facts)
             if layer is None:
                 why = "no layer of the ClusterNetworkTopology has that label key"
-                raise _inexpressible("koordinator/topology-layer", first.path / "required", first.required, why)
+                raise inexpressible("koordinator/topology-layer", first.path / "required", first.required, why)
             strategy.append({"layer": layer, "strategy": "MustGather"})
         for key in preferred:
             if (layer := layer_of(key, settings, facts)) is not None:
                 strategy.append({"layer": layer, "strategy": "PreferGather"})
     except UnknownLayers:
-        missing = Unjudged(first.path, "the ClusterNetworkTopology", "koordinator/topology-layer")
-        raise Inexpressible((), (missing,)) from None
+        raise unknown("koordinator/topology-layer", first.path, "the ClusterNetworkTopology") from None
     return _compact({"gatherStrategy": strategy}) if strategy else None
 
 
@@ -123,12 +121,7 @@ def _refuse_groups(podgang: PodGang) -> None:
         if constraint.required or constraint.preferred:
             support = CAPABILITIES[Capability.TOPOLOGY_SCALING_GROUP]
             found = constraint.required or constraint.preferred
-            raise _inexpressible("koordinator/scaling-group-topology", config.path, found, support.why)
-
-
-def _inexpressible(rule: str, path: Any, found: Any, why: str) -> Inexpressible:
-    remedy = "nothing is written for this PodGang; change the PodCliqueSet's topology, or choose another scheduler"
-    return Inexpressible((Finding(path, found, why, remedy, rule=rule, fails_closed=True),))
+            raise inexpressible("koordinator/scaling-group-topology", config.path, found, support.why)
 
 
 def _compact(value: Any) -> str:

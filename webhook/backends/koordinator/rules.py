@@ -12,13 +12,13 @@ from webhook.backends.koordinator.keys import (
 )
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.model.capabilities import Capability
-from webhook.model.claims import claims_on
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podtemplate import PodTemplate
 from webhook.model.reading import text
 from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.membership import claimed
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
 Rules = Context[KoordinatorSettings]
@@ -131,15 +131,7 @@ def claimed_pods(pod: PodTemplate, context: Rules) -> Results:
 
     Source: koordinator-sh/koordinator, apis/extension/coscheduling.go (`GetGangName`): a pod has one gang.
     """
-    if context.workload is None:
-        return
-    for claim in claims_on(pod):
-        yield Finding(
-            at=claim.path,
-            found=claim.value,
-            why=f"it makes the pods members of another gang ({claim.owner}), so they cannot join this set's",
-            remedy="remove it from the template; membership is written when the pods are created",
-        )
+    return claimed(pod, context)
 
 
 @rule(

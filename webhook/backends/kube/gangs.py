@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from webhook.backends.inexpressible import inexpressible, unknown
 from webhook.backends.kube import names
 from webhook.backends.kube.generation import COMPOSITE, GROUP, Generation, generation, missing
 from webhook.backends.kube.pods import is_merged
@@ -18,7 +19,6 @@ from webhook.errors import Inexpressible
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.fields import SPEC, FieldPath
-from webhook.model.findings import Finding, Unjudged
 from webhook.model.gang_object import gang_metadata
 from webhook.model.podgang import GroupConfig, Member, PackConstraint, PodGang
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
@@ -42,14 +42,14 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
     if spoken is Generation.TREE:
         return _tree(podgang, record)
     if settings.hierarchical == "required":
-        raise _inexpressible("kube/workload-api", SPEC, spoken.value, f"{COMPOSITE} is required and not served")
+        raise inexpressible("kube/workload-api", SPEC, spoken.value, f"{COMPOSITE} is required and not served")
     _refuse_topology(podgang)
     merged = is_merged(settings, spoken)
     if merged:
         _refuse_surplus(podgang)
     elif len(podgang.members) > 1 and settings.flat == "refuse":
         why = "kube-scheduler would make several gangs of it, and there is no CompositePodGroup to hold them together"
-        raise _inexpressible("kube/flat-gang", SPEC / "podgroups", len(podgang.members), why)
+        raise inexpressible("kube/flat-gang", SPEC / "podgroups", len(podgang.members), why)
     _limit(podgang.members, SPEC / "podgroups")
     return _flat(podgang, record, spoken, merged=merged)
 
@@ -220,7 +220,7 @@ def _groups(podgang: PodGang) -> list[GroupConfig]:
         for name in config.members:
             if name not in known or name in used:
                 why = "a group of members names one that is not in the PodGang, or that another group has"
-                raise _inexpressible("kube/tree", config.path / "podGroupNames", name, why)
+                raise inexpressible("kube/tree", config.path / "podGroupNames", name, why)
             used.add(name)
     return [config for config in podgang.group_configs if config.members]
 
@@ -235,21 +235,21 @@ def _external(podgang: PodGang) -> bool:
 def _limit(templates: Sequence[Any], path: FieldPath) -> None:
     if len(templates) > MAX_TEMPLATES:
         why = f"the Workload API takes at most {MAX_TEMPLATES} templates in a list"
-        raise _inexpressible("kube/too-many-groups", path, len(templates), why)
+        raise inexpressible("kube/too-many-groups", path, len(templates), why)
 
 
 def _refuse_preferred(podgang: PodGang) -> None:
     for path, _, preferred in _constraints(podgang):
         if preferred is not None:
             why = "the Workload API knows required topology and no preferred one"
-            raise _inexpressible("kube/preferred-topology", path / "preferred", preferred, why)
+            raise inexpressible("kube/preferred-topology", path / "preferred", preferred, why)
 
 
 def _refuse_topology(podgang: PodGang) -> None:
     for path, required, _ in _constraints(podgang):
         if required is not None:
             why = "without CompositePodGroups a gang of the Workload API has no topology"
-            raise _inexpressible("kube/topology", path / "required", required, why)
+            raise inexpressible("kube/topology", path / "required", required, why)
 
 
 def _constraints(podgang: PodGang) -> list[PackConstraint]:
@@ -264,16 +264,11 @@ def _refuse_surplus(podgang: PodGang) -> None:
     for member in podgang.members:
         if member.pods > member.min_replicas > 0:
             why = "merged into one PodGroup, pods above the minimum of one clique could stand in for those of another"
-            raise _inexpressible("kube/flat-gang", member.path / "minReplicas", member.min_replicas, why)
+            raise inexpressible("kube/flat-gang", member.path / "minReplicas", member.min_replicas, why)
 
 
 def _no_api(settings: KubeSettings, facts: ClusterFacts) -> Inexpressible:
     if facts.apis is None:
-        return Inexpressible((), (Unjudged(SPEC, "the served APIs (or apiGeneration)", "kube/workload-api"),))
+        return unknown("kube/workload-api", SPEC, "the served APIs (or apiGeneration)")
     why = f"this cluster does not serve {missing(settings)}"
-    return _inexpressible("kube/workload-api", SPEC, DEFAULT_SCHEDULER, why)
-
-
-def _inexpressible(rule: str, path: FieldPath, found: Any, why: str) -> Inexpressible:
-    remedy = "nothing is written for this PodGang; change the PodCliqueSet, or choose another scheduler"
-    return Inexpressible((Finding(path, found, why, remedy, rule=rule, fails_closed=True),))
+    return inexpressible("kube/workload-api", SPEC, DEFAULT_SCHEDULER, why)

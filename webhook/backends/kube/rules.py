@@ -15,6 +15,7 @@ from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set, required
+from webhook.validators.membership import has_gangs
 from webhook.validators.registry import Change, Context, Example, Results, Subject, rule
 
 Rules = Context[KubeSettings]
@@ -307,12 +308,8 @@ def frozen_shape(change: Change, context: Rules) -> Results:
     Source: k8s.io/api scheduling (immutability by generation); Grove's GREP-531 rejects these updates.
     """
     spoken = _spoken(context)
-    gangs = context.facts.pod_gangs
     new, old = change.new, change.old
-    if spoken is None or (
-        gangs is not None
-        and not any(space == new.namespace and gang.workload == new.name for (space, _), gang in gangs.items())
-    ):
+    if spoken is None or has_gangs(new, context.facts) is False:
         return
     for what, before, now in _shape(old, new, minimums=spoken in {Generation.V1ALPHA1, Generation.V1ALPHA2}):
         if before != now:

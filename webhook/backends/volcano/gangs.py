@@ -7,18 +7,17 @@ each member's minimum holds, and minMember holds their sum; surplus pods of a me
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from webhook.backends.inexpressible import inexpressible, unknown
 from webhook.backends.volcano import keys
 from webhook.backends.volcano.capabilities import PREFERRED, TOPOLOGY_OFF
 from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.backends.volcano.topology import NoTier, UnknownTiers, tier_of
-from webhook.errors import Inexpressible
 from webhook.model import grove
 from webhook.model.capabilities import VOLCANO_QUEUE
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.fields import FieldPath
-from webhook.model.findings import Finding, Unjudged
 from webhook.model.gang_object import gang_metadata
 from webhook.model.podgang import PackConstraint, PodGang
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
@@ -110,28 +109,23 @@ def _tiers(podgang: PodGang, settings: VolcanoSettings, facts: ClusterFacts) -> 
     topology = podgang.topology_name
     for path, constraint, members in _asked(podgang):
         if (preferred := constraint.preferred) is not None:
-            raise _inexpressible("volcano/preferred-topology", constraint.path / "preferred", preferred, PREFERRED.why)
+            raise inexpressible("volcano/preferred-topology", constraint.path / "preferred", preferred, PREFERRED.why)
         if (required := constraint.required) is None:
             continue
         if settings.topology == "off":
-            raise _inexpressible("volcano/topology-unavailable", path, required, TOPOLOGY_OFF.why)
+            raise inexpressible("volcano/topology-unavailable", path, required, TOPOLOGY_OFF.why)
         if members is not None and (len(members) != 1 or members[0] not in known):
             why = "volcano knows the topology of a whole gang and of one clique, of nothing between"
-            raise _inexpressible("volcano/scaling-group-topology", path, required, why)
+            raise inexpressible("volcano/scaling-group-topology", path, required, why)
         try:
             tier = tier_of(required, topology, facts)
         except NoTier as reason:
             place = constraint.path / "required"
-            raise _inexpressible("volcano/topology-tier", place, required, reason.why) from None
-        except UnknownTiers as unknown:
-            raise Inexpressible((), (Unjudged(constraint.path, unknown.needs, "volcano/topology-tier"),)) from None
+            raise inexpressible("volcano/topology-tier", place, required, reason.why) from None
+        except UnknownTiers as missing:
+            raise unknown("volcano/topology-tier", constraint.path, missing.needs) from None
         if members is None:
             whole = tier
         else:
             parts[members[0]] = min(tier, parts.get(members[0], tier))
     return whole, parts
-
-
-def _inexpressible(rule: str, path: FieldPath, found: Any, why: str) -> Inexpressible:
-    remedy = "nothing is written for this PodGang; change the PodCliqueSet's topology, or choose another scheduler"
-    return Inexpressible((Finding(path, found, why, remedy, rule=rule, fails_closed=True),))

@@ -19,6 +19,7 @@ from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import mapping, text
 from webhook.model.record import queue_of, record_of
 from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.membership import has_gangs
 from webhook.validators.registry import Change, Example, Results, Subject, rule
 
 _QUEUES = ClusterFacts(
@@ -131,17 +132,15 @@ def queue_change(change: Change, context: Rules) -> Results:
     before, now = _effective(change.old, context.settings), _effective(change.new, context.settings)
     if before == now:
         return
-    workload, gangs = change.new, context.facts.pod_gangs
-    if gangs is not None and not any(
-        space == workload.namespace and gang.workload == workload.name for (space, _), gang in gangs.items()
-    ):
+    living = has_gangs(change.new, context.facts)
+    if living is False:
         return
     named = _named(context)
     yield Finding(
         at=named[0].path if named else ANNOTATIONS / VOLCANO_QUEUE,
         found=now,
         why=f"its gangs are in the queue {shown(before)}"
-        + ("" if gangs is not None else ", and whether any still exists is unknown"),
+        + ("" if living else ", and whether any still exists is unknown"),
         remedy="delete the PodCliqueSet and create it anew with the other queue",
         forbidden=True,
     )

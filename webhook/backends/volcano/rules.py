@@ -5,11 +5,11 @@ from __future__ import annotations
 from webhook.backends.volcano.capabilities import capabilities
 from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.model.capabilities import Capability
-from webhook.model.claims import claims_on
 from webhook.model.findings import Finding
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.membership import claimed
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
 Rules = Context[VolcanoSettings]
@@ -74,12 +74,4 @@ def claimed_pods(pod: PodTemplate, context: Rules) -> Results:
 
     Source: volcano-sh/volcano, pkg/scheduler/api/job_info.go (`getJobID`): a pod has one group.
     """
-    if context.workload is None:
-        return
-    for claim in claims_on(pod):
-        yield Finding(
-            at=claim.path,
-            found=claim.value,
-            why=f"it makes the pods members of another gang ({claim.owner}), so they cannot join this set's",
-            remedy="remove it from the template; membership is written when the pods are created",
-        )
+    return claimed(pod, context)

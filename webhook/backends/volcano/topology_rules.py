@@ -5,16 +5,13 @@ All of these fail closed but the one about surplus replicas: `gangs` writes no P
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
-
 from webhook.backends.volcano.capabilities import PREFERRED, TOPOLOGY_OFF
 from webhook.backends.volcano.rules import Rules
 from webhook.backends.volcano.topology import NoTier, UnknownTiers, tier_of
 from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts, HyperNode, TopologyBinding
 from webhook.model.findings import Finding, Unjudged
-from webhook.model.podcliqueset import Clique, PodCliqueSet, Topology
+from webhook.model.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 from webhook.validators.registry import Example, Results, rule
 
@@ -42,7 +39,7 @@ def topology_unavailable(workload: PodCliqueSet, context: Rules) -> Results:
     """
     if not _off(context):
         return
-    for asked in _asked(workload):
+    for asked in workload.constraints():
         if asked.topology.required is not None:
             at, found = asked.topology.required_path, asked.topology.required
             yield Finding(at=at, found=found, why=TOPOLOGY_OFF.why, remedy=TOPOLOGY_OFF.remedy)
@@ -61,7 +58,7 @@ def preferred_topology(workload: PodCliqueSet, _: Rules) -> Results:
     Source: volcano-sh/volcano, pkg/scheduler (v1.14.3 and newer turn soft into hard with the top tier);
     ai-dynamo/grove, docs/proposals/377-volcano-topology-aware, maps required domains only.
     """
-    for asked in _asked(workload):
+    for asked in workload.constraints():
         if asked.topology.preferred is not None:
             at, found = asked.topology.preferred_path, asked.topology.preferred
             yield Finding(at=at, found=found, why=PREFERRED.why, remedy=PREFERRED.remedy)
@@ -127,7 +124,7 @@ def topology_tier(workload: PodCliqueSet, context: Rules) -> Results:
         return
     bindings, facts = context.facts.topology_bindings, context.facts
     name = workload.topology_name()
-    for asked in _asked(workload):
+    for asked in workload.constraints():
         place, domain = asked.topology.required_path, asked.topology.required
         if domain is None:
             continue
@@ -169,7 +166,7 @@ def topology_surplus(workload: PodCliqueSet, context: Rules) -> Results:
     """
     if _off(context):
         return
-    bound = {member.name for asked in _asked(workload) if asked.topology.required for member in asked.cliques}
+    bound = {member.name for asked in workload.constraints() if asked.topology.required for member in asked.cliques}
     for member in workload.cliques:
         if member.name not in bound:
             continue
@@ -180,25 +177,6 @@ def topology_surplus(workload: PodCliqueSet, context: Rules) -> Results:
                 why="with a required topology volcano waits for room for all replicas in one place, not the minimum",
                 remedy="set minAvailable to replicas, without autoscaling, or remove the topologyConstraint",
             )
-
-
-class _Asked(NamedTuple):
-    """A constraint of the set, and the cliques that it is about."""
-
-    topology: Topology
-    cliques: Sequence[Clique]
-
-
-def _asked(workload: PodCliqueSet) -> Iterator[_Asked]:
-    if workload.topology is not None:
-        yield _Asked(workload.topology, workload.cliques)
-    for group in workload.scaling_groups:
-        if group.topology is not None:
-            members = [member for member in workload.cliques if member.name in group.clique_names]
-            yield _Asked(group.topology, members)
-    for member in workload.cliques:
-        if member.topology is not None:
-            yield _Asked(member.topology, [member])
 
 
 def _off(context: Rules) -> bool:

@@ -1,0 +1,32 @@
+"""PodGangs as Grove's operator writes them, short to write for the tests of the backends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webhook.model.podgang import PodGang
+
+
+def podgang(*members: dict[str, Any], annotations: dict[str, str] | None = None, **spec: Any) -> PodGang:
+    return PodGang(
+        {
+            "apiVersion": "scheduler.grove.io/v1alpha1",
+            "kind": "PodGang",
+            "metadata": {"name": "demo-0", "namespace": "team-a", "uid": "5f1d", "annotations": annotations or {}},
+            "spec": {"podgroups": list(members), **spec},
+        }
+    )
+
+
+def member(name: str, minimum: int, pods: int = 2, **fields: Any) -> dict[str, Any]:
+    references = [{"namespace": "team-a", "name": f"{name}-{index}"} for index in range(pods)]
+    return {"name": name, "minReplicas": minimum, "podReferences": references, **fields}
+
+
+def asks(required: str | None = None, preferred: str | None = None) -> dict[str, Any]:
+    pack = {key: value for key, value in (("required", required), ("preferred", preferred)) if value}
+    return {"topologyConstraint": {"packConstraint": pack}}
+
+
+def of_group(required: str, *members: str) -> dict[str, Any]:
+    return {"topologyConstraintGroupConfigs": [{"name": "g-0", "podGroupNames": list(members), **asks(required)}]}

@@ -1,0 +1,20 @@
+"""How a translation says no: one finding, worded alike for every backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webhook.errors import Inexpressible
+from webhook.model.fields import FieldPath
+from webhook.model.findings import Finding, Unjudged
+
+
+def inexpressible(rule: str, path: FieldPath, found: Any, why: str) -> Inexpressible:
+    """The error for a PodGang that has at `path` what `rule` refuses at admission: it came past, or is older."""
+    remedy = "nothing is written for this PodGang; change the PodCliqueSet, or choose another scheduler"
+    return Inexpressible((Finding(path, found, why, remedy, rule=rule, fails_closed=True),))
+
+
+def unknown(rule: str, path: FieldPath, needs: str) -> Inexpressible:
+    """The error for a PodGang whose translation needs a fact that is not known."""
+    return Inexpressible((), (Unjudged(path, needs, rule),))

@@ -1,0 +1,58 @@
+"""The backend of `kai-scheduler`: the rooms of this folder behind the contract."""
+
+from __future__ import annotations
+
+from webhook.backends.base import Backend, GangMember, PodChanges, TopologyDrift
+from webhook.backends.kai import gangs, pods, queue, rules, topology, topology_rules
+from webhook.backends.kai.capabilities import CAPABILITIES
+from webhook.backends.kai.facts import PROJECTIONS
+from webhook.backends.kai.keys import NAME, POD_GROUP
+from webhook.backends.kai.settings import KaiSettings
+from webhook.model.capabilities import CapabilityTable
+from webhook.model.facts import ClusterFacts, Record
+from webhook.model.podgang import PodGang
+from webhook.model.reading import Manifest
+from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.version import Version
+from webhook.validators.registry import collect
+
+# kai.scheduler/skip-podgrouper and minSubGroup came with it.
+FIRST_VERSION = Version(0, 15)
+
+
+class KaiBackend(Backend[KaiSettings]):
+    """KAI 0.15 and newer."""
+
+    name = NAME
+    settings_model = KaiSettings
+    rules = collect(rules, queue, topology_rules)
+    required_apis = (POD_GROUP,)
+    projections = PROJECTIONS
+
+    @classmethod
+    def version_problem(cls, version: Version) -> str | None:
+        if version < FIRST_VERSION:
+            return (
+                f"kai-scheduler before {FIRST_VERSION} knows neither minSubGroup nor kai.scheduler/skip-podgrouper, so "
+                "its podgrouper would take the pods out of their gangs"
+            )
+        return None
+
+    @property
+    def capabilities(self) -> CapabilityTable:
+        return CAPABILITIES
+
+    def prepare_pod(self, member: GangMember) -> PodChanges:
+        return pods.prepare_pod(member, self.settings)
+
+    def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
+        return gangs.gang_objects(podgang, record, self.settings, facts)
+
+    def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
+        return gangs.adopt(desired, live, self.settings)
+
+    def topology_objects(self, binding: ClusterTopologyBinding) -> list[Manifest]:
+        return topology.topology_objects(binding)
+
+    def topology_drift(self, binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
+        return topology.topology_drift(binding, live)

@@ -1,0 +1,134 @@
+"""PodGang to KAI's PodGroup: one, with a tree of subgroups.
+
+The leaves are the PodGang's members, by which KAI counts pods; a set stands for a group of members with a topology of
+its own. With subgroups the root's minMember says nothing (and up to v0.17.0 must not be 0), so it is left out, and so
+is its minSubGroup: without it every child counts.
+"""
+
+from __future__ import annotations
+
+from webhook.backends.inexpressible import inexpressible
+from webhook.backends.kai import keys, names
+from webhook.backends.kai.settings import KaiSettings
+from webhook.backends.kai.topology import NoTopology, UnknownLevels, levels_of, topology_name
+from webhook.errors import Inexpressible
+from webhook.model.facts import ClusterFacts, Record
+from webhook.model.fields import ANNOTATIONS, LABELS
+from webhook.model.gang_object import gang_metadata
+from webhook.model.grove import TOPOLOGY_NAME
+from webhook.model.naming import label_name
+from webhook.model.podgang import PackConstraint, PodGang
+from webhook.model.reading import Manifest, integer, mapping, sequence, text
+
+
+def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts: ClusterFacts) -> list[Manifest]:
+    """The PodGroup of `podgang`; none for one without members. Raises `Inexpressible`.
+
+    A member that Grove has released (minReplicas 0) has minMember 0 here; `adopt` keeps the last positive one.
+    """
+    if not podgang.members:
+        return []
+    queue = record.queue(settings.queueLabelKey) or settings.defaultQueue
+    if queue is None:
+        raise inexpressible("kai/queue", LABELS / settings.queueLabelKey, None, "kai-scheduler starts no gang without")
+    spec: Manifest = {"queue": queue}
+    if record.priority_class is not None:
+        spec["priorityClassName"] = record.priority_class
+    if (preemptibility := podgang.labels.get(keys.LABEL_PREEMPTIBILITY)) is not None:
+        if preemptibility not in keys.PREEMPTIBILITIES:
+            path = LABELS / keys.LABEL_PREEMPTIBILITY
+            raise inexpressible("kai/preemptibility", path, preemptibility, "KAI's CRD knows no such value")
+        spec["preemptibility"] = preemptibility
+    spec |= _topology(podgang.constraint, podgang, facts)
+    spec["subGroups"] = _subgroups(podgang, facts)
+    pool = text(podgang.labels.get(settings.nodePoolLabelKey))
+    labels = {settings.nodePoolLabelKey: pool} if pool is not None else {}
+    metadata = gang_metadata(podgang, names.pod_group(podgang.namespace, podgang.name), labels)
+    api = keys.POD_GROUP
+    return [{"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}]
+
+
+def adopt(desired: Manifest, live: Manifest | None, settings: KaiSettings) -> Manifest:
+    """`desired` with what others decide once the PodGroup is there: its queue and its node pool; and with the minimums
+    from before Grove released its members to 0, at least one pod each.
+
+    What is no part of `desired` (markUnschedulable, schedulingBackoff, the scheduler's annotations, status) is not
+    sent, and so stays.
+    """
+    recorded = mapping(mapping(live).get("spec"))
+    before = {
+        text(mapping(group).get("name")): integer(mapping(group).get("minMember"))
+        for group in sequence(recorded.get("subGroups"))
+    }
+    groups = [
+        {**group, "minMember": max(before.get(group["name"]) or 1, 1)} if group.get("minMember") == 0 else group
+        for group in desired["spec"]["subGroups"]
+    ]
+    queue = text(recorded.get("queue")) or desired["spec"]["queue"]
+    metadata, own = desired["metadata"], settings.nodePoolLabelKey
+    pool = text(mapping(mapping(mapping(live).get("metadata")).get("labels")).get(own))
+    if pool is not None:
+        metadata = {**metadata, "labels": {**metadata["labels"], own: pool}}
+    return {**desired, "metadata": metadata, "spec": {**desired["spec"], "queue": queue, "subGroups": groups}}
+
+
+def _subgroups(podgang: PodGang, facts: ClusterFacts) -> list[Manifest]:
+    """The sets, then the leaves."""
+    leaves = {member.name: names.leaf(member.name) for member in podgang.members}
+    parents: dict[str, str] = {}
+    sets = []
+    for config in podgang.group_configs:
+        if not config.members:
+            continue
+        # A scaling group's replica may be called as a clique is.
+        name = label_name(config.name, "group", taken=leaves.values())
+        for member in config.members:
+            if member not in leaves or member in parents:
+                why = "a group of members names one that is not in the PodGang, or that another group has"
+                raise inexpressible("kai/tree", config.path / "podGroupNames", member, why)
+            parents[member] = name
+        sets.append({"name": name, "minSubGroup": len(config.members), **_topology(config.constraint, podgang, facts)})
+    pods = [
+        {
+            "name": leaves[member.name],
+            **({"parent": parents[member.name]} if member.name in parents else {}),
+            "minMember": member.min_replicas,
+            **_topology(member.constraint, podgang, facts),
+        }
+        for member in podgang.members
+    ]
+    return [*sets, *pods]
+
+
+def _topology(constraint: PackConstraint, podgang: PodGang, facts: ClusterFacts) -> Manifest:
+    """`topologyConstraint` where there is one. Without the Topology's name KAI would ignore it."""
+    wanted = {"requiredTopologyLevel": constraint.required, "preferredTopologyLevel": constraint.preferred}
+    levels = {field: key for field, key in wanted.items() if key is not None}
+    if not levels:
+        return {}
+    binding = podgang.topology_name
+    if binding is None:
+        path = ANNOTATIONS / TOPOLOGY_NAME
+        raise inexpressible("kai/topology", path, None, "kai-scheduler ignores a constraint that names no Topology")
+    _refuse_unknown(constraint, levels, binding, facts)
+    return {"topologyConstraint": {"topology": topology_name(binding, facts), **levels}}
+
+
+def _refuse_unknown(constraint: PackConstraint, levels: dict[str, str], binding: str, facts: ClusterFacts) -> None:
+    """Raises `Inexpressible` where the levels are known not to be there: what is not known may well be."""
+    try:
+        known = levels_of(binding, facts)
+    except UnknownLevels:
+        return
+    except NoTopology as missing:
+        raise _no_level(constraint, missing.name, f"the cluster has no Topology {missing.name}") from None
+    for key in levels.values():
+        if key not in known:
+            raise _no_level(constraint, key, "the Topology has no such level, so kai-scheduler would never start it")
+    required, preferred = constraint.required, constraint.preferred
+    if required and preferred and known.index(preferred) < known.index(required):
+        raise _no_level(constraint, preferred, "the preferred level is broader than the required one")
+
+
+def _no_level(constraint: PackConstraint, found: str, why: str) -> Inexpressible:
+    return inexpressible("kai/topology", constraint.path, found, why)

@@ -1,0 +1,26 @@
+"""PreparePod for KAI: the group by annotation, the leaf by label, and a word to podgrouper to stay away.
+
+All of it must be there when the pod is stored: podgrouper watches every pod of the scheduler, and overwrites the group
+of one that it was not told to skip (pkg/podgrouper/pod_controller.go).
+"""
+
+from __future__ import annotations
+
+from webhook.backends.base import GangMember, PodChanges
+from webhook.backends.kai import keys, names
+from webhook.backends.kai.settings import KaiSettings, is_queue_name
+
+
+def prepare_pod(member: GangMember, settings: KaiSettings) -> PodChanges:
+    """The changes for a pod. The queue's label is for KAI's check of shared GPU claims: a group names its own queue."""
+    group, leaf = names.pod_group(member.namespace, member.podgang), names.leaf(member.podclique)
+    queue = member.record.queue(settings.queueLabelKey) or settings.defaultQueue
+    labels = {keys.LABEL_SUBGROUP: leaf}
+    if queue is not None and is_queue_name(queue):
+        labels[settings.queueLabelKey] = queue
+    return PodChanges(
+        scheduler_name=keys.NAME,
+        inputs=(f"podGroup={group}", f"subGroup={leaf}", f"queue={settings.queueLabelKey}={queue or ''}"),
+        labels=labels,
+        annotations={keys.ANNOTATION_GROUP: group, keys.ANNOTATION_SKIP: "true"},
+    )

@@ -1,0 +1,229 @@
+"""The Queue of a gang, and its node pool: one queue for all cliques, existing, a leaf, and in the gang's own pool.
+
+A set names its queue by the label kai.scheduler/queue (or the key that KAI was installed with), else by an annotation
+of that key, on itself or on its cliques. Source of how they are resolved: ai-dynamo/grove,
+operator/internal/scheduler/kai/backend.go (2026-08).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from webhook.backends.kai.keys import LABEL_NODE_POOL, LABEL_QUEUE
+from webhook.backends.kai.rules import Rules
+from webhook.backends.kai.settings import KaiSettings, is_queue_name
+from webhook.model.capabilities import Use
+from webhook.model.facts import ClusterFacts, KaiQueue, Needed, PodGangFacts
+from webhook.model.fields import LABELS, METADATA, FieldPath
+from webhook.model.findings import Finding, Unjudged, shown
+from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.reading import mapping, text
+from webhook.model.record import queue_of, record_of
+from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.membership import has_gangs
+from webhook.validators.registry import Change, Example, Results, Subject, rule
+
+_QUEUES = ClusterFacts(
+    kai_queues={
+        "research": KaiQueue(None),
+        "team-a": KaiQueue("research"),
+        "team-b": KaiQueue("research"),
+        "lost": KaiQueue("gone"),
+        "pooled": KaiQueue("research", {LABEL_NODE_POOL: "h100"}),
+    },
+    kai_shards={"default": None, "h100": "h100"},
+)
+
+
+def _asking(queue: str) -> dict[str, str]:
+    return {LABEL_QUEUE: queue}
+
+
+@rule(
+    "kai/queue",
+    passes=Example(pod_clique_set(labels=_asking("team-a")), facts=_QUEUES),
+    fails=Example(pod_clique_set(labels=_asking("research")), facts=_QUEUES),
+)
+def queue(workload: PodCliqueSet, context: Rules) -> Results:
+    """kai-scheduler never tries a gang in a queue that has children, and says only "unable to schedule". One that is
+    missing, or whose parent is, counts as not there. A set that names none is judged by the profile's defaultQueue, and
+    refused where there is none: kai-scheduler starts no gang without a queue.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info, pkg/scheduler/actions/utils; seen with
+    v0.16.8. Grove refuses a set without a queue, too.
+    """
+    settings = context.settings
+    named = list(_named(workload, settings))
+    for use in named:
+        yield from _judge(use.value, use.path, "it", context.facts)
+    if named:
+        return
+    if settings.defaultQueue is not None:
+        yield from _judge(settings.defaultQueue, context.choice.path, "the profile's defaultQueue", context.facts)
+    else:
+        yield Finding(
+            at=LABELS / settings.queueLabelKey,
+            found=None,
+            why="the set names no queue and the profile has no defaultQueue, so kai-scheduler would never start it",
+            remedy=f"name a leaf Queue by the label {settings.queueLabelKey} of the set",
+        )
+
+
+@rule(
+    "kai/queue-disagree",
+    passes=Example(pod_clique_set(clique("worker", labels=_asking("team-a")), labels=_asking("team-a"))),
+    fails=Example(pod_clique_set(clique("worker", labels=_asking("team-b")), labels=_asking("team-a"))),
+)
+def queue_disagree(workload: PodCliqueSet, context: Rules) -> Results:
+    """A gang is one PodGroup, and that is in one queue: what a clique says against the others would be dropped.
+
+    Source: the PodGroup CRD of scheduling.run.ai/v2alpha2; ai-dynamo/grove refuses it too.
+    """
+    named = list(_named(workload, context.settings))
+    for use in named[1:]:
+        if use.value != named[0].value:
+            yield Finding(
+                at=use.path,
+                found=use.value,
+                why=f"all pods of a gang are in one queue, and {named[0].path} says {shown(named[0].value)}",
+                remedy=f"name one queue, best by the label {context.settings.queueLabelKey} of the set",
+            )
+
+
+_LIVING = ClusterFacts(
+    kai_queues=_QUEUES.kai_queues,
+    kai_shards=_QUEUES.kai_shards,
+    pod_gangs={("default", "demo-0"): PodGangFacts(workload="demo")},
+)
+
+
+@rule(
+    "kai/queue-change",
+    subject=Subject.CHANGE,
+    passes=Example(pod_clique_set(labels=_asking("team-a")), old=pod_clique_set(labels=_asking("team-a"))),
+    fails=Example(
+        pod_clique_set(labels=_asking("team-b")), old=pod_clique_set(labels=_asking("team-a")), facts=_LIVING
+    ),
+)
+def queue_change(change: Change, context: Rules) -> Results:
+    """The queue and the node pool of a PodGroup are kept once it is there, because KAI's own tools may have moved it: a
+    change would reach new gangs of the set, and not those that live.
+
+    Source: ai-dynamo/grove, operator/internal/scheduler/kai/backend.go; KAI-Scheduler, pkg/podgrouper (both keep them).
+    """
+    settings = context.settings
+    living = has_gangs(change.new, context.facts)
+    if living is False:
+        return
+    pool = settings.nodePoolLabelKey
+    for key, what, before, now in (
+        (settings.queueLabelKey, "queue", _effective(change.old, settings), _effective(change.new, settings)),
+        (pool, "node pool", text(change.old.labels.get(pool)), text(change.new.labels.get(pool))),
+    ):
+        if before != now:
+            yield Finding(
+                at=LABELS / key,
+                found=now,
+                why=f"its gangs are in the {what} {shown(before)}"
+                + ("" if living else ", and whether any still exists is unknown"),
+                remedy=f"delete the PodCliqueSet and create it anew with the other {what}",
+                forbidden=True,
+            )
+
+
+@rule(
+    "kai/node-pool",
+    passes=Example(pod_clique_set(labels={LABEL_NODE_POOL: "h100", LABEL_QUEUE: "pooled"}), facts=_QUEUES),
+    fails=Example(pod_clique_set(labels={LABEL_NODE_POOL: "default", LABEL_QUEUE: "team-a"}), facts=_QUEUES),
+)
+def node_pool(workload: PodCliqueSet, context: Rules) -> Results:
+    """Each scheduler shard sees the PodGroups and Queues that bear its own node-pool label, and the default shard those
+    without one. A pool that no shard serves (`default` is none) is seen by nobody, and a queue of another pool does not
+    exist for the gang's shard; neither leaves a condition or an event.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/conf (partition selector), the SchedulingShard CRD; seen with
+    v0.16.8.
+    """
+    settings, facts = context.settings, context.facts
+    key = settings.nodePoolLabelKey
+    pool = text(workload.labels.get(key))
+    path = LABELS / key if pool is not None else METADATA / "labels"
+    if pool is not None and facts.kai_shards is None:
+        yield Unjudged(path, "the SchedulingShards")
+    elif pool is not None and pool not in (facts.kai_shards or {}).values():
+        yield Finding(
+            at=path,
+            found=pool,
+            why="no SchedulingShard serves that node pool, so no scheduler would ever see the gang",
+            remedy="remove the label for the default shard, or name the partitionLabelValue of a SchedulingShard",
+            absent=Needed("kai_shards"),
+        )
+        return
+    name = _effective(workload, settings)
+    queue = (facts.kai_queues or {}).get(name or "")
+    if queue is not None and (other := queue.labels.get(key)) != pool:
+        yield Finding(
+            at=path,
+            found=pool,
+            why=f"the queue {shown(name)} is of the node pool {shown(other)}, and each shard sees only its own",
+            remedy=f"give the set and its queue the same label {key}, or none",
+        )
+
+
+def _named(workload: PodCliqueSet, settings: KaiSettings) -> Iterator[Use]:
+    """The places that name a queue, and which: the set's own first, then by clique, so that order moves no finding."""
+    key = settings.queueLabelKey
+    holders = [(mapping(workload.raw.get("metadata")), METADATA)]
+    holders += sorted(((member.raw, member.path) for member in workload.cliques), key=lambda entry: entry[1].anchor)
+    for metadata, path in holders:
+        if (name := queue_of(metadata, key)) is not None:
+            labelled = (text(mapping(metadata.get("labels")).get(key)) or "").strip()
+            yield Use(path / ("labels" if labelled else "annotations") / key, name)
+
+
+def _effective(workload: PodCliqueSet, settings: KaiSettings) -> str | None:
+    return record_of(workload, None).queue(settings.queueLabelKey) or settings.defaultQueue
+
+
+def _judge(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
+    if not is_queue_name(name):
+        why, remedy = f"{called} is no name that a label can bear and a Queue can have", "name a Queue that exists"
+        yield Finding(at=path, found=name, why=why, remedy=remedy)
+    elif facts.kai_queues is None:
+        yield Unjudged(path, "the KAI Queues")
+    elif (found := facts.kai_queues.get(name)) is None:
+        yield Finding(
+            at=path,
+            found=name,
+            why=f"{called} names no Queue of this cluster, and kai-scheduler starts no gang without one",
+            remedy="name a Queue that exists, or create it first",
+            absent=Needed("kai_queues", name),
+        )
+    else:
+        yield from _judge_found(name, path, called, found, facts.kai_queues)
+
+
+def _judge_found(name: str, path: FieldPath, called: str, found: KaiQueue, queues: Mapping[str, KaiQueue]) -> Results:
+    child = min((other for other, queue in queues.items() if queue.parent == name), default=None)
+    if child is not None:
+        yield Finding(
+            at=path,
+            found=name,
+            why=f"{called} has the child {shown(child)}, and kai-scheduler never tries a gang in a queue with children",
+            remedy="name one of its children",
+        )
+        return
+    # Orphans take everything below them along. A cycle has no end, and no missing parent either.
+    seen, parent = {name}, found.parent
+    while parent is not None and parent not in seen:
+        seen.add(parent)
+        if parent not in queues:
+            yield Finding(
+                at=path,
+                found=name,
+                why=f"{called} is below {shown(parent)}, which does not exist, so kai-scheduler drops it",
+                remedy="have the missing parent created, or name another queue",
+                absent=Needed("kai_queues", parent),
+            )
+            return
+        parent = queues[parent].parent

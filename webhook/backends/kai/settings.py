@@ -1,0 +1,53 @@
+"""The configuration of a `kai-scheduler` profile."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
+
+from webhook.backends.base import BackendSettings
+from webhook.backends.kai.keys import LABEL_NODE_POOL, LABEL_QUEUE
+from webhook.model.record import QUEUE_WORD
+
+_SUBDOMAIN = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
+_NAME = re.compile(r"(?=.{1,63}\Z)[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?\Z")
+
+
+def is_queue_name(name: str) -> bool:
+    """Whether a Queue can have that name, and a label bear it."""
+    return _SUBDOMAIN.match(name) is not None and _NAME.match(name) is not None
+
+
+def _queue(name: str) -> str:
+    if not is_queue_name(name):
+        raise PydanticCustomError("queue_name", "is no name of a Queue")
+    return name
+
+
+def _label_key(key: str) -> str:
+    prefix, slash, name = key.rpartition("/")
+    if not _NAME.match(name) or (slash and not _SUBDOMAIN.match(prefix)):
+        raise PydanticCustomError("label_key", "is no key of a label")
+    return key
+
+
+def _queue_key(key: str) -> str:
+    if QUEUE_WORD not in key.rpartition("/")[2]:
+        raise PydanticCustomError("queue_key", "has no 'queue' in its name, by which the keys of queues are told")
+    return key
+
+
+LabelKey = Annotated[str, AfterValidator(_label_key)]
+
+
+class KaiSettings(BackendSettings):
+    """defaultQueue is the queue of a set that names none; unset, such a set is refused. The two keys are those of KAI's
+    own installation, where it does not use the usual ones.
+    """
+
+    defaultQueue: Annotated[str, AfterValidator(_queue)] | None = None
+    queueLabelKey: Annotated[LabelKey, AfterValidator(_queue_key)] = LABEL_QUEUE
+    nodePoolLabelKey: LabelKey = LABEL_NODE_POOL

@@ -1,0 +1,105 @@
+"""KAI's Topology objects: which levels one has, and how it is made of Grove's ClusterTopologyBinding.
+
+A constraint names a Topology and a level by its node label key. KAI says so when the Topology is missing; a level that
+the Topology lacks leaves the gang pending with no word of it (seen with v0.16.8).
+"""
+
+from __future__ import annotations
+
+from webhook.backends.base import TopologyDrift
+from webhook.backends.inexpressible import inexpressible
+from webhook.backends.kai import keys
+from webhook.model.facts import ClusterFacts, Needed
+from webhook.model.fields import SPEC
+from webhook.model.gang_object import MANAGED_BY_ROLLCALL
+from webhook.model.grove import GROUP, LABEL_MANAGED_BY
+from webhook.model.reading import Manifest, mapping, sequence, text
+from webhook.model.topology_binding import ClusterTopologyBinding
+
+
+class UnknownLevels(Exception):
+    """Which levels there are is not known: `needs` says what would tell."""
+
+    def __init__(self, needs: str) -> None:
+        super().__init__(needs)
+        self.needs = needs
+
+
+class NoTopology(Exception):
+    """The cluster has no such Topology, and nobody will make one of a binding."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+        self.absent = Needed("kai_topologies", name)
+
+
+def topology_name(binding: str, facts: ClusterFacts) -> str:
+    """The Topology for a ClusterTopologyBinding: the one that it refers to, else the one of its own name."""
+    known = (facts.topology_bindings or {}).get(binding)
+    return binding if known is None else known.references.get(keys.NAME, binding)
+
+
+def levels_of(binding: str, facts: ClusterFacts) -> tuple[str, ...]:
+    """The node label keys of the Topology for `binding`, broadest first: its own, or those that it will be made with.
+
+    Raises `UnknownLevels` and `NoTopology`.
+    """
+    name = topology_name(binding, facts)
+    if facts.kai_topologies is not None and (levels := facts.kai_topologies.get(name)) is not None:
+        return levels
+    known = (facts.topology_bindings or {}).get(binding)
+    if known is not None and keys.NAME not in known.references:
+        return tuple(known.keys.values())
+    if facts.kai_topologies is None:
+        raise UnknownLevels("the KAI Topologies")
+    if facts.topology_bindings is None:
+        raise UnknownLevels("the ClusterTopologyBinding")
+    raise NoTopology(name)
+
+
+def topology_objects(binding: ClusterTopologyBinding) -> list[Manifest]:
+    """The Topology for `binding`: none where somebody else keeps it. Raises `Inexpressible`."""
+    if keys.NAME in binding.references:
+        return []
+    levels = [level.key or "" for level in binding.levels]
+    if problem := _problem(levels):
+        raise inexpressible("kai/topology", SPEC / "levels", levels, problem)
+    metadata: Manifest = {"name": binding.name, "labels": {LABEL_MANAGED_BY: MANAGED_BY_ROLLCALL}}
+    if binding.uid is not None:
+        metadata["ownerReferences"] = [
+            {
+                "apiVersion": f"{GROUP}/v1alpha1",
+                "kind": "ClusterTopologyBinding",
+                "name": binding.name,
+                "uid": binding.uid,
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ]
+    api = keys.TOPOLOGY
+    spec = {"levels": [{"nodeLabel": key} for key in levels]}
+    return [{"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}]
+
+
+def topology_drift(binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
+    """In what the Topology for `binding` differs from it: in the levels, in their order, or by not being there."""
+    name = binding.references.get(keys.NAME, binding.name)
+    if live is None:
+        return TopologyDrift(name, "TopologyNotFound", f"there is no Topology {name}")
+    wanted = [level.key or "" for level in binding.levels]
+    found = [text(mapping(level).get("nodeLabel")) for level in sequence(mapping(live.get("spec")).get("levels"))]
+    if found == wanted:
+        return None
+    return TopologyDrift(name, "Drift", f"Topology {name} has the levels {found}, the binding has {wanted}")
+
+
+def _problem(levels: list[str]) -> str | None:
+    """What KAI's CRD would say of these levels, or None."""
+    if not 1 <= len(levels) <= keys.MAX_LEVELS:
+        return f"a Topology of KAI has 1 to {keys.MAX_LEVELS} levels"
+    if len(set(levels)) < len(levels):
+        return "a Topology of KAI has each node label key once"
+    if keys.HOSTNAME in levels[:-1]:
+        return f"in a Topology of KAI {keys.HOSTNAME} is the narrowest level or none"
+    return None

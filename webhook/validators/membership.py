@@ -1,0 +1,34 @@
+"""What the rules of several backends ask alike: whether pods belong to a gang already, and whether a set lives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webhook.model.claims import claims_on
+from webhook.model.facts import ClusterFacts
+from webhook.model.findings import Finding
+from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.podtemplate import PodTemplate
+from webhook.validators.registry import Context, Results
+
+
+def claimed(pod: PodTemplate, context: Context[Any]) -> Results:
+    """One finding for each mark by which a set's template claims its pods for another gang."""
+    if context.workload is None:
+        return
+    for claim in claims_on(pod):
+        yield Finding(
+            at=claim.path,
+            found=claim.value,
+            why=f"it makes the pods members of another gang ({claim.owner}), so they cannot join this set's",
+            remedy="remove it from the template; membership is written when the pods are created",
+        )
+
+
+def has_gangs(workload: PodCliqueSet, facts: ClusterFacts) -> bool | None:
+    """Whether a PodGang of the set exists; None where that is not known."""
+    if facts.pod_gangs is None:
+        return None
+    return any(
+        space == workload.namespace and gang.workload == workload.name for (space, _), gang in facts.pod_gangs.items()
+    )
