@@ -64,9 +64,13 @@ def capabilities_used(workload: PodCliqueSet) -> Uses:
     uses: Uses = {Capability.GANG: [Use(_CLIQUES, len(workload.cliques))]}
     _whole(workload, uses)
     grouped_nvlink = _mentions_nvlink(workload)
+    # Several cliques may resolve to the same annotation of their scaling group or set: one place, one use.
+    groups: set[FieldPath] = set()
     for clique in workload.cliques:
         _clique(clique, uses)
-        if grouped_nvlink and (group := workload.mnnvl_group(clique)) is not None and clique.wants_gpu():
+        group = workload.mnnvl_group(clique) if grouped_nvlink else None
+        if group is not None and group.path not in groups and clique.wants_gpu():
+            groups.add(group.path)
             _add(uses, Capability.MULTI_NODE_NVLINK, Use(group.path, group.value))
     if Capability.TOPOLOGY_CLIQUE in uses:
         _divergence(workload, uses)
@@ -83,10 +87,7 @@ def capabilities_of_pod(pod: PodTemplate) -> Uses:
 
 
 def _add(uses: Uses, capability: Capability, use: Use) -> None:
-    found = uses.setdefault(capability, [])
-    # Several cliques may resolve to the same annotation of their scaling group or set: one place, one use.
-    if use not in found:
-        found.append(use)
+    uses.setdefault(capability, []).append(use)
 
 
 def _mentions_nvlink(workload: PodCliqueSet) -> bool:
