@@ -55,6 +55,15 @@ def test_a_message_says_place_value_why_and_what_to_do(rule: Rule) -> None:
         assert not re.search(r"!|\bplease\b|webhook\.", message, re.IGNORECASE)
 
 
+@pytest.mark.parametrize("name", installed_backends())
+def test_no_remedy_names_another_scheduler_because_it_may_not_be_enabled(name: str) -> None:
+    others = set(installed_backends()) - {name}
+    backend = installed_backends()[name]
+    tables = [support.remedy for support in backend(backend.settings_model()).capabilities.values()]
+    found = [finding.remedy for rule in backend.rules for finding in verdict_on(rule, rule.fails).findings]
+    assert [remedy for remedy in (*tables, *found) if any(other in remedy for other in others)] == []
+
+
 @pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.id)
 def test_a_rule_is_documented_with_its_source(rule: Rule) -> None:
     assert re.fullmatch(r"[a-z]+/[a-z][a-z-]*", rule.id)

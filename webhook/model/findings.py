@@ -53,6 +53,8 @@ class Finding:
     fails_closed: bool = False
     # The fact whose absence is the reason. A snapshot may lag, so a refusal for want of it is checked first.
     absent: Needed | None = None
+    # Values that would be right at that place, best first, where the rule knows some.
+    instead: tuple[Any, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.rule} at {str(self.at) or 'the object'}: {self.explanation}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+from webhook.model.capabilities import Capability
 from webhook.model.facts import Api, ClusterFacts, Needed
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding
@@ -17,6 +18,7 @@ _KOORDINATOR_POD_GROUP = Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")
 
 @rule(
     "rollcall/api-missing",
+    capability=Capability.GANG,
     passes=Example(pod_clique_set(), facts=ClusterFacts(apis=frozenset({_KOORDINATOR_POD_GROUP}))),
     fails=Example(pod_clique_set(), facts=ClusterFacts(apis=frozenset({Api("grove.io", "v1alpha1", "PodCliqueSet")}))),
 )

@@ -11,7 +11,8 @@ CAPABILITIES: CapabilityTable = {
     Capability.SCALE_GANG: SUPPORTED,
     Capability.MULTI_NODE_NVLINK: unsupported(
         why="koord-scheduler cannot keep a multi-node NVLink group inside one NVLink domain",
-        remedy='set "grove.io/mnnvl-group": "none" on the clique, remove "grove.io/auto-mnnvl", or use kai-scheduler',
+        remedy='set "grove.io/mnnvl-group": "none" on the clique, remove "grove.io/auto-mnnvl", '
+        "or choose another scheduler",
     ),
     Capability.RESOURCE_CLAIMS: unsupported(
         why="koord-scheduler does not plan gangs with resource claims (DRA, ComputeDomain), and may count a GPU twice",
@@ -22,7 +23,7 @@ CAPABILITIES: CapabilityTable = {
     Capability.TOPOLOGY_PREFERRED: depends("a layer for the key; without one the preference is dropped"),
     Capability.TOPOLOGY_SCALING_GROUP: unsupported(
         why="koord-scheduler applies one topology to a whole gang, never to a part of it",
-        remedy="move the constraint to spec.template.topologyConstraint, or choose kai-scheduler",
+        remedy="move the constraint to spec.template.topologyConstraint, or choose another scheduler",
     ),
     Capability.TOPOLOGY_DIVERGENT: unsupported(
         why="koord-scheduler applies the topology of whichever clique is tried first to the whole gang",

@@ -59,6 +59,7 @@ def qos_class(pod: PodTemplate, _: Rules) -> Results:
             found=value,
             why="Koordinator knows no such QoS class and would treat the pod as having none",
             remedy=f"use one of {', '.join(QOS_CLASSES)}, or remove the label",
+            instead=tuple(name for name in QOS_CLASSES if name == str(value).upper()),
         )
 
 

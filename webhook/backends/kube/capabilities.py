@@ -27,7 +27,7 @@ GANGS: CapabilityTable = {
     ),
     Capability.MULTI_NODE_NVLINK: unsupported(
         why="kube-scheduler does not keep a multi-node NVLink group inside one NVLink domain",
-        remedy='set "grove.io/mnnvl-group": "none" on the clique, or use kai-scheduler',
+        remedy='set "grove.io/mnnvl-group": "none" on the clique, or choose another scheduler',
     ),
     Capability.RESOURCE_CLAIMS: SUPPORTED,
     Capability.PRIORITY_CLASS: SUPPORTED,

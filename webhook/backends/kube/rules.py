@@ -37,6 +37,7 @@ def _is_flat(context: Rules) -> bool:
 
 @rule(
     "kube/workload-api",
+    capability=Capability.GANG,
     fails_closed=True,
     passes=Example(pod_clique_set(), config=_ON, facts=_TREES),
     fails=Example(pod_clique_set(), config=_ON, facts=ClusterFacts(apis=frozenset())),
