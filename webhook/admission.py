@@ -8,13 +8,13 @@ the pod for that scheduler; `validate` judges the prepared pod. Everything else 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from webhook.backends.base import GangMember
 from webhook.errors import FactsUnavailable
+from webhook.judging import could_run, gang_context, judged_by
 from webhook.model import grove
 from webhook.model.admission_request import ALLOWED, Request, Verdict
-from webhook.model.capabilities import Uses, capabilities_of_pod, capabilities_used
+from webhook.model.capabilities import capabilities_of_pod, capabilities_used
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Record
 from webhook.model.fields import LABELS, ROOT, SPEC
 from webhook.model.findings import Action, Finding
@@ -24,7 +24,7 @@ from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL, record_in
 from webhook.mutators.prepare_pod import prepare_pod
 from webhook.mutators.record import record_scheduler
-from webhook.settings import CHOICE_BOUND, SHAPE_BOUND, Profile, Settings
+from webhook.settings import CHOICE_BOUND, CHOICE_RULE_IDS, SHAPE_BOUND, Profile, Settings
 from webhook.validators.registry import Context, Outcome, run
 from webhook.validators.selection import (
     DEFAULT_SCHEDULER,
@@ -104,7 +104,7 @@ def _manifest(request: Request) -> Manifest:
 def _validate_workload(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     workload = PodCliqueSet(_manifest(request), request.namespace)
     old = _readable(request.old, request.namespace)
-    choice = _choice(workload, old, facts, settings)
+    choice = choice_of(workload, old, facts, settings)
     if choice is None:
         # Older than Rollcall: its pods are left as they are, so there is nothing to judge by.
         return ALLOWED
@@ -114,7 +114,11 @@ def _validate_workload(request: Request, facts: ClusterFacts, settings: Settings
         findings = _ratchet(findings, old, facts, settings)
     findings.sort(key=lambda finding: (-finding.action, not finding.fails_closed))
     allowed = not findings or findings[0].action is not Action.DENY
-    return Verdict(allowed, choice.scheduler, tuple(findings), tuple(outcome.unjudged))
+    verdict = Verdict(allowed, choice.scheduler, tuple(findings), tuple(outcome.unjudged))
+    # The record of a set that is stored cannot simply change, and one whose choice does not stand has chosen nobody.
+    if allowed or old is not None or any(found.rule in CHOICE_RULE_IDS for found in findings):
+        return verdict
+    return replace(verdict, could_run=could_run(workload, choice, facts, settings))
 
 
 def _readable(old: Manifest | None, namespace: str) -> PodCliqueSet | None:
@@ -132,7 +136,7 @@ def _readable(old: Manifest | None, namespace: str) -> PodCliqueSet | None:
 def _mutate_workload(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     workload = PodCliqueSet(_manifest(request), request.namespace)
     if request.operation == "CREATE":
-        choice = _choice(workload, None, facts, settings)
+        choice = choice_of(workload, None, facts, settings)
         if choice is None or choice.scheduler not in settings.profiles:
             return ALLOWED
         return Verdict(scheduler=choice.scheduler, patch=record_scheduler(workload, choice.scheduler))
@@ -143,7 +147,9 @@ def _mutate_workload(request: Request, facts: ClusterFacts, settings: Settings) 
     return Verdict(scheduler=recorded.scheduler, patch=record_scheduler(workload, recorded.scheduler))
 
 
-def _choice(workload: PodCliqueSet, old: PodCliqueSet | None, facts: ClusterFacts, settings: Settings) -> Choice | None:
+def choice_of(
+    workload: PodCliqueSet, old: PodCliqueSet | None, facts: ClusterFacts, settings: Settings
+) -> Choice | None:
     """Which scheduler the workload is judged for, or None for one that is older than Rollcall."""
     if settings.forced is not None:
         return Choice(settings.forced, LABELS / SCHEDULER_LABEL, settings.available)
@@ -164,20 +170,8 @@ def _judge(
     profile = settings.profiles.get(choice.scheduler)
     if profile is None:
         return first
-    rules = profile.rules[settings.ceiling(profile, facts, workload.namespace)]
-    context = _context(profile, facts, choice, capabilities_used(workload), workload)
-    then = run(rules, context, tuple(workload.pod_templates()), old)
+    then = judged_by(profile, workload, old, choice, facts, settings)
     return Outcome([*first.findings, *then.findings], [*first.unjudged, *then.unjudged])
-
-
-def _context(
-    profile: Profile, facts: ClusterFacts, choice: Choice, uses: Uses, workload: PodCliqueSet | None = None
-) -> Context[Any]:
-    backend = profile.backend
-    for capability in backend.implied:
-        uses.setdefault(capability, [])
-    settings, version = backend.settings, backend.scheduler_version
-    return Context(facts, choice, uses, settings, workload, version, backend.required_apis)
 
 
 def _ratchet(findings: list[Finding], old: PodCliqueSet, facts: ClusterFacts, settings: Settings) -> list[Finding]:
@@ -186,7 +180,7 @@ def _ratchet(findings: list[Finding], old: PodCliqueSet, facts: ClusterFacts, se
     The old object is judged under its own record. What is wrong with the change itself (`forbidden`) stays.
     """
     # Without a record it was judged by nobody: nothing that it brings along is excused by an adoption.
-    choice = _choice(old, old, facts, settings)
+    choice = choice_of(old, old, facts, settings)
     if choice is None:
         return findings
     try:
@@ -211,7 +205,7 @@ def _validate_pod(request: Request, facts: ClusterFacts, settings: Settings) -> 
         return ALLOWED
     profile = found[0]
     choice = Choice(profile.name, SPEC / "schedulerName", settings.available)
-    context = replace(_context(profile, facts, choice, capabilities_of_pod(pod.template)), namespace=pod.namespace)
+    context = replace(gang_context(profile, facts, choice, capabilities_of_pod(pod.template)), namespace=pod.namespace)
     rules = profile.rules[settings.ceiling(profile, facts, pod.namespace)]
     outcome = run(rules, context, (pod.template,))
     outcome.findings.sort(key=lambda finding: -finding.action)

@@ -43,7 +43,8 @@ def judge(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterat
 
     The manifest is changed as admission would change it. Raises `ReviewError` for a broken AdmissionReview.
     """
-    yield from _judge(manifest, ROOT, facts, settings)
+    for request, at in requests_in(manifest):
+        yield _judgement(request, at, facts, settings)
 
 
 def profile_of(podgang: PodGang, settings: Settings) -> Profile | None:
@@ -53,21 +54,24 @@ def profile_of(podgang: PodGang, settings: Settings) -> Profile | None:
     return settings.profiles.get(text(podgang.labels.get(SCHEDULER_LABEL)) or settings.default)
 
 
-def _judge(manifest: Manifest, at: FieldPath, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
+def requests_in(manifest: Manifest, at: FieldPath = ROOT) -> Iterator[tuple[Request, FieldPath]]:
+    """Each object in a document that there are rules for, as if it were being created, and where it stands; a review's
+    as it came.
+    """
     kind = kind_of(manifest)
     if kind.kind == REVIEW:
         request = request_from(manifest)
         if request.kind[::2] in _JUDGED and request.object is not None:
-            yield _judgement(request, at / "request" / "object", facts, settings)
+            yield request, at / "request" / "object"
     elif kind.kind.endswith("List") and isinstance(manifest.get("items"), list):
         for index, item in enumerate(manifest["items"]):
             if isinstance(item, dict):
                 # The items of a typed list need not repeat what they are.
                 typed = {"apiVersion": manifest.get("apiVersion"), "kind": kind.kind.removesuffix("List"), **item}
-                yield from _judge(typed, at / "items" / Item(index), facts, settings)
+                yield from requests_in(typed, at / "items" / Item(index))
     elif kind[::2] in _JUDGED:
         name, namespace = _names(manifest)
-        yield _judgement(Request("", "CREATE", kind, namespace, name, manifest), at, facts, settings)
+        yield Request("", "CREATE", kind, namespace, name, manifest), at
 
 
 def kind_of(manifest: Manifest) -> Kind:

@@ -138,6 +138,16 @@ def default_settings() -> Settings:
     return Settings(profiles, DEFAULT_SCHEDULER)
 
 
+def choosing_settings() -> Settings:
+    """The settings without a file for choosing a scheduler: `default_settings`, with kube-scheduler's gangs on. One
+    that places pods one by one is no choice for a gang, and which API it would speak no file can show.
+    """
+    kube = {"name": DEFAULT_SCHEDULER, "config": {"gangScheduling": True, "apiGeneration": "v1beta1"}}
+    others = [{"name": name} for name in installed_backends() if name != DEFAULT_SCHEDULER]
+    scheduler = {"profiles": [kube, *others], "defaultProfileName": DEFAULT_SCHEDULER}
+    return settings_from({"apiVersion": API_VERSION, "kind": KIND, "scheduler": scheduler}, "built in")
+
+
 def force_scheduler(settings: Settings, scheduler: str) -> Settings:
     """The settings that judge everything as if `scheduler` were chosen. A backend that the configuration does not
     enable is added with its defaults. Raises `ConfigurationError` where there is no such backend.

@@ -48,6 +48,8 @@ class Report:
     findings: list[tuple[Finding, Place]] = field(default_factory=list)
     unjudged: list[tuple[Unjudged, Place]] = field(default_factory=list)
     notes: list[tuple[str, Place]] = field(default_factory=list)
+    # What is refused and other schedulers could run.
+    movable: list[Place] = field(default_factory=list)
     judged: int = 0
     ignored: int = 0
 
@@ -59,6 +61,8 @@ class Report:
             verdict = judgement.verdict
             self.findings += [(found, _place(document, judgement, found.at)) for found in verdict.findings]
             self.unjudged += [(missing, _place(document, judgement, missing.at)) for missing in verdict.unjudged]
+            if verdict.could_run:
+                self.movable.append(_place(document, judgement, FieldPath()))
             self.notes += [(note, _place(document, judgement, FieldPath())) for note in verdict.notes]
         if self.judged == before:
             self.ignored += 1
@@ -74,9 +78,12 @@ class Report:
             "clean": self.clean(strict=strict),
             "judged": self.judged,
             "ignored": self.ignored,
-            "findings": [_finding(found) | place.as_json() for found, place in self.findings],
-            "notJudged": [_unjudged(missing) | place.as_json() for missing, place in self.unjudged],
+            "findings": [finding_as_json(found) | place.as_json() for found, place in self.findings],
+            "notJudged": [unjudged_as_json(missing) | place.as_json() for missing, place in self.unjudged],
             "notes": [{"message": note} | place.as_json() for note, place in self.notes],
+            "couldRun": [
+                {"schedulers": list(place.judgement.verdict.could_run)} | place.as_json() for place in self.movable
+            ],
         }
 
 
@@ -85,7 +92,8 @@ def _place(document: Source, judgement: Judgement, path: FieldPath) -> Place:
     return Place(document.source, line, column, judgement)
 
 
-def _finding(found: Finding) -> dict[str, Any]:
+def finding_as_json(found: Finding) -> dict[str, Any]:
+    """A finding as plain JSON values."""
     return {
         "rule": found.rule,
         "action": str(found.action),
@@ -97,5 +105,6 @@ def _finding(found: Finding) -> dict[str, Any]:
     }
 
 
-def _unjudged(missing: Unjudged) -> dict[str, Any]:
+def unjudged_as_json(missing: Unjudged) -> dict[str, Any]:
+    """What could not be judged, as plain JSON values."""
     return {"rule": missing.rule, "field": str(missing.at), "needs": missing.needs}

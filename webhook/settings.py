@@ -105,6 +105,7 @@ class NamespaceDefaults:
 # The rules about the object's shape and about the choice itself, before any profile: every one of them fails closed.
 SHAPE_BOUND = bind(SHAPE_RULES, Enforcement(), Enforcement())[Action.DENY]
 CHOICE_BOUND = bind(CHOICE_RULES, Enforcement(), Enforcement())[Action.DENY]
+CHOICE_RULE_IDS = frozenset(declared.id for declared in CHOICE_RULES)
 
 
 @dataclass(frozen=True, slots=True)

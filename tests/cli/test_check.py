@@ -71,7 +71,7 @@ def test_a_refused_set_exits_1_and_says_where_what_why_and_what_to_do(rollcall: 
     field  metadata.annotations[grove.io/mnnvl-group]
     found  "train"
     why    koord-scheduler cannot keep a multi-node NVLink group inside one NVLink domain
-    do     set "grove.io/mnnvl-group": "none" on the clique, remove "grove.io/auto-mnnvl", or use kai-scheduler
+    do     set "grove.io/mnnvl-group": "none" on the clique, remove "grove.io/auto-mnnvl", or choose another scheduler
 1 object judged, 1 error
 """,
         "",
@@ -134,10 +134,11 @@ def test_the_report_as_json_is_one_document(rollcall: Run, file: Path) -> None:
                 "found": "train",
                 "why": "koord-scheduler cannot keep a multi-node NVLink group inside one NVLink domain",
                 "remedy": 'set "grove.io/mnnvl-group": "none" on the clique, remove "grove.io/auto-mnnvl", '
-                "or use kai-scheduler",
+                "or choose another scheduler",
                 "message": 'koordinator/mnnvl at metadata.annotations[grove.io/mnnvl-group]: "train": koord-scheduler '
                 "cannot keep a multi-node NVLink group inside one NVLink domain; set "
-                '"grove.io/mnnvl-group": "none" on the clique, remove "grove.io/auto-mnnvl", or use kai-scheduler',
+                '"grove.io/mnnvl-group": "none" on the clique, remove "grove.io/auto-mnnvl", '
+                "or choose another scheduler",
                 "file": str(file),
                 "line": 34,
                 "column": 5,
@@ -146,6 +147,7 @@ def test_the_report_as_json_is_one_document(rollcall: Run, file: Path) -> None:
         ],
         "notJudged": [],
         "notes": [],
+        "couldRun": [],
         "errors": [],
     }
 
@@ -385,3 +387,17 @@ def test_nothing_in_a_manifest_can_speak_to_the_terminal(rollcall: Run, file: Pa
 def test_a_number_that_json_cannot_hold_is_no_manifest(rollcall: Run, file: Path) -> None:
     file.write_text('{"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "spec": {"replicas": 1e999}}')
     assert rollcall("check", "-o", "json", str(file)).code == 2
+
+
+def test_a_refusal_says_who_else_could_run_it(rollcall: Run, file: Path, tmp_path: Path) -> None:
+    file.write_text(GROUP)
+    config = tmp_path / "rollcall.yaml"
+    config.write_text(
+        "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n"
+        "scheduler:\n  defaultProfileName: koord-scheduler\n  profiles:\n  - name: koord-scheduler\n"
+        "  - {name: default-scheduler, config: {gangScheduling: true, apiGeneration: v1beta1}}\n"
+    )
+    ran = rollcall("check", "--config", str(config), str(file))
+    assert ran.code == 1
+    note = f"{file}:2:1: note: PodCliqueSet default/demo: default-scheduler could run it as written\n"
+    assert ran.out.endswith(f"{note}1 object judged, 1 error\n")

@@ -38,6 +38,23 @@ def settings_of(
     return replace(settings_from(document, "test"), standalone=standalone)
 
 
+def three_schedulers(default: str = "koord-scheduler", **koordinator: Any) -> Settings:
+    """Settings with koord-scheduler, lpx-scheduler and default-scheduler, which makes gangs as Kubernetes 1.37 does.
+    Keywords stand beside koord-scheduler's config.
+    """
+    profiles = [
+        {"name": "koord-scheduler", **koordinator},
+        {"name": "default-scheduler", "config": {"gangScheduling": True, "apiGeneration": "v1beta1"}},
+        {"name": "lpx-scheduler"},
+    ]
+    document = {
+        "apiVersion": "rollcall.dev/v1alpha1",
+        "kind": "RollcallConfiguration",
+        "scheduler": {"defaultProfileName": default, "profiles": profiles},
+    }
+    return replace(settings_from(document, "test"), standalone=True)
+
+
 def request(manifest: Manifest, old: Manifest | None = None, kind: Kind | None = None) -> Request:
     """A CREATE of `manifest`, or an UPDATE of `old`. Copies, because admission changes what it is given."""
     found = kind or (POD if manifest.get("kind") == "Pod" else PCS)

@@ -40,7 +40,7 @@ def test_the_answer_has_the_request_s_version_and_uid(client: httpx.Client, vers
 def test_a_denial_says_where_what_why_and_what_to_do(client: httpx.Client) -> None:
     why = (
         "koord-scheduler cannot keep a multi-node NVLink group inside one NVLink domain; "
-        'set "grove.io/mnnvl-group": "none" on the clique, remove "grove.io/auto-mnnvl", or use kai-scheduler'
+        'set "grove.io/mnnvl-group": "none" on the clique, remove "grove.io/auto-mnnvl", or choose another scheduler'
     )
     field = "metadata.annotations[grove.io/mnnvl-group]"
     assert answer(client, "/validate", refused())["response"] == {

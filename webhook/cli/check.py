@@ -112,6 +112,9 @@ def _print(report: Report, unreadable: list[InputError], out: Console) -> None:
             )
         )
         _print_fields(out, [("field", str(missing.at))])
+    for place in report.movable:
+        said = place.judgement.verdict.alternatives
+        out.print(Text.assemble(f"{printable(str(place))}: ", ("note", "cyan"), f": {_name(place)}: {said}"))
     for note, place in report.notes:
         out.print(Text.assemble(f"{printable(str(place))}: ", ("note", "cyan"), f": {printable(note)}"))
     out.print(Text(", ".join(_summary(report, unreadable))))

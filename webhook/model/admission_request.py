@@ -48,6 +48,16 @@ class Verdict:
     patch: tuple[Operation, ...] = ()
     # Advice that is no rule's: why a pod was left as it is.
     notes: tuple[str, ...] = ()
+    # The other schedulers enabled here that would run a refused workload as it is written.
+    could_run: tuple[str, ...] = ()
+
+    @property
+    def alternatives(self) -> str | None:
+        """Which other schedulers could run the refused workload, as a sentence."""
+        if not self.could_run:
+            return None
+        *others, last = self.could_run
+        return f"{', '.join(others)} or {last} could run it as written" if others else f"{last} could run it as written"
 
     @property
     def denials(self) -> tuple[Finding, ...]:

@@ -14,7 +14,7 @@ import orjson
 
 from webhook.errors import ReviewError
 from webhook.model.admission_request import Request, Verdict
-from webhook.model.findings import Action, Finding
+from webhook.model.findings import Action
 from webhook.model.review import KIND, request_from
 
 # The API server keeps the message in audit events and prints it; a whole spec would drown what matters.
@@ -49,7 +49,7 @@ def write_review(api_version: str, request: Request, verdict: Verdict) -> bytes:
         response["patchType"] = "JSONPatch"
         response["patch"] = b64encode(orjson.dumps(verdict.patch)).decode()
     if not verdict.allowed:
-        response["status"] = _status(request, verdict.denials)
+        response["status"] = _status(request, verdict)
     if verdict.findings or verdict.notes or verdict.unjudged or verdict.scheduler is not None:
         if warnings := _warnings(verdict):
             response["warnings"] = warnings
@@ -57,13 +57,14 @@ def write_review(api_version: str, request: Request, verdict: Verdict) -> bytes:
     return orjson.dumps({"apiVersion": api_version, "kind": KIND, "response": response})
 
 
-def _status(request: Request, denials: tuple[Finding, ...]) -> dict[str, Any]:
+def _status(request: Request, verdict: Verdict) -> dict[str, Any]:
+    denials = verdict.denials
     forbidden = all(finding.forbidden for finding in denials)
     return {
         "status": "Failure",
         "code": FORBIDDEN if forbidden else INVALID,
         "reason": "Forbidden" if forbidden else "Invalid",
-        "message": message_of(denials),
+        "message": message_of(verdict),
         "details": {
             "name": request.name,
             "group": request.kind.group,
@@ -80,10 +81,14 @@ def _status(request: Request, denials: tuple[Finding, ...]) -> dict[str, Any]:
     }
 
 
-def message_of(denials: tuple[Finding, ...]) -> str:
-    """All findings, a line each, as many as fit; how many do not is said at the end."""
+def message_of(verdict: Verdict) -> str:
+    """All findings, a line each, as many as fit; how many do not is said at the end, and who else could run it."""
     lines: list[str] = []
     left = MAX_MESSAGE_BYTES
+    denials, last = verdict.denials, []
+    if verdict.alternatives is not None:
+        last = [cut(_plain(verdict.alternatives), MAX_WARNING_BYTES)]
+        left -= len(last[0].encode()) + 1
     for index, finding in enumerate(denials):
         line = _plain(str(finding))
         more = len(denials) - index
@@ -96,11 +101,15 @@ def message_of(denials: tuple[Finding, ...]) -> str:
             break
         lines.append(line)
         left -= len(line.encode()) + 1
-    return "\n".join(lines)
+    return "\n".join([*lines, *last])
 
 
 def _warnings(verdict: Verdict) -> list[str]:
-    told = [cut(_plain(text), MAX_WARNING_BYTES) for text in (*map(str, verdict.warnings), *verdict.notes)]
+    advice = [*map(str, verdict.warnings), *verdict.notes]
+    if verdict.alternatives is not None:
+        # First, so that it is not cut off; kubectl prints warnings and the causes of a refusal, and not its message.
+        advice.insert(0, verdict.alternatives)
+    told = [cut(_plain(text), MAX_WARNING_BYTES) for text in advice]
     if len(told) > MAX_WARNINGS:
         told[MAX_WARNINGS:] = [f"(+{len(told) - MAX_WARNINGS} more warnings)"]
     return told
@@ -112,6 +121,8 @@ def _audit(verdict: Verdict) -> dict[str, str]:
         annotations["backend"] = verdict.scheduler
     if verdict.findings:
         annotations["rules"] = ",".join(sorted({found.rule for found in verdict.findings if found.action > Action.OFF}))
+    if verdict.could_run:
+        annotations["couldRun"] = ",".join(verdict.could_run)
     if verdict.unjudged:
         annotations["unjudged"] = ",".join(sorted({missing.rule for missing in verdict.unjudged}))
     return annotations

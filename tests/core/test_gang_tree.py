@@ -1,0 +1,98 @@
+"""The tree of gangs: by hand, and the same gangs as Grove will have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypothesis import given
+
+from tests.strategies import pod_clique_sets
+from webhook.gang_tree import Level, Node, gang_tree
+from webhook.model.facts import ClusterFacts, TopologyBinding
+from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.reading import Manifest
+from webhook.translation import expected_gangs, expected_pods
+from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
+
+FACTS = ClusterFacts(topology_bindings={"dc": TopologyBinding({}), "": TopologyBinding({})})
+
+
+def tree_of(manifest: Manifest) -> Node:
+    return gang_tree(PodCliqueSet(manifest))
+
+
+def test_a_set_of_one_clique_is_one_gang() -> None:
+    assert tree_of(pod_clique_set(clique("worker", replicas=3, minimum=2))).as_json() == {
+        "kind": "PodCliqueSet",
+        "name": "default/demo",
+        "pods": 3,
+        "minimum": 2,
+        "below": [
+            {
+                "kind": "PodGang",
+                "name": "demo-0",
+                "pods": 3,
+                "minimum": 2,
+                "below": [{"kind": "PodClique", "name": "worker", "pods": 3, "minimum": 2}],
+            }
+        ],
+    }
+
+
+def test_a_scaled_gang_waits_for_its_base_and_topology_stands_at_each_level() -> None:
+    manifest = pod_clique_set(
+        clique("front", topologyConstraint=required("host")),
+        clique("worker", replicas=4),
+        groups=[
+            scaling_group("ring", "worker", replicas=2, minAvailable=1, topologyConstraint=preferred("rack")),
+        ],
+        topologyConstraint=required("block"),
+    )
+    base, scaled = tree_of(manifest).below
+    assert (base.name, base.required, base.waits_for, base.pods) == ("demo-0", "block", None, 6)
+    front, ring = base.below
+    assert (front.level, front.name, front.required) == (Level.CLIQUE, "front", "host")
+    assert (ring.level, ring.name, ring.preferred, ring.pods) == (Level.GROUP, "ring-0", "rack", 4)
+    assert (scaled.name, scaled.waits_for, scaled.preferred, scaled.pods) == ("demo-0-ring-0", "demo-0", "rack", 4)
+
+
+def test_what_is_alike_is_counted_and_not_listed() -> None:
+    manifest = pod_clique_set(
+        clique("worker", replicas=3), groups=[scaling_group("ring", "worker", replicas=1000, minAvailable=10)]
+    )
+    manifest["spec"]["replicas"] = 10_000
+    tree = tree_of(manifest)
+    assert (tree.pods, tree.minimum) == (30_000_000, 300_000)
+    base, scaled = tree.below
+    assert (base.name, base.more, base.last, base.pods) == ("demo-0", 9_999, "demo-9999", 30)
+    assert (scaled.name, scaled.more, scaled.last) == ("demo-0-ring-0", 989, "demo-0-ring-989")
+    (ring,) = base.below
+    assert (ring.name, ring.more, ring.last) == ("ring-0", 9, "ring-9")
+
+
+def test_two_that_are_alike_are_both_shown() -> None:
+    manifest = pod_clique_set(clique("worker"))
+    manifest["spec"]["replicas"] = 2
+    assert [(gang.name, gang.more) for gang in tree_of(manifest).below] == [("demo-0", 0), ("demo-1", 0)]
+
+
+def test_odd_numbers_make_an_odd_tree_and_no_fault() -> None:
+    manifest = pod_clique_set(clique("w"), groups=[scaling_group("g", "w", "gone", replicas=-3, minAvailable=-9)])
+    manifest["spec"]["replicas"] = -1
+    assert (tree_of(manifest).below, tree_of(manifest).pods) == ((), 0)
+
+
+def gangs(node: Node) -> Iterator[Node]:
+    for below in node.below:
+        if below.level is Level.GANG:
+            yield below
+
+
+@given(pod_clique_sets())
+def test_the_tree_has_the_gangs_that_grove_will_make(manifest: Manifest) -> None:
+    workload = PodCliqueSet(manifest)
+    tree = gang_tree(workload)
+    expected = [gang.podgang for gang in expected_gangs(workload, FACTS)]
+    assert [gang.name for gang in gangs(tree)] == [gang.name for gang in expected]
+    assert [gang.pods for gang in gangs(tree)] == [sum(one.pods for one in gang.members) for gang in expected]
+    assert tree.pods == expected_pods(workload)
