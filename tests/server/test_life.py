@@ -87,7 +87,7 @@ def test_every_series_is_there_before_its_first_event(client: httpx.Client, stat
 def test_the_documentation_describes_every_endpoint(client: httpx.Client) -> None:
     assert client.get("/docs").status_code == 200
     paths = client.get("/openapi.json").json()["paths"]
-    assert set(paths) == {"/validate", "/mutate", "/check", "/healthz", "/readyz", "/metrics"}
+    assert set(paths) == {"/validate", "/mutate", "/check", "/capabilities", "/healthz", "/readyz", "/metrics"}
     example = paths["/validate"]["post"]["requestBody"]["content"]["application/json"]["example"]
     assert client.post("/validate", json=example).json()["response"]["allowed"] is True
 

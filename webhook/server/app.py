@@ -11,13 +11,14 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from webhook import __version__, admission
+from webhook.explaining import capability_tables
 from webhook.server.admission_endpoint import AdmissionEndpoint
-from webhook.server.check_endpoint import CheckEndpoint
-from webhook.server.openapi import ADMISSION_PATHS, CHECK
+from webhook.server.check_endpoint import ManifestEndpoint
+from webhook.server.openapi import ADMISSION_PATHS, CAPABILITIES, CHECK, EXPLAIN
 from webhook.server.state import ServerState
 
 # Prometheus' text format, as its own client library names it.
@@ -45,11 +46,21 @@ def _rest(state: ServerState) -> FastAPI:
         description="Gang-scheduling admission for Kubernetes: every pod present, or nobody starts.",
         redoc_url=None,
     )
-    check = CheckEndpoint(state)
+    manifests = ManifestEndpoint(state)
 
     @app.post("/check", tags=["manifests"], summary="Judge plain manifests", openapi_extra=CHECK)
     async def check_manifests(request: Request) -> Response:
-        return await check(request)
+        return await manifests.check(request)
+
+    @app.get("/capabilities", tags=["manifests"], summary="What each scheduler honours", openapi_extra=CAPABILITIES)
+    async def capabilities() -> Response:
+        return JSONResponse(capability_tables(state.settings))
+
+    @app.post(
+        "/capabilities", tags=["manifests"], summary="Which scheduler could run a workload", openapi_extra=EXPLAIN
+    )
+    async def explain(request: Request) -> Response:
+        return await manifests.explain(request)
 
     @app.get("/healthz", tags=["life"], summary="Whether the process answers", response_class=PlainTextResponse)
     async def healthz() -> str:

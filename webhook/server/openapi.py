@@ -76,14 +76,26 @@ ADMISSION_PATHS = {
     "/mutate": _admission("Prepare an object on its way into the cluster"),
 }
 
+_SCHEDULER = {
+    "name": "scheduler",
+    "in": "query",
+    "description": "Judge as if this scheduler had been chosen.",
+    "schema": {"type": "string"},
+}
+_MANIFESTS = {
+    "required": True,
+    "content": {"application/yaml": {"schema": {"type": "string"}}, "application/json": {"schema": {}}},
+}
+_UNANSWERED = {
+    "400": {"description": "The manifests cannot be read, or there is no such scheduler."},
+    "413": {"description": "The body is over 7 MiB."},
+    "503": {"description": "Too many checks at once."},
+    "504": {"description": "The body did not arrive in time."},
+}
+
 CHECK: dict[str, Any] = {
     "parameters": [
-        {
-            "name": "scheduler",
-            "in": "query",
-            "description": "Judge as if this scheduler had been chosen.",
-            "schema": {"type": "string"},
-        },
+        _SCHEDULER,
         {
             "name": "strict",
             "in": "query",
@@ -91,16 +103,23 @@ CHECK: dict[str, Any] = {
             "schema": {"type": "boolean", "default": False},
         },
     ],
-    "requestBody": {
-        "required": True,
-        "content": {"application/yaml": {"schema": {"type": "string"}}, "application/json": {"schema": {}}},
-    },
+    "requestBody": _MANIFESTS,
     "responses": {
         "200": {"description": "Nothing is refused."},
-        "400": {"description": "The manifests cannot be read, or there is no such scheduler."},
-        "413": {"description": "The body is over 7 MiB."},
         "422": {"description": "Something is refused."},
-        "503": {"description": "Too many checks at once."},
-        "504": {"description": "The body did not arrive in time."},
+        **_UNANSWERED,
+    },
+}
+
+CAPABILITIES: dict[str, Any] = {
+    "responses": {"200": {"description": "For each enabled scheduler, every capability: yes, no, depends, unstated."}}
+}
+
+EXPLAIN: dict[str, Any] = {
+    "parameters": [_SCHEDULER],
+    "requestBody": _MANIFESTS,
+    "responses": {
+        "200": {"description": "For each PodCliqueSet, what every enabled scheduler makes of it, and what would help."},
+        **_UNANSWERED,
     },
 }

@@ -1,0 +1,131 @@
+"""`rollcall explain`: which of the schedulers could run a workload, what stops each, and what would help."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, tell
+from webhook.cli.explain_text import print_explanation
+from webhook.cli.mermaid import flowchart
+from webhook.cli.options import (
+    Configuration,
+    Facts,
+    Inputs,
+    Scheduler,
+    console,
+    facts_of,
+    inputs_of,
+    settings_of,
+)
+from webhook.config import choosing_settings, force_scheduler
+from webhook.errors import InputError, ReviewError
+from webhook.explaining import Explanation, explain_document
+from webhook.judging import Answer
+from webhook.model.fields import FieldPath
+from webhook.settings import Settings
+from webhook.sources.facts import with_namespaces
+from webhook.sources.manifests import Document, read_file, read_text
+
+_ASSUMED = "no --config: default-scheduler is shown with gangScheduling, as Kubernetes 1.37 has it"
+_CODES = {Answer.RUNS: CLEAN, Answer.PARTLY: CLEAN, Answer.REFUSED: REFUSED, Answer.UNKNOWN: NOT_EVALUATED}
+
+
+class Picture(StrEnum):
+    """What `explain` prints."""
+
+    TEXT = "text"
+    JSON = "json"
+    MERMAID = "mermaid"
+
+
+class Found(NamedTuple):
+    """An explanation, and the place of its workload."""
+
+    document: Document
+    at: FieldPath
+    explanation: Explanation
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """File, line and column."""
+        return (self.document.source, *self.document.position(self.at))
+
+
+def explain(
+    paths: Inputs,
+    *,
+    scheduler: Scheduler = None,
+    facts: Facts = None,
+    config: Configuration = None,
+    output: Annotated[Picture, typer.Option("--output", "-o", help="What to print.")] = Picture.TEXT,
+) -> None:
+    """Say which schedulers could run a workload, what stops each of the others, and the smallest edit that would help.
+
+    Prints, for each PodCliqueSet, what it asks for by scheduler, the edits, and its gangs as a tree; `-o mermaid` the
+    tree as a flowchart. Without `--config` every installed scheduler is asked, kube-scheduler with gangs switched on.
+
+    Exit code 0: the scheduler that is chosen for it refuses nothing. 1: it refuses. 2: something cannot be read. 3: it
+    cannot be told without more facts.
+
+    **Examples**
+
+    - `rollcall explain set.yaml`
+    - `rollcall explain --config rollcall.yaml --facts cluster/ -o json deploy/`
+    - `kubectl get podcliqueset demo -o yaml | rollcall explain -o mermaid -`
+    """
+    settings, known = _settings(config, scheduler), facts_of(facts)
+    documents = [
+        document
+        for path in inputs_of(paths)
+        for document in (read_file(path) if isinstance(path, Path) else read_text(sys.stdin.buffer.read(), "<stdin>"))
+    ]
+    known = with_namespaces(known, documents)
+    found: list[Found] = []
+    for document in documents:
+        try:
+            explained = list(explain_document(document.manifest, known, settings))
+        except ReviewError as error:
+            raise InputError(document.source, str(error), document.line, 1) from None
+        found += [Found(document, one.at, one.explanation) for one in explained]
+    assumed = [_ASSUMED] if config is None else []
+    if output is Picture.JSON:
+        typer.echo(json.dumps(_json(found, assumed), indent=2, ensure_ascii=False))
+    elif output is Picture.MERMAID:
+        trees = [one.explanation.tree for one in found if one.explanation.tree is not None]
+        typer.echo(flowchart(trees), nl=False)
+    else:
+        out = console()
+        for one in found:
+            print_explanation(one.place, one.explanation, out)
+        for note in assumed if found else []:
+            out.print(note, style="dim")
+    if not found:
+        tell("nothing to explain: no PodCliqueSet")
+        raise typer.Exit(UNREADABLE)
+    codes = {_CODES[one.explanation.answer] for one in found}
+    # A refusal is certain, whatever else is not known.
+    raise typer.Exit(REFUSED if REFUSED in codes else max(codes))
+
+
+def _settings(config: Path | None, scheduler: str | None) -> Settings:
+    if config is not None:
+        return settings_of(config, scheduler)
+    settings = choosing_settings()
+    if scheduler is not None:
+        settings = force_scheduler(settings, scheduler)
+    return replace(settings, standalone=True)
+
+
+def _json(found: list[Found], assumed: list[str]) -> dict[str, Any]:
+    workloads = []
+    for one in found:
+        file, line, column = one.place
+        workloads.append(one.explanation.as_json() | {"file": file, "line": line, "column": column})
+    return {"workloads": workloads, "assumed": assumed}

@@ -1,0 +1,213 @@
+"""An explanation on a terminal: the matrix of capabilities and schedulers, what stops each, and the tree of gangs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from webhook.cli import printable
+from webhook.edits import Change
+from webhook.explaining import Edit, Explanation, View
+from webhook.gang_tree import Level, Node
+from webhook.judging import Answer, Honour, Honoured
+from webhook.model.findings import Action, Finding, shown
+
+_CELLS = {
+    Honoured.YES: ("yes", "green"),
+    Honoured.NO: ("no", "bold red"),
+    Honoured.IN_PART: ("in part", "yellow"),
+    Honoured.UNKNOWN: ("?", "cyan"),
+    Honoured.UNSTATED: ("-", "yellow"),
+}
+_ANSWERS = {
+    Answer.RUNS: ("runs as written", "green"),
+    Answer.PARTLY: ("admitted, but not as written", "yellow"),
+    Answer.REFUSED: ("refused", "bold red"),
+    Answer.UNKNOWN: ("not known", "cyan"),
+}
+_SHORT = {Answer.RUNS: "runs", Answer.PARTLY: "in part", Answer.REFUSED: "refused", Answer.UNKNOWN: "?"}
+# A value longer than this says no more than its beginning.
+_LONGEST = 120
+
+Row = list[tuple[str, str]]
+
+
+def print_explanation(place: tuple[str, int, int], found: Explanation, out: Console) -> None:
+    """Print all that is to be said of one workload."""
+    file, line, column = place
+    out.print(Text(printable(f"{file}:{line}:{column}: PodCliqueSet {found.namespace}/{found.name}"), "bold"))
+    if found.choice.scheduler:
+        _say(out, 1, f"scheduler {found.choice.scheduler}, {found.chosen_by}")
+    for problem in found.broken:
+        _finding(problem, out, 1)
+    if found.views:
+        out.print()
+        _matrix(found, out)
+        for view in found.views:
+            out.print()
+            _view(view, found.choice.scheduler, out)
+    if found.tree is not None:
+        out.print()
+        for line_of_tree in tree_lines(found.tree):
+            _say(out, 1, line_of_tree)
+    out.print()
+
+
+def _matrix(found: Explanation, out: Console) -> None:
+    rows: list[Row] = [[("asks for", "dim"), *((view.scheduler, "bold") for view in found.views)]]
+    honours = [{honour.capability: honour for honour in view.opinion.honours} for view in found.views]
+    for asked in found.uses or ():
+        rows.append([(str(asked), ""), *(_CELLS[column[asked].honoured] for column in honours)])
+    if any(view.opinion.others for view in found.views):
+        rows.append([("other rules", ""), *(_others(view) for view in found.views)])
+    answers = [view.opinion.answer for view in found.views]
+    rows.append([("as written", "dim"), *((_SHORT[answer], _ANSWERS[answer][1]) for answer in answers)])
+    widths = [max(len(row[index][0]) for row in rows) for index in range(len(rows[0]))]
+    for row in rows:
+        line = Text("    ")
+        for (text, style), width in zip(row, widths, strict=True):
+            line.append(text, style)
+            line.append(" " * (width - len(text) + 2))
+        line.rstrip()
+        # Neither wrapped nor cropped by us: a column that is cut off could be the one that matters.
+        out.print(line, soft_wrap=True)
+
+
+def _others(view: View) -> tuple[str, str]:
+    actions = {found.action for found in view.opinion.others}
+    if Action.DENY in actions:
+        return "no", "bold red"
+    return ("warned", "yellow") if Action.WARN in actions else ("yes", "green")
+
+
+def _view(view: View, chosen: str, out: Console) -> None:
+    opinion = view.opinion
+    answer, style = _ANSWERS[opinion.answer]
+    if opinion.answer is Answer.PARTLY and all(
+        honour.honoured in {Honoured.YES, Honoured.UNKNOWN, Honoured.UNSTATED} for honour in opinion.honours
+    ):
+        answer = "admitted, not known to run as written"
+    own = ", the one chosen" if view.scheduler == chosen else ""
+    out.print(Text.assemble("    ", (view.scheduler, "bold"), f"{own}: ", (answer, style)))
+    for honour in opinion.honours:
+        _honour(honour, out)
+    unstated = [str(honour.capability) for honour in opinion.honours if honour.honoured is Honoured.UNSTATED]
+    if unstated:
+        _say(out, 2, f"not known to act on {', '.join(unstated)}")
+    for other in opinion.others:
+        _finding(other, out, 2)
+    told = {missing for honour in opinion.honours for missing in honour.unjudged}
+    for missing in opinion.unjudged:
+        if missing not in told:
+            _say(out, 2, f"not judged: {missing.rule} at {missing.at}: {missing.needs} unknown")
+    if view.edit is not None:
+        _edit(view.edit, out)
+    elif opinion.answer is Answer.REFUSED:
+        _say(out, 2, "no small edit would help; see what to do above")
+
+
+def _honour(honour: Honour, out: Console) -> None:
+    if honour.honoured in {Honoured.YES, Honoured.UNSTATED}:
+        return
+    support = honour.support
+    word, style = _CELLS[honour.honoured]
+    lead = Text.assemble("        ", (str(honour.capability), "bold"), ": ")
+    if honour.honoured is Honoured.UNKNOWN:
+        out.print(lead + Text("not judged", style))
+        for missing in honour.unjudged:
+            _say(out, 3, f"at   {missing.at}: {missing.needs} unknown")
+        return
+    out.print(lead + Text(word, style))
+    if not honour.findings and support is not None:
+        _say(out, 3, f"why  {support.why}")
+        _say(out, 3, f"do   {support.remedy}")
+    for index, found in enumerate(honour.findings):
+        _say(out, 3, f"at   {found.at}: {shown(found.found)}")
+        # Said once where many places have the same fault.
+        following = honour.findings[index + 1 : index + 2]
+        if not following or (following[0].why, following[0].remedy) != (found.why, found.remedy):
+            _say(out, 3, f"why  {found.why}")
+            _say(out, 3, f"do   {found.remedy}")
+
+
+def _finding(found: Finding, out: Console, depth: int) -> None:
+    word = "error" if found.action is Action.DENY else "warning"
+    style = "bold red" if found.action is Action.DENY else "yellow"
+    out.print(Text.assemble("    " * depth, (word, style), f" {found.rule}"))
+    _say(out, depth + 1, f"at   {found.at}: {shown(found.found)}")
+    _say(out, depth + 1, f"why  {found.why}")
+    _say(out, depth + 1, f"do   {found.remedy}")
+
+
+def _edit(edit: Edit, out: Console) -> None:
+    word, style = _ANSWERS[edit.then]
+    then = ("runs", style) if edit.then is Answer.RUNS else (f"is {word}", style)
+    out.print(Text.assemble("        ", ("smallest edit", "bold"), ", after which it ", then))
+    for change in edit.changes:
+        _say(out, 3, change_line(change))
+
+
+def change_line(change: Change) -> str:
+    """A change as a person would tell it."""
+    if change.op == "remove":
+        return f"remove  {change.path} (it is {_value(change.was)})"
+    if change.op == "add":
+        return f"add     {change.path}: {_value(change.value)}"
+    return f"set     {change.path} to {_value(change.value)} (it is {_value(change.was)})"
+
+
+def _value(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def tree_lines(tree: Node) -> Iterator[str]:
+    """The tree, a line a node."""
+    yield _line(tree)
+    yield from _below(tree, "")
+
+
+def _below(node: Node, indent: str) -> Iterator[str]:
+    for index, below in enumerate(node.below):
+        last = index == len(node.below) - 1
+        yield f"{indent}{'└── ' if last else '├── '}{_line(below)}"
+        yield from _below(below, indent + ("    " if last else "│   "))
+
+
+def _line(node: Node) -> str:
+    title, *details = describe(node)
+    return f"{title}: {', '.join(details)}"
+
+
+def describe(node: Node) -> tuple[str, ...]:
+    """What a picture of the tree says of a node: its title, then one detail each."""
+    titles = {Level.GROUP: f"replica {node.name}", Level.CLIQUE: node.name}
+    title = titles.get(node.level, f"{node.level} {node.name}")
+    details = [_count(node.pods, "pod") if node.level is not Level.SET else f"{_count(node.pods, 'pod')} in all"]
+    if node.level is not Level.SET and node.minimum != node.pods:
+        details.append(f"starts with {node.minimum:,}")
+    if node.required is not None:
+        details.append(f"requires one {node.required}")
+    if node.preferred is not None:
+        details.append(f"prefers one {node.preferred}")
+    if node.waits_for is not None:
+        details.append(f"waits for {node.waits_for}")
+    if node.more:
+        details.append(f"and {node.more:,} more like it, up to {node.last}")
+    return (title, *details)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def _say(out: Console, depth: int, text: str) -> None:
+    if out.is_terminal:
+        # So that a long line goes on below its own start.
+        out.print(Padding(Text(printable(text)), (0, 0, 0, 4 * depth)))
+    else:
+        out.print(Text("    " * depth + printable(text)))
