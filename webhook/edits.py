@@ -199,9 +199,8 @@ def candidates(finding: Finding, workload: PodCliqueSet) -> Iterator[Changes]:
     """What could be changed so that `finding` goes, what keeps most of the workload's wishes first."""
     at = finding.at
     there, was = _value(workload.raw, at)
-    if there:
-        for value in finding.instead:
-            yield (Change("replace", at, was, value),)
+    for value in finding.instead:
+        yield (Change("replace", at, was, value) if there else _addition(at, value, workload),)
     if not at.parts:
         return
     last = at.parts[-1]
@@ -218,6 +217,15 @@ def candidates(finding: Finding, workload: PodCliqueSet) -> Iterator[Changes]:
         there, was = _value(workload.raw, constraint)
         if there:
             yield (Change("remove", constraint, was, None),)
+
+
+def _addition(at: FieldPath, value: Any, workload: PodCliqueSet) -> Change:
+    """The change that writes a field which is not there, and the map that it belongs in where that is not there."""
+    above, last = FieldPath(at.parts[:-1]), at.parts[-1]
+    there, holder = _value(workload.raw, above)
+    if there and holder is not None:
+        return Change("add", at, None, value)
+    return Change("add", above, None, {last: value})
 
 
 def _removable(at: FieldPath) -> bool:

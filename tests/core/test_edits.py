@@ -9,12 +9,12 @@ import jsonpatch
 import pytest
 from hypothesis import given, settings
 
-from tests.core.worlds import request, three_schedulers, validate
+from tests.core.worlds import request, settings_of, three_schedulers, validate
 from tests.strategies import pod_clique_sets
 from webhook.edits import MAX_CHANGES, applied, candidates, smallest_edit
 from webhook.explaining import Edit, explain
 from webhook.judging import Answer
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Quota
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, KaiQueue, Quota
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.findings import Finding
 from webhook.model.podcliqueset import PodCliqueSet
@@ -145,6 +145,40 @@ def test_what_a_user_could_not_want_is_not_offered(scheduler: str, manifest: Man
     if view.opinion.answer is Answer.REFUSED:
         assert view.edit is None
         assert all(finding.remedy for finding in view.opinion.denials)
+
+
+def kai_edit(manifest: Manifest) -> Edit | None:
+    facts = ClusterFacts(kai_queues={"team": KaiQueue(None), "team-a": KaiQueue("team"), "team-b": KaiQueue("team")})
+    (view,) = (
+        view
+        for view in explain(request(manifest), facts, settings_of("kai-scheduler")).views
+        if view.scheduler == "kai-scheduler"
+    )
+    return view.edit
+
+
+@pytest.mark.parametrize(
+    ("manifest", "expected"),
+    [
+        (pod_clique_set(), ("add", "metadata.labels", {"kai.scheduler/queue": "team-a"})),
+        (
+            pod_clique_set(labels={"team": "x"}),
+            ("add", "metadata.labels[kai.scheduler/queue]", "team-a"),
+        ),
+        (
+            pod_clique_set(labels={"kai.scheduler/queue": "team"}),
+            ("replace", "metadata.labels[kai.scheduler/queue]", "team-a"),
+        ),
+    ],
+)
+def test_a_queue_that_exists_is_offered_where_one_is_missing(
+    manifest: Manifest, expected: tuple[str, str, object]
+) -> None:
+    edit = kai_edit(manifest)
+    assert edit is not None
+    assert [(change.op, str(change.path), change.value) for change in edit.changes] == [expected]
+    patched = jsonpatch.apply_patch(manifest, [change.as_patch() for change in edit.changes])
+    assert patched["metadata"]["labels"]["kai.scheduler/queue"] == "team-a"
 
 
 def test_the_choice_of_the_scheduler_is_never_edited() -> None:

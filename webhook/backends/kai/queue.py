@@ -23,6 +23,8 @@ from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import has_gangs
 from webhook.validators.registry import Change, Example, Results, Subject, rule
 
+# Queues that are offered in the place of a wrong one.
+_OFFERED = 3
 _QUEUES = ClusterFacts(
     kai_queues={
         "research": KaiQueue(None),
@@ -66,6 +68,7 @@ def queue(workload: PodCliqueSet, context: Rules) -> Results:
             found=None,
             why="the set names no queue and the profile has no defaultQueue, so kai-scheduler would never start it",
             remedy=f"name a leaf Queue by the label {settings.queueLabelKey} of the set",
+            instead=_leaves(context.facts.kai_queues or {}),
         )
 
 
@@ -185,6 +188,12 @@ def _effective(workload: PodCliqueSet, settings: KaiSettings) -> str | None:
     return record_of(workload, None).queue(settings.queueLabelKey) or settings.defaultQueue
 
 
+def _leaves(queues: Mapping[str, KaiQueue]) -> tuple[str, ...]:
+    """Some queues without children, as far as these are all that there are."""
+    parents = {queue.parent for queue in queues.values()}
+    return tuple(sorted(name for name in queues if name not in parents)[:_OFFERED])
+
+
 def _judge(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
     if not is_queue_name(name):
         why, remedy = f"{called} is no name that a label can bear and a Queue can have", "name a Queue that exists"
@@ -198,6 +207,7 @@ def _judge(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Resu
             why=f"{called} names no Queue of this cluster, and kai-scheduler starts no gang without one",
             remedy="name a Queue that exists, or create it first",
             absent=Needed("kai_queues", name),
+            instead=_leaves(facts.kai_queues),
         )
     else:
         yield from _judge_found(name, path, called, found, facts.kai_queues)
@@ -211,6 +221,7 @@ def _judge_found(name: str, path: FieldPath, called: str, found: KaiQueue, queue
             found=name,
             why=f"{called} has the child {shown(child)}, and kai-scheduler never tries a gang in a queue with children",
             remedy="name one of its children",
+            instead=_leaves({other: queue for other, queue in queues.items() if queue.parent == name}),
         )
         return
     # Orphans take everything below them along. A cycle has no end, and no missing parent either.

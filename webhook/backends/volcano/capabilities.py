@@ -26,7 +26,8 @@ _GENERAL: CapabilityTable = {
     Capability.SCALE_GANG: SUPPORTED,
     Capability.MULTI_NODE_NVLINK: unsupported(
         why="volcano cannot keep a multi-node NVLink group inside one NVLink domain",
-        remedy='set "grove.io/mnnvl-group": "none" on the clique, remove "grove.io/auto-mnnvl", or use kai-scheduler',
+        remedy='set "grove.io/mnnvl-group": "none" on the clique, remove "grove.io/auto-mnnvl", '
+        "or choose another scheduler",
     ),
     Capability.RESOURCE_CLAIMS: unsupported(
         why="whether volcano plans resource claims (DRA, ComputeDomain) hangs on its configuration, unseen from here",

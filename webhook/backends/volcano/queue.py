@@ -22,6 +22,8 @@ from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import has_gangs
 from webhook.validators.registry import Change, Example, Results, Subject, rule
 
+# Queues that are offered in the place of a wrong one.
+_OFFERED = 3
 _QUEUES = ClusterFacts(
     volcano_queues={
         "default": VolcanoQueue("root", "Open"),
@@ -184,6 +186,12 @@ def _effective(workload: PodCliqueSet, settings: VolcanoSettings) -> str:
     return record_of(workload, None).queue(VOLCANO_QUEUE) or settings.defaultQueue
 
 
+def _leaves(queues: Mapping[str, VolcanoQueue]) -> tuple[str, ...]:
+    """Some open queues without children, as far as these are all that there are."""
+    parents = {queue.parent for queue in queues.values()}
+    return tuple(sorted(name for name in queues if name not in parents and queues[name].state == OPEN)[:_OFFERED])
+
+
 def _judge(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
     if not is_queue_name(name):
         why, remedy = f"{called} is no DNS subdomain, so no Queue has that name", "name a Queue that exists"
@@ -200,6 +208,7 @@ def _judge(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Resu
             why=f"{called} names no Queue of this cluster, and volcano drops a gang without one, with only a log line",
             remedy="name a Queue that exists, or create it first",
             absent=Needed("volcano_queues", name),
+            instead=_leaves(facts.volcano_queues),
         )
     else:
         yield from _judge_found(name, path, called, found, facts.volcano_queues)
@@ -215,6 +224,7 @@ def _judge_found(
             found=name,
             why=f"{called} has the child {shown(child)}, and a gang in a queue with children can stop all others",
             remedy="name one of its children",
+            instead=_leaves({other: queue for other, queue in queues.items() if queue.parent == name}),
         )
     elif found.state != OPEN:
         fresh = found.state is None

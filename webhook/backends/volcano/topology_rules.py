@@ -102,7 +102,7 @@ def scaling_group_topology(workload: PodCliqueSet, context: Rules) -> Results:
                 at=topology.required_path,
                 found=topology.required,
                 why="volcano knows the topology of a whole gang and of one clique, of nothing between",
-                remedy="require it at spec.template.topologyConstraint or for each clique, or use kai-scheduler",
+                remedy="require it at spec.template.topologyConstraint or for each clique, or choose another scheduler",
             )
 
 
