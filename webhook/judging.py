@@ -95,8 +95,16 @@ def gang_context(
     backend = profile.backend
     for capability in backend.implied:
         uses.setdefault(capability, [])
-    own, version = backend.settings, backend.scheduler_version
-    return Context(facts, choice, uses, own, workload, version, backend.required_apis)
+    return Context(
+        facts,
+        choice,
+        uses,
+        backend.settings,
+        workload,
+        backend.scheduler_version,
+        backend.required_apis,
+        backend.required_fields,
+    )
 
 
 def could_run(workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
 from webhook.cluster import lookup as looking
 from webhook.cluster.discovery import Discovery
 from webhook.cluster.lookup import Lookup
+from webhook.cluster.schemas import Schemas
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import Api, ClusterFacts, Needed, PriorityClass, Quota, Record
 from webhook.model.projections import GENERAL
@@ -24,7 +25,7 @@ NOT_FOUND: Step = (404, failure(404, 'podcliquesets.grove.io "demo" not found'))
 
 def lookup(script: httpx.AsyncBaseTransport) -> Lookup:
     found = client(script)
-    return Lookup(found, (*GENERAL, ELASTIC_QUOTAS), Discovery(found))
+    return Lookup(found, (*GENERAL, ELASTIC_QUOTAS), Discovery(found), Schemas(found, ()))
 
 
 def find(needed: Needed, *steps: Step) -> tuple[Any, Script]:

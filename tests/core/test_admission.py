@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.core.worlds import PCS, POD, gang_pod, koordinator, request, rules, validate
+from tests.core.worlds import PCS, POD, gang_pod, koordinator, request, rules, settings_of, validate
 from webhook import admission
 from webhook.checking import judge
 from webhook.model.admission_request import Kind
-from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Namespace, PodGangFacts
-from webhook.model.findings import Action
+from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Namespace, Needed, PodGangFacts
+from webhook.model.findings import Action, Finding
 from webhook.settings import NamespaceDefaults, Settings
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
 
@@ -333,6 +333,32 @@ def test_a_missing_api_is_refused_and_an_unknown_one_is_not() -> None:
     assert rules(validate(pod_clique_set(), facts=ClusterFacts(apis=frozenset()))) == ["rollcall/api-missing"]
     served = frozenset({Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")})
     assert rules(validate(pod_clique_set(), facts=ClusterFacts(apis=served))) == []
+
+
+OLD_CRDS = {
+    "volcano": (Api("scheduling.volcano.sh", "v1beta1", "PodGroup"), "subGroupPolicy", "Volcano 1.14"),
+    "kai-scheduler": (Api("scheduling.run.ai", "v2alpha2", "PodGroup"), "minSubGroup", "KAI 0.15"),
+}
+
+
+@pytest.mark.parametrize(("scheduler", "wanted"), OLD_CRDS.items())
+def test_a_crd_that_would_drop_the_gang_in_silence_is_a_reason_to_refuse(
+    scheduler: str, wanted: tuple[Api, str, str]
+) -> None:
+    api, field, since = wanted
+    settings, manifest = settings_of(scheduler), pod_clique_set()
+
+    def told(*fields: str) -> list[Finding]:
+        facts = ClusterFacts(apis=frozenset({api}), spec_fields={api: frozenset(fields)})
+        found = validate(manifest, settings=settings, facts=facts).findings
+        return [finding for finding in found if finding.rule == "rollcall/api-missing"]
+
+    assert told("minMember", field) == []
+    (finding,) = told("minMember")
+    assert finding.why == f"this cluster's {api} has no spec.{field}, which came with {since}"
+    assert finding.absent == Needed("spec_fields")
+    (reason,) = settings.profiles[scheduler].backend.init(ClusterFacts(spec_fields={api: frozenset({"minMember"})}))
+    assert f"has no spec.{field}, which came with {since}; its workloads are refused" in reason
 
 
 SUFFIXES: dict[str, tuple[list[str], list[str]]] = {

@@ -22,6 +22,9 @@ V1ALPHA1 = frozenset({Api(GROUP, "v1alpha1", "Workload")})
 V1ALPHA2 = frozenset(Api(GROUP, "v1alpha2", kind) for kind in ("Workload", "PodGroup"))
 V1BETA1 = frozenset(Api(GROUP, "v1beta1", kind) for kind in ("Workload", "PodGroup"))
 TREE = V1BETA1 | {COMPOSITE}
+# What every cluster serves of the group, and what a file of CRDs says.
+NEITHER = frozenset({Api(GROUP, "v1", "PriorityClass")})
+COORDINATED = Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")
 RECORD = Record("default-scheduler")
 
 
@@ -289,7 +292,7 @@ def test_without_gang_scheduling_nothing_is_written() -> None:
 
 
 CANNOT_BE_SAID: dict[str, tuple[PodGang, frozenset[Api] | None, dict[str, Any], str]] = {
-    "no API": (podgang(*TWO), frozenset(), {}, "kube/workload-api"),
+    "no API": (podgang(*TWO), NEITHER, {}, "kube/workload-api"),
     "only what kube-scheduler does not read": (podgang(*TWO), frozenset({COMPOSITE}), {}, "kube/workload-api"),
     "an API that is not known": (podgang(*TWO), None, {}, "kube/workload-api"),
     "trees are required and not there": (
@@ -424,7 +427,7 @@ def test_a_membership_that_is_there_is_kept() -> None:
     assert asked.object["metadata"]["annotations"]["rollcall.dev/stamp"].startswith("default-scheduler/")
 
 
-@pytest.mark.parametrize("apis", [None, frozenset()])
+@pytest.mark.parametrize("apis", [None, NEITHER, frozenset({COORDINATED})])
 def test_a_pod_whose_membership_would_be_dropped_is_not_admitted(apis: frozenset[Api] | None) -> None:
     settings = settings_of("default-scheduler", {"gangScheduling": True}, standalone=False)
     with pytest.raises(FactsUnavailable, match="serves no form of its API"):
@@ -451,7 +454,13 @@ GENERATIONS: dict[str, tuple[frozenset[Api] | None, dict[str, Any], Generation |
     "1.37, trees off": (TREE, {"hierarchical": "off"}, Generation.V1BETA1),
     "1.37, the scheduler's gate off": (TREE, {"schedulerGates": ["GenericWorkload"]}, Generation.V1BETA1),
     "another one is wanted": (TREE, {"apiGeneration": "v1alpha2"}, None),
-    "nothing": (frozenset(), {}, None),
+    "nothing": (NEITHER, {}, None),
+    "only the kinds of CRDs in files": (frozenset({COORDINATED}), {}, None),
+    "only the kinds of CRDs in files, and a statement": (
+        frozenset({COORDINATED}),
+        {"apiGeneration": "v1alpha2"},
+        Generation.V1ALPHA2,
+    ),
     "only PodGroup": (frozenset({Api(GROUP, "v1alpha2", "PodGroup")}), {}, None),
     "unknown": (None, {}, None),
     "unknown, but stated": (None, {"apiGeneration": "v1alpha2"}, Generation.V1ALPHA2),
@@ -469,8 +478,9 @@ def test_the_generation_is_told_by_the_kinds_that_are_served(
 
 def test_what_is_missing_is_said_once_discovery_knows() -> None:
     assert backend().init(NOTHING_KNOWN) == ()
+    assert backend().init(ClusterFacts(apis=frozenset({COORDINATED}))) == ()
     assert backend().init(ClusterFacts(apis=TREE)) == ()
-    (told,) = backend().init(ClusterFacts(apis=frozenset()))
+    (told,) = backend().init(ClusterFacts(apis=NEITHER))
     assert told.startswith(
         "default-scheduler: the cluster does not serve scheduling.k8s.io/v1beta1 Workload and PodGroup"
     )

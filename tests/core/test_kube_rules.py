@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.core.test_kube_gangs import TREE, V1ALPHA1, V1ALPHA2, V1BETA1
+from tests.core.test_kube_gangs import NEITHER, TREE, V1ALPHA1, V1ALPHA2, V1BETA1
 from tests.core.worlds import rules, settings_of, validate
 from webhook.model.facts import Api, ClusterFacts, PodGangFacts
 from webhook.model.reading import Manifest
@@ -41,7 +41,7 @@ CASES: dict[str, Case] = {
     "a clique that scales by itself, merged": (SCALING, V1BETA1, {}, ["kube/flat-gang"]),
     "two cliques, refused": (TWO, V1ALPHA2, {"flat": "refuse"}, ["kube/flat-gang"]),
     "two cliques, allowed": (TWO, V1ALPHA2, {"flat": "allow"}, ["kube/flat-allowed"]),
-    "no API": (TWO, frozenset(), {}, ["kube/workload-api"]),
+    "no API": (TWO, NEITHER, {}, ["kube/workload-api"]),
     "another generation than is served": (TWO, V1ALPHA2, {"apiGeneration": "v1beta1"}, ["kube/workload-api"]),
     "trees required, and flat served": (
         TWO,

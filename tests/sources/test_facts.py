@@ -199,9 +199,17 @@ metadata: {name: x}
 spec:
   group: example.com
   names: {kind: X}
-  versions: [{name: v1, served: true}, {name: v1beta1, served: false}]
+  versions:
+  - name: v1
+    served: true
+    schema: {openAPIV3Schema: {properties: {spec: {properties: {minMember: {}, subGroups: {}}}}}}
+  - {name: v1beta1, served: false}
+  - {name: v2, served: true}
 """,
-        ClusterFacts(apis=frozenset({Api("example.com", "v1", "X")})),
+        ClusterFacts(
+            apis=frozenset({Api("example.com", "v1", "X"), Api("example.com", "v2", "X")}),
+            spec_fields={Api("example.com", "v1", "X"): frozenset({"minMember", "subGroups"})},
+        ),
     ),
     "a kind that nobody reads": ("{apiVersion: v1, kind: Service, metadata: {name: x}}", NOTHING_KNOWN),
     "another group's ElasticQuota": (

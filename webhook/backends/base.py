@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from webhook.model.capabilities import Capability, CapabilityTable
-from webhook.model.facts import Api, ClusterFacts, Record
+from webhook.model.facts import Api, ClusterFacts, Record, SpecField
 from webhook.model.podgang import PodGang
 from webhook.model.projections import Projection
 from webhook.model.reading import Manifest
@@ -94,6 +94,8 @@ class Backend(ABC, Generic[S]):
     projections: ClassVar[tuple[Projection, ...]] = ()
     # The kinds of its gang objects: without them the cluster cannot run a gang for it.
     required_apis: tuple[Api, ...] = ()
+    # What it writes that an older CRD of those kinds would drop in silence.
+    required_fields: tuple[SpecField, ...] = ()
 
     def __init__(self, settings: S, scheduler_version: Version | None = None) -> None:
         self.settings = settings
@@ -122,10 +124,16 @@ class Backend(ABC, Generic[S]):
 
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
         """What this backend will not be able to do with the cluster as it is, one reason each. Empty is all well."""
-        if facts.apis is None:
-            return ()
-        missing = [api for api in self.required_apis if api not in facts.apis]
-        return tuple(f"{self.name}: the cluster does not serve {api}; its workloads are refused" for api in missing)
+        missing = [] if facts.apis is None else [api for api in self.required_apis if api not in facts.apis]
+        old = [wanted for wanted in self.required_fields if facts.lacks_field(wanted)]
+        return (
+            *(f"{self.name}: the cluster does not serve {api}; its workloads are refused" for api in missing),
+            *(
+                f"{self.name}: the cluster's {wanted.api} has no spec.{wanted.name}, which came with {wanted.since}; "
+                "its workloads are refused"
+                for wanted in old
+            ),
+        )
 
     @property
     @abstractmethod

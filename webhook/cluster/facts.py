@@ -14,6 +14,7 @@ from typing import Any
 from webhook.cluster.client import Client
 from webhook.cluster.discovery import Discovery
 from webhook.cluster.lookup import Lookup
+from webhook.cluster.schemas import Schemas
 from webhook.cluster.watch import Index, Watch, backoff
 from webhook.errors import RequestFailed
 from webhook.logs import log
@@ -33,20 +34,26 @@ class LiveFacts:
     """
 
     def __init__(
-        self, client: Client, projections: Iterable[Projection], changed: Callable[[ClusterFacts], None]
+        self,
+        client: Client,
+        projections: Iterable[Projection],
+        changed: Callable[[ClusterFacts], None],
+        schemas_of: Iterable[Api] = (),
     ) -> None:
         self.facts = NOTHING_KNOWN
         self.projections = (*GENERAL, *projections)
         self._client = client
         self._changed = changed
         self._discovery = Discovery(client)
+        self._schemas = Schemas(client, schemas_of)
+        self._unread_schemas: str | None = None
         # Why it is not known what is served, or not any more.
         self.trouble: str | None = "not asked yet"
         # What discovery said last, and the kinds that were served at the start and are not read yet: one that appears
         # later keeps nobody waiting.
         self._served: frozenset[Api] = frozenset()
         self._awaited: set[Projection] = set()
-        self.lookup = Lookup(client, self.projections, self._discovery)
+        self.lookup = Lookup(client, self.projections, self._discovery, self._schemas)
         self.watches: dict[Projection, Watch] = {}
         self._tasks: dict[Projection, asyncio.Task[None]] = {}
 
@@ -83,6 +90,7 @@ class LiveFacts:
         while True:
             try:
                 self._take(await self._discovery.ask())
+                await self._read_schemas()
             except RequestFailed as error:
                 failures += 1
                 self.trouble = str(error)
@@ -121,6 +129,19 @@ class LiveFacts:
                 gone[projection.part] = None
         if gone or served != self.facts.apis:
             self._set(apis=served, **gone)
+
+    async def _read_schemas(self) -> None:
+        """What the kinds that are served can hold. Where it cannot be read it stays as it was, and nobody waits."""
+        try:
+            answer = await self._schemas.ask()
+        except RequestFailed as error:
+            if str(error) != self._unread_schemas:
+                self._unread_schemas = str(error)
+                log.warning("schemas not read", why=self._unread_schemas)
+            return
+        self._unread_schemas = None
+        if answer != self.facts.spec_fields:
+            self._set(spec_fields=answer)
 
     def _watch(self, projection: Projection) -> Watch:
         watch = self.watches[projection] = Watch(self._client, projection, partial(self._filled, projection))

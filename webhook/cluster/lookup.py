@@ -11,6 +11,7 @@ from typing import Any
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.cluster.discovery import Discovery
+from webhook.cluster.schemas import Schemas
 from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 from webhook.model import grove
 from webhook.model.facts import Needed, ObjectKey
@@ -30,10 +31,13 @@ _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 class Lookup:
     """Live reads, shared by all who ask for the same thing while it is being read."""
 
-    def __init__(self, client: Client, projections: Iterable[Projection], discovery: Discovery) -> None:
+    def __init__(
+        self, client: Client, projections: Iterable[Projection], discovery: Discovery, schemas: Schemas
+    ) -> None:
         self._client = client
         self._projections = {projection.part: projection for projection in projections}
         self._discovery = discovery
+        self._schemas = schemas
         self._under_way: dict[Needed, asyncio.Task[Any]] = {}
         # By how they ended, for the metrics.
         self.outcomes = {"found": 0, "absent": 0, "failed": 0}
@@ -80,6 +84,8 @@ class Lookup:
     async def _read(self, wanted: Needed) -> Any:
         if wanted.part == "apis":
             return await self._discovery.ask()
+        if wanted.part == "spec_fields":
+            return await self._schemas.ask()
         try:
             if wanted.part == "bound_gangs":
                 return await self._bound(*wanted.key)

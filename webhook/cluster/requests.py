@@ -73,6 +73,11 @@ def discovery(etag: str | None = None) -> Request:
     return Request("/apis", accept=DISCOVERY, etag=etag)
 
 
+def schemas(group: str, version: str, etag: str | None = None) -> Request:
+    """The schemas of a group's kinds in one version."""
+    return Request(f"/openapi/v3/apis/{quote(group, safe='')}/{quote(version, safe='')}", etag=etag)
+
+
 def _collection(resource: Resource, namespace: str | None = None) -> str:
     api = resource.api
     start = f"/apis/{api.group}/{api.version}" if api.group else f"/api/{api.version}"

@@ -119,6 +119,20 @@ class Api:
         return f"{self.group}/{self.version} {self.kind}"
 
 
+class SpecField(NamedTuple):
+    """A field of a kind's spec that a scheduler's backend writes, and `since` when there is one, in words.
+
+    An API server whose CRD is older drops it in silence.
+    """
+
+    api: Api
+    name: str
+    since: str
+
+    def __str__(self) -> str:
+        return f"{self.api} spec.{self.name}"
+
+
 class Needed(NamedTuple):
     """One fact that a decision needs and a snapshot lacks: the part, and the key in it.
 
@@ -150,6 +164,7 @@ _PARTS = {
     "kai_topologies": "KAI Topology",
     "kai_shards": "SchedulingShard",
     "apis": "list of served APIs",
+    "spec_fields": "schemas of served APIs",
 }
 
 
@@ -176,6 +191,13 @@ class ClusterFacts:
     # KAI's SchedulingShards by name: the value of the node-pool label that each serves, None for the default one.
     kai_shards: Mapping[str, str | None] | None = None
     apis: frozenset[Api] | None = None
+    # Of kinds whose schema is known: the fields of their spec.
+    spec_fields: Mapping[Api, frozenset[str]] | None = None
+
+    def lacks_field(self, wanted: SpecField) -> bool:
+        """Whether the cluster is known to have no such field. What is unknown is not lacking."""
+        known = (self.spec_fields or {}).get(wanted.api)
+        return known is not None and wanted.name not in known
 
     def namespace_label(self, namespace: str, key: str) -> str | None:
         """A namespace's label, or None where it has none or the namespace is not known."""

@@ -6,7 +6,7 @@ the same things. A backend adds its own (`Backend.projections`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from webhook.model import grove
@@ -44,6 +44,13 @@ class Projection(NamedTuple):
     part: str
     resource: Resource
     read: Callable[[Manifest], tuple[Any, Any]]
+
+
+def spec_fields(schema: Mapping[str, Any]) -> frozenset[str] | None:
+    """The fields of `spec` in an OpenAPI schema; None where it does not list them, or keeps what it does not list."""
+    spec = mapping(mapping(schema.get("properties")).get("spec"))
+    fields = mapping(spec.get("properties"))
+    return frozenset(fields) if fields and not spec.get("x-kubernetes-preserve-unknown-fields") else None
 
 
 def required(value: str | None, path: FieldPath) -> str:

@@ -53,7 +53,8 @@ class ServerState:
         """Follow the cluster that `access` leads to, once the task is run that `LiveFacts.run` is."""
         backends = [profile.backend for profile in self.settings.profiles.values()]
         projections = {projection: None for backend in backends for projection in backend.projections}
-        self.cluster = LiveFacts(Client(access), projections, self._changed)
+        schemas = [wanted.api for backend in backends for wanted in backend.required_fields]
+        self.cluster = LiveFacts(Client(access), projections, self._changed, schemas)
         self.metrics.watch(self.cluster)
         return self.cluster
 

@@ -18,7 +18,7 @@ from webhook.errors import InputError
 from webhook.model import grove
 from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Namespace
 from webhook.model.fields import SPEC, FieldPath, Item
-from webhook.model.projections import GENERAL, NAMESPACES, Missing, Projection, key_of, labels_of, required
+from webhook.model.projections import GENERAL, NAMESPACES, Missing, Projection, key_of, labels_of, required, spec_fields
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.sources.manifests import Document, files_of, read_file
 
@@ -119,12 +119,15 @@ def _parts(group: str, kind: str) -> Iterator[str]:
         yield "bound_gangs"
     elif (group, kind) == ("apiextensions.k8s.io", "CustomResourceDefinition"):
         yield "apis"
+        yield "spec_fields"
 
 
 def _add(part: str, raw: Manifest, known: Any) -> None:
     """Add what one object says to the part it is about."""
     if part == "apis":
-        known |= set(_served(raw))
+        known |= {api for api, _ in _served(raw)}
+    elif part == "spec_fields":
+        known.update((api, fields) for api, fields in _served(raw) if fields is not None)
     elif part == "bound_gangs":
         podgang = text(labels_of(raw).get(grove.LABEL_PODGANG))
         if podgang is not None and text(mapping(raw.get("spec")).get("nodeName")):
@@ -135,10 +138,12 @@ def _add(part: str, raw: Manifest, known: Any) -> None:
         known[key] = value
 
 
-def _served(raw: Manifest) -> Iterator[Api]:
+def _served(raw: Manifest) -> Iterator[tuple[Api, frozenset[str] | None]]:
+    """The kinds that a CustomResourceDefinition serves, each with the fields of its spec, None where it lists none."""
     spec = mapping(raw.get("spec"))
     group = required(text(spec.get("group")), SPEC / "group")
     kind = required(text(mapping(spec.get("names")).get("kind")), SPEC / "names" / "kind")
     for version in sequence(spec.get("versions")):
         if mapping(version).get("served") is True:
-            yield Api(group, text(version.get("name")) or "", kind)
+            schema = mapping(mapping(version.get("schema")).get("openAPIV3Schema"))
+            yield Api(group, text(version.get("name")) or "", kind), spec_fields(schema)

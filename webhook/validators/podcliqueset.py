@@ -24,12 +24,22 @@ _KOORDINATOR_POD_GROUP = Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")
 )
 def api_missing(workload: PodCliqueSet, context: Context[Any]) -> Results:
     """Without the kind of its gang objects a scheduler either holds the pods for a group that nobody can write, or
-    never learns that they are a gang.
+    never learns that they are a gang. A field that the CRD of an older release does not have is dropped by the API
+    server in silence, and with it what makes the gang whole, the minimum of each clique.
 
     Source: Koordinator, pkg/scheduler/plugins/coscheduling: a pod whose PodGroup does not exist is held without an
-    event.
+    event. Volcano's CRD before v1.14.0, KAI's before v0.15.0; Kubernetes prunes fields that a CRD does not know.
     """
-    served = context.facts.apis
+    facts, served = context.facts, context.facts.apis
+    for wanted in context.required_fields:
+        if facts.lacks_field(wanted):
+            yield Finding(
+                at=context.choice.path,
+                found=context.choice.scheduler,
+                why=f"this cluster's {wanted.api} has no spec.{wanted.name}, which came with {wanted.since}",
+                remedy="install a newer release of the scheduler with its CRDs, or choose another scheduler",
+                absent=Needed("spec_fields"),
+            )
     if served is None:
         return
     for api in context.required_apis:

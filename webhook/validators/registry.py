@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from webhook.model.capabilities import Capability, Uses
-from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts
+from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, SpecField
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podtemplate import PodTemplate
@@ -57,6 +57,7 @@ class Context(Generic[S]):
     workload: PodCliqueSet | None = None
     scheduler_version: Version | None = None
     required_apis: tuple[Api, ...] = ()
+    required_fields: tuple[SpecField, ...] = ()
     # The namespace of a Pod that is judged by itself.
     namespace: str = ""
 

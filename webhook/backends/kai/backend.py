@@ -9,7 +9,7 @@ from webhook.backends.kai.facts import PROJECTIONS
 from webhook.backends.kai.keys import NAME, POD_GROUP
 from webhook.backends.kai.settings import KaiSettings
 from webhook.model.capabilities import CapabilityTable
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import ClusterFacts, Record, SpecField
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding
@@ -27,6 +27,7 @@ class KaiBackend(Backend[KaiSettings]):
     settings_model = KaiSettings
     rules = collect(rules, queue, topology_rules)
     required_apis = (POD_GROUP,)
+    required_fields = (SpecField(POD_GROUP, "minSubGroup", "KAI 0.15"),)
     projections = PROJECTIONS
 
     @classmethod

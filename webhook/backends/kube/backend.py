@@ -5,7 +5,7 @@ from __future__ import annotations
 from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.kube import gangs, pods, rules
 from webhook.backends.kube.capabilities import GANGS, ONE_BY_ONE
-from webhook.backends.kube.generation import generation, missing
+from webhook.backends.kube.generation import generation, known, missing
 from webhook.backends.kube.settings import KubeSettings
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.facts import ClusterFacts, Record
@@ -31,7 +31,7 @@ class KubeBackend(Backend[KubeSettings]):
         return generation(self.settings, facts.apis) if self.settings.gangScheduling else ""
 
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
-        if not self.settings.gangScheduling or facts.apis is None or self.dialect(facts) is not None:
+        if not self.settings.gangScheduling or not known(facts.apis) or self.dialect(facts) is not None:
             return ()
         return (f"{self.name}: the cluster does not serve {missing(self.settings)}; its workloads are refused",)
 

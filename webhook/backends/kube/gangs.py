@@ -12,7 +12,7 @@ from typing import Any
 
 from webhook.backends.inexpressible import inexpressible, unknown
 from webhook.backends.kube import names
-from webhook.backends.kube.generation import COMPOSITE, GROUP, Generation, generation, missing
+from webhook.backends.kube.generation import COMPOSITE, GROUP, Generation, generation, known, missing
 from webhook.backends.kube.pods import is_merged
 from webhook.backends.kube.settings import KubeSettings
 from webhook.errors import Inexpressible
@@ -268,7 +268,7 @@ def _refuse_surplus(podgang: PodGang) -> None:
 
 
 def _no_api(settings: KubeSettings, facts: ClusterFacts) -> Inexpressible:
-    if facts.apis is None:
+    if not known(facts.apis):
         return unknown("kube/workload-api", SPEC, "the served APIs (or apiGeneration)")
     why = f"this cluster does not serve {missing(settings)}"
     return inexpressible("kube/workload-api", SPEC, DEFAULT_SCHEDULER, why)

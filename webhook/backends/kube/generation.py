@@ -8,6 +8,7 @@ v1beta1 and CompositePodGroups through v1alpha3, so a cluster that serves only v
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TypeGuard
 
 from webhook.backends.kube.settings import KubeSettings
 from webhook.model.facts import Api
@@ -37,7 +38,7 @@ COMPOSITE = Api(GROUP, "v1alpha3", "CompositePodGroup")
 
 def generation(settings: KubeSettings, apis: frozenset[Api] | None) -> Generation | None:
     """The generation to speak, or None where the cluster serves none, or where that is not known and not stated."""
-    if apis is None:
+    if not known(apis):
         stated = None if settings.apiGeneration == "auto" else settings.apiGeneration
         if stated == "v1beta1" and settings.hierarchical != "off":
             return Generation.TREE
@@ -49,6 +50,13 @@ def generation(settings: KubeSettings, apis: frozenset[Api] | None) -> Generatio
                 return Generation.TREE
             return Generation(version)
     return None
+
+
+def known(apis: frozenset[Api] | None) -> TypeGuard[frozenset[Api]]:
+    """Whether `apis` tells of the Workload API. Every cluster serves PriorityClass in its group: a list without the
+    group was made of CRDs in files, and says nothing of what is built in.
+    """
+    return apis is not None and any(api.group == GROUP for api in apis)
 
 
 def _has_trees(settings: KubeSettings, apis: frozenset[Api]) -> bool:

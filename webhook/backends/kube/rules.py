@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from webhook.backends.kube.capabilities import GANGS
 from webhook.backends.kube.gangs import MAX_TEMPLATES
-from webhook.backends.kube.generation import COMPOSITE, GROUP, Generation, generation, missing
+from webhook.backends.kube.generation import COMPOSITE, GROUP, Generation, generation, known, missing
 from webhook.backends.kube.settings import KubeSettings
 from webhook.model.capabilities import Capability
 from webhook.model.facts import Api, ClusterFacts, Needed, PodGangFacts
@@ -22,6 +22,7 @@ Rules = Context[KubeSettings]
 
 _CLIQUES = SPEC / "template" / "cliques"
 _ON = {"gangScheduling": True}
+_NO_WORKLOADS = ClusterFacts(apis=frozenset({Api(GROUP, "v1", "PriorityClass")}))
 _FLAT = ClusterFacts(apis=frozenset(Api(GROUP, "v1alpha2", kind) for kind in ("Workload", "PodGroup")))
 _TREES = ClusterFacts(apis=frozenset({*(Api(GROUP, "v1beta1", kind) for kind in ("Workload", "PodGroup")), COMPOSITE}))
 _TWO = (clique("leader", replicas=1), clique("worker"))
@@ -40,7 +41,7 @@ def _is_flat(context: Rules) -> bool:
     capability=Capability.GANG,
     fails_closed=True,
     passes=Example(pod_clique_set(), config=_ON, facts=_TREES),
-    fails=Example(pod_clique_set(), config=_ON, facts=ClusterFacts(apis=frozenset())),
+    fails=Example(pod_clique_set(), config=_ON, facts=_NO_WORKLOADS),
 )
 def workload_api(workload: PodCliqueSet, context: Rules) -> Results:
     """Without the Workload API a pod's membership is dropped in silence: it is created, and scheduled alone.
@@ -52,7 +53,7 @@ def workload_api(workload: PodCliqueSet, context: Rules) -> Results:
     if not settings.gangScheduling:
         return
     spoken = _spoken(context)
-    if spoken is None and apis is None:
+    if spoken is None and not known(apis):
         yield Unjudged(context.choice.path, "the served APIs (or the profile's apiGeneration)")
     elif spoken is None or (settings.hierarchical == "required" and spoken is not Generation.TREE):
         wanted = missing(settings) if spoken is None else str(COMPOSITE)

@@ -9,7 +9,7 @@ from webhook.backends.volcano.facts import PROJECTIONS
 from webhook.backends.volcano.keys import HYPER_NODE, NAME, POD_GROUP
 from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.model.capabilities import CapabilityTable
-from webhook.model.facts import Api, ClusterFacts, Record
+from webhook.model.facts import Api, ClusterFacts, Record, SpecField
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
@@ -26,6 +26,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
     settings_model = VolcanoSettings
     rules = collect(rules, queue, topology_rules)
     required_apis: tuple[Api, ...] = (POD_GROUP,)
+    required_fields = (SpecField(POD_GROUP, "subGroupPolicy", "Volcano 1.14"),)
     projections = PROJECTIONS
 
     def __init__(self, settings: VolcanoSettings, scheduler_version: Version | None = None) -> None:

@@ -1,0 +1,66 @@
+"""Which fields the kinds have that the cluster serves: what tells an old CRD from a new one under the same version.
+
+Source: OpenAPI v3 by group and version (KEP-2896), which every authenticated user may read (system:discovery).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from webhook.cluster import requests
+from webhook.cluster.client import Client
+from webhook.errors import NotFound, NotModified, RequestFailed
+from webhook.model.facts import Api
+from webhook.model.projections import spec_fields
+from webhook.model.reading import Malformed, mapping, sequence
+
+_KIND = "x-kubernetes-group-version-kind"
+
+
+class Schemas:
+    """The fields of `spec`, of those kinds that somebody asks about."""
+
+    def __init__(self, client: Client, wanted: Iterable[Api]) -> None:
+        self._client = client
+        self._wanted = tuple(dict.fromkeys(wanted))
+        # By group and version: the tag of the last answer. One that is unchanged is not sent again.
+        self._etags: dict[tuple[str, str], str | None] = {}
+        self.known: dict[Api, frozenset[str]] = {}
+
+    async def ask(self) -> Mapping[Api, frozenset[str]]:
+        """What is known now: a kind that is not served, or whose schema says nothing, is not in it. Raises
+        `RequestFailed`, and keeps then what was known.
+        """
+        found = dict(self.known)
+        for place in dict.fromkeys((api.group, api.version) for api in self._wanted):
+            kinds = [api for api in self._wanted if (api.group, api.version) == place]
+            try:
+                answer = await self._client.get(requests.schemas(*place, etag=self._etags.get(place)))
+            except NotModified:
+                continue
+            except NotFound:
+                # Not served (any more).
+                read: dict[Api, frozenset[str]] = {}
+                self._etags.pop(place, None)
+            else:
+                try:
+                    read = _fields(answer.content, kinds)
+                except Malformed as error:
+                    raise RequestFailed(f"the schemas of {'/'.join(place)} are not understood: {error}") from None
+                self._etags[place] = answer.etag
+            found = {api: fields for api, fields in found.items() if api not in kinds} | read
+        self.known = found
+        return found
+
+
+def _fields(document: Any, kinds: Iterable[Api]) -> dict[Api, frozenset[str]]:
+    schemas = mapping(mapping(mapping(document).get("components")).get("schemas"))
+    found = {}
+    for schema in schemas.values():
+        for named in sequence(mapping(schema).get(_KIND)):
+            kind = mapping(named)
+            api = Api(str(kind.get("group")), str(kind.get("version")), str(kind.get("kind")))
+            if api in kinds and (fields := spec_fields(mapping(schema))) is not None:
+                found[api] = fields
+    return found
