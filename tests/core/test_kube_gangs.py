@@ -356,6 +356,15 @@ def test_a_released_minimum_keeps_the_last_positive_one(apis: frozenset[Api]) ->
     assert "'minCount': 0" not in str([used.adopt(found, None) for found in released])
 
 
+@pytest.mark.parametrize("apis", [V1ALPHA1, V1ALPHA2, V1BETA1])
+def test_a_merged_gang_of_which_one_member_is_released_keeps_its_sum(apis: frozenset[Api]) -> None:
+    before = made(podgang(*TWO), apis)
+    released = backend().gang_objects(
+        podgang(member("demo-0-lead", 0, 1), member("demo-0-wrk", 4, 4)), RECORD, ClusterFacts(apis=apis)
+    )
+    assert [backend().adopt(found, live) for found, live in zip(released, before, strict=True)] == before
+
+
 # Pods and names.
 
 STANDING = GangMember("default", "demo-0", "demo-0-wrk", RECORD)

@@ -10,7 +10,7 @@ from tests.core.test_kube_gangs import NEITHER, TREE, V1ALPHA1, V1ALPHA2, V1BETA
 from tests.core.worlds import rules, settings_of, validate
 from webhook.model.facts import Api, ClusterFacts, PodGangFacts
 from webhook.model.reading import Manifest
-from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
+from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 
 Case = tuple[Manifest, frozenset[Api] | None, dict[str, Any], list[str]]
 
@@ -24,6 +24,13 @@ IN_RACKS = pod_clique_set(
     clique("worker"),
     groups=[scaling_group("decode", "leader", "worker", topologyConstraint=required("rack"))],
 )
+
+
+# One clique, and two PodCliques in the base gang: one a replica of the scaling group.
+REPEATED = pod_clique_set(
+    clique("worker", replicas=4, minimum=2), groups=[scaling_group("decode", "worker", replicas=2, minAvailable=2)]
+)
+NEAR = pod_clique_set(groups=[scaling_group("decode", "worker", topologyConstraint=preferred("rack"))])
 
 
 def grouped(replicas: int, **fields: Any) -> Manifest:
@@ -40,6 +47,17 @@ CASES: dict[str, Case] = {
     "spare pods in a tree": (SPARE, TREE, {}, []),
     "a clique that scales by itself, merged": (SCALING, V1BETA1, {}, ["kube/flat-gang"]),
     "two cliques, refused": (TWO, V1ALPHA2, {"flat": "refuse"}, ["kube/flat-gang"]),
+    "spare pods in two replicas of one clique, merged": (REPEATED, V1ALPHA2, {}, ["kube/flat-gang"]),
+    "two replicas of one clique, refused": (REPEATED, V1ALPHA2, {"flat": "refuse"}, ["kube/flat-gang"]),
+    "two replicas of one clique, allowed": (REPEATED, V1ALPHA2, {"flat": "allow"}, ["kube/flat-allowed"]),
+    "nine replicas of one clique in one list": (
+        pod_clique_set(groups=[scaling_group("decode", "worker", replicas=9, minAvailable=9)]),
+        TREE,
+        {},
+        ["kube/too-many-groups"],
+    ),
+    "a preference of a scaling group in a tree": (NEAR, TREE, {}, ["kube/preferred-topology"]),
+    "a preference of a scaling group while gang scheduling is off": (NEAR, TREE, {"gangScheduling": False}, []),
     "two cliques, allowed": (TWO, V1ALPHA2, {"flat": "allow"}, ["kube/flat-allowed"]),
     "no API": (TWO, NEITHER, {}, ["kube/workload-api"]),
     "another generation than is served": (TWO, V1ALPHA2, {"apiGeneration": "v1beta1"}, ["kube/workload-api"]),

@@ -9,7 +9,9 @@ import pytest
 
 from webhook.model.fields import FieldPath, Item
 from webhook.model.findings import shown
+from webhook.model.gang_object import gang_metadata
 from webhook.model.naming import pod_group_name
+from webhook.model.podgang import PodGang
 from webhook.model.podtemplate import PodTemplate
 from webhook.model.quantity import parse_quantity
 from webhook.model.reading import Malformed
@@ -177,3 +179,14 @@ def test_a_patch_never_overwrites_what_has_the_wrong_type() -> None:
         PatchBuilder({"metadata": []}).set(("metadata", "labels"), "a", "1")
     with pytest.raises(Malformed):
         PatchBuilder({"spec": {"gates": "x"}}).append(("spec",), "gates", {})
+
+
+def test_a_label_of_a_gang_object_is_cut_to_what_a_label_can_hold() -> None:
+    podgang = PodGang({"metadata": {"name": "g" * 64, "uid": "u-1"}})
+    metadata = gang_metadata(podgang, "g" * 64, {"grove.io/podclique": "c" * 63})
+    assert metadata["name"] == "g" * 64
+    assert metadata["labels"] == {
+        "app.kubernetes.io/managed-by": "rollcall",
+        "grove.io/podgang": "g" * 52 + "-4e52b0a8d9",
+        "grove.io/podclique": "c" * 63,
+    }

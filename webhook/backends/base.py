@@ -156,6 +156,8 @@ class Backend(ABC, Generic[S]):
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         """The last step before a write: `desired` with those of `live`'s fields that must survive. `live` is None at
         creation. Neither argument is changed.
+
+        Raises `Malformed` where a field of `live` that it reads is of the wrong type; nothing is written then.
         """
         return desired
 

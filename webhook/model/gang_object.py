@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from webhook.model import grove
+from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name
 from webhook.model.podgang import PodGang
 from webhook.model.reading import EMPTY, Manifest
 
@@ -16,11 +17,18 @@ MANAGED_BY_ROLLCALL = "rollcall"
 def gang_metadata(
     podgang: PodGang, name: str, labels: Mapping[str, str] = EMPTY, annotations: Mapping[str, str] = EMPTY
 ) -> Manifest:
-    """The metadata of an object of `podgang`: named, labelled, and gone when the PodGang is."""
+    """The metadata of an object of `podgang`: named, labelled, and gone when the PodGang is.
+
+    Labels say names, and a name may be longer than a label's value: it is cut there, as it is in a name.
+    """
+    said = {grove.LABEL_PODGANG: podgang.name, **labels}
     metadata: Manifest = {
         "name": name,
         "namespace": podgang.namespace,
-        "labels": {grove.LABEL_MANAGED_BY: MANAGED_BY_ROLLCALL, grove.LABEL_PODGANG: podgang.name, **labels},
+        "labels": {
+            grove.LABEL_MANAGED_BY: MANAGED_BY_ROLLCALL,
+            **{key: cut_name(value, LABEL_VALUE_LIMIT) for key, value in said.items()},
+        },
     }
     if annotations:
         metadata["annotations"] = dict(annotations)

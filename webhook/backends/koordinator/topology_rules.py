@@ -143,8 +143,10 @@ def preferred_topology(workload: PodCliqueSet, context: Rules) -> Results:
     reason = unavailable(context.settings, context.scheduler_version, context.facts)
     for use in context.uses[Capability.TOPOLOGY_PREFERRED]:
         if reason is not None:
-            remedy = "remove the preference, or have the scheduler's topology set up"
-            yield Finding(at=use.path, found=use.value, why=f"{reason}; the preference is dropped", remedy=remedy)
+            # What else the reason says is true of a requirement: a preference that is dropped holds no gang.
+            cause = reason.partition(", so ")[0]
+            remedy = "remove it, or have the scheduler's topology set up"
+            yield Finding(at=use.path, found=use.value, why=f"{cause}, so the preference is dropped", remedy=remedy)
         else:
             yield from _without_layer(workload, context, use, "so the preference is dropped")
 
@@ -173,7 +175,7 @@ def clique_topology_widened(workload: PodCliqueSet, context: Rules) -> Results:
         yield Finding(
             at=use.path,
             found=use.value,
-            why="koord-scheduler gathers all cliques of the gang in one such domain, not each clique in one",
+            why="koord-scheduler gathers the whole gang in one such domain, not each clique",
             remedy="write it once at spec.template.topologyConstraint if that is meant",
         )
 
@@ -235,6 +237,6 @@ def _without_layer(workload: PodCliqueSet, context: Rules, use: Use, consequence
             at=use.path,
             found=use.value,
             why=f"{missing}, {consequence}",
-            remedy="use a domain that has a layer, or have one declared (labelKey or topologyKeyMappings)",
+            remedy="use a domain that has a layer, or declare one for it",
             absent=THE_TOPOLOGY,
         )

@@ -98,7 +98,9 @@ def _kept(policy: Any, live: Any) -> Any:
 
 def _flat(podgang: PodGang, record: Record, spoken: Generation, *, merged: bool) -> list[Manifest]:
     if merged:
-        minimums = [(names.MERGED, "", sum(member.min_replicas for member in podgang.members))]
+        # The sum without a released member would be a smaller gang: then it is for `adopt` to say what it was.
+        each = [member.min_replicas for member in podgang.members]
+        minimums = [(names.MERGED, "", sum(each) if all(each) else 0)]
     else:
         minimums = [(names.template(one.name), one.name, one.min_replicas) for one in podgang.members]
     name = names.workload(podgang.name)

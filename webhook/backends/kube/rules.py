@@ -66,9 +66,16 @@ def workload_api(workload: PodCliqueSet, context: Rules) -> Results:
         )
 
 
+def _members(workload: PodCliqueSet) -> int:
+    """How many members the base gang has: cliques by themselves, and those of each scaling-group replica in it."""
+    alone = sum(1 for member in workload.cliques if member.group is None)
+    return alone + sum(
+        min(group.min_available, group.replicas) * len(group.clique_names) for group in workload.scaling_groups
+    )
+
+
 @rule(
     "kube/flat-gang",
-    capability=Capability.MULTIPLE_POD_GROUPS,
     fails_closed=True,
     passes=Example(pod_clique_set(*_TWO), config=_ON, facts=_FLAT),
     fails=Example(pod_clique_set(*_TWO), config={**_ON, "flat": "refuse"}, facts=_FLAT),
@@ -79,12 +86,13 @@ def flat_gang(workload: PodCliqueSet, context: Rules) -> Results:
 
     Source: kubernetes/enhancements, KEP-4671 and KEP-6012; Grove's GREP-531.
     """
-    if not _is_flat(context) or context.settings.flat == "allow":
+    members = _members(workload)
+    if members < 2 or not _is_flat(context) or context.settings.flat == "allow":  # noqa: PLR2004 - one is as it was
         return
     if context.settings.flat == "refuse":
         yield Finding(
             at=_CLIQUES,
-            found=len(workload.cliques),
+            found=members,
             why="kube-scheduler would start each clique by itself, and there is no CompositePodGroup to join them",
             remedy="use Kubernetes 1.37 with CompositePodGroup, the profile's flat: merge, or another scheduler",
         )
@@ -101,7 +109,6 @@ def flat_gang(workload: PodCliqueSet, context: Rules) -> Results:
 
 @rule(
     "kube/flat-allowed",
-    capability=Capability.MULTIPLE_POD_GROUPS,
     default=Action.WARN,
     passes=Example(pod_clique_set(*_TWO), config={**_ON, "flat": "allow"}, facts=_TREES),
     fails=Example(pod_clique_set(*_TWO), config={**_ON, "flat": "allow"}, facts=_FLAT),
@@ -111,10 +118,11 @@ def flat_allowed(workload: PodCliqueSet, context: Rules) -> Results:
 
     Source: as for kube/flat-gang.
     """
-    if _is_flat(context) and context.settings.flat == "allow":
+    members = _members(workload)
+    if members > 1 and _is_flat(context) and context.settings.flat == "allow":
         yield Finding(
             at=_CLIQUES,
-            found=len(workload.cliques),
+            found=members,
             why="each clique is a gang of its own under flat: allow, so one may start without the others",
             remedy="use flat: merge, or Kubernetes 1.37 with CompositePodGroup",
         )
@@ -122,7 +130,6 @@ def flat_allowed(workload: PodCliqueSet, context: Rules) -> Results:
 
 @rule(
     "kube/too-many-groups",
-    capability=Capability.MULTIPLE_POD_GROUPS,
     fails_closed=True,
     passes=Example(pod_clique_set(*_TWO), config=_ON, facts=_TREES),
     fails=Example(pod_clique_set(*(clique(f"c{index}") for index in range(9))), config=_ON, facts=_TREES),
@@ -186,13 +193,13 @@ def topology(workload: PodCliqueSet, context: Rules) -> Results:
 def _unsupported(capability: Capability, context: Rules) -> Results:
     if context.settings.gangScheduling:
         support = GANGS[capability]
-        for use in context.uses[capability]:
+        for use in context.uses.get(capability, ()):
             yield Finding(at=use.path, found=use.value, why=support.why, remedy=support.remedy)
 
 
 @rule(
     "kube/preferred-topology",
-    capability=Capability.TOPOLOGY_PREFERRED,
+    capability=(Capability.TOPOLOGY_PREFERRED, Capability.TOPOLOGY_SCALING_GROUP),
     fails_closed=True,
     passes=Example(pod_clique_set(topologyConstraint=required("rack")), config=_ON, facts=_TREES),
     fails=Example(
@@ -206,7 +213,14 @@ def preferred_topology(workload: PodCliqueSet, context: Rules) -> Results:
 
     Source: kubernetes/enhancements, KEP-5732.
     """
-    return _unsupported(Capability.TOPOLOGY_PREFERRED, context)
+    yield from _unsupported(Capability.TOPOLOGY_PREFERRED, context)
+    support = GANGS[Capability.TOPOLOGY_PREFERRED]
+    for group in workload.scaling_groups:
+        # A use of the group's topology, not of a preference: nothing else refuses it where trees are served.
+        topology = group.topology
+        if context.settings.gangScheduling and topology is not None and topology.preferred is not None:
+            place = topology.preferred_path
+            yield Finding(at=place, found=topology.preferred, why=support.why, remedy=support.remedy)
 
 
 @rule(
