@@ -1,4 +1,6 @@
-"""Hypothesis strategies, all in one place: names, JSON, PodCliqueSets and gang pods."""
+"""Hypothesis strategies of our own tests: JSON, reviews and PodCliqueSets. Names and pods of gangs are drawn by the
+conformance kit (`webhook.testing.strategies`).
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from webhook.testing.strategies import dns_labels, words
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
-
-# DNS labels as Grove admits them: the set's, a scaling group's and a clique's name together have at most 45 characters.
-dns_labels = st.from_regex(r"[a-z]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
 
 scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53)
 numbers = st.floats(allow_nan=False, allow_infinity=False)
-words = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=20)
 # Keys that rules and views look for, so that broken values land where they are read.
 _KEYS = st.sampled_from(
     [
@@ -59,29 +58,6 @@ def reviews(draw: st.DrawFn) -> dict[str, Any]:
             "oldObject": draw(st.none() | json_objects),
         },
     }
-
-
-@st.composite
-def gang_pods(draw: st.DrawFn) -> dict[str, Any]:
-    """Pods of a gang with all sorts of labels, annotations and fields of their own."""
-    own = draw(st.dictionaries(dns_labels, dns_labels, max_size=3))
-    labels = {
-        **own,
-        "app.kubernetes.io/managed-by": "grove-operator",
-        "app.kubernetes.io/part-of": "demo",
-        "grove.io/podclique": draw(dns_labels),
-        "grove.io/podgang": draw(dns_labels),
-        **draw(st.dictionaries(st.just("koordinator.sh/qosClass"), st.sampled_from(["LS", "BE"]), max_size=1)),
-    }
-    metadata: dict[str, Any] = {"generateName": "demo-", "namespace": "default", "labels": labels}
-    if draw(st.booleans()):
-        metadata["annotations"] = draw(st.none() | st.dictionaries(dns_labels, words, max_size=3))
-    spec: dict[str, Any] = {"containers": [{"name": "main"}], "hostname": "demo-0", "subdomain": "demo"}
-    if draw(st.booleans()):
-        spec["schedulerName"] = draw(st.sampled_from(["default-scheduler", "koord-scheduler"]))
-    if draw(st.booleans()):
-        spec["schedulingGates"] = draw(st.lists(dns_labels.map(lambda name: {"name": name}), max_size=2))
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 @st.composite

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.worlds import koordinator, request, settings_of
-from tests.strategies import dns_labels, gang_pods, pod_clique_sets, reviews
+from tests.strategies import pod_clique_sets, reviews
 from webhook import admission
 from webhook.checking import judge
 from webhook.errors import ReviewError
@@ -20,9 +20,10 @@ from webhook.model.findings import Action
 from webhook.model.naming import pod_group_name
 from webhook.model.quantity import parse_quantity
 from webhook.model.review import request_from
+from webhook.testing.strategies import dns_labels, gang_pods
 
 SETTINGS = [koordinator(), koordinator({"defaultQoSClass": "LSR"}, gate=True)]
-EVERY_BACKEND = [*SETTINGS, settings_of("volcano", {"topology": "hypernode"})]
+EVERY_BACKEND = [*SETTINGS, settings_of("volcano", {"topology": "hypernode"}), settings_of("kai-scheduler")]
 
 
 @given(reviews(), st.sampled_from(EVERY_BACKEND))

@@ -12,10 +12,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies import json_objects, json_values, words
+from tests.strategies import json_objects, json_values
 from webhook.errors import InputError
 from webhook.model.fields import FieldPath, Item
 from webhook.sources.manifests import files_of, read_file, read_text
+from webhook.testing.strategies import words
 
 
 def values(text: str | bytes) -> list[Any]:

@@ -1,0 +1,87 @@
+"""A backend in which nothing is wrong, as small as one can be that has something to get wrong everywhere.
+
+Its gang is a Gang that has the queue, and a Part for each PodClique, which names the Gang.
+"""
+
+from __future__ import annotations
+
+from webhook.backends.base import Backend, BackendSettings, GangMember, PodChanges
+from webhook.errors import Inexpressible
+from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, unsupported
+from webhook.model.facts import Api, ClusterFacts, Record
+from webhook.model.findings import Finding
+from webhook.model.gang_object import gang_metadata
+from webhook.model.naming import cut_name, pod_group_name
+from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.podgang import PodGang
+from webhook.model.reading import Manifest, integer, mapping
+from webhook.validators.examples import pod_clique_set, required
+from webhook.validators.registry import Context, Example, Results, rule
+
+GROUP = "sound.example.com"
+GANG, PART = Api(GROUP, "v1", "Gang"), Api(GROUP, "v1", "Part")
+TOPOLOGY = (
+    Capability.TOPOLOGY_WORKLOAD,
+    Capability.TOPOLOGY_SCALING_GROUP,
+    Capability.TOPOLOGY_CLIQUE,
+    Capability.TOPOLOGY_PREFERRED,
+)
+WHY, REMEDY = "sound-scheduler places pods anywhere", "remove the topologyConstraint"
+
+
+class SoundSettings(BackendSettings):
+    queue: str = "all"
+
+
+@rule(
+    "sound/topology",
+    capability=TOPOLOGY,
+    fails_closed=True,
+    passes=Example(pod_clique_set()),
+    fails=Example(pod_clique_set(topologyConstraint=required("rack"))),
+)
+def topology(workload: PodCliqueSet, context: Context[SoundSettings]) -> Results:
+    """A gang with topology would be placed anywhere.
+
+    Source: made up.
+    """
+    for capability in TOPOLOGY:
+        for use in context.uses.get(capability, ()):
+            yield Finding(use.path, use.value, WHY, REMEDY)
+
+
+class SoundBackend(Backend[SoundSettings]):
+    name = "sound-scheduler"
+    settings_model = SoundSettings
+    rules = (topology,)
+    required_apis = (GANG, PART)
+
+    @property
+    def capabilities(self) -> CapabilityTable:
+        return {Capability.GANG: SUPPORTED, **dict.fromkeys(TOPOLOGY, unsupported(WHY, REMEDY))}
+
+    def prepare_pod(self, member: GangMember) -> PodChanges:
+        part, queue = pod_group_name(member.podgang, member.podclique), self.settings.queue
+        return PodChanges(self.name, (part, queue), {f"{GROUP}/part": part, f"{GROUP}/queue": queue})
+
+    def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
+        constraints = [podgang.constraint, *(constraint for _, constraint in podgang.group_configs)]
+        for constraint in (*constraints, *(member.constraint for member in podgang.members)):
+            if found := constraint.required or constraint.preferred:
+                raise Inexpressible((Finding(constraint.path, found, WHY, REMEDY, rule="sound/topology"),))
+        gang = cut_name(podgang.name, 253)
+        objects = [_object(GANG, gang_metadata(podgang, gang), {"queue": self.settings.queue})]
+        for member in podgang.members:
+            metadata = gang_metadata(podgang, pod_group_name(podgang.name, member.name))
+            objects.append(_object(PART, metadata, {"gangName": gang, "minMember": member.min_replicas}))
+        return objects
+
+    def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
+        if desired["spec"].get("minMember") != 0:
+            return desired
+        recorded = integer(mapping(mapping(live).get("spec")).get("minMember")) or 1
+        return {**desired, "spec": {**desired["spec"], "minMember": max(recorded, 1)}}
+
+
+def _object(api: Api, metadata: Manifest, spec: Manifest) -> Manifest:
+    return {"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}

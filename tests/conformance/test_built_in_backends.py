@@ -1,0 +1,71 @@
+"""Every built-in backend passes the conformance kit. A new one gets a class here, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from webhook.backends.koordinator.backend import KoordinatorBackend
+from webhook.backends.koordinator.keys import POD_GROUP
+from webhook.backends.kube.backend import KubeBackend
+from webhook.backends.kube.generation import COMPOSITE, GROUP
+from webhook.backends.lpx.backend import LpxBackend
+from webhook.backends.registry import BUILT_IN, BackendClass
+from webhook.model.facts import Api, ClusterFacts, TopologyLayer
+from webhook.testing import BackendConformance
+
+
+class TestKubeBackend(BackendConformance):
+    backend = KubeBackend
+    configurations = (
+        {},
+        # Kubernetes 1.35, 1.36, 1.37, and 1.37 with CompositePodGroups.
+        {"gangScheduling": True, "apiGeneration": "v1alpha1"},
+        {"gangScheduling": True, "apiGeneration": "v1alpha2"},
+        {"gangScheduling": True, "hierarchical": "off"},
+        {"gangScheduling": True},
+        {"gangScheduling": True, "apiGeneration": "v1alpha2", "flat": "allow"},
+        {"gangScheduling": True, "apiGeneration": "v1alpha1", "flat": "refuse"},
+    )
+    facts = ClusterFacts(
+        apis=frozenset(
+            {
+                Api(GROUP, "v1alpha1", "Workload"),
+                *(
+                    Api(GROUP, version, kind)
+                    for version in ("v1alpha2", "v1beta1")
+                    for kind in ("Workload", "PodGroup")
+                ),
+                COMPOSITE,
+            }
+        )
+    )
+
+
+class TestKoordinatorBackend(BackendConformance):
+    backend = KoordinatorBackend
+    configurations = (
+        {},
+        {"gangMode": "NonStrict", "defaultQoSClass": "LS", "scheduleTimeoutSeconds": 60},
+        {"awareNetworkTopology": False},
+    )
+    facts = ClusterFacts(
+        apis=frozenset({POD_GROUP}),
+        network_topologies={
+            "default": (
+                TopologyLayer("RackLayer", None, ("example.com/rack",)),
+                TopologyLayer("NodeTopologyLayer", "RackLayer", ()),
+            )
+        },
+    )
+
+
+class TestLpxBackend(BackendConformance):
+    backend = LpxBackend
+
+
+SUITES = [found for found in vars().values() if isinstance(found, type) and issubclass(found, BackendConformance)]
+
+
+@pytest.mark.parametrize("backend", BUILT_IN, ids=lambda backend: backend.name)
+def test_each_built_in_backend_has_a_suite(backend: BackendClass) -> None:
+    assert [suite for suite in SUITES if getattr(suite, "backend", None) is backend]

@@ -1,0 +1,306 @@
+"""The kit itself: a sound backend passes it, and for each of its checks there is a broken backend that it catches."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.conformance.sound import GROUP, REMEDY, WHY, SoundBackend, topology
+from webhook.backends.base import BackendSettings, GangMember, PodChanges
+from webhook.model.capabilities import Capability, capabilities_used, unsupported
+from webhook.model.facts import ClusterFacts, Record
+from webhook.model.findings import Action, Finding
+from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.podgang import PodGang
+from webhook.model.reading import Manifest
+from webhook.testing import BackendConformance
+from webhook.validators.examples import pod_clique_set
+
+CONFIGURATIONS: tuple[dict[str, Any], ...] = ({}, {"queue": "other"})
+CHECKS = sorted(name for name in dir(BackendConformance) if name.startswith("test_"))
+
+
+class TestSoundBackend(BackendConformance):
+    backend = SoundBackend
+    configurations = CONFIGURATIONS
+
+
+def broken(**members: Any) -> type[SoundBackend]:
+    """The sound backend with something else in it."""
+    return type("BrokenBackend", (SoundBackend,), members)
+
+
+def preparing(change: Callable[[GangMember, PodChanges], PodChanges]) -> type[SoundBackend]:
+    """One whose pods are prepared otherwise."""
+
+    def prepare_pod(self: SoundBackend, member: GangMember) -> PodChanges:
+        return change(member, SoundBackend.prepare_pod(self, member))
+
+    return broken(prepare_pod=prepare_pod)
+
+
+def translating(change: Callable[[PodGang, list[Manifest]], list[Manifest]]) -> type[SoundBackend]:
+    """One whose objects are otherwise."""
+
+    def gang_objects(self: SoundBackend, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
+        return change(podgang, SoundBackend.gang_objects(self, podgang, record, facts))
+
+    return broken(gang_objects=gang_objects)
+
+
+def adopting(adopt: Callable[[Manifest, Any], Manifest]) -> type[SoundBackend]:
+    """One that adopts otherwise."""
+    return broken(adopt=lambda self, desired, live: adopt(desired, live))
+
+
+def judging(*findings: Finding, **fields: Any) -> type[SoundBackend]:
+    """One whose rule finds these in a workload with topology, whatever it says there."""
+    return broken(rules=(replace(topology, check=lambda workload, context: iter(findings), **fields),))
+
+
+def raising(*_: Any) -> Any:
+    raise KeyError("spec")
+
+
+def with_metadata(found: Manifest, **fields: Any) -> Manifest:
+    return {**found, "metadata": {**found["metadata"], **fields}}
+
+
+def named(objects: list[Manifest], name: Callable[[int, str], str]) -> list[Manifest]:
+    return [with_metadata(found, name=name(at, found["metadata"]["name"])) for at, found in enumerate(objects)]
+
+
+def vandal(podgang: PodGang, objects: list[Manifest]) -> list[Manifest]:
+    podgang.raw["metadata"]["labels"]["touched"] = "yes"
+    return objects
+
+
+def emptied(desired: Manifest, live: Any) -> Manifest:
+    desired["spec"].pop("queue", None)
+    return desired
+
+
+class Strict(BackendSettings):
+    queue: str
+
+
+class Lenient(BackendSettings, extra="ignore"):
+    queue: str = "all"
+
+
+class Case(NamedTuple):
+    backend: type[SoundBackend]
+    told: str
+
+
+AT = next(iter(capabilities_used(PodCliqueSet(deepcopy(topology.fails.object)))[Capability.TOPOLOGY_WORKLOAD])).path
+COUNTER = itertools.count()
+BROKEN: dict[str, list[Case]] = {
+    "test_its_name_can_be_a_scheduler_name": [Case(broken(name="Sound_Scheduler"), "lower-case letters")],
+    "test_its_settings_have_defaults_and_refuse_unknown_keys": [
+        Case(broken(settings_model=Strict), "give every field a default"),
+        Case(broken(settings_model=Lenient), "takes the unknown key"),
+    ],
+    "test_it_takes_the_configurations_of_its_suite": [
+        Case(broken(settings_model=type("Other", (BackendSettings,), {})), "does not take the configuration")
+    ],
+    "test_its_capability_table_says_why_and_what_to_do": [
+        Case(broken(capabilities={Capability.QUEUE: unsupported("it has none", "")}), "says nothing"),
+        Case(broken(capabilities={Capability.QUEUE: unsupported("Pods have no queue", "use none")}), "capital of Pods"),
+        Case(broken(capabilities={Capability.QUEUE: unsupported("it has none", "use none.")}), "ends in '.'"),
+        Case(broken(capabilities={"queues": unsupported("it has none", "use none")}), "keys of Capability"),
+    ],
+    "test_its_apis_and_projections_are_of_the_declared_types": [
+        Case(broken(required_apis=("v1/Gang",)), "Api values"),
+        Case(broken(projections=("gangs",)), "Projection values"),
+    ],
+    "test_it_starts_whatever_is_known_of_the_cluster": [
+        Case(broken(init=lambda self, facts: tuple(map(str, facts.volcano_queues))), "init or dialect raised"),
+        Case(broken(init=lambda self, facts: ["no list"]), "return a tuple of reasons"),
+    ],
+    "test_it_says_at_start_that_the_kinds_it_writes_are_not_served": [
+        Case(broken(required_apis=SoundBackend.required_apis[:1]), "required_apis does not list"),
+        Case(broken(required_apis=()), "init has nothing to say"),
+    ],
+    "test_each_rule_has_an_id_of_its_own_under_one_prefix": [
+        Case(broken(rules=(topology, topology)), "two rules are called sound/topology"),
+        Case(broken(rules=(replace(topology, id="grove/topology"),)), "use one prefix"),
+        Case(broken(rules=(replace(topology, id="Topology"),)), "name it PREFIX/"),
+    ],
+    "test_each_rule_says_why_it_exists_and_how_that_is_known": [
+        Case(judging(), "end it with"),
+    ],
+    "test_each_rule_passes_the_example_that_is_right": [
+        Case(judging(Finding(AT, "rack", WHY, REMEDY), capabilities=frozenset()), "refuses its passing example")
+    ],
+    "test_each_rule_finds_the_example_that_is_wrong": [Case(judging(), "finds nothing in its failing example")],
+    "test_what_the_capability_table_refuses_is_refused_by_a_rule": [
+        Case(broken(rules=()), "no rule refuses it"),
+        Case(broken(rules=(replace(topology, default=Action.WARN, fails_closed=False),)), "no rule refuses it"),
+    ],
+    "test_each_finding_is_short_and_says_what_to_do": [
+        Case(judging(Finding(AT, "rack", WHY, "")), "says nothing"),
+        Case(judging(Finding(AT, "rack", f"{WHY}!", REMEDY)), "shouts or begs"),
+        Case(judging(Finding(AT, "rack", WHY * 9, REMEDY), default=Action.WARN, fails_closed=False), "cuts a warning"),
+    ],
+    "test_each_denial_is_told_whole_however_long_the_names_in_it": [
+        Case(judging(Finding(AT, "rack", f"{WHY}: {pod_clique_set()}" * 3, REMEDY)), "a denial is cut")
+    ],
+    "test_an_update_is_not_blamed_for_what_was_there_before": [
+        Case(
+            broken(
+                rules=(
+                    replace(
+                        topology,
+                        check=lambda workload, context: iter([Finding(AT, next(COUNTER), WHY, REMEDY)]),
+                        fails_closed=False,
+                    ),
+                )
+            ),
+            "refuses an update",
+        )
+    ],
+    "test_what_no_rule_refuses_can_be_translated": [Case(broken(rules=()), "the rules admit a workload")],
+    "test_preparing_a_pod_gives_the_same_answer_every_time": [
+        Case(preparing(lambda _, made: replace(made, inputs=(str(next(COUNTER)),))), "prepared differently")
+    ],
+    "test_preparing_a_pod_works_for_any_names": [
+        Case(preparing(lambda member, made: made if member.podgang.isascii() else raising()), "it is total")
+    ],
+    "test_what_a_pod_is_given_is_legal": [
+        Case(
+            preparing(lambda member, made: replace(made, labels={f"{GROUP}/part": member.podgang + member.podclique})),
+            "no pod can bear",
+        ),
+        Case(preparing(lambda _, made: replace(made, scheduler_name="other")), "give it the backend's own name"),
+        Case(preparing(lambda _, made: replace(made, annotations={"a": 1})), "annotations are strings"),  # type: ignore[dict-item]
+    ],
+    "test_the_stamp_changes_with_what_a_pod_is_given": [
+        Case(preparing(lambda _, made: replace(made, inputs=made.inputs[:1])), "settings included")
+    ],
+    "test_a_prepared_pod_needs_nothing_more": [
+        Case(
+            preparing(
+                lambda _, made: replace(
+                    made,
+                    labels={"scheduling.k8s.io/group-name": "a"},
+                    annotations={"scheduling.k8s.io/group-name": "b", f"{GROUP}/n": str(next(COUNTER))},
+                )
+            ),
+            "is changed again",
+        )
+    ],
+    "test_a_patch_sets_single_keys_and_leaves_alone_what_is_others": [
+        Case(preparing(lambda _, made: replace(made, labels={"grove.io/podgang": "mine"})), "touches /metadata/labels"),
+        Case(preparing(lambda _, made: replace(made, default_fields={"nodeName": "n1"})), "touches /spec/nodeName"),
+        Case(
+            preparing(lambda _, made: replace(made, default_fields={"schedulingGates": [{"name": "mine"}]})),
+            "touches /spec/schedulingGates",
+        ),
+    ],
+    "test_a_pod_of_another_system_is_left_alone_with_a_note": [
+        Case(preparing(lambda _, made: replace(made, default_fields={"pod-group-name": "mine"})), "is changed")
+    ],
+    "test_a_gang_that_asks_for_nothing_special_is_expressed": [
+        Case(
+            broken(
+                gang_objects=lambda self, podgang, record, facts: SoundBackend.gang_objects(
+                    self,
+                    PodGang({**podgang.raw, "spec": {"topologyConstraint": {"packConstraint": {"required": "x"}}}}),
+                    record,
+                    facts,
+                )
+            ),
+            "cannot be expressed in the suite's cluster",
+        )
+    ],
+    "test_a_gang_is_expressed_as_a_whole_or_refused_with_a_reason": [
+        Case(broken(gang_objects=raising), "raise Inexpressible"),
+        Case(broken(rules=()), "names the rules"),
+    ],
+    "test_gang_objects_are_the_same_every_time_and_leave_the_podgang_as_it_is": [
+        Case(translating(vandal), "changed the PodGang"),
+        Case(translating(lambda _, made: [{**made[0], "spec": {"n": next(COUNTER)}}]), "other objects the second time"),
+        Case(translating(lambda _, made: [{**made[0], "spec": {"names": ("a", "b")}}]), "what it will be in JSON"),
+    ],
+    "test_gang_objects_belong_to_their_podgang": [
+        Case(translating(lambda _, made: [with_metadata(one, labels={}) for one in made]), "does not bear"),
+        Case(translating(lambda _, made: [with_metadata(one, ownerReferences=[]) for one in made]), "not controlled"),
+        Case(translating(lambda _, made: [with_metadata(one, namespace="x") for one in made]), "put it into"),
+        Case(translating(lambda _, made: [{**one, "status": {}} for one in made]), "brings status"),
+    ],
+    "test_a_pod_names_an_object_that_is_written_for_it": [
+        Case(preparing(lambda _, made: replace(made, labels={f"{GROUP}/part": "other"})), "by the same function")
+    ],
+    "test_an_object_comes_after_those_that_it_refers_to": [
+        Case(translating(lambda _, made: made[::-1]), "comes after it")
+    ],
+    "test_names_and_labels_are_legal_however_long_the_podgang_s_are": [
+        Case(translating(lambda _, made: named(made, lambda _, name: f"{name}-of-the-gang")), "cut names with"),
+        Case(
+            translating(lambda gang, made: [with_metadata(one, labels={"gang": gang.name}) for one in made]),
+            "cut the values of labels",
+        ),
+    ],
+    "test_names_depend_neither_on_the_order_of_members_nor_on_uids": [
+        Case(translating(lambda gang, made: named(made, lambda _, name: f"{gang.uid}"[:60])), "names of the PodGang"),
+        Case(translating(lambda gang, made: named(made, lambda at, _: f"{gang.members[0].name}-{at}")), "order"),
+    ],
+    "test_no_two_podgangs_share_an_object": [
+        Case(translating(lambda gang, made: named(made, lambda at, _: f"{gang.name[:12]}-{at}")), "both have"),
+        Case(translating(lambda _, made: [*made, made[-1]]), "the same kind and name"),
+    ],
+    "test_adoption_survives_any_live_object": [
+        Case(adopting(lambda desired, live: {**desired, "was": live and live["spec"]["queue"]}), "adopt raised"),
+        Case(adopting(emptied), "changed an object that it was given"),
+    ],
+    "test_adoption_keeps_whose_an_object_is_and_writes_no_status": [
+        Case(adopting(lambda desired, live: with_metadata(desired, ownerReferences=[])), "adopt lost"),
+        Case(adopting(lambda desired, live: {**desired, "status": {}}), "what others write"),
+    ],
+    "test_adoption_has_settled_after_one_step": [
+        Case(
+            adopting(lambda desired, live: {**desired, "spec": {"n": desired["spec"].get("n", 0) + 1}}),
+            "nothing left to do",
+        ),
+        Case(
+            adopting(
+                lambda desired, live: {**desired, "spec": {"n": ((live or {}).get("spec") or {}).get("n", 0) + 1}}
+            ),
+            "written again",
+        ),
+    ],
+    "test_a_released_minimum_keeps_what_it_was": [
+        Case(adopting(lambda desired, live: desired), "keep the last positive minimum")
+    ],
+}
+CASES = [(check, case) for check, cases in BROKEN.items() for case in cases]
+
+
+def run(check: str, backend: type[SoundBackend]) -> None:
+    """One check of the kit, under each configuration, as pytest would run it."""
+    suite = type("Suite", (BackendConformance,), {"backend": backend, "configurations": CONFIGURATIONS})()
+    method = getattr(suite, check)
+    if "configuration" not in inspect.signature(method).parameters:
+        method()
+        return
+    for configuration in CONFIGURATIONS:
+        method(configuration=configuration)
+
+
+@pytest.mark.parametrize(("check", "case"), CASES, ids=[check for check, _ in CASES])
+def test_a_broken_backend_is_caught_and_its_author_told_what_to_do(check: str, case: Case) -> None:
+    with pytest.raises(AssertionError) as failure:
+        run(check, case.backend)
+    assert case.told in str(failure.value)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_each_check_has_a_backend_that_it_catches(check: str) -> None:
+    assert BROKEN.get(check)

@@ -1,0 +1,134 @@
+"""Checks of `adopt`, the last step before a write: whatever is in the cluster, the object stays ours, settles, and
+never counts for less than it did.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.model import grove
+from webhook.model.gang_object import MANAGED_BY_ROLLCALL
+from webhook.model.reading import Malformed, Manifest
+from webhook.testing.requirement import require
+from webhook.testing.strategies import damaged, plain_gangs
+from webhook.testing.suite import GENERATED, Configuration, Suite
+from webhook.testing.walking import leaves, shown
+
+
+class AdoptionChecks(Suite):
+    """`adopt`."""
+
+    @GENERATED
+    @given(gang=plain_gangs(), data=st.data())
+    def test_adoption_survives_any_live_object(
+        self, configuration: Configuration, gang: Manifest, data: st.DataObject
+    ) -> None:
+        installed = self.installed(configuration)
+        for desired in installed.objects(gang) or []:
+            for live in (None, {}, {"spec": None}, {"metadata": None}, data.draw(damaged(desired))):
+                asked, found = deepcopy(desired), deepcopy(live)
+                try:
+                    installed.backend.adopt(asked, found)
+                except Malformed:
+                    # A field of the wrong type, said as such: nothing is written then.
+                    pass
+                except Exception as error:
+                    wrong = f"adopt raised {error!r} for the live object {live}"
+                    raise AssertionError(f"{wrong}; read it with webhook.model.reading") from error
+                require(
+                    asked == desired and found == live,
+                    "adopt changed an object that it was given",
+                    "return a copy with the changes",
+                )
+
+    @GENERATED
+    @given(gang=plain_gangs(), data=st.data())
+    def test_adoption_keeps_whose_an_object_is_and_writes_no_status(
+        self, configuration: Configuration, gang: Manifest, data: st.DataObject
+    ) -> None:
+        installed = self.installed(configuration)
+        for desired in installed.objects(gang) or []:
+            live = data.draw(st.none() | damaged(desired))
+            adopted = _adopted(installed.backend, desired, live)
+            if adopted is None:
+                continue
+            metadata, wanted = adopted["metadata"], desired["metadata"]
+            owners = metadata.get("ownerReferences") or []
+            require(
+                all(owner in owners for owner in wanted.get("ownerReferences", []))
+                and metadata.get("labels", {}).get(grove.LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
+                and all(adopted[key] == desired[key] for key in ("apiVersion", "kind"))
+                and all(metadata.get(key) == wanted.get(key) for key in ("name", "namespace")),
+                "adopt lost the desired object's name, owner or app.kubernetes.io/managed-by",
+                "start from `desired`, and take single fields from `live`",
+            )
+            require(
+                "status" not in adopted and "resourceVersion" not in metadata,
+                "adopt brings along what others write (status, resourceVersion)",
+                "start from `desired`, and take single fields from `live`",
+            )
+
+    @GENERATED
+    @given(gang=plain_gangs(), data=st.data())
+    def test_adoption_has_settled_after_one_step(
+        self, configuration: Configuration, gang: Manifest, data: st.DataObject
+    ) -> None:
+        backend = self.installed(configuration).backend
+        for desired in self.installed(configuration).objects(gang) or []:
+            live = data.draw(st.none() | damaged(desired))
+            once = _adopted(backend, desired, live)
+            if once is None:
+                continue
+            require(
+                _adopted(backend, once, live) == once,
+                "adopting what was adopted gives something else",
+                "make adopt a function that has nothing left to do on its own result",
+            )
+            require(
+                _adopted(backend, desired, once) == once,
+                "an object that was just written would be written again, and so for ever",
+                "take from `live` in such a way that it is the same once it has been written",
+            )
+
+    @GENERATED
+    @given(gang=plain_gangs(), data=st.data())
+    def test_a_released_minimum_keeps_what_it_was(
+        self, configuration: Configuration, gang: Manifest, data: st.DataObject
+    ) -> None:
+        installed = self.installed(configuration)
+        before = installed.written(gang)
+        released = deepcopy(gang)
+        members = released["spec"]["podgroups"]
+        # Grove releases the members that a rolling update is about: one of them, or all.
+        for one in data.draw(st.sampled_from([members, members[:1], members[-1:]])):
+            one["minReplicas"] = 0
+        desired = installed.objects(released)
+        require(
+            desired is not None or not before,
+            "a gang that could be expressed no longer can once Grove has released its minimum to 0",
+            "translate a minReplicas of 0, and let adopt keep the minimum that is recorded",
+        )
+        after = [installed.backend.adopt(one, live) for one, live in zip(desired or [], before, strict=False)]
+        for old, new in zip(before, after, strict=False):
+            now = dict(leaves(new.get("spec", {})))
+            for place, value in leaves(old.get("spec", {})):
+                if isinstance(value, int) and not isinstance(value, bool):
+                    require(
+                        now.get(place, 0) >= value,
+                        f"spec.{shown(place)} of a {old['kind']} goes from {value} to {now.get(place)} when Grove "
+                        "releases a member's minReplicas to 0",
+                        "let adopt keep the last positive minimum, so that the gang counts as what it was",
+                    )
+
+
+def _adopted(backend: Any, desired: Manifest, live: Manifest | None) -> Manifest | None:
+    """What adoption gives; None where it says that `live` is malformed."""
+    try:
+        found: Manifest = backend.adopt(deepcopy(desired), deepcopy(live))
+    except Malformed:
+        return None
+    return found

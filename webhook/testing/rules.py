@@ -1,0 +1,192 @@
+"""Checks of a backend's rules: each is documented by examples that hold, refuses what the capability table refuses,
+speaks briefly, and blames no update for what was there before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
+
+from hypothesis import given
+
+from webhook.errors import Inexpressible
+from webhook.model.admission_request import Verdict
+from webhook.model.capabilities import Capability, capabilities_used
+from webhook.model.findings import Action, Finding
+from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.reading import Manifest
+from webhook.model.record import SCHEDULER_LABEL, record_of
+from webhook.server.review import MAX_MESSAGE_BYTES, MAX_WARNING_BYTES
+from webhook.testing.requirement import require
+from webhook.testing.samples import LONG, USES
+from webhook.testing.strategies import workloads
+from webhook.testing.style import faults
+from webhook.testing.suite import GENERATED, Configuration, Suite
+from webhook.translation import expected_gangs
+from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
+from webhook.validators.registry import Rule
+
+_ID = re.compile(r"([a-z][a-z0-9-]*)/[a-z][a-z0-9-]*\Z")
+_GENERAL = {declared.id for declared in (*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES)}
+_GENERAL_PREFIXES = {name.partition("/")[0] for name in _GENERAL}
+
+
+class RuleChecks(Suite):
+    """The backend's rules."""
+
+    def test_each_rule_has_an_id_of_its_own_under_one_prefix(self) -> None:
+        rules: object = self.backend.rules
+        require(
+            isinstance(rules, tuple) and all(isinstance(declared, Rule) for declared in rules),
+            "rules is no tuple of Rule",
+            "use `collect(module)` of webhook.validators.registry",
+        )
+        ids = [declared.id for declared in self.backend.rules]
+        for name in ids:
+            require(_ID.match(name) is not None, f"a rule is called {name!r}", "name it PREFIX/what-is-wrong")
+            require(ids.count(name) == 1, f"two rules are called {name}", "give each an id of its own")
+        prefixes = {name.partition("/")[0] for name in ids}
+        require(
+            len(prefixes) <= 1 and prefixes.isdisjoint(_GENERAL_PREFIXES),
+            f"the rules' prefixes are {', '.join(sorted(prefixes))}",
+            f"use one prefix for the backend's rules, and none of {', '.join(sorted(_GENERAL_PREFIXES))}",
+        )
+
+    def test_each_rule_says_why_it_exists_and_how_that_is_known(self) -> None:
+        for declared in self.backend.rules:
+            text, _, source = declared.documentation.partition("Source:")
+            require(
+                bool(text.strip()) and bool(source.strip()),
+                f"{declared.id} does not say what it guards against, or how that is known",
+                'open its docstring with what the scheduler would do, and end it with "Source: project, file, version"',
+            )
+
+    def test_each_rule_passes_the_example_that_is_right(self) -> None:
+        for declared in self.backend.rules:
+            example = declared.passes
+            verdict = self.installed(example.config).validate(example.object, example.old, example.facts)
+            require(
+                declared.id not in {*_ids(verdict), *(missing.rule for missing in verdict.unjudged)},
+                f"{declared.id} refuses its passing example, or cannot judge it",
+                "correct the rule, or give the example the facts and the config that it needs",
+            )
+
+    def test_each_rule_finds_the_example_that_is_wrong(self) -> None:
+        for declared in self.backend.rules:
+            found = [finding for finding in self._failing(declared).findings if finding.rule == declared.id]
+            require(
+                bool(found) and {finding.action for finding in found} == {declared.default},
+                f"{declared.id} finds nothing in its failing example",
+                "correct the rule, or show an example that it refuses",
+            )
+
+    def test_what_the_capability_table_refuses_is_refused_by_a_rule(self, configuration: Configuration) -> None:
+        installed = self.installed(configuration)
+        own = {declared.id: declared for declared in installed.backend.rules}
+        for capability, support in installed.backend.capabilities.items():
+            # Every workload is a gang: whoever chooses a scheduler without gangs has been told by the table.
+            if support.supported or capability is Capability.GANG:
+                continue
+            for workload in USES[capability]:
+                uses = capabilities_used(PodCliqueSet(deepcopy(workload)))
+                asked = {use.path for use in uses[capability]}
+                require(
+                    any(
+                        finding.rule in own and (finding.at in asked or capability in own[finding.rule].capabilities)
+                        for finding in installed.validate(workload).denials
+                    ),
+                    f"the table says that {capability} is not supported, and no rule refuses it "
+                    f"at {', '.join(sorted(map(str, asked)))}",
+                    f"add a rule with `capability=Capability.{capability.name}` that denies, or mark it as supported",
+                )
+
+    def test_each_finding_is_short_and_says_what_to_do(self, configuration: Configuration) -> None:
+        names = {self.backend.name, *(declared.id.partition("/")[0] for declared in self.backend.rules)}
+        for finding in self._findings(configuration, (workload for use in USES.values() for workload in use)):
+            for part, text in (("why", finding.why), ("remedy", finding.remedy)):
+                for fault in faults(text, names):
+                    wrong = f"{finding.rule} says as its {part} {text!r}, and that {fault}"
+                    raise AssertionError(f"{wrong}; write a lower-case sentence without a full stop")
+            told = len(str(finding).encode())
+            require(
+                finding.action is Action.DENY or told <= MAX_WARNING_BYTES,
+                f"{finding.rule} takes {told} bytes, and the API server cuts a warning at {MAX_WARNING_BYTES}",
+                "say less in `why` and `remedy`",
+            )
+
+    def test_each_denial_is_told_whole_however_long_the_names_in_it(self, configuration: Configuration) -> None:
+        for finding in self._findings(configuration, LONG):
+            told = len(str(finding).encode())
+            require(
+                told <= MAX_MESSAGE_BYTES,
+                f"{finding.rule} takes {told} bytes, and a denial is cut at {MAX_MESSAGE_BYTES}",
+                "put no list and no object into `why` or `remedy`, and cut what may be long",
+            )
+
+    def test_an_update_is_not_blamed_for_what_was_there_before(self) -> None:
+        for declared in self.backend.rules:
+            example = declared.fails
+            if example.old is not None or example.object.get("kind") != "PodCliqueSet":
+                continue
+            installed = self.installed(example.config)
+            older = _recorded(example.object, self.backend.name)
+            for newer in (older, _reordered(older)):
+                verdict = installed.validate(newer, older, example.facts)
+                blamed = [finding for finding in verdict.denials if finding.rule == declared.id]
+                require(
+                    not blamed and declared.id in _ids(verdict),
+                    f"{declared.id} refuses an update of an object that had the same fault before"
+                    if blamed
+                    else f"{declared.id} does not find in an update what it finds at creation",
+                    "find the same value at the same place in both: no random or counted text, "
+                    "and list items by name, whatever their order",
+                )
+
+    @GENERATED
+    @given(workload=workloads())
+    def test_what_no_rule_refuses_can_be_translated(self, configuration: Configuration, workload: Manifest) -> None:
+        installed = self.installed(configuration)
+        verdict = installed.validate(workload)
+        if not verdict.allowed or verdict.unjudged:
+            return
+        asked = PodCliqueSet(deepcopy(workload))
+        for gang in expected_gangs(asked, installed.facts):
+            try:
+                installed.backend.gang_objects(gang.podgang, record_of(asked, self.backend.name), installed.facts)
+            except Inexpressible as error:
+                wrong = (
+                    f"the rules admit a workload, and gang_objects refuses its PodGang {gang.podgang.name} ({error})"
+                )
+                raise AssertionError(f"{wrong}; add a rule that refuses it when it is applied") from error
+
+    def _failing(self, declared: Rule) -> Verdict:
+        example = declared.fails
+        return self.installed(example.config).validate(example.object, example.old, example.facts)
+
+    def _findings(self, configuration: Configuration, workloads: Iterable[Manifest]) -> Iterator[Finding]:
+        """What the rules say of their own failing examples, and of these workloads."""
+        installed = self.installed(configuration)
+        own = {declared.id for declared in self.backend.rules}
+        verdicts = [self._failing(declared) for declared in self.backend.rules]
+        verdicts += [installed.validate(workload) for workload in workloads]
+        for verdict in verdicts:
+            yield from (finding for finding in verdict.findings if finding.rule in own)
+
+
+def _ids(verdict: Verdict) -> set[str]:
+    return {finding.rule for finding in verdict.findings}
+
+
+def _recorded(manifest: Manifest, scheduler: str) -> Manifest:
+    """The manifest as it is stored: with the record of its scheduler."""
+    found = deepcopy(manifest)
+    labels = found["metadata"].get("labels") or {}
+    found["metadata"]["labels"] = {**labels, SCHEDULER_LABEL: scheduler}
+    return found
+
+
+def _reordered(manifest: Manifest) -> Manifest:
+    found = deepcopy(manifest)
+    found["spec"]["template"]["cliques"].reverse()
+    return found

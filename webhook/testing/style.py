@@ -1,0 +1,28 @@
+"""How messages are to read: lower-case sentences without a full stop, so that they join to one line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+_MARKS = re.compile(r"!|\bplease\b", re.IGNORECASE)
+_FIRST_WORD = re.compile(r"[A-Z][a-z]+(?![A-Za-z0-9])")
+# Names that begin a sentence of any backend.
+_NAMES = frozenset({"grove", "kubernetes"})
+
+
+def faults(text: object, names: Iterable[str] = ()) -> Iterator[str]:
+    """What is wrong with a message's part. `names` are those of the backend, which may be written with a capital."""
+    if not isinstance(text, str) or not text.strip():
+        yield "says nothing"
+        return
+    if text != text.strip() or "\n" in text:
+        yield "is no single line"
+    if text.endswith((".", ";", ",")):
+        yield f"ends in {text[-1]!r}"
+    if _MARKS.search(text):
+        yield "shouts or begs"
+    first = _FIRST_WORD.match(text)
+    known = _NAMES | {part for name in names for part in name.split("-")}
+    if first is not None and first.group().lower() not in known:
+        yield f"starts with the capital of {first.group()}"

@@ -1,0 +1,141 @@
+"""What a suite is told and how its checks run: once for each configuration, in a cluster of the facts given.
+
+The parts of the contract are in files of their own; each is a class over `Suite`, and `conformance` joins them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from pydantic import ValidationError
+
+from webhook import admission
+from webhook.backends.base import Backend, GangMember
+from webhook.errors import Inexpressible
+from webhook.model import grove
+from webhook.model.admission_request import Kind, Request, Verdict
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Record
+from webhook.model.podgang import PodGang
+from webhook.model.reading import Manifest
+from webhook.settings import Enforcement, Profile, Settings
+from webhook.testing.requirement import require
+from webhook.testing.samples import NAMESPACE, PRIORITY_CLASSES, TOPOLOGY_BINDINGS
+
+Configuration = Mapping[str, Any]
+
+# How generated tests run. No deadline: a slow machine is no fault of a backend. No database: its entries go by the
+# method, and every suite inherits the same ones; the first health check would warn of just that. Several faults are
+# told one at a time, and without an explanation of the kit's own lines.
+GENERATED = settings(
+    deadline=None,
+    database=None,
+    max_examples=20,
+    phases=[Phase.generate, Phase.shrink],
+    report_multiple_bugs=False,
+    suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow],
+)
+
+_WORKLOAD = Kind(grove.GROUP, "v1alpha1", "PodCliqueSet")
+_POD = Kind("", "v1", "Pod")
+
+
+class Installed:
+    """A backend as a configuration enables it, in a cluster of which `facts` are known."""
+
+    def __init__(self, backend: Backend[Any], facts: ClusterFacts, *, gate: bool = False) -> None:
+        none = Enforcement()
+        self.backend = backend
+        self.facts = facts
+        self.profile = Profile(backend, none, none, gate=gate)
+        self.settings = Settings({self.profile.name: self.profile}, self.profile.name, standalone=True)
+
+    def member(self, podgang: str, podclique: str, record: Record) -> GangMember:
+        """A pod's place in a gang. Fails where the facts do not let pods be prepared."""
+        require(
+            self.backend.dialect(self.facts) is not None,
+            f"{self.profile.name} can prepare no pod in the suite's cluster: `dialect` is None",
+            "set `facts` to those of a cluster that serves what this configuration needs",
+        )
+        return self.profile.member(NAMESPACE, podgang, podclique, record, self.facts)
+
+    def mutate(self, pod: Manifest, record: Record) -> tuple[Verdict, Manifest]:
+        """The verdict on a pod of a workload with that record, and the pod as mutation left it."""
+        facts = replace(self.facts, pod_clique_sets={(NAMESPACE, "demo"): record})
+        request = Request("uid", "CREATE", _POD, NAMESPACE, "", deepcopy(pod))
+        return admission.mutate(request, facts, self.settings), request.object or {}
+
+    def validate(self, manifest: Manifest, old: Manifest | None = None, facts: ClusterFacts | None = None) -> Verdict:
+        """The verdict on an object as it would be stored: mutated first, as in a cluster."""
+        known = self.facts if facts is None else facts
+        kind = _POD if manifest.get("kind") == "Pod" else _WORKLOAD
+        operation = "CREATE" if old is None else "UPDATE"
+        request = Request("uid", operation, kind, "default", "demo", deepcopy(manifest), deepcopy(old))
+        admission.mutate(request, known, self.settings)
+        return admission.validate(request, known, self.settings)
+
+    def objects(self, podgang: Manifest, record: Record | None = None) -> list[Manifest] | None:
+        """The gang objects of a PodGang, or None where the backend says that it cannot express it."""
+        found = PodGang(deepcopy(podgang))
+        try:
+            return self.backend.gang_objects(found, record or Record(self.profile.name), self.facts)
+        except Inexpressible:
+            return None
+
+    def written(self, podgang: Manifest) -> list[Manifest]:
+        """The objects as they are first written; none for a PodGang that cannot be expressed."""
+        return [self.backend.adopt(desired, None) for desired in self.objects(podgang) or []]
+
+
+class Suite:
+    """What a subclass sets, and what its checks are given."""
+
+    # The backend to test.
+    backend: ClassVar[type[Backend[Any]]]
+    # The `config` of the profiles to test it under. Every check runs for each.
+    configurations: ClassVar[Sequence[Configuration]] = ({},)
+    # A cluster in which its objects can be made. Without it: one that serves the backend's `required_apis`.
+    facts: ClassVar[ClusterFacts | None] = None
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Pytest's hook: each check that asks for a configuration runs once for each of them."""
+        if not hasattr(self, "backend"):
+            raise pytest.UsageError(f"{type(self).__name__}: set `backend` to the class of the backend to test")
+        if "configuration" in metafunc.fixturenames:
+            metafunc.parametrize("configuration", self.configurations, ids=_title)
+
+    def configured(self, configuration: Configuration) -> Backend[Any]:
+        """The backend with that profile `config`."""
+        try:
+            return self.backend(self.backend.settings_model.model_validate(dict(configuration)))
+        except ValidationError as error:
+            first = str(error).replace("\n", " ")
+            wrong = f"{self.backend.__name__} does not take the configuration {dict(configuration)}: {first}"
+            raise AssertionError(f"{wrong}; give the suite configurations that a profile may have") from None
+
+    def installed(self, configuration: Configuration, *, gate: bool = False) -> Installed:
+        """The backend as that configuration enables it, in the suite's cluster."""
+        backend = self.configured(configuration)
+        facts = ClusterFacts(apis=frozenset(backend.required_apis)) if self.facts is None else self.facts
+        if facts.priority_classes is None:
+            facts = replace(facts, priority_classes=PRIORITY_CLASSES)
+        if facts.topology_bindings is None:
+            facts = replace(facts, topology_bindings=TOPOLOGY_BINDINGS)
+        return Installed(backend, facts, gate=gate)
+
+    def clusters(self, configuration: Configuration) -> Iterator[ClusterFacts]:
+        """Clusters of which nothing is known, that serve nothing, and that serve all."""
+        installed = self.installed(configuration)
+        yield NOTHING_KNOWN
+        yield ClusterFacts(apis=frozenset())
+        yield ClusterFacts(apis=frozenset(installed.backend.required_apis))
+        yield replace(installed.facts, apis=None)
+        yield installed.facts
+
+
+def _title(configuration: Configuration) -> str:
+    return ",".join(f"{key}={value}" for key, value in configuration.items()) or "defaults"
