@@ -1,0 +1,36 @@
+"""The backend of `scheduler-plugins-scheduler`: the rooms of this package behind Rollcall's contract."""
+
+from __future__ import annotations
+
+from rollcall_scheduler_plugins import gangs, pods, rules
+from rollcall_scheduler_plugins.capabilities import CAPABILITIES
+from rollcall_scheduler_plugins.keys import NAME, POD_GROUP
+from rollcall_scheduler_plugins.settings import SchedulerPluginsSettings
+from webhook.backends.base import Backend, GangMember, PodChanges
+from webhook.model.capabilities import CapabilityTable
+from webhook.model.facts import ClusterFacts, Record
+from webhook.model.podgang import PodGang
+from webhook.model.reading import Manifest
+from webhook.validators.registry import collect
+
+
+class SchedulerPluginsBackend(Backend[SchedulerPluginsSettings]):
+    """kube-scheduler with the coscheduling plugin."""
+
+    name = NAME
+    settings_model = SchedulerPluginsSettings
+    rules = collect(rules)
+    required_apis = (POD_GROUP,)
+
+    @property
+    def capabilities(self) -> CapabilityTable:
+        return CAPABILITIES
+
+    def prepare_pod(self, member: GangMember) -> PodChanges:
+        return pods.prepare_pod(member)
+
+    def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
+        return gangs.gang_objects(podgang, self.settings)
+
+    def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
+        return gangs.adopt(desired, live)
