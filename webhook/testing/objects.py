@@ -19,7 +19,7 @@ from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.testing.requirement import require
-from webhook.testing.strategies import demanding_gangs, gang_pairs, member, plain_gangs, podgang
+from webhook.testing.strategies import demanding_gangs, gang_pairs, long_gangs, member, plain_gangs, podgang
 from webhook.testing.suite import GENERATED, Configuration, Installed, Suite
 from webhook.testing.walking import Place, leaves, shown
 
@@ -145,11 +145,12 @@ class ObjectChecks(Suite):
                 )
 
     @GENERATED
-    @given(gang=plain_gangs() | demanding_gangs())
+    @given(long=long_gangs(), demanding=demanding_gangs())
     def test_names_and_labels_are_legal_however_long_the_podgang_s_are(
-        self, configuration: Configuration, gang: Manifest
+        self, configuration: Configuration, long: Manifest, demanding: Manifest
     ) -> None:
-        for found in self.installed(configuration).objects(gang) or []:
+        installed = self.installed(configuration)
+        for found in [*(installed.objects(long) or []), *(installed.objects(demanding) or [])]:
             metadata = found["metadata"]
             name = metadata["name"]
             require(

@@ -58,21 +58,32 @@ def _filled(start: str, length: int, end: str) -> str:
     return start + "g" * (length - len(start) - len(end)) + end
 
 
+_LENGTHS = st.sampled_from([LABEL_VALUE, LABEL_VALUE + 1, OBJECT_NAME])
+
+
 @st.composite
-def _names(draw: st.DrawFn) -> tuple[str, list[str]]:
-    """The name of a PodGang and those of its members."""
+def _names(draw: st.DrawFn, lengths: st.SearchStrategy[int | None]) -> tuple[str, list[str]]:
+    """The name of a PodGang and those of its members: all of one of these lengths, or (None) as short as most are."""
     base = f"{draw(dns_labels)}-{draw(st.integers(0, 3))}"
     cliques = draw(st.lists(_CLIQUES, min_size=1, max_size=4, unique=True))
-    length = draw(st.sampled_from([None, None, LABEL_VALUE, LABEL_VALUE + 1, OBJECT_NAME]))
+    length = draw(lengths)
     if length is None:
         return base, [f"{base}-{name}" for name in cliques]
     return _filled(f"{base}-", length, "-0"), [_filled(f"{base}-", length, f"-{name}") for name in cliques]
 
 
+_ANY_NAMES = _names(st.none() | _LENGTHS)
+
+
+def long_gangs() -> st.SearchStrategy[Manifest]:
+    """Plain gangs whose names are as long as a label's value or an object's name may be, or just too long for one."""
+    return plain_gangs(_names(_LENGTHS))
+
+
 @st.composite
-def plain_gangs(draw: st.DrawFn) -> Manifest:
+def plain_gangs(draw: st.DrawFn, names: st.SearchStrategy[tuple[str, list[str]]] = _ANY_NAMES) -> Manifest:
     """PodGangs that ask for nothing but to start whole: every scheduler of gangs can do that."""
-    name, members = draw(_names())
+    name, members = draw(names)
     sizes = [draw(st.integers(1, 4)) for _ in members]
     return podgang(name, *(member(one, size, size) for one, size in zip(members, sizes, strict=True)))
 
@@ -80,7 +91,7 @@ def plain_gangs(draw: st.DrawFn) -> Manifest:
 @st.composite
 def demanding_gangs(draw: st.DrawFn) -> Manifest:
     """PodGangs with topology, pods to spare, released members and groups of members: some cannot be expressed."""
-    name, members = draw(_names())
+    name, members = draw(_ANY_NAMES)
     groups = []
     for one in members:
         minimum = draw(st.integers(0, 3))
