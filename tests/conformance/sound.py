@@ -65,7 +65,7 @@ class SoundBackend(Backend[SoundSettings]):
         return PodChanges(self.name, (part, queue), {f"{GROUP}/part": part, f"{GROUP}/queue": queue})
 
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
-        constraints = [podgang.constraint, *(constraint for _, constraint in podgang.group_configs)]
+        constraints = [podgang.constraint, *(config.constraint for config in podgang.group_configs)]
         for constraint in (*constraints, *(member.constraint for member in podgang.members)):
             if found := constraint.required or constraint.preferred:
                 raise Inexpressible((Finding(constraint.path, found, WHY, REMEDY, rule="sound/topology"),))

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from webhook.backends.kai import keys as kai
+from webhook.backends.kai.backend import KaiBackend
 from webhook.backends.koordinator.backend import KoordinatorBackend
 from webhook.backends.koordinator.keys import POD_GROUP
 from webhook.backends.kube.backend import KubeBackend
 from webhook.backends.kube.generation import COMPOSITE, GROUP
 from webhook.backends.lpx.backend import LpxBackend
 from webhook.backends.registry import BUILT_IN, BackendClass
-from webhook.model.facts import Api, ClusterFacts, TopologyLayer
+from webhook.backends.volcano import keys as volcano
+from webhook.backends.volcano.backend import VolcanoBackend
+from webhook.model.facts import Api, ClusterFacts, HyperNode, KaiQueue, TopologyLayer, VolcanoQueue
 from webhook.testing import BackendConformance
 
 
@@ -56,6 +60,37 @@ class TestKoordinatorBackend(BackendConformance):
                 TopologyLayer("NodeTopologyLayer", "RackLayer", ()),
             )
         },
+    )
+
+
+HYPER_NODES = {
+    "rack-a": HyperNode(1, "example.com/rack"),
+    "block-a": HyperNode(2, "block"),
+}
+
+
+class TestVolcanoBackend(BackendConformance):
+    backend = VolcanoBackend
+    configurations = ({}, {"defaultQueue": "team-a"}, {"topology": "hypernode"})
+    facts = ClusterFacts(
+        apis=frozenset({volcano.POD_GROUP, volcano.HYPER_NODE}),
+        hyper_nodes=HYPER_NODES,
+        volcano_queues={"default": VolcanoQueue("root", "Open"), "team-a": VolcanoQueue("root", "Open")},
+    )
+
+
+class TestKaiBackend(BackendConformance):
+    backend = KaiBackend
+    # Without a queue of the profile's every gang must name its own, and the kit's do not.
+    configurations = (
+        {"defaultQueue": "team-a"},
+        {"defaultQueue": "team-a", "queueLabelKey": "runai/queue", "nodePoolLabelKey": "example.com/pool"},
+    )
+    facts = ClusterFacts(
+        apis=frozenset({kai.POD_GROUP}),
+        kai_queues={"team": KaiQueue(None), "team-a": KaiQueue("team")},
+        kai_shards={"default": None},
+        kai_topologies={"dc": ("example.com/zone", "example.com/rack", "kubernetes.io/hostname")},
     )
 
 

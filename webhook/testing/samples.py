@@ -16,11 +16,13 @@ from webhook.model.capabilities import (
     VOLCANO_QUEUE,
     Capability,
 )
-from webhook.model.facts import PriorityClass, TopologyBinding
+from webhook.model.facts import Api, PriorityClass, TopologyBinding
 from webhook.model.reading import Manifest
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 
 NAMESPACE = "team"
+# Of a cluster without any CRD: what Kubernetes serves itself, as far as a backend looks at it.
+SERVED_EVERYWHERE = frozenset({Api("scheduling.k8s.io", "v1", "PriorityClass")})
 # What the kit adds to facts that do not say: a priority class, and the domains that its workloads name.
 PRIORITY_CLASS = "high"
 PRIORITY_CLASSES = {PRIORITY_CLASS: PriorityClass(1000, is_default=False)}

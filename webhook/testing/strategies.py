@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from webhook.model import grove
+from webhook.model.capabilities import KAI_QUEUE, VOLCANO_QUEUE
 from webhook.model.facts import Record
 from webhook.model.reading import Manifest
 from webhook.testing.samples import NAMESPACE, PRIORITY_CLASS
@@ -31,9 +32,15 @@ _SCALARS = st.none() | st.booleans() | st.integers(-1, 9) | st.sampled_from(["",
 
 
 def records(scheduler: str) -> st.SearchStrategy[Record]:
-    """What a workload of `scheduler` may have recorded."""
-    name = st.none() | dns_labels
-    return st.builds(Record, st.just(scheduler), name, name, name, st.sampled_from([None, PRIORITY_CLASS, "not-there"]))
+    """What a workload of `scheduler` may have recorded: a quota, queues under several keys, a priority class."""
+    queues = st.dictionaries(st.sampled_from([VOLCANO_QUEUE, KAI_QUEUE, "example.com/queue"]), dns_labels, max_size=2)
+    return st.builds(
+        Record,
+        st.just(scheduler),
+        st.none() | dns_labels,
+        queues.map(lambda found: tuple(sorted(found.items()))),
+        st.sampled_from([None, PRIORITY_CLASS, "not-there"]),
+    )
 
 
 def member(name: str, minimum: int, pods: int, **fields: Any) -> Manifest:

@@ -24,7 +24,7 @@ from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.settings import Enforcement, Profile, Settings
 from webhook.testing.requirement import require
-from webhook.testing.samples import NAMESPACE, PRIORITY_CLASSES, TOPOLOGY_BINDINGS
+from webhook.testing.samples import NAMESPACE, PRIORITY_CLASSES, SERVED_EVERYWHERE, TOPOLOGY_BINDINGS
 
 Configuration = Mapping[str, Any]
 
@@ -131,7 +131,7 @@ class Suite:
         """Clusters of which nothing is known, that serve nothing, and that serve all."""
         installed = self.installed(configuration)
         yield NOTHING_KNOWN
-        yield ClusterFacts(apis=frozenset())
+        yield ClusterFacts(apis=SERVED_EVERYWHERE)
         yield ClusterFacts(apis=frozenset(installed.backend.required_apis))
         yield replace(installed.facts, apis=None)
         yield installed.facts

@@ -46,7 +46,7 @@ def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
 
 
 def _refuse_topology(podgang: PodGang) -> None:
-    constraints = [podgang.constraint, *(constraint for _, constraint in podgang.group_configs)]
+    constraints = [podgang.constraint, *(config.constraint for config in podgang.group_configs)]
     constraints += [member.constraint for member in podgang.members]
     for constraint in constraints:
         if key := constraint.required or constraint.preferred:
