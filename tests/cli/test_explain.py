@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.conftest import Run
+from tests.cli.test_commands import CHECKOUT
 from webhook.cli.mermaid import escaped, flowchart
 from webhook.gang_tree import Level, Node, gang_tree
 from webhook.model.podcliqueset import PodCliqueSet
@@ -278,3 +280,21 @@ def test_several_workloads_are_drawn_side_by_side() -> None:
     assert drawn.count("flowchart TD") == 1
     boxes = [line.split("[")[0].split("(")[0].strip() for line in drawn[1:] if "-->" not in line]
     assert boxes == [f"n{index}" for index in range(6)]
+
+
+PUBLISHED = sorted((Path(os.environ.get("ROLLCALL_SAMPLES", "none")) / "grove").glob("*.yaml"))
+
+
+@pytest.mark.skipif(not PUBLISHED, reason="ROLLCALL_SAMPLES does not say where Grove's samples are")
+@pytest.mark.parametrize("sample", PUBLISHED, ids=lambda path: path.stem)
+def test_grove_s_samples_run_on_every_gang_scheduler_once_they_have_the_queue_that_KAI_wants(
+    rollcall: Run, sample: Path
+) -> None:
+    facts = ("--facts", str(CHECKOUT / "manifests" / "facts"))
+    (found,) = json.loads(rollcall("explain", "-o", "json", *facts, str(sample)).out)["workloads"]
+    answers = {view["scheduler"]: view for view in found["schedulers"]}
+    assert [answers[name]["answer"] for name in ("default-scheduler", "koord-scheduler", "volcano")] == ["runs"] * 3
+    kai = answers["kai-scheduler"]
+    assert kai["answer"] == "refused"
+    assert [change["path"].partition("[")[0] for change in kai["edit"]["changes"]] == ["metadata.labels"]
+    assert kai["edit"]["then"] == "runs"
