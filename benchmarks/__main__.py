@@ -7,12 +7,13 @@ import asyncio
 import statistics
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import uvloop
 
 from benchmarks.load import Figures, drive, request_bytes
 from benchmarks.reviews import manifests, pod_clique_set_review, pod_review, real_reviews
-from benchmarks.servers import empty_route, free_port, resident_megabytes, rollcall
+from benchmarks.servers import FIVE_PROFILES, empty_route, free_port, resident_megabytes, rollcall
 
 
 def main() -> None:
@@ -28,22 +29,37 @@ def main() -> None:
     else:
         bodies = {str(chosen.reviews): real_reviews(chosen.reviews)}
     with tempfile.TemporaryDirectory() as name:
-        folder, ports = Path(name), (free_port(), free_port())
-        with rollcall(folder, ports[0]) as (server, cold), empty_route(folder, ports[1]):
+        folder, ports = Path(name), Ports(free_port(), free_port(), free_port())
+        with (
+            rollcall(folder, ports.one) as (server, cold),
+            rollcall(folder, ports.five, FIVE_PROFILES),
+            empty_route(folder, ports.empty),
+        ):
             print(f"cold start {cold:.2f} s, resident {resident_megabytes(server):.0f} MB")
             for title, reviews in bodies.items():
                 size = sum(map(len, reviews)) // len(reviews)
                 print(f"\n{title}: {len(reviews)} review(s) of {size} bytes, {chosen.connections} connections")
                 uvloop.run(_compare(ports, folder / "ca.crt", reviews, chosen))
-            uvloop.run(_beside_checks(ports[0], folder / "ca.crt", chosen))
+            uvloop.run(_beside_checks(ports.one, folder / "ca.crt", chosen))
             print(f"\nafterwards resident {resident_megabytes(server):.0f} MB")
 
 
-async def _compare(ports: tuple[int, int], ca: Path, reviews: list[bytes], chosen: argparse.Namespace) -> None:
+class Ports(NamedTuple):
+    """Where rollcall listens with one profile and with five, and where the empty route does."""
+
+    one: int
+    five: int
+    empty: int
+
+
+async def _compare(ports: Ports, ca: Path, reviews: list[bytes], chosen: argparse.Namespace) -> None:
     targets = {
-        "empty route": (ports[1], [request_bytes("/empty", body) for body in reviews]),
-        "/validate": (ports[0], [request_bytes("/validate?timeout=5s", body) for body in reviews]),
-        "/mutate": (ports[0], [request_bytes("/mutate?timeout=5s", body) for body in reviews]),
+        "empty route": (ports.empty, [request_bytes("/empty", body) for body in reviews]),
+        **{
+            f"{path}, {title}": (port, [request_bytes(f"{path}?timeout=5s", body) for body in reviews])
+            for path in ("/validate", "/mutate")
+            for title, port in (("1 profile", ports.one), ("5 profiles", ports.five))
+        },
     }
     runs: dict[str, list[Figures]] = {name: [] for name in targets}
     for port, requests in targets.values():
@@ -51,13 +67,13 @@ async def _compare(ports: tuple[int, int], ca: Path, reviews: list[bytes], chose
     for _ in range(chosen.rounds):
         for name, (port, requests) in targets.items():
             runs[name].append(await drive(port, ca, requests, connections=chosen.connections, seconds=chosen.seconds))
-    print(f"{'':<12}{'req/s':>8}{'p50 ms':>8}{'p95 ms':>8}{'p99 ms':>8}{'max ms':>8}   of the empty route")
+    print(f"{'':<22}{'req/s':>8}{'p50 ms':>8}{'p95 ms':>8}{'p99 ms':>8}{'max ms':>8}   of the empty route")
     for name, figures in runs.items():
         ratios = [own.rate / empty.rate for own, empty in zip(figures, runs["empty route"], strict=True)]
         middle = [statistics.median(getattr(run, field) for run in figures) for field in ("rate", "p50", "p95", "p99")]
         worst = max(run.worst for run in figures)
         print(
-            f"{name:<12}{middle[0]:>8.0f}{middle[1]:>8.2f}{middle[2]:>8.2f}{middle[3]:>8.2f}{worst:>8.1f}"
+            f"{name:<22}{middle[0]:>8.0f}{middle[1]:>8.2f}{middle[2]:>8.2f}{middle[3]:>8.2f}{worst:>8.1f}"
             f"   {statistics.median(ratios):.0%} ({min(ratios):.0%} to {max(ratios):.0%})"
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -10,6 +10,7 @@ from time import perf_counter
 import orjson
 
 from benchmarks.reviews import pod_clique_set_review, pod_review
+from benchmarks.servers import FIVE_PROFILES, ONE_PROFILE, configuration
 from webhook import admission
 from webhook.config import settings_from
 from webhook.model.admission_request import Request, Verdict
@@ -40,21 +41,23 @@ def _decide(decide: Decision, body: bytes, settings: Settings) -> Verdict:
     return decide(_parse(body), NOTHING_KNOWN, settings)
 
 
+def settings(profiles: Sequence[str], default: str) -> Settings:
+    """Those of a server without a cluster."""
+    return replace(settings_from(configuration(profiles, default), "benchmark"), standalone=True)
+
+
 def main() -> None:
-    document = {
-        "apiVersion": "rollcall.dev/v1alpha1",
-        "kind": "RollcallConfiguration",
-        "scheduler": {"defaultProfileName": "koord-scheduler", "profiles": [{"name": "koord-scheduler"}]},
-    }
-    settings = replace(settings_from(document, "benchmark"), standalone=True)
+    chosen = {"koord-scheduler, alone": settings(ONE_PROFILE, "koord-scheduler")}
+    chosen |= {f"{name}, of five": settings(FIVE_PROFILES, name) for name in FIVE_PROFILES}
     print(f"{'':<14}{'parse':>8}{'validate':>10}{'mutate':>8}   microseconds")
     for title, body in (("PodCliqueSet", pod_clique_set_review()), ("Pod", pod_review())):
         # Mutation changes what it is given, so each call parses anew and the parsing is taken off.
         parse = best(partial(_parse, body))
-        figures = [
-            best(partial(_decide, decide, body, settings)) - parse for decide in (admission.validate, admission.mutate)
-        ]
-        print(f"{title:<14}{parse:>8.1f}{figures[0]:>10.1f}{figures[1]:>8.1f}")
+        for scheduler, used in chosen.items():
+            figures = [
+                best(partial(_decide, decide, body, used)) - parse for decide in (admission.validate, admission.mutate)
+            ]
+            print(f"{title:<14}{parse:>8.1f}{figures[0]:>10.1f}{figures[1]:>8.1f}   {scheduler}")
 
 
 if __name__ == "__main__":

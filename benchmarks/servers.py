@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter, sleep
+from typing import Any
 
-CONFIGURATION = """\
-apiVersion: rollcall.dev/v1alpha1
-kind: RollcallConfiguration
-scheduler:
-  defaultProfileName: koord-scheduler
-  profiles:
-    - name: koord-scheduler
-"""
+# Every built-in scheduler, and the one whose workloads are sent: what is not chosen should cost nothing.
+FIVE_PROFILES = ("koord-scheduler", "default-scheduler", "volcano", "kai-scheduler", "lpx-scheduler")
+ONE_PROFILE = FIVE_PROFILES[:1]
+
+
+def configuration(profiles: Sequence[str], default: str = "koord-scheduler") -> dict[str, Any]:
+    """A configuration that enables these profiles with their defaults; KAI refuses a set that has no queue."""
+    own = {"kai-scheduler": {"defaultQueue": "default-queue"}}
+    enabled = [{"name": name, "config": own.get(name, {})} for name in profiles]
+    scheduler = {"defaultProfileName": default, "profiles": enabled}
+    return {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration", "scheduler": scheduler}
 
 
 def free_port() -> int:
@@ -28,12 +33,15 @@ def free_port() -> int:
 
 
 @contextmanager
-def rollcall(folder: Path, port: int) -> Iterator[tuple[subprocess.Popen[bytes], float]]:
+def rollcall(
+    folder: Path, port: int, profiles: Sequence[str] = ONE_PROFILE
+) -> Iterator[tuple[subprocess.Popen[bytes], float]]:
     """`rollcall serve` on `port`, with its certificates in `folder`; the process and the seconds until it answered."""
-    configuration = folder / "configuration.yaml"
-    configuration.write_text(CONFIGURATION)
-    command = [sys.executable, "-m", "webhook", "serve", "--standalone", "--config", str(configuration)]
-    with _running([*command, "--certs", str(folder), "--port", str(port)], port, folder / "rollcall.log") as started:
+    file = folder / f"configuration-{len(profiles)}.yaml"
+    file.write_text(json.dumps(configuration(profiles)))
+    command = [sys.executable, "-m", "webhook", "serve", "--standalone", "--config", str(file)]
+    log = folder / f"rollcall-{len(profiles)}.log"
+    with _running([*command, "--certs", str(folder), "--port", str(port)], port, log) as started:
         yield started
 
 
