@@ -8,6 +8,7 @@ import pytest
 
 from tests.core.worlds import gang_pod, koordinator, rules, validate
 from webhook.model.facts import ClusterFacts, PodGangFacts, PriorityClass, Quota
+from webhook.model.reading import Manifest
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 
 GPU = {"nvidia.com/gpu": "8"}
@@ -485,3 +486,38 @@ def test_only_waiting_is_refused_for_grove_whatever_the_set_says() -> None:
     verdict = validate(pod_clique_set(), settings=koordinator({"matchPolicy": "only-waiting"}))
     assert rules(verdict) == ["koordinator/only-waiting"]
     assert not verdict.allowed
+
+
+MEMBERS = {
+    "more replicas": (pod_clique_set(clique("a", replicas=2)), pod_clique_set(clique("a", replicas=4)), []),
+    "other order": (pod_clique_set(clique("a"), clique("b")), pod_clique_set(clique("b"), clique("a")), []),
+    "a clique that is removed": (
+        pod_clique_set(clique("a"), clique("b")),
+        pod_clique_set(clique("a")),
+        [("koordinator/frozen-members", "spec.template.cliques", "b")],
+    ),
+    "a base gang that grows by a scaling group's replica": (
+        pod_clique_set(clique("a"), groups=[scaling_group("g", "a", replicas=4, minAvailable=1)]),
+        pod_clique_set(clique("a"), groups=[scaling_group("g", "a", replicas=4, minAvailable=2)]),
+        [("koordinator/frozen-members", "spec.template.podCliqueScalingGroups", "g-1/a")],
+    ),
+    "scaled gangs that come": (
+        pod_clique_set(clique("a"), groups=[scaling_group("g", "a", replicas=2, minAvailable=1)]),
+        pod_clique_set(clique("a"), groups=[scaling_group("g", "a", replicas=4, minAvailable=1)]),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "told"), MEMBERS.values(), ids=MEMBERS)
+def test_the_members_of_a_living_gang_stay_who_they_are(
+    old: Manifest, new: Manifest, told: list[tuple[str, str, str]]
+) -> None:
+    living = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
+    found = validate(new, old, facts=living).findings
+    assert [(finding.rule, str(finding.at), finding.found) for finding in found] == told
+    assert all(finding.forbidden for finding in found)
+    assert validate(new, old, facts=ClusterFacts(pod_gangs={})).findings == ()
+    unknown = validate(new, old).findings
+    assert len(unknown) == len(told)
+    assert all("unknown" in finding.why for finding in unknown)

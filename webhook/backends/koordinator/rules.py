@@ -12,16 +12,19 @@ from webhook.backends.koordinator.keys import (
 )
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.model.capabilities import Capability
+from webhook.model.facts import ClusterFacts, PodGangFacts
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podtemplate import PodTemplate
 from webhook.model.reading import text
 from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.membership import claimed
-from webhook.validators.registry import Context, Example, Results, Subject, rule
+from webhook.validators.membership import claimed, has_gangs
+from webhook.validators.registry import Change, Context, Example, Results, Subject, rule
 
 Rules = Context[KoordinatorSettings]
+# Of a scaling group's replicas, those that are looked at: a number that somebody mistyped must not become a list.
+_MOST_REPLICAS = 1000
 
 
 def unsupported(capability: Capability, context: Rules) -> Results:
@@ -193,3 +196,48 @@ def reserve_pod(pod: PodTemplate, _: Rules) -> Results:
             why="koord-manager refuses every pod that bears it",
             remedy="remove the annotation",
         )
+
+
+_LIVING = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
+
+
+@rule(
+    "koordinator/frozen-members",
+    subject=Subject.CHANGE,
+    passes=Example(
+        pod_clique_set(clique("worker", replicas=4)), old=pod_clique_set(clique("worker", replicas=2)), facts=_LIVING
+    ),
+    fails=Example(
+        pod_clique_set(clique("leader"), clique("worker")), old=pod_clique_set(clique("worker")), facts=_LIVING
+    ),
+)
+def frozen_members(change: Change, context: Rules) -> Results:
+    """The list of PodGroups in a GangGroup is read once, and an edit is never followed: a member that is added to a
+    living gang is not waited for, and one that is removed is waited for ever.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go (v1.4.0 to v1.8.0).
+    """
+    living = has_gangs(change.new, context.facts)
+    before, now = _members(change.old), _members(change.new)
+    if before == now or living is False:
+        return
+    others = sorted(before ^ now)
+    yield Finding(
+        at=SPEC / "template" / ("cliques" if any("/" not in name for name in others) else "podCliqueScalingGroups"),
+        found=others[0],
+        why="it would come to a living gang or leave it, and Koordinator never follows a change of a gang's members"
+        + ("" if living else " (whether the set has any PodGang is unknown)"),
+        remedy="delete the PodCliqueSet and create it anew",
+        forbidden=True,
+    )
+
+
+def _members(workload: PodCliqueSet) -> set[str]:
+    """The members of the base gang: cliques, and for scaling groups each clique of each replica that it starts with."""
+    grouped = {
+        f"{group.name}-{index}/{name}"
+        for group in workload.scaling_groups
+        for name in group.clique_names
+        for index in range(min(group.min_available, _MOST_REPLICAS))
+    }
+    return grouped | {member.name for member in workload.cliques if member.group is None}
