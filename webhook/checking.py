@@ -22,7 +22,7 @@ from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.review import KIND as REVIEW
 from webhook.model.review import request_from
 from webhook.settings import Profile, Settings
-from webhook.translation import gang_objects, mirrored_record
+from webhook.translation import gang_objects, shown_record
 
 _JUDGED = {(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang"), ("", "Pod")}
 
@@ -112,7 +112,7 @@ def _podgang(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
     if profile is None:
         return Verdict(notes=("its scheduler has no profile here; it is left as it is",))
     try:
-        gang_objects(podgang, mirrored_record(podgang, profile), profile, facts)
+        gang_objects(podgang, shown_record(podgang, profile, facts), profile, facts)
     except Malformed:
         return admission.malformed(request)
     except Inexpressible as refusal:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import NamedTuple
 
 from webhook.errors import FactsUnavailable
@@ -36,8 +37,13 @@ def gang_objects(podgang: PodGang, record: Record, profile: Profile, facts: Clus
     return [backend.adopt(desired, None) for desired in backend.gang_objects(podgang, record, facts)]
 
 
-def mirrored_record(podgang: PodGang, profile: Profile) -> Record:
-    """What a PodGang shows of its workload's record: Grove mirrors the set's own metadata onto it."""
+def shown_record(podgang: PodGang, profile: Profile, facts: ClusterFacts) -> Record:
+    """The record of a PodGang's workload: its own where that is known, else what the PodGang shows of it, onto which
+    Grove mirrors the set's own metadata and not that of its cliques.
+    """
+    workload = text(podgang.labels.get(grove.LABEL_PART_OF)) or ""
+    if (known := (facts.pod_clique_sets or {}).get((podgang.namespace, workload))) is not None:
+        return replace(known, scheduler=profile.name)
     metadata = mapping(podgang.raw.get("metadata"))
     return record_in(metadata, profile.name, text(mapping(podgang.raw.get("spec")).get("priorityClassName")))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import yaml
 from ruamel.yaml import YAML
 
 from tests.cli.conftest import Run
@@ -153,7 +155,11 @@ def test_a_mistyped_number_is_not_written_out(rollcall: Run) -> None:
 def test_nothing_to_render_is_said(rollcall: Run) -> None:
     ran = rollcall("render", *KOORD, "-", stdin="apiVersion: v1\nkind: Service\nmetadata: {name: x}\n")
     left = "rollcall: <stdin>:1:1: Service is left out: it has no gang\n"
-    assert ran == (0, "", f"{left}rollcall: nothing to render: no PodCliqueSet, PodGang or Pod\n")
+    assert ran == (
+        0,
+        "",
+        f"{left}rollcall: nothing to render: no PodCliqueSet, PodGang or Pod, nor a topology that needs an object\n",
+    )
 
 
 def test_the_plain_scheduler_has_no_gang_objects(rollcall: Run) -> None:
@@ -188,3 +194,57 @@ def test_an_object_that_is_none_is_told_with_its_place(rollcall: Run) -> None:
 def test_what_has_no_gang_is_left_out_with_a_note(rollcall: Run) -> None:
     ran = rollcall("render", *KOORD, "-", stdin=f"apiVersion: v1\nkind: ConfigMap\n---\n{GANG}")
     assert ran == (0, GROUP, "rollcall: <stdin>:1:1: ConfigMap is left out: it has no gang\n")
+
+
+BINDING = """\
+apiVersion: grove.io/v1alpha1
+kind: ClusterTopologyBinding
+metadata: {name: dc}
+spec: {levels: [{domain: rack, key: example.com/rack}, {domain: host, key: kubernetes.io/hostname}]}
+"""
+
+
+def test_a_topology_binding_becomes_the_topology_of_those_schedulers_that_have_their_own(rollcall: Run) -> None:
+    ran = rollcall("render", "-", stdin=BINDING)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("---\n# ClusterTopologyBinding dc, kai-scheduler\n")
+    assert yaml.safe_load(ran.out) == {
+        "apiVersion": "kai.scheduler/v1alpha1",
+        "kind": "Topology",
+        "metadata": {"name": "dc", "labels": {"app.kubernetes.io/managed-by": "rollcall"}},
+        "spec": {"levels": [{"nodeLabel": "example.com/rack"}, {"nodeLabel": "kubernetes.io/hostname"}]},
+    }
+    none = rollcall("render", "--scheduler", "koord-scheduler", "-", stdin=BINDING)
+    assert (none.code, none.out) == (0, "")
+    assert none.err.startswith("rollcall: nothing to render")
+
+
+def test_levels_that_no_topology_can_have_are_refused_with_their_place(rollcall: Run) -> None:
+    reversed_levels = BINDING.replace("example.com/rack", "x").replace("kubernetes.io/hostname", "example.com/rack")
+    ran = rollcall("render", "-", stdin=reversed_levels.replace("key: x", "key: kubernetes.io/hostname"))
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.endswith("change the levels of the ClusterTopologyBinding\n")
+    assert ran.err.startswith(
+        "rollcall: <stdin>:4:8: kai/topology at spec.levels: a list of 2 items: in a Topology of KAI"
+    )
+
+
+def test_a_podgang_s_queue_is_its_set_s_where_that_is_known(rollcall: Run, tmp_path: Path) -> None:
+    podgang = """\
+apiVersion: scheduler.grove.io/v1alpha1
+kind: PodGang
+metadata: {name: demo-0, namespace: team-a, labels: {app.kubernetes.io/part-of: demo}}
+spec: {podgroups: [{name: demo-0-worker, minReplicas: 2, podReferences: []}]}
+"""
+    workload = """\
+apiVersion: grove.io/v1alpha1
+kind: PodCliqueSet
+metadata: {name: demo, namespace: team-a}
+spec: {template: {cliques: [{name: worker, labels: {kai.scheduler/queue: research}}]}}
+"""
+    facts = tmp_path / "facts.yaml"
+    facts.write_text(workload)
+    kai = ("render", "--scheduler", "kai-scheduler")
+    assert rollcall(*kai, "-", stdin=podgang).code == 1
+    found = yaml.safe_load(rollcall(*kai, "--facts", str(facts), "-", stdin=podgang).out)
+    assert found["spec"]["queue"] == "research"

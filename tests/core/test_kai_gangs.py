@@ -388,7 +388,38 @@ def test_a_topology_that_somebody_else_keeps_is_left_to_them_and_only_compared()
     drift = KAI.topology_drift(kept, {"spec": {"levels": [{"nodeLabel": "example.com/row"}]}})
     assert drift is not None
     assert drift.reason == "Drift"
-    assert drift.message == "Topology racks has the levels ['example.com/row'], the binding has ['example.com/zone']"
+    assert drift.message == (
+        "Topology racks has the levels example.com/row, and ClusterTopologyBinding dc has example.com/zone"
+    )
+
+
+DRIFTS = {
+    "in step": ({"dc": ("example.com/zone", "example.com/rack")}, {}, []),
+    "other order": (
+        {"dc": ("example.com/rack", "example.com/zone")},
+        {},
+        [
+            "kai-scheduler: Topology dc has the levels example.com/rack, example.com/zone, "
+            "and ClusterTopologyBinding dc has example.com/zone, example.com/rack"
+        ],
+    ),
+    "yet to be made": ({}, {}, []),
+    "kept by somebody else, and not there": (
+        {},
+        {"kai-scheduler": "racks"},
+        ["kai-scheduler: there is no Topology racks"],
+    ),
+    "kept for another scheduler": ({}, {"other": "racks"}, []),
+    "unknown": (None, {"kai-scheduler": "racks"}, []),
+}
+
+
+@pytest.mark.parametrize(("topologies", "references", "told"), DRIFTS.values(), ids=DRIFTS)
+def test_drift_is_said_at_the_start_and_when_it_comes(
+    topologies: dict[str, tuple[str, ...]] | None, references: dict[str, str], told: list[str]
+) -> None:
+    bound = {"dc": TopologyBinding({"zone": "example.com/zone", "rack": "example.com/rack"}, references)}
+    assert list(KAI.init(ClusterFacts(topology_bindings=bound, kai_topologies=topologies))) == told
 
 
 IMPOSSIBLE = {

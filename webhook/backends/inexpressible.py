@@ -8,10 +8,13 @@ from webhook.errors import Inexpressible
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Finding, Unjudged
 
+_OF_PODGANG = "nothing is written for this PodGang; change the PodCliqueSet, or choose another scheduler"
 
-def inexpressible(rule: str, path: FieldPath, found: Any, why: str) -> Inexpressible:
-    """The error for a PodGang that has at `path` what `rule` refuses at admission: it came past, or is older."""
-    remedy = "nothing is written for this PodGang; change the PodCliqueSet, or choose another scheduler"
+
+def inexpressible(rule: str, path: FieldPath, found: Any, why: str, *, remedy: str = _OF_PODGANG) -> Inexpressible:
+    """The error for an object, mostly a PodGang, that has at `path` what `rule` refuses at admission: it came past, or
+    is older.
+    """
     return Inexpressible((Finding(path, found, why, remedy, rule=rule, fails_closed=True),))
 
 

@@ -26,9 +26,10 @@ from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.record import record_of
+from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.settings import Settings
 from webhook.sources.manifests import Document, read_file, read_text
-from webhook.translation import expected_gangs, expected_pods, gang_objects, mirrored_record, prepared
+from webhook.translation import expected_gangs, expected_pods, gang_objects, prepared, shown_record
 
 
 class Syntax(StrEnum):
@@ -78,7 +79,7 @@ def render(
 
     For a PodCliqueSet: for each PodGang that it would have, the scheduler's gang objects, in the order of creation,
     and one pod as the webhook leaves it. For a PodGang: exactly its gang objects. For a Pod: the pod as the webhook
-    leaves it.
+    leaves it. For a ClusterTopologyBinding: the topology objects of the enabled schedulers that have their own.
 
     Exit code 1 where the scheduler cannot express a gang: then nothing of it is printed.
 
@@ -103,7 +104,7 @@ def render(
                 except Malformed as wrong:
                     raise item.error(str(wrong)) from None
     if not found and code == CLEAN:
-        tell("nothing to render: no PodCliqueSet, PodGang or Pod")
+        tell("nothing to render: no PodCliqueSet, PodGang or Pod, nor a topology that needs an object")
     typer.echo(_json(found) if output is Syntax.JSON else _yaml(found), nl=False)
     raise typer.Exit(code)
 
@@ -128,8 +129,13 @@ def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Ren
         podgang = PodGang(manifest)
         profile = profile_of(podgang, settings)
         if profile is not None:
-            for desired in gang_objects(podgang, mirrored_record(podgang, profile), profile, facts):
+            for desired in gang_objects(podgang, shown_record(podgang, profile, facts), profile, facts):
                 yield Rendered(f"PodGang {podgang.name}, {profile.name}", desired)
+    elif (group, kind) == (grove.GROUP, "ClusterTopologyBinding"):
+        binding = ClusterTopologyBinding(manifest)
+        for name in settings.profiles if settings.forced is None else [settings.forced]:
+            for desired in settings.profiles[name].backend.topology_objects(binding):
+                yield Rendered(f"ClusterTopologyBinding {binding.name}, {name}", desired)
     elif (group, kind) == ("", "Pod"):
         verdict = admission.mutate(_request(manifest), facts, settings)
         yield Rendered(f"Pod, {verdict.scheduler or 'left as it is'}", manifest)

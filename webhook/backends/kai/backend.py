@@ -39,6 +39,10 @@ class KaiBackend(Backend[KaiSettings]):
             )
         return None
 
+    def init(self, facts: ClusterFacts) -> tuple[str, ...]:
+        drifts = (f"{self.name}: {drift.message}" for drift in topology.known_drifts(facts))
+        return (*super().init(facts), *drifts)
+
     @property
     def capabilities(self) -> CapabilityTable:
         return CAPABILITIES

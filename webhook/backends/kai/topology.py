@@ -6,6 +6,8 @@ the Topology lacks leaves the gang pending with no word of it (seen with v0.16.8
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from webhook.backends.base import TopologyDrift
 from webhook.backends.inexpressible import inexpressible
 from webhook.backends.kai import keys
@@ -64,7 +66,8 @@ def topology_objects(binding: ClusterTopologyBinding) -> list[Manifest]:
         return []
     levels = [level.key or "" for level in binding.levels]
     if problem := _problem(levels):
-        raise inexpressible("kai/topology", SPEC / "levels", levels, problem)
+        remedy = "change the levels of the ClusterTopologyBinding"
+        raise inexpressible("kai/topology", SPEC / "levels", levels, problem, remedy=remedy)
     metadata: Manifest = {"name": binding.name, "labels": {LABEL_MANAGED_BY: MANAGED_BY_ROLLCALL}}
     if binding.uid is not None:
         metadata["ownerReferences"] = [
@@ -85,13 +88,33 @@ def topology_objects(binding: ClusterTopologyBinding) -> list[Manifest]:
 def topology_drift(binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
     """In what the Topology for `binding` differs from it: in the levels, in their order, or by not being there."""
     name = binding.references.get(keys.NAME, binding.name)
-    if live is None:
+    levels = None if live is None else sequence(mapping(live.get("spec")).get("levels"))
+    found = None if levels is None else [text(mapping(level).get("nodeLabel")) or "" for level in levels]
+    return _drift(binding.name, name, [level.key or "" for level in binding.levels], found)
+
+
+def known_drifts(facts: ClusterFacts) -> Iterator[TopologyDrift]:
+    """Every drift that can be seen in `facts`. A Topology that is yet to be made of its binding is none."""
+    if facts.kai_topologies is None:
+        return
+    for binding, known in sorted((facts.topology_bindings or {}).items()):
+        name = topology_name(binding, facts)
+        found = facts.kai_topologies.get(name)
+        if found is None and keys.NAME not in known.references:
+            continue
+        levels = None if found is None else list(found)
+        if (drift := _drift(binding, name, list(known.keys.values()), levels)) is not None:
+            yield drift
+
+
+def _drift(binding: str, name: str, wanted: list[str], found: list[str] | None) -> TopologyDrift | None:
+    if found is None:
         return TopologyDrift(name, "TopologyNotFound", f"there is no Topology {name}")
-    wanted = [level.key or "" for level in binding.levels]
-    found = [text(mapping(level).get("nodeLabel")) for level in sequence(mapping(live.get("spec")).get("levels"))]
     if found == wanted:
         return None
-    return TopologyDrift(name, "Drift", f"Topology {name} has the levels {found}, the binding has {wanted}")
+    levels, keys_wanted = ", ".join(found), ", ".join(wanted)
+    message = f"Topology {name} has the levels {levels}, and ClusterTopologyBinding {binding} has {keys_wanted}"
+    return TopologyDrift(name, "Drift", message)
 
 
 def _problem(levels: list[str]) -> str | None:
