@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cluster.control_plane import ROLLCALL, ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.cluster.programs import eventually, free_port
@@ -99,18 +100,17 @@ class RollcallServer:
         self.plane.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=self.manifests(), check=True)
 
     def series(self, name: str) -> dict[str, float]:
-        """The values of a metric with one label, by that."""
+        """The values of a metric, by the last of its labels."""
         lines = (line for line in self.http.get("/metrics").text.splitlines() if line.startswith(f"{name}{{"))
-        return {line.split('"')[1]: float(line.split()[-1]) for line in lines}
+        return {line.split('"')[-2]: float(line.split()[-1]) for line in lines}
 
     def metric(self, name: str, **labels: str) -> float:
-        """The value of one metric."""
-        wanted = ",".join(f'{key}="{value}"' for key, value in sorted(labels.items()))
-        series = f"{name}{{{wanted}}}" if wanted else name
-        for line in self.http.get("/metrics").text.splitlines():
-            if line.startswith(f"{series} "):
-                return float(line.split()[-1])
-        raise AssertionError(f"no metric {series}")
+        """The value of one metric that has these labels, among others."""
+        for family in text_string_to_metric_families(self.http.get("/metrics").text):
+            for sample in family.samples:
+                if sample.name == name and labels.items() <= sample.labels.items():
+                    return float(sample.value)
+        raise AssertionError(f"no metric {name} with {labels}")
 
     def close(self) -> None:
         """Unregister and stop."""

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.api.scripted import client, namespace, quota
 from tests.api.world import World
-from tests.core.worlds import gang_pod, koordinator
+from tests.core.worlds import gang_pod, koordinator, settings_of
 from tests.server.conftest import Call, body, review
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
 from webhook.backends.koordinator.keys import POD_GROUP
+from webhook.cluster.access import Access
 from webhook.cluster.facts import LiveFacts
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Namespace
 from webhook.model.projections import POD_CLIQUE_SETS
@@ -89,11 +93,19 @@ def test_a_server_without_its_caches_is_not_ready() -> None:
 
 def test_the_caches_are_counted() -> None:
     exposed = following(World()).metrics.expose().decode()
-    for kind in ("Namespace", "PodCliqueSet", "PodGang", "ClusterTopologyBinding", "PriorityClass", "ElasticQuota"):
-        assert f'rollcall_cache_objects{{kind="{kind}"}} 0.0' in exposed
-        assert f'rollcall_cache_failing{{kind="{kind}"}} 0.0' in exposed
-        assert f'rollcall_cache_lists_total{{kind="{kind}"}} 0.0' in exposed
-    assert 'rollcall_cache_failing{kind="discovery"} 1.0' in exposed, "it was not asked yet"
+    kinds = {
+        "Namespace": "",
+        "PodCliqueSet": "grove.io",
+        "PodGang": "scheduler.grove.io",
+        "ClusterTopologyBinding": "grove.io",
+        "PriorityClass": "scheduling.k8s.io",
+        "ElasticQuota": "scheduling.sigs.k8s.io",
+    }
+    for kind, group in kinds.items():
+        assert f'rollcall_cache_objects{{group="{group}",kind="{kind}"}} 0.0' in exposed
+        assert f'rollcall_cache_failing{{group="{group}",kind="{kind}"}} 0.0' in exposed
+        assert f'rollcall_cache_lists_total{{group="{group}",kind="{kind}"}} 0.0' in exposed
+    assert 'rollcall_cache_failing{group="",kind="discovery"} 1.0' in exposed, "it was not asked yet"
     for outcome in ("found", "absent", "failed"):
         assert f'rollcall_lookups_total{{outcome="{outcome}"}} 0.0' in exposed
 
@@ -105,3 +117,21 @@ def test_what_a_cluster_lacks_is_logged_once(capsys: pytest.CaptureFixture[str])
     assert missing in capsys.readouterr().out
     state._changed(ClusterFacts(apis=frozenset(), namespaces={}))
     assert missing not in capsys.readouterr().out
+
+
+def test_two_schedulers_with_a_kind_of_one_name_are_counted_apart() -> None:
+    volcano = settings_of("volcano", standalone=False)
+    both = replace(volcano, profiles={**volcano.profiles, **settings_of("kai-scheduler").profiles})
+    state = ServerState(both, NOTHING_KNOWN, None)
+    state.follow(Access("https://cluster", ssl.create_default_context(), lambda: None))
+    found = [
+        tuple(sorted(sample.labels.items()))
+        for family in text_string_to_metric_families(state.metrics.expose().decode())
+        for sample in family.samples
+        if sample.name == "rollcall_cache_objects"
+    ]
+    assert len(found) == len(set(found))
+    assert {labels[0][1] for labels in found if labels[1] == ("kind", "Queue")} == {
+        "scheduling.run.ai",
+        "scheduling.volcano.sh",
+    }

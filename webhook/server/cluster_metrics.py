@@ -18,15 +18,17 @@ class ClusterCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The families, with a sample for each kind, also for one that the cluster does not serve."""
-        objects = GaugeMetricFamily("rollcall_cache_objects", "Objects known of each kind.", labels=["kind"])
-        lists = CounterMetricFamily("rollcall_cache_lists", "Times that a whole kind was listed.", labels=["kind"])
+        # Two schedulers may each have a Queue.
+        labels = ["group", "kind"]
+        objects = GaugeMetricFamily("rollcall_cache_objects", "Objects known of each kind.", labels=labels)
+        lists = CounterMetricFamily("rollcall_cache_lists", "Times that a whole kind was listed.", labels=labels)
         failing = GaugeMetricFamily(
-            "rollcall_cache_failing", "1 while a kind cannot be followed, and what is known grows old.", labels=["kind"]
+            "rollcall_cache_failing", "1 while a kind cannot be followed, and what is known grows old.", labels=labels
         )
-        failing.add_metric(["discovery"], 0 if self._cluster.trouble is None else 1)
+        failing.add_metric(["", "discovery"], 0 if self._cluster.trouble is None else 1)
         for projection in self._cluster.projections:
             watch = self._cluster.watches.get(projection)
-            kind = [projection.resource.api.kind]
+            kind = [projection.resource.api.group, projection.resource.api.kind]
             objects.add_metric(kind, 0 if watch is None else len(watch.index.entries))
             lists.add_metric(kind, 0 if watch is None else watch.lists)
             failing.add_metric(kind, 0 if watch is None or watch.trouble is None else 1)
