@@ -8,7 +8,7 @@ import pytest
 
 from tests.core.test_kube_gangs import NEITHER, TREE, V1ALPHA1, V1ALPHA2, V1BETA1
 from tests.core.worlds import rules, settings_of, validate
-from webhook.model.facts import Api, ClusterFacts, PodGangFacts
+from webhook.model.facts import Api, ClusterFacts, PodGangFacts, PriorityClass
 from webhook.model.reading import Manifest
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 
@@ -37,6 +37,12 @@ def grouped(replicas: int, **fields: Any) -> Manifest:
     """Two cliques in a scaling group, all replicas of which are in the base gang."""
     group = scaling_group("decode", "leader", "worker", replicas=replicas, minAvailable=replicas, **fields)
     return pod_clique_set(clique("leader", replicas=1), clique("worker"), groups=[group])
+
+
+def one_grouped(replicas: int, **fields: Any) -> Manifest:
+    """One clique in a scaling group, all replicas of which are in the base gang."""
+    group = scaling_group("decode", "worker", replicas=replicas, minAvailable=replicas, **fields)
+    return pod_clique_set(clique("worker"), groups=[group])
 
 
 CASES: dict[str, Case] = {
@@ -84,6 +90,22 @@ CASES: dict[str, Case] = {
         {},
         ["kube/too-many-groups"],
     ),
+    "nine replicas of one clique, a composite each": (
+        one_grouped(9, topologyConstraint=required("rack")),
+        TREE,
+        {},
+        ["kube/too-many-groups"],
+    ),
+    "one replica of one clique": (one_grouped(1), V1ALPHA2, {"flat": "refuse"}, []),
+    "nine cliques below a composite": (
+        pod_clique_set(
+            *(clique(f"c{index}") for index in range(9)),
+            groups=[scaling_group("g", *(f"c{index}" for index in range(9)), topologyConstraint=required("rack"))],
+        ),
+        TREE,
+        {},
+        ["kube/too-many-groups"],
+    ),
     "nine cliques, merged": (pod_clique_set(*(clique(f"c{index}") for index in range(9))), V1ALPHA2, {}, []),
     "an external owner's membership": (
         pod_clique_set(clique("worker", pod={"schedulingGroup": {"podGroupName": "mine"}})),
@@ -106,6 +128,29 @@ def test_the_rules_say(
 def test_an_unknown_cluster_is_not_judged() -> None:
     verdict = validate(TWO, settings=settings_of("default-scheduler", {"gangScheduling": True}))
     assert (rules(verdict), [missing.rule for missing in verdict.unjudged]) == ([], ["kube/workload-api"])
+
+
+HIGH = PriorityClass(1000, is_default=False)
+SYSTEM = PriorityClass(2_000_001_000, is_default=False)
+CLASSES: dict[str, tuple[frozenset[Api], PriorityClass | None, list[str]]] = {
+    "one that is there": (TREE, HIGH, []),
+    "one that is not": (TREE, None, ["kube/priority-class"]),
+    "one of the system's own": (TREE, SYSTEM, ["kube/priority-class"]),
+    "one of the system's own, without trees": (V1BETA1, SYSTEM, ["kube/priority-class"]),
+    "one of the system's own, before groups had a class": (V1ALPHA2, SYSTEM, []),
+}
+
+
+@pytest.mark.parametrize(("apis", "found", "expected"), CLASSES.values(), ids=CLASSES)
+def test_a_priority_class_must_be_one_that_groups_may_have(
+    apis: frozenset[Api], found: PriorityClass | None, expected: list[str]
+) -> None:
+    facts = ClusterFacts(apis=apis, priority_classes={} if found is None else {"asked": found})
+    settings = settings_of("default-scheduler", {"gangScheduling": True})
+    verdict = validate(pod_clique_set(priorityClassName="asked"), settings=settings, facts=facts)
+    assert rules(verdict) == expected
+    # Only of one that is not there it may be that nobody has looked.
+    assert [finding.absent is None for finding in verdict.findings] == ([found is not None] if expected else [])
 
 
 LIVING = {("default", "demo-0"): PodGangFacts("demo")}
@@ -146,3 +191,84 @@ def test_the_shape_of_a_living_gang_is_frozen(
     verdict = validate(after, ONE, settings=settings, facts=facts)
     assert rules(verdict) == expected
     assert all(finding.forbidden for finding in verdict.findings)
+
+
+def pair(leader: int = 1, worker: int = 3, **template: Any) -> Manifest:
+    return pod_clique_set(clique("leader", replicas=leader), clique("worker", replicas=worker), **template)
+
+
+def in_group(replicas: int, minimum: int, **group: Any) -> Manifest:
+    cliques = (clique("frontend", replicas=1), clique("leader", replicas=1), clique("worker", replicas=3))
+    groups = [scaling_group("g", "leader", "worker", replicas=replicas, minAvailable=minimum, **group)]
+    return pod_clique_set(*cliques, groups=groups)
+
+
+def shifted(workload: Manifest) -> Manifest:
+    """With a pod less in the frontend's place and one more in the worker's."""
+    frontend, _, worker = workload["spec"]["template"]["cliques"]
+    frontend["spec"]["replicas"], worker["spec"]["replicas"] = 2, 2
+    return workload
+
+
+MERGED = {"hierarchical": "off"}
+APART = {"flat": "allow", "hierarchical": "off"}
+BY_GENERATION: dict[str, tuple[Manifest, Manifest, frozenset[Api], dict[str, Any], bool]] = {
+    "a class up to 1.36": (pair(), pair(priorityClassName="high"), V1ALPHA2, {}, False),
+    "a class from 1.37 on": (pair(), pair(priorityClassName="high"), V1BETA1, {}, True),
+    "topology that goes, and was never written": (
+        pair(topologyConstraint=required("rack")),
+        pair(),
+        V1ALPHA2,
+        {},
+        False,
+    ),
+    "topology that moves from the set to its cliques": (
+        pair(topologyConstraint=required("rack")),
+        pod_clique_set(
+            clique("leader", replicas=1, topologyConstraint=required("rack")),
+            clique("worker", replicas=3, topologyConstraint=required("rack")),
+        ),
+        TREE,
+        {},
+        True,
+    ),
+    "topology of a scaling group": (
+        in_group(2, 1),
+        in_group(2, 1, topologyConstraint=required("rack")),
+        TREE,
+        {},
+        True,
+    ),
+    "minimums of the same sum, merged": (pair(1, 3), pair(2, 2), V1ALPHA2, {}, False),
+    "minimums of the same sum, each a gang": (pair(1, 3), pair(2, 2), V1ALPHA2, APART, True),
+    "minimums of the same sum, and not in a scaled gang": (in_group(2, 1), shifted(in_group(2, 1)), V1ALPHA2, {}, True),
+    "minimums of the same sum without a scaled gang": (in_group(1, 1), shifted(in_group(1, 1)), V1ALPHA2, {}, False),
+    "a clique more, merged, from 1.37 on": (
+        pair(),
+        pod_clique_set(clique("leader", replicas=1), clique("worker", replicas=3), clique("helper")),
+        V1BETA1,
+        MERGED,
+        False,
+    ),
+    "more replicas of a scaling group at once": (in_group(2, 1), in_group(2, 2), TREE, {}, True),
+    "more replicas of a scaling group at once, merged": (in_group(2, 1), in_group(2, 2), V1ALPHA2, {}, True),
+    "more replicas of a scaling group at once, merged, from 1.37 on": (
+        in_group(2, 1),
+        in_group(2, 2),
+        V1BETA1,
+        MERGED,
+        False,
+    ),
+    "more replicas of a scaling group": (in_group(1, 1), in_group(3, 1), TREE, {}, False),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "apis", "config", "frozen"), BY_GENERATION.values(), ids=BY_GENERATION)
+def test_what_is_frozen_is_what_the_api_server_freezes(
+    before: Manifest, after: Manifest, apis: frozenset[Api], config: dict[str, Any], frozen: bool
+) -> None:
+    settings = settings_of("default-scheduler", {"gangScheduling": True, **config})
+    classes = {"high": HIGH}
+    facts = ClusterFacts(apis=apis, pod_gangs=LIVING, priority_classes=classes)
+    verdict = validate(after, before, settings=settings, facts=facts)
+    assert set(rules(verdict)) - {"kube/flat-allowed"} == ({"kube/frozen-shape"} if frozen else set())

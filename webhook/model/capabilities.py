@@ -98,10 +98,19 @@ def _mentions_nvlink(workload: PodCliqueSet) -> bool:
     return any(grove.MNNVL_GROUP in clique.annotations for clique in workload.cliques)
 
 
-def _whole(workload: PodCliqueSet, uses: Uses) -> None:
-    template = workload.template
+def _several(workload: PodCliqueSet, uses: Uses) -> None:
+    """Each clique is a group of its gang, and each of a scaling group's first replicas has its own."""
     if len(workload.cliques) > 1:
         uses[Capability.MULTIPLE_POD_GROUPS] = [Use(_CLIQUES, len(workload.cliques))]
+        return
+    for group in workload.scaling_groups:
+        if (replicas := min(group.min_available, group.replicas)) > 1 and workload.cliques:
+            uses[Capability.MULTIPLE_POD_GROUPS] = [Use(group.path / "minAvailable", replicas)]
+
+
+def _whole(workload: PodCliqueSet, uses: Uses) -> None:
+    template = workload.template
+    _several(workload, uses)
     if workload.annotations.get(grove.AUTO_MNNVL) == grove.AUTO_MNNVL_ENABLED:
         _add(uses, Capability.MULTI_NODE_NVLINK, Use(ANNOTATIONS / grove.AUTO_MNNVL, grove.AUTO_MNNVL_ENABLED))
     if (topology := workload.topology) is not None:

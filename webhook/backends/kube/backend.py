@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from webhook.backends.base import Backend, GangMember, PodChanges
-from webhook.backends.kube import gangs, pods, rules
+from webhook.backends.kube import change_rules, gangs, pods, rules
 from webhook.backends.kube.capabilities import GANGS, ONE_BY_ONE
 from webhook.backends.kube.generation import generation, known, missing
 from webhook.backends.kube.settings import KubeSettings
@@ -20,7 +20,7 @@ class KubeBackend(Backend[KubeSettings]):
 
     name = DEFAULT_SCHEDULER
     settings_model = KubeSettings
-    rules = collect(rules)
+    rules = collect(rules, change_rules)
 
     @property
     def carries_priority(self) -> bool:

@@ -14,6 +14,7 @@ from webhook.backends.inexpressible import inexpressible, unknown
 from webhook.backends.kube import names
 from webhook.backends.kube.generation import COMPOSITE, GROUP, Generation, generation, known, missing
 from webhook.backends.kube.pods import is_merged
+from webhook.backends.kube.priority import CARRIES_CLASS, class_problem
 from webhook.backends.kube.settings import KubeSettings
 from webhook.errors import Inexpressible
 from webhook.model import grove
@@ -29,16 +30,20 @@ MAX_TEMPLATES = 8
 
 
 def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts: ClusterFacts) -> list[Manifest]:
-    """The objects of `podgang`. Raises `Inexpressible` for one that this generation cannot say as a whole.
+    """The objects of `podgang`; none for one without members, whose shape would be frozen before it is known. Raises
+    `Inexpressible` for one that this generation cannot say as a whole.
 
-    A member that Grove has released (minReplicas 0) has minCount 0 here; `adopt` keeps the last positive one.
+    A member that Grove has released (minReplicas 0) has minCount 0 here; `adopt` keeps the last positive one. Merged
+    members have one minCount for all: released in part or as a whole it is negative, and says what it is to be where
+    there is none to keep.
     """
-    if not settings.gangScheduling or _external(podgang):
+    if not settings.gangScheduling or _external(podgang) or not podgang.members:
         return []
     spoken = generation(settings, facts.apis)
     if spoken is None:
         raise _no_api(settings, facts)
     _refuse_preferred(podgang)
+    _refuse_class(record, spoken, facts)
     if spoken is Generation.TREE:
         return _tree(podgang, record)
     if settings.hierarchical == "required":
@@ -89,7 +94,7 @@ def _kept(policy: Any, live: Any) -> Any:
     wanted = mapping(policy.get("gang")).get("minCount")
     if wanted is None or wanted > 0:
         return policy
-    before = integer(mapping(mapping(live).get("gang")).get("minCount")) or 1
+    before = integer(mapping(mapping(live).get("gang")).get("minCount")) or -wanted
     return {"gang": {"minCount": max(before, 1)}}
 
 
@@ -98,9 +103,7 @@ def _kept(policy: Any, live: Any) -> Any:
 
 def _flat(podgang: PodGang, record: Record, spoken: Generation, *, merged: bool) -> list[Manifest]:
     if merged:
-        # The sum without a released member would be a smaller gang: then it is for `adopt` to say what it was.
-        each = [member.min_replicas for member in podgang.members]
-        minimums = [(names.MERGED, "", sum(each) if all(each) else 0)]
+        minimums = [(names.MERGED, "", _sum(podgang.members))]
     else:
         minimums = [(names.template(one.name), one.name, one.min_replicas) for one in podgang.members]
     name = names.workload(podgang.name)
@@ -109,7 +112,7 @@ def _flat(podgang: PodGang, record: Record, spoken: Generation, *, merged: bool)
         entries = [{"name": entry, "policy": _gang(minimum)} for entry, _, minimum in minimums]
         return [{**head, "spec": {"podGroups": entries}}]
     # The class is part of PodGroup from 1.37 on; in 1.36 it is behind a gate of its own, and the pods' priority counts.
-    shared = _shared(record) if spoken is Generation.V1BETA1 else {}
+    shared = _shared(record) if spoken in CARRIES_CLASS else {}
     templates = [{"name": one, "schedulingPolicy": _gang(minimum), **shared} for one, _, minimum in minimums]
     groups = [
         _pod_group(
@@ -118,6 +121,15 @@ def _flat(podgang: PodGang, record: Record, spoken: Generation, *, merged: bool)
         for one, clique, minimum in minimums
     ]
     return [{**head, "spec": {"podGroupTemplates": templates}}, *groups]
+
+
+def _sum(members: Sequence[Member]) -> int:
+    """The minimum of all members together; negative, with one pod of each that is released, where any is. A sum of
+    only the others would lower the gang's minimum, and up to 1.36 that is frozen.
+    """
+    if all(member.min_replicas > 0 for member in members):
+        return sum(member.min_replicas for member in members)
+    return -sum(max(member.min_replicas, 1) for member in members)
 
 
 def _reference(spoken: Generation, workload: str, template: str) -> Manifest:
@@ -149,6 +161,7 @@ def _tree(podgang: PodGang, record: Record) -> list[Manifest]:
     grouped = {name for group in groups for name in group.members}
     direct = [member for member in podgang.members if member.name not in grouped]
     by_name = {member.name: member for member in podgang.members}
+    taken = {names.template(member.name) for member in podgang.members}
     workload, shared = names.workload(podgang.name), _shared(record)
 
     def template(name: str, policy: Manifest, constraint: PackConstraint) -> Manifest:
@@ -179,7 +192,8 @@ def _tree(podgang: PodGang, record: Record) -> list[Manifest]:
     parents = dict.fromkeys((member.name for member in direct), workload)
     for group in groups:
         _limit(group.members, group.path)
-        part, name = names.template(group.name, "group"), names.composite(podgang.name, group.name)
+        # A scaling group's replica may be called as a clique is, and a Workload has each name once.
+        part, name = names.template(group.name, "group", taken), names.composite(podgang.name, group.name)
         own = template(part, {"gang": {"minGroupCount": len(group.members)}}, group.constraint)
         own["podGroupTemplates"] = leaves([by_name[member] for member in group.members])
         root.setdefault("compositePodGroupTemplates", []).append(own)
@@ -245,6 +259,15 @@ def _refuse_preferred(podgang: PodGang) -> None:
         if preferred is not None:
             why = "the Workload API knows required topology and no preferred one"
             raise inexpressible("kube/preferred-topology", path / "preferred", preferred, why)
+
+
+def _refuse_class(record: Record, spoken: Generation, facts: ClusterFacts) -> None:
+    """Where the classes are known; an unknown one may well be there."""
+    name, known = record.priority_class, facts.priority_classes
+    if name is None or known is None or spoken not in CARRIES_CLASS:
+        return
+    if (why := class_problem(known.get(name))) is not None:
+        raise inexpressible("kube/priority-class", SPEC / "priorityClassName", name, why)
 
 
 def _refuse_topology(podgang: PodGang) -> None:

@@ -6,6 +6,8 @@ is, in trees and without, so that switching `hierarchical` moves nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from webhook.backends.kube.generation import Generation
 from webhook.model.naming import cut_name, label_name, pod_group_name
 
@@ -25,9 +27,9 @@ def pod_group(podgang: str, podclique: str, generation: Generation, *, merged: b
     return cut_name(podclique, OBJECT_LIMIT)
 
 
-def template(name: str, kind: str = "leaf") -> str:
-    """The name of a template: the member's own where that is a DNS label, else a hash of it."""
-    return label_name(name, kind, taken=(ROOT,))
+def template(name: str, kind: str = "leaf", taken: Iterable[str] = ()) -> str:
+    """The name of a template: the member's own where that is a DNS label and none of those `taken`, else a hash."""
+    return label_name(name, kind, taken=(ROOT, *taken))
 
 
 def workload(podgang: str) -> str:

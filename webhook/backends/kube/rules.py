@@ -4,19 +4,21 @@ but for a membership that somebody wrote by hand.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from webhook.backends.kube.capabilities import GANGS
 from webhook.backends.kube.gangs import MAX_TEMPLATES
 from webhook.backends.kube.generation import COMPOSITE, GROUP, Generation, generation, known, missing
+from webhook.backends.kube.priority import CARRIES_CLASS, HIGHEST, class_problem
 from webhook.backends.kube.settings import KubeSettings
 from webhook.model.capabilities import Capability
-from webhook.model.facts import Api, ClusterFacts, Needed, PodGangFacts
+from webhook.model.facts import Api, ClusterFacts, Needed, PriorityClass
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set, required
-from webhook.validators.membership import has_gangs
-from webhook.validators.registry import Change, Context, Example, Results, Subject, rule
+from webhook.validators.registry import Context, Example, Results, Subject, rule
 
 Rules = Context[KubeSettings]
 
@@ -66,16 +68,9 @@ def workload_api(workload: PodCliqueSet, context: Rules) -> Results:
         )
 
 
-def _members(workload: PodCliqueSet) -> int:
-    """How many members the base gang has: cliques by themselves, and those of each scaling-group replica in it."""
-    alone = sum(1 for member in workload.cliques if member.group is None)
-    return alone + sum(
-        min(group.min_available, group.replicas) * len(group.clique_names) for group in workload.scaling_groups
-    )
-
-
 @rule(
     "kube/flat-gang",
+    capability=Capability.MULTIPLE_POD_GROUPS,
     fails_closed=True,
     passes=Example(pod_clique_set(*_TWO), config=_ON, facts=_FLAT),
     fails=Example(pod_clique_set(*_TWO), config={**_ON, "flat": "refuse"}, facts=_FLAT),
@@ -86,13 +81,13 @@ def flat_gang(workload: PodCliqueSet, context: Rules) -> Results:
 
     Source: kubernetes/enhancements, KEP-4671 and KEP-6012; Grove's GREP-531.
     """
-    members = _members(workload)
-    if members < 2 or not _is_flat(context) or context.settings.flat == "allow":  # noqa: PLR2004 - one is as it was
+    if not _is_flat(context) or context.settings.flat == "allow":
         return
     if context.settings.flat == "refuse":
+        several = context.uses[Capability.MULTIPLE_POD_GROUPS][0]
         yield Finding(
-            at=_CLIQUES,
-            found=members,
+            at=several.path,
+            found=several.value,
             why="kube-scheduler would start each clique by itself, and there is no CompositePodGroup to join them",
             remedy="use Kubernetes 1.37 with CompositePodGroup, the profile's flat: merge, or another scheduler",
         )
@@ -109,6 +104,7 @@ def flat_gang(workload: PodCliqueSet, context: Rules) -> Results:
 
 @rule(
     "kube/flat-allowed",
+    capability=Capability.MULTIPLE_POD_GROUPS,
     default=Action.WARN,
     passes=Example(pod_clique_set(*_TWO), config={**_ON, "flat": "allow"}, facts=_TREES),
     fails=Example(pod_clique_set(*_TWO), config={**_ON, "flat": "allow"}, facts=_FLAT),
@@ -118,11 +114,11 @@ def flat_allowed(workload: PodCliqueSet, context: Rules) -> Results:
 
     Source: as for kube/flat-gang.
     """
-    members = _members(workload)
-    if members > 1 and _is_flat(context) and context.settings.flat == "allow":
+    if _is_flat(context) and context.settings.flat == "allow":
+        several = context.uses[Capability.MULTIPLE_POD_GROUPS][0]
         yield Finding(
-            at=_CLIQUES,
-            found=members,
+            at=several.path,
+            found=several.value,
             why="each clique is a gang of its own under flat: allow, so one may start without the others",
             remedy="use flat: merge, or Kubernetes 1.37 with CompositePodGroup",
         )
@@ -143,14 +139,15 @@ def too_many_groups(workload: PodCliqueSet, context: Rules) -> Results:
     if spoken is None or (spoken is not Generation.TREE and context.settings.flat == "merge"):
         return
     direct = sum(1 for member in workload.cliques if member.group is None)
-    composites = 0
+    composites, lists = 0, list[int]()
     for group in workload.scaling_groups:
         replicas = min(group.min_available, group.replicas)
         if spoken is Generation.TREE and group.topology is not None:
             composites += replicas
+            lists.append(len(group.clique_names))
         else:
             direct += replicas * len(group.clique_names)
-    for count in (direct, composites):
+    for count in (direct, composites, *lists):
         if count > MAX_TEMPLATES:
             yield Finding(
                 at=_CLIQUES,
@@ -302,60 +299,43 @@ def priority_disagree(pod: PodTemplate, context: Rules) -> Results:
         )
 
 
-_LIVING = ClusterFacts(apis=_FLAT.apis, pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
+_CLASSES = {
+    "high": PriorityClass(1000, is_default=False),
+    "system-node-critical": PriorityClass(2_000_001_000, is_default=False),
+}
 
 
 @rule(
-    "kube/frozen-shape",
-    subject=Subject.CHANGE,
+    "kube/priority-class",
+    capability=Capability.PRIORITY_CLASS,
     fails_closed=True,
-    passes=Example(pod_clique_set(), old=pod_clique_set(), config=_ON, facts=_LIVING),
+    passes=Example(
+        pod_clique_set(priorityClassName="high"), config=_ON, facts=replace(_TREES, priority_classes=_CLASSES)
+    ),
     fails=Example(
-        pod_clique_set(clique("worker", replicas=4, minimum=4)),
-        old=pod_clique_set(clique("worker", replicas=2, minimum=2)),
+        pod_clique_set(priorityClassName="system-node-critical"),
         config=_ON,
-        facts=_LIVING,
+        facts=replace(_TREES, priority_classes=_CLASSES),
     ),
 )
-def frozen_shape(change: Change, context: Rules) -> Results:
-    """The API server freezes what a gang is made of: its groups, topology and class, and up to 1.36 its minimums, too.
-    A living gang cannot follow such a change; its objects would have to be deleted under its pods.
+def priority_class(workload: PodCliqueSet, context: Rules) -> Results:
+    """From 1.37 on the class stands in the gang's groups, and the API server refuses them where there is no such class,
+    or where it is one of the system's own: the gang would have its Workload and no group.
 
-    Source: k8s.io/api scheduling (immutability by generation); Grove's GREP-531 rejects these updates.
+    Source: kubernetes, plugin/pkg/admission/priority; k8s.io/api scheduling/v1beta1 (priority at most 1000000000); both
+    seen with v1.37.0.
     """
-    spoken = _spoken(context)
-    new, old = change.new, change.old
-    if spoken is None or has_gangs(new, context.facts) is False:
+    name, known = workload.priority_class, context.facts.priority_classes
+    if name is None or _spoken(context) not in CARRIES_CLASS:
         return
-    for what, before, now in _shape(old, new, minimums=spoken in {Generation.V1ALPHA1, Generation.V1ALPHA2}):
-        if before != now:
-            yield Finding(
-                at=_CLIQUES,
-                found=now,
-                why=f"{what} of a living gang cannot change, because the Workload API freezes them",
-                remedy="delete the PodCliqueSet and create it anew",
-                forbidden=True,
-            )
-
-
-def _shape(old: PodCliqueSet, new: PodCliqueSet, *, minimums: bool) -> list[tuple[str, object, object]]:
-    stay = {member.name for member in old.cliques} & {member.name for member in new.cliques}
-
-    def names(workload: PodCliqueSet) -> list[str]:
-        return sorted(member.name for member in workload.cliques)
-
-    def topologies(workload: PodCliqueSet) -> dict[str, object]:
-        kept = (member for member in workload.cliques if member.name in stay)
-        return {member.name: workload.effective_topology(member)[0] for member in kept}
-
-    def least(workload: PodCliqueSet) -> dict[str, int]:
-        return {member.name: member.min_available for member in workload.cliques if member.name in stay}
-
-    found: list[tuple[str, object, object]] = [
-        ("the cliques", names(old), names(new)),
-        ("the required topology", topologies(old), topologies(new)),
-        ("the priority class", old.priority_class, new.priority_class),
-    ]
-    if minimums:
-        found.append(("the minimums", least(old), least(new)))
-    return found
+    path = SPEC / "template" / "priorityClassName"
+    if known is None:
+        yield Unjudged(path, "the PriorityClasses")
+    elif (why := class_problem(known.get(name))) is not None:
+        yield Finding(
+            at=path,
+            found=name,
+            why=why,
+            remedy=f"name a PriorityClass that exists and whose value is at most {HIGHEST}",
+            absent=None if name in known else Needed("priority_classes", name),
+        )

@@ -1,0 +1,23 @@
+"""Which priority class a gang of the Workload API can have. Shared by the rules and by `gangs`.
+
+From 1.37 on the class stands in the group's own objects, and the API server's Priority plugin turns it into a number
+when they are created, as it does for pods; up to 1.36 that is behind a gate, and the pods' priority counts.
+"""
+
+from __future__ import annotations
+
+from webhook.backends.kube.generation import Generation
+from webhook.model.facts import PriorityClass
+
+CARRIES_CLASS = frozenset({Generation.V1BETA1, Generation.TREE})
+# HighestUserDefinablePriority. Pods may be above it by one of the system's own classes, and groups may not (seen).
+HIGHEST = 1_000_000_000
+
+
+def class_problem(found: PriorityClass | None) -> str | None:
+    """What the API server would say of a group with that class, or None."""
+    if found is None:
+        return "there is no such PriorityClass, so the API server would refuse the groups of the gang"
+    if found.value > HIGHEST:
+        return f"its value is {found.value}, and the API server refuses groups above {HIGHEST}"
+    return None
