@@ -1,8 +1,8 @@
 """The fixtures of the cluster tests. `scripts/test-cluster` builds the programs that they start, and says where.
 
 A test that asks for `version`, or for anything made from it, runs on the newest Kubernetes that is wanted; one marked
-`every_version` on all of them. Control planes live as long as the session, servers as long as a module, everything
-else as long as a test.
+`every_version` on all of them, and one marked `cases` with what its table has for each. Control planes live as long as
+the session, servers as long as a module, everything else as long as a test.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.cluster.workloads import two_cliques
 
 STAND_INS = Path(__file__).parent / "crds"
 # The kinds of these are applied to every control plane: the real ones where ROLLCALL_CRDS says where they are.
-SYSTEMS = ("grove", "koordinator")
+SYSTEMS = ("grove", "koordinator", "volcano", "kai")
 KEPT_LOGS = Path(os.environ.get("ROLLCALL_CLUSTER_LOGS", ".cluster-logs")).absolute()
 
 KOORDINATOR: Manifest = {
@@ -43,6 +43,7 @@ _numbers = count(1)
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "every_version: run on every Kubernetes version that is wanted")
+    config.addinivalue_line("markers", "cases(table): run each `case` that the table has for a version that is wanted")
 
 
 def wanted_versions() -> list[str]:
@@ -52,7 +53,14 @@ def wanted_versions() -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "version" in metafunc.fixturenames:
+    table = metafunc.definition.get_closest_marker("cases")
+    if table is not None and wanted_versions():
+        named = [
+            (version, name, case) for version in wanted_versions() for name, case in table.args[0][version].items()
+        ]
+        params = [pytest.param(version, case, id=f"{version}-{name}") for version, name, case in named]
+        metafunc.parametrize(("version", "case"), params, scope="session")
+    elif "version" in metafunc.fixturenames:
         every = metafunc.definition.get_closest_marker("every_version") is not None
         versions = wanted_versions()
         if not versions:
@@ -103,12 +111,31 @@ def crd_files() -> list[Path]:
     return sorted(path for system in SYSTEMS for path in (Path(real) / system).glob("*.yaml"))
 
 
+def older_crd_files(release: str) -> list[Path]:
+    """Those of an older release of a system, as `kai/v0.15.2` names it: in no control plane unless a test asks."""
+    real = os.environ.get("ROLLCALL_CRDS")
+    return sorted(((Path(real) if real else STAND_INS) / release).glob("*.yaml"))
+
+
 def apply_crds(plane: ControlPlane) -> None:
     """Apply them, and wait until they are served."""
     paths = [f"--filename={path}" for path in crd_files()]
     # Some are too large for the annotation of a client-side apply.
     plane.kubectl("apply", "--server-side", *paths, check=True)
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all", check=True)
+    eventually(lambda: not _unestablished(plane), "every CustomResourceDefinition is established", timeout=60)
+
+
+def _unestablished(plane: ControlPlane) -> list[str]:
+    # `kubectl wait` gives up on one that has no conditions yet.
+    found = plane.items("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+    return [
+        definition["metadata"]["name"]
+        for definition in found
+        if not any(
+            (condition["type"], condition["status"]) == ("Established", "True")
+            for condition in definition.get("status", {}).get("conditions") or ()
+        )
+    ]
 
 
 @pytest.fixture
@@ -123,11 +150,11 @@ def plane(version: str, control_plane: Callable[[str], ControlPlane]) -> Control
 def namespace(plane: ControlPlane) -> Iterator[str]:
     """A namespace of the test's own."""
     name = f"test-{next(_numbers)}"
-    plane.kubectl("create", "namespace", name, check=True)
+    plane.http.post("/api/v1/namespaces", json={"metadata": {"name": name}}).raise_for_status()
     yield name
     # Its pods must not be in the next test's way; the rest may take its time.
     plane.http.delete(f"/api/v1/namespaces/{name}/pods", params={"gracePeriodSeconds": "0"})
-    plane.kubectl("delete", "namespace", name, "--wait=false", check=True)
+    plane.http.delete(f"/api/v1/namespaces/{name}").raise_for_status()
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-STAND_INS = sorted((Path(__file__).parent / "crds").glob("*.yaml"))
+CRDS = Path(__file__).parent / "crds"
+# Those below a system's folder stand in for another release of it, and for the file of the same path.
+STAND_INS = sorted(CRDS.rglob("*.yaml"))
 
 # What must be the same wherever a stand-in declares a field. `required` is compared too, among the declared fields.
 SAME = (
@@ -24,6 +26,17 @@ SAME = (
     "enum",
     "x-kubernetes-list-type",
     "x-kubernetes-list-map-keys",
+)
+# A stand-in need not state these; one that does must state the real ones.
+LIMITS = (
+    "minimum",
+    "maximum",
+    "minItems",
+    "maxItems",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "x-kubernetes-validations",
 )
 
 Definition = Mapping[str, Any]
@@ -44,7 +57,7 @@ def real_ones() -> RealOnes:
     return found
 
 
-@pytest.fixture(params=STAND_INS, ids=lambda path: path.stem)
+@pytest.fixture(params=STAND_INS, ids=lambda path: str(path.relative_to(CRDS).with_suffix("")))
 def stand_in(request: pytest.FixtureRequest) -> Path:
     path: Path = request.param
     return path
@@ -52,6 +65,9 @@ def stand_in(request: pytest.FixtureRequest) -> Path:
 
 def pair(stand_in: Path, real_ones: RealOnes) -> tuple[Definition, Definition]:
     ours = yaml.load(stand_in.read_text(encoding="utf-8"), yaml.CSafeLoader)
+    if stand_in.parent != CRDS:
+        path = Path(os.environ["ROLLCALL_CRDS"]) / stand_in.relative_to(CRDS)
+        return ours, yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)
     group, kind = ours["spec"]["group"], ours["spec"]["names"]["kind"]
     real = real_ones.get((group, kind), [])
     assert len(real) == 1, f"{stand_in.name}: {len(real)} real definitions of {kind} in {group}, not one"
@@ -81,6 +97,9 @@ def differences(ours: Definition, real: Definition, path: str) -> Iterator[str]:
     for key in SAME:
         if ours.get(key) != real.get(key):
             yield f"{path}: {key} is {ours.get(key)!r}, and really {real.get(key)!r}"
+    for key in LIMITS:
+        if key in ours and ours[key] != real.get(key):
+            yield f"{path}: {key} is {ours[key]!r}, and really {real.get(key)!r}"
     fields, real_fields = ours.get("properties", {}), real.get("properties", {})
     required = set(ours.get("required", []))
     really_required = fields.keys() & set(real.get("required", []))
