@@ -30,9 +30,8 @@ class Schemas:
 
     async def ask(self) -> Mapping[Api, frozenset[str]]:
         """What is known now: a kind that is not served, or whose schema says nothing, is not in it. Raises
-        `RequestFailed`, and keeps then what was known.
+        `RequestFailed`, and keeps then what was known of what could not be read.
         """
-        found = dict(self.known)
         for place in dict.fromkeys((api.group, api.version) for api in self._wanted):
             kinds = [api for api in self._wanted if (api.group, api.version) == place]
             try:
@@ -49,9 +48,9 @@ class Schemas:
                 except Malformed as error:
                     raise RequestFailed(f"the schemas of {'/'.join(place)} are not understood: {error}") from None
                 self._etags[place] = answer.etag
-            found = {api: fields for api, fields in found.items() if api not in kinds} | read
-        self.known = found
-        return found
+            # Together with its tag, and before anything else is awaited: what is "not modified" later must be here.
+            self.known = {api: fields for api, fields in self.known.items() if api not in kinds} | read
+        return self.known
 
 
 def _fields(document: Any, kinds: Iterable[Api]) -> dict[Api, frozenset[str]]:
