@@ -136,6 +136,11 @@ QUEUES: dict[str, tuple[Any, dict[str, Any], str | None]] = {
         {"defaultQueue": "shared"},
         None,
     ),
+    "not what a label of the annotation's key says, which no rule has judged": (
+        pod_clique_set(labels={"scheduling.grove.io/volcano-queue": "team-a"}),
+        {"defaultQueue": "shared"},
+        "shared",
+    ),
     "spaces are no name": (
         pod_clique_set(annotations={"scheduling.grove.io/volcano-queue": "  "}),
         {"defaultQueue": "shared"},

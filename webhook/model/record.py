@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL
+from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL, VOLCANO_QUEUE
 from webhook.model.facts import Record
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import mapping, text
@@ -15,6 +15,8 @@ from webhook.model.reading import mapping, text
 SCHEDULER_LABEL = "rollcall.dev/scheduler"
 # What the key of every queue has in its name, whichever scheduler's it is.
 QUEUE_WORD = "queue"
+# Read as annotations and nowhere else: a label of that key names no queue to anybody.
+_NO_LABELS = frozenset({VOLCANO_QUEUE})
 
 
 def recorded_quota(workload: PodCliqueSet) -> str | None:
@@ -37,9 +39,11 @@ def queues_of(metadata: Mapping[str, Any]) -> dict[str, str]:
     Which key counts is the scheduler's to say, and with KAI the administrator's; that it speaks of a queue can be seen.
     """
     found: dict[str, str] = {}
-    for holder in (mapping(metadata.get("annotations")), mapping(metadata.get("labels"))):
+    for holder, unread in ((mapping(metadata.get("annotations")), ()), (mapping(metadata.get("labels")), _NO_LABELS)):
         for key, value in holder.items():
-            if QUEUE_WORD in key.rpartition("/")[2] and (queue := (text(value) or "").strip()):
+            if QUEUE_WORD not in key.rpartition("/")[2] or key in unread:
+                continue
+            if queue := (text(value) or "").strip():
                 found[key] = queue
     return found
 
