@@ -284,6 +284,23 @@ REFUSED = {
         RECORD,
         ("kai/topology", "spec.podgroups[0].topologyConstraint.packConstraint"),
     ),
+    "two members of one name": (
+        podgang(member("w", 1), member("w", 2)),
+        RECORD,
+        ("kai/tree", "spec.podgroups[1].name"),
+    ),
+    "two groups of one name": (
+        podgang(
+            member("v", 1),
+            member("w", 1),
+            annotations=DC,
+            topologyConstraintGroupConfigs=[
+                {"name": "g-0", "podGroupNames": [name], **asks("example.com/rack")} for name in ("v", "w")
+            ],
+        ),
+        RECORD,
+        ("kai/tree", "spec.topologyConstraintGroupConfigs[1].name"),
+    ),
     "a group of a member that is not there": (
         podgang(member("w", 1), annotations=DC, **of_group("example.com/rack", "w", "x")),
         RECORD,
@@ -310,6 +327,16 @@ def test_a_topology_that_nobody_keeps_or_makes_is_not_written_into_a_group() -> 
     assert refused(gang, facts=facts) == ("kai/topology", "spec.topologyConstraint.packConstraint")
     kept = replace(facts, kai_topologies={"racks": ("example.com/rack",)})
     assert translated(gang, facts=kept)["spec"]["topologyConstraint"]["topology"] == "racks"
+
+
+def test_a_minimum_below_zero_is_none_because_KAI_s_schema_knows_no_less() -> None:
+    (group,) = KAI.gang_objects(podgang(member("w", -3)), RECORD, NOTHING_KNOWN)
+    assert group["spec"]["subGroups"] == [{"name": "w", "minMember": 0}]
+
+
+def test_a_group_that_names_nobody_constrains_nothing() -> None:
+    alone = translated(podgang(member("w", 1)))
+    assert translated(podgang(member("w", 1), annotations=DC, **of_group("example.com/rack"))) == alone
 
 
 # adopt

@@ -11,6 +11,7 @@ from tests.core.pod_gangs import member, podgang
 from tests.core.volcano_gangs import RECORD, subgroup, translated
 from tests.core.worlds import settings_of
 from webhook.backends.base import GangMember
+from webhook.errors import Inexpressible
 from webhook.model.facts import NOTHING_KNOWN, Record
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
@@ -206,6 +207,12 @@ def test_minimums_released_to_zero_keep_the_last_positive_one_and_the_rest_follo
         "priorityClassName": "other",
         "subGroupPolicy": [subgroup("demo-0-leader", kept[0]), subgroup("demo-0-worker", kept[1])],
     }
+
+
+def test_two_members_of_one_name_are_no_gang() -> None:
+    with pytest.raises(Inexpressible) as told:
+        translated(podgang(member("demo-0-worker", 1), member("demo-0-worker", 2)))
+    assert [str(found.at) for found in told.value.findings] == ["spec.podgroups[1].name"]
 
 
 def test_a_gang_without_members_asks_for_one_pod_because_volcano_takes_none_for_complete() -> None:

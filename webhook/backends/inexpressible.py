@@ -7,6 +7,7 @@ from typing import Any
 from webhook.errors import Inexpressible
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Finding, Unjudged
+from webhook.model.podgang import PodGang
 
 _OF_PODGANG = "nothing is written for this PodGang; change the PodCliqueSet, or choose another scheduler"
 
@@ -21,3 +22,16 @@ def inexpressible(rule: str, path: FieldPath, found: Any, why: str, *, remedy: s
 def unknown(rule: str, path: FieldPath, needs: str) -> Inexpressible:
     """The error for a PodGang whose translation needs a fact that is not known."""
     return Inexpressible((), (Unjudged(path, needs, rule),))
+
+
+def refuse_twins(podgang: PodGang, rule: str) -> None:
+    """Raises `Inexpressible` for a PodGang of which two members, or two groups of members, have one name: the pods of
+    one would count for the other.
+    """
+    for named in (podgang.members, podgang.group_configs):
+        seen = set()
+        for one in named:
+            if one.name in seen:
+                why = "two parts of the PodGang have that name, so the pods of one would count for the other"
+                raise inexpressible(rule, one.path / "name", one.name, why)
+            seen.add(one.name)

@@ -62,7 +62,9 @@ class PodGang:
 
     @property
     def group_configs(self) -> list[GroupConfig]:
-        """The constraints on subsets of its members: one a replica of a scaling group with topology."""
+        """The constraints on subsets of its members: one a replica of a scaling group with topology. One that names
+        nobody constrains nothing, and is left out.
+        """
         field = "topologyConstraintGroupConfigs"
         found = []
         for index, config in enumerate(sequence(mapping(self.raw.get("spec")).get(field))):
@@ -70,7 +72,8 @@ class PodGang:
             name = text(raw.get("name"))
             path = SPEC / field / Item(index, name)
             members = tuple(text(member) or "" for member in sequence(raw.get("podGroupNames")))
-            found.append(GroupConfig(path, name or "", members, _constraint(raw, path)))
+            if members:
+                found.append(GroupConfig(path, name or "", members, _constraint(raw, path)))
         return found
 
     @property

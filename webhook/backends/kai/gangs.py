@@ -7,7 +7,7 @@ is its minSubGroup: without it every child counts.
 
 from __future__ import annotations
 
-from webhook.backends.inexpressible import inexpressible
+from webhook.backends.inexpressible import inexpressible, refuse_twins
 from webhook.backends.kai import keys, names
 from webhook.backends.kai.settings import KaiSettings
 from webhook.backends.kai.topology import NoTopology, UnknownLevels, levels_of, topology_name
@@ -28,6 +28,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
     """
     if not podgang.members:
         return []
+    refuse_twins(podgang, "kai/tree")
     queue = record.queue(settings.queueLabelKey) or settings.defaultQueue
     if queue is None:
         raise inexpressible("kai/queue", LABELS / settings.queueLabelKey, None, "kai-scheduler starts no gang without")
@@ -78,8 +79,6 @@ def _subgroups(podgang: PodGang, facts: ClusterFacts) -> list[Manifest]:
     parents: dict[str, str] = {}
     sets = []
     for config in podgang.group_configs:
-        if not config.members:
-            continue
         # A scaling group's replica may be called as a clique is.
         name = label_name(config.name, "group", taken=leaves.values())
         for member in config.members:
@@ -92,7 +91,7 @@ def _subgroups(podgang: PodGang, facts: ClusterFacts) -> list[Manifest]:
         {
             "name": leaves[member.name],
             **({"parent": parents[member.name]} if member.name in parents else {}),
-            "minMember": member.min_replicas,
+            "minMember": max(member.min_replicas, 0),
             **_topology(member.constraint, podgang, facts),
         }
         for member in podgang.members

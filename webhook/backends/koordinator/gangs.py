@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from webhook.backends.inexpressible import inexpressible, unknown
+from webhook.backends.inexpressible import inexpressible, refuse_twins, unknown
 from webhook.backends.koordinator import keys
 from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.settings import KoordinatorSettings
@@ -34,6 +34,7 @@ def gang_objects(
     `adopt` then keeps the minimum that is recorded, because Koordinator takes 0 for a gang that is complete without
     any pod.
     """
+    refuse_twins(podgang, "koordinator/tree")
     annotations = {
         keys.ANNOTATION_GROUPS: _compact(
             [f"{podgang.namespace}/{_name(podgang, member)}" for member in podgang.members]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from webhook.backends.inexpressible import inexpressible, unknown
+from webhook.backends.inexpressible import inexpressible, refuse_twins, unknown
 from webhook.backends.kube import names
 from webhook.backends.kube.generation import COMPOSITE, GROUP, Generation, generation, known, missing
 from webhook.backends.kube.pods import is_merged
@@ -42,6 +42,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
     spoken = generation(settings, facts.apis)
     if spoken is None:
         raise _no_api(settings, facts)
+    refuse_twins(podgang, "kube/tree")
     _refuse_preferred(podgang)
     _refuse_class(record, spoken, facts)
     if spoken is Generation.TREE:
@@ -230,7 +231,7 @@ def _topology(constraint: PackConstraint) -> Manifest:
 
 
 def _groups(podgang: PodGang) -> list[GroupConfig]:
-    """The group configs that have members."""
+    """The group configs, each member in one of them at most."""
     known, used = {member.name for member in podgang.members}, set()
     for config in podgang.group_configs:
         for name in config.members:
@@ -238,7 +239,7 @@ def _groups(podgang: PodGang) -> list[GroupConfig]:
                 why = "a group of members names one that is not in the PodGang, or that another group has"
                 raise inexpressible("kube/tree", config.path / "podGroupNames", name, why)
             used.add(name)
-    return [config for config in podgang.group_configs if config.members]
+    return podgang.group_configs
 
 
 # What cannot be said.

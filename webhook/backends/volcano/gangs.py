@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from webhook.backends.inexpressible import inexpressible, unknown
+from webhook.backends.inexpressible import inexpressible, refuse_twins, unknown
 from webhook.backends.volcano import keys
 from webhook.backends.volcano.capabilities import PREFERRED, TOPOLOGY_OFF
 from webhook.backends.volcano.settings import VolcanoSettings
@@ -32,6 +32,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, fa
     The queue `default` is left out. The API server fills it in, and Volcano's own webhook may then put the group into
     the queue of its namespace at creation; writing `default` again would move it back, unseen by any webhook.
     """
+    refuse_twins(podgang, "volcano/tree")
     whole, parts = _tiers(podgang, settings, facts)
     queue = record.queue(VOLCANO_QUEUE) or settings.defaultQueue
     spec: Manifest = {"minMember": sum(member.min_replicas for member in podgang.members)}
