@@ -7,10 +7,10 @@ ai-dynamo/grove, operator/internal/controller/podcliqueset/components/podgang/sy
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from webhook.errors import FactsUnavailable
 from webhook.model import grove
@@ -19,7 +19,7 @@ from webhook.model.pod import Pod
 from webhook.model.podcliqueset import Clique, PodCliqueSet, ScalingGroup, Topology
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest, mapping, text
-from webhook.model.record import SCHEDULER_LABEL, record_in, record_of
+from webhook.model.record import record_in, record_of
 from webhook.mutators.prepare_pod import prepare_pod
 from webhook.settings import Profile
 
@@ -116,17 +116,26 @@ def _gang(
     if (constraint := _constraint(workload, topology, facts)) is not None:
         spec["topologyConstraint"] = constraint
     labels = {
+        **_mirrored(workload.labels),
         grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE,
         grove.LABEL_PART_OF: workload.name,
     }
-    if SCHEDULER_LABEL in workload.labels:
-        labels[SCHEDULER_LABEL] = workload.labels[SCHEDULER_LABEL]
-    metadata: Manifest = {"name": name, "namespace": workload.namespace, "labels": labels}
+    annotations = _mirrored(workload.annotations)
     constrained = [spec, *spec["podgroups"], *configs]
     if (topology_name := workload.topology_name()) and any("topologyConstraint" in holder for holder in constrained):
-        metadata["annotations"] = {grove.TOPOLOGY_NAME: topology_name}
+        annotations[grove.TOPOLOGY_NAME] = topology_name
+    metadata: Manifest = {"name": name, "namespace": workload.namespace, "labels": labels}
+    if annotations:
+        metadata["annotations"] = annotations
     raw = {"apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang", "metadata": metadata, "spec": spec}
     return ExpectedGang(PodGang(raw), _pod(workload, name, *members[0]) if members else {})
+
+
+def _mirrored(own: Mapping[str, Any]) -> dict[str, Any]:
+    """What Grove's operator copies of a set's labels or annotations onto its PodGangs: all but its own keys. A
+    scheduler may read them there, as KAI does its node pool.
+    """
+    return {key: value for key, value in own.items() if not key.startswith(f"{grove.GROUP}/")}
 
 
 def _pod_group(workload: PodCliqueSet, name: str, clique: Clique, facts: ClusterFacts) -> Manifest:

@@ -32,6 +32,22 @@ def test_a_standalone_clique_is_one_gang_a_replica() -> None:
     assert gangs(manifest) == {"demo-0": [("demo-0-worker", 2, 4)], "demo-1": [("demo-1-worker", 2, 4)]}
 
 
+def test_a_gang_bears_what_its_set_s_metadata_says_but_for_grove_s_own_keys() -> None:
+    workload = PodCliqueSet(
+        pod_clique_set(
+            labels={"kai.scheduler/node-pool": "h100", "app.kubernetes.io/part-of": "other", "grove.io/x": "1"},
+            annotations={"scheduling.grove.io/volcano-queue": "team-a", "grove.io/mnnvl-group": "train"},
+        )
+    )
+    (gang,) = expected_gangs(workload, ClusterFacts())
+    assert gang.podgang.labels == {
+        "kai.scheduler/node-pool": "h100",
+        "app.kubernetes.io/managed-by": "grove-operator",
+        "app.kubernetes.io/part-of": "demo",
+    }
+    assert gang.podgang.annotations == {"scheduling.grove.io/volcano-queue": "team-a"}
+
+
 def test_a_set_of_no_replicas_has_no_gang() -> None:
     manifest = pod_clique_set()
     manifest["spec"]["replicas"] = 0
