@@ -452,6 +452,7 @@ def test_drift_is_said_at_the_start_and_when_it_comes(
 IMPOSSIBLE = {
     "none": [],
     "too many": [f"example.com/l{index}" for index in range(17)],
+    "one without a key": ["example.com/rack", ""],
     "one twice": ["example.com/rack", "example.com/rack"],
     "the host above another": ["kubernetes.io/hostname", "example.com/rack"],
 }

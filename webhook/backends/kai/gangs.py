@@ -120,7 +120,7 @@ def _refuse_unknown(constraint: PackConstraint, levels: dict[str, str], binding:
     except UnknownLevels:
         return
     except NoTopology as missing:
-        raise _no_level(constraint, missing.name, f"the cluster has no Topology {missing.name}") from None
+        raise _no_level(constraint, missing.name, missing.why) from None
     for key in levels.values():
         if key not in known:
             raise _no_level(constraint, key, "the Topology has no such level, so kai-scheduler would never start it")

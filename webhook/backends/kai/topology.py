@@ -6,7 +6,7 @@ the Topology lacks leaves the gang pending with no word of it (seen with v0.16.8
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from webhook.backends.base import TopologyDrift
 from webhook.backends.inexpressible import inexpressible
@@ -15,6 +15,7 @@ from webhook.model.facts import ClusterFacts, Needed
 from webhook.model.fields import SPEC
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.grove import GROUP, LABEL_MANAGED_BY
+from webhook.model.naming import LABEL_VALUE_LIMIT
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.model.topology_binding import ClusterTopologyBinding
 
@@ -28,11 +29,13 @@ class UnknownLevels(Exception):
 
 
 class NoTopology(Exception):
-    """The cluster has no such Topology, and nobody will make one of a binding."""
+    """The cluster has no such Topology, and nobody will make one of a binding: `why` says it, or why nobody can."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, problem: str | None = None) -> None:
         super().__init__(name)
         self.name = name
+        missing = f"the cluster has no KAI Topology {name[:LABEL_VALUE_LIMIT]}"
+        self.why = missing if problem is None else f"{missing}, and {problem}"
         self.absent = Needed("kai_topologies", name)
 
 
@@ -52,7 +55,11 @@ def levels_of(binding: str, facts: ClusterFacts) -> tuple[str, ...]:
         return levels
     known = (facts.topology_bindings or {}).get(binding)
     if known is not None and keys.NAME not in known.references:
-        return tuple(known.keys.values())
+        levels = tuple(known.keys.values())
+        if (problem := _problem(levels)) is None:
+            return levels
+        if facts.kai_topologies is not None:
+            raise NoTopology(name, problem)
     if facts.kai_topologies is None:
         raise UnknownLevels("the KAI Topologies")
     if facts.topology_bindings is None:
@@ -117,10 +124,12 @@ def _drift(binding: str, name: str, wanted: list[str], found: list[str] | None) 
     return TopologyDrift(name, "Drift", message)
 
 
-def _problem(levels: list[str]) -> str | None:
+def _problem(levels: Sequence[str]) -> str | None:
     """What KAI's CRD would say of these levels, or None."""
     if not 1 <= len(levels) <= keys.MAX_LEVELS:
         return f"a Topology of KAI has 1 to {keys.MAX_LEVELS} levels"
+    if not all(levels):
+        return "a level of a Topology of KAI is a node label key"
     if len(set(levels)) < len(levels):
         return "a Topology of KAI has each node label key once"
     if keys.HOSTNAME in levels[:-1]:

@@ -60,18 +60,19 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
         yield Finding(
             at=topology.path,
             found=name,
-            why=f"the cluster has no KAI Topology {missing.name}, so kai-scheduler would never start the gang",
+            why=f"{missing.why}, so kai-scheduler would never start the gang",
             remedy="have the Topology created, or remove the topologyConstraint",
             absent=missing.absent,
         )
         return
     binding = (facts.topology_bindings or {}).get(name)
     if binding is None:
-        yield Unjudged(topology.path, "the ClusterTopologyBinding")
+        # One that does not exist is refused by Grove itself, as is a domain that it lacks, with Grove's own message.
+        if facts.topology_bindings is None:
+            yield Unjudged(topology.path, "the ClusterTopologyBinding")
         return
     places: dict[str, int] = {}
     for domain, path in ((topology.required, topology.required_path), (topology.preferred, topology.preferred_path)):
-        # A domain that the binding lacks is refused by Grove itself, with its own message.
         key = binding.keys.get(domain or "")
         if key is None:
             continue
