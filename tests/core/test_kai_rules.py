@@ -25,7 +25,9 @@ FACTS = ClusterFacts(
         "deep": KaiQueue("lost"),
         "round": KaiQueue("about"),
         "about": KaiQueue("round"),
-        "pooled": KaiQueue("research", {POOL: "h100"}),
+        "pools": KaiQueue(None, {POOL: "h100"}),
+        "pooled": KaiQueue("pools", {POOL: "h100"}),
+        "astray": KaiQueue("research", {POOL: "h100"}),
     },
     kai_shards={"default": None, "h100": "h100"},
     kai_topologies={},
@@ -111,6 +113,11 @@ REFUSED = {
         "metadata.labels[kai.scheduler/node-pool]",
     ),
     "a queue of another pool": (queued(queue="pooled"), "kai/node-pool", "metadata.labels"),
+    "a queue below one of another pool": (
+        queued(queue="astray", labels={POOL: "h100"}),
+        "kai/node-pool",
+        "metadata.labels[kai.scheduler/node-pool]",
+    ),
     "a preference broader than the requirement": (
         queued(topologyConstraint={"topologyName": "dc", "pack": {"required": "rack", "preferred": "zone"}}),
         "kai/topology",
@@ -148,6 +155,15 @@ def test_what_kai_scheduler_would_mishandle_is_refused(manifest: Manifest, rule:
 def test_a_queue_in_a_circle_ends_the_search_and_is_no_leaf() -> None:
     (finding,) = judged(queued(queue="round")).denials
     assert "has the child" in finding.why
+
+
+def test_the_default_node_pool_is_told_in_words() -> None:
+    (other,) = judged(queued(labels={POOL: "h100"})).findings
+    assert other.why == 'the queue "team-a" is of the default node pool, and each shard sees only its own'
+    (above,) = judged(queued(queue="astray", labels={POOL: "h100"})).findings
+    assert above.why == (
+        'the queue "research", above "astray", is of the default node pool, and each shard sees only its own'
+    )
 
 
 def test_the_missing_ancestor_of_a_queue_may_be_far_up() -> None:
@@ -195,6 +211,25 @@ def test_what_is_unknown_is_said_and_neither_passed_nor_refused(
     verdict = judged(manifest, facts=replace(FACTS, **lost))
     assert verdict.denials == ()
     assert [unjudged.rule for unjudged in verdict.unjudged] == [rule]
+
+
+def test_a_topology_that_cannot_be_made_of_its_binding_is_as_good_as_none() -> None:
+    upside_down = TopologyBinding({"host": "kubernetes.io/hostname", "rack": "example.com/rack"})
+    facts = replace(FACTS, topology_bindings={"dc": upside_down})
+    verdict = judged(queued(topologyConstraint=required("rack")), facts=facts)
+    assert rules(verdict) == ["kai/topology"]
+    assert "narrowest level or none" in verdict.findings[0].why
+    unknown = judged(queued(topologyConstraint=required("rack")), facts=replace(facts, kai_topologies=None))
+    assert [missing.needs for missing in unknown.unjudged] == ["the KAI Topologies"]
+    # One that is there all the same counts as it is.
+    there = replace(facts, kai_topologies={"dc": ("example.com/rack",)})
+    assert judged(queued(topologyConstraint=required("rack")), facts=there).allowed
+
+
+def test_a_binding_that_is_known_not_to_be_there_is_for_grove_to_refuse() -> None:
+    facts = replace(FACTS, topology_bindings={}, kai_topologies={"dc": ("example.com/rack",)})
+    verdict = judged(queued(topologyConstraint=required("rack")), facts=facts)
+    assert (rules(verdict), verdict.unjudged) == ([], ())
 
 
 def test_a_topology_that_is_referred_to_must_be_there_and_have_the_level() -> None:

@@ -31,7 +31,8 @@ _QUEUES = ClusterFacts(
         "team-a": KaiQueue("research"),
         "team-b": KaiQueue("research"),
         "lost": KaiQueue("gone"),
-        "pooled": KaiQueue("research", {LABEL_NODE_POOL: "h100"}),
+        "pools": KaiQueue(None, {LABEL_NODE_POOL: "h100"}),
+        "pooled": KaiQueue("pools", {LABEL_NODE_POOL: "h100"}),
     },
     kai_shards={"default": None, "h100": "h100"},
 )
@@ -115,20 +116,28 @@ def queue_change(change: Change, context: Rules) -> Results:
     Source: ai-dynamo/grove, operator/internal/scheduler/kai/backend.go; KAI-Scheduler, pkg/podgrouper (both keep them).
     """
     settings = context.settings
-    living = has_gangs(change.new, context.facts)
-    if living is False:
-        return
-    pool = settings.nodePoolLabelKey
-    for key, what, before, now in (
-        (settings.queueLabelKey, "queue", _effective(change.old, settings), _effective(change.new, settings)),
-        (pool, "node pool", text(change.old.labels.get(pool)), text(change.new.labels.get(pool))),
-    ):
-        if before != now:
+    key, pool = settings.queueLabelKey, settings.nodePoolLabelKey
+    named = next(_named(change.new, settings), None)
+    queues = _effective(change.old, settings), _effective(change.new, settings)
+    pools = text(change.old.labels.get(pool)), text(change.new.labels.get(pool))
+    changes = [
+        (
+            LABELS / key if named is None else named.path,
+            queues,
+            f"the queue {shown(queues[0])}" if queues[0] else "no queue",
+            "queue",
+        ),
+        (LABELS / pool, pools, _pool(pools[0]), "node pool"),
+    ]
+    for path, (before, now), place, what in changes:
+        if before == now:
+            continue
+        living = has_gangs(change.new, context.facts)
+        if living is not False:
             yield Finding(
-                at=LABELS / key,
+                at=path,
                 found=now,
-                why=f"its gangs are in the {what} {shown(before)}"
-                + ("" if living else ", and whether any still exists is unknown"),
+                why=f"its gangs are in {place}" + ("" if living else ", and whether any still exists is unknown"),
                 remedy=f"delete the PodCliqueSet and create it anew with the other {what}",
                 forbidden=True,
             )
@@ -142,10 +151,11 @@ def queue_change(change: Change, context: Rules) -> Results:
 def node_pool(workload: PodCliqueSet, context: Rules) -> Results:
     """Each scheduler shard sees the PodGroups and Queues that bear its own node-pool label, and the default shard those
     without one. A pool that no shard serves (`default` is none) is seen by nobody, and a queue of another pool does not
-    exist for the gang's shard; neither leaves a condition or an event.
+    exist for the gang's shard; neither leaves a condition or an event. The same holds for the queues above it: without
+    one of them it is an orphan.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/conf (partition selector), the SchedulingShard CRD; seen with
-    v0.16.8.
+    v0.16.8, but for the queues above.
     """
     settings, facts = context.settings, context.facts
     key = settings.nodePoolLabelKey
@@ -163,14 +173,29 @@ def node_pool(workload: PodCliqueSet, context: Rules) -> Results:
         )
         return
     name = _effective(workload, settings)
-    queue = (facts.kai_queues or {}).get(name or "")
-    if queue is not None and (other := queue.labels.get(key)) != pool:
-        yield Finding(
-            at=path,
-            found=pool,
-            why=f"the queue {shown(name)} is of the node pool {shown(other)}, and each shard sees only its own",
-            remedy=f"give the set and its queue the same label {key}, or none",
-        )
+    for found, labels in _line(name, facts.kai_queues or {}):
+        if (other := labels.get(key)) != pool:
+            which = shown(found) if found == name else f"{shown(found)}, above {shown(name)},"
+            yield Finding(
+                at=path,
+                found=pool,
+                why=f"the queue {which} is of {_pool(other)}, and each shard sees only its own",
+                remedy=f"give the set, its queue and those above it the same label {key}, or none",
+            )
+            return
+
+
+def _pool(label: str | None) -> str:
+    return "the default node pool" if label is None else f"the node pool {shown(label)}"
+
+
+def _line(name: str | None, queues: Mapping[str, KaiQueue]) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """The labels of a queue and of those above it, as far as they exist. A cycle is gone through once."""
+    passed: set[str] = set()
+    while name is not None and name in queues and name not in passed:
+        passed.add(name)
+        yield name, queues[name].labels
+        name = queues[name].parent
 
 
 def _named(workload: PodCliqueSet, settings: KaiSettings) -> Iterator[Use]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from webhook.backends.kai.keys import LABEL_PREEMPTIBILITY, PREEMPTIBILITIES
 from webhook.backends.kai.settings import KaiSettings
@@ -111,45 +112,40 @@ def raised_minimum(change: Change, context: Rules) -> Results:
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction, `default-staleness-grace-period`; seen
     with v0.16.8.
     """
-    living = has_gangs(change.new, context.facts)
-    if living is False:
+    raised = [found for found in _minimums(change) if found.now > found.before]
+    if not raised or (living := has_gangs(change.new, context.facts)) is False:
         return
     unknown = "" if living else " (whether it has any PodGang is unknown)"
-    for path, what, before, now in _minimums(change):
-        if now > before:
-            yield Finding(
-                at=path,
-                found=now,
-                why=f"{what} was {before}, and kai-scheduler evicts a living gang that is below its minimum{unknown}",
-                remedy="raise replicas alone, or delete the PodCliqueSet and create it anew",
-                forbidden=True,
-            )
+    for path, what, before, now in raised:
+        yield Finding(
+            at=path,
+            found=now,
+            why=f"{what} was {before}, and kai-scheduler evicts a living gang that is below its minimum{unknown}",
+            remedy="raise replicas alone, or delete the PodCliqueSet and create it anew",
+            forbidden=True,
+        )
 
 
-def _minimums(change: Change) -> list[tuple[FieldPath, str, int, int]]:
-    """Place, name, and the minimum before and now. A clique or a group that was not there had none."""
-    cliques: Mapping[str, int] = {member.name: member.min_available for member in change.old.cliques}
-    groups: Mapping[str, int] = {group.name: group.min_available for group in change.old.scaling_groups}
-    found = [
-        (
-            member.path / "spec" / "minAvailable",
-            f"the minimum of clique {member.name}",
-            cliques.get(member.name, 0),
-            member.min_available,
-        )
-        for member in change.new.cliques
-    ]
-    found += [
-        (
-            group.path / "minAvailable",
-            f"the minimum of scaling group {group.name}",
-            groups[group.name],
-            group.min_available,
-        )
-        for group in change.new.scaling_groups
-        if group.name in groups
-    ]
-    return found
+class _Minimum(NamedTuple):
+    """A minimum before and now, whose it is, and where it stands."""
+
+    path: FieldPath
+    what: str
+    before: int
+    now: int
+
+
+def _minimums(change: Change) -> Iterator[_Minimum]:
+    """Those of all cliques, and of the groups that were there. A clique that was not there had none."""
+    cliques = {member.name: member.min_available for member in change.old.cliques}
+    for member in change.new.cliques:
+        what, before = f"the minimum of clique {member.name}", cliques.get(member.name, 0)
+        yield _Minimum(member.path / "spec" / "minAvailable", what, before, member.min_available)
+    groups = {group.name: group.min_available for group in change.old.scaling_groups}
+    for group in change.new.scaling_groups:
+        if group.name in groups:
+            what, before = f"the minimum of scaling group {group.name}", groups[group.name]
+            yield _Minimum(group.path / "minAvailable", what, before, group.min_available)
 
 
 _FRACTIONS = ("gpu-fraction", "gpu-memory")
