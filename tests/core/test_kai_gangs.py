@@ -262,7 +262,7 @@ REFUSED = {
     "no queue": (
         podgang(member("w", 1)),
         Record("kai-scheduler"),
-        ("kai/queue", "metadata.labels[kai.scheduler/queue]"),
+        ("kai/no-queue", "metadata.labels[kai.scheduler/queue]"),
     ),
     "a preemptibility that KAI does not know": (
         labelled(podgang(member("w", 1)), **{"kai.scheduler/preemptibility": "never"}),

@@ -87,7 +87,7 @@ def test_what_kai_scheduler_can_run_is_allowed(manifest: Manifest) -> None:
 
 
 REFUSED = {
-    "no queue at all": (pod_clique_set(), "kai/queue", "metadata.labels[kai.scheduler/queue]"),
+    "no queue at all": (pod_clique_set(), "kai/no-queue", "metadata.labels[kai.scheduler/queue]"),
     "a queue that is missing": (queued(queue="nowhere"), "kai/queue", "metadata.labels[kai.scheduler/queue]"),
     "a queue with children": (queued(queue="research"), "kai/queue", "metadata.labels[kai.scheduler/queue]"),
     "an orphan": (queued(queue="lost"), "kai/queue", "metadata.labels[kai.scheduler/queue]"),

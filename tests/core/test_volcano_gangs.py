@@ -209,6 +209,13 @@ def test_minimums_released_to_zero_keep_the_last_positive_one_and_the_rest_follo
     }
 
 
+def test_a_queue_that_the_crd_would_refuse_is_not_written() -> None:
+    odd = Record("volcano", queues=(("scheduling.grove.io/volcano-queue", "Team A"),))
+    with pytest.raises(Inexpressible) as told:
+        translated(podgang(member("demo-0-worker", 1)), record=odd)
+    assert [found.rule for found in told.value.findings] == ["volcano/queue-name"]
+
+
 def test_two_members_of_one_name_are_no_gang() -> None:
     with pytest.raises(Inexpressible) as told:
         translated(podgang(member("demo-0-worker", 1), member("demo-0-worker", 2)))

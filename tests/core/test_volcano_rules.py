@@ -71,8 +71,8 @@ TABLE: dict[str, tuple[Any, dict[str, Any], list[tuple[str, str]]]] = {
     "one whose parent is missing": (on_set("orphan"), {}, [(QUEUE, ON_SET)]),
     "one below a queue whose parent is missing": (on_set("orphans-child"), {}, [(QUEUE, ON_SET)]),
     "one below queues that go in a circle": (on_set("around"), {}, []),
-    "no name of an object": (on_set("Team_A"), {}, [(QUEUE, ON_SET)]),
-    "a name that is too long": (on_set("q" * 254), {}, [(QUEUE, ON_SET)]),
+    "no name of an object": (on_set("Team_A"), {}, [("volcano/queue-name", ON_SET)]),
+    "a name that is too long": (on_set("q" * 254), {}, [("volcano/queue-name", ON_SET)]),
     "the same on the set and on a clique": (on_set("team-a", of("leader"), of("worker", "team-a")), {}, []),
     "the same but for spaces": (on_set("team-a ", of("worker", " team-a")), {}, []),
     "the same on all cliques": (pod_clique_set(of("leader", "team-a"), of("worker", "team-a")), {}, []),
@@ -173,7 +173,7 @@ def test_queues_that_are_unknown_are_not_judged_but_what_needs_no_facts_is() -> 
         assert verdict.allowed
         assert [(unjudged.rule, unjudged.needs) for unjudged in verdict.unjudged] == [(QUEUE, "the Volcano Queues")]
     assert rules(validate(on_set("root"), settings=settings_of("volcano"))) == [QUEUE]
-    assert rules(validate(on_set("Team_A"), settings=settings_of("volcano"))) == [QUEUE]
+    assert rules(validate(on_set("Team_A"), settings=settings_of("volcano"))) == ["volcano/queue-name"]
 
 
 def test_a_queue_that_closed_since_refuses_no_update() -> None:

@@ -31,7 +31,8 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
     refuse_twins(podgang, "kai/tree")
     queue = record.queue(settings.queueLabelKey) or settings.defaultQueue
     if queue is None:
-        raise inexpressible("kai/queue", LABELS / settings.queueLabelKey, None, "kai-scheduler starts no gang without")
+        why = "kai-scheduler starts no gang without a queue"
+        raise inexpressible("kai/no-queue", LABELS / settings.queueLabelKey, None, why)
     spec: Manifest = {"queue": queue}
     if record.priority_class is not None:
         spec["priorityClassName"] = record.priority_class

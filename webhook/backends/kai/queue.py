@@ -49,21 +49,33 @@ def _asking(queue: str) -> dict[str, str]:
 )
 def queue(workload: PodCliqueSet, context: Rules) -> Results:
     """kai-scheduler never tries a gang in a queue that has children, and says only "unable to schedule". One that is
-    missing, or whose parent is, counts as not there. A set that names none is judged by the profile's defaultQueue, and
-    refused where there is none: kai-scheduler starts no gang without a queue.
+    missing, or whose parent is, counts as not there. A set that names none is judged by the profile's defaultQueue.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info, pkg/scheduler/actions/utils; seen with
-    v0.16.8. Grove refuses a set without a queue, too.
+    v0.16.8.
     """
     settings = context.settings
     named = list(_named(workload, settings))
     for use in named:
         yield from _judge(use.value, use.path, "it", context.facts)
-    if named:
-        return
-    if settings.defaultQueue is not None:
+    if not named and settings.defaultQueue is not None:
         yield from _judge(settings.defaultQueue, context.choice.path, "the profile's defaultQueue", context.facts)
-    else:
+
+
+@rule(
+    "kai/no-queue",
+    fails_closed=True,
+    passes=Example(pod_clique_set(labels=_asking("team-a"))),
+    fails=Example(pod_clique_set()),
+)
+def no_queue(workload: PodCliqueSet, context: Rules) -> Results:
+    """kai-scheduler starts no gang without a queue, and a PodGroup that names none waits for the queue of no name.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info; seen with v0.16.8. Grove refuses a set
+    without a queue, too.
+    """
+    settings = context.settings
+    if _effective(workload, settings) is None:
         yield Finding(
             at=LABELS / settings.queueLabelKey,
             found=None,

@@ -54,8 +54,28 @@ def queue(workload: PodCliqueSet, context: Rules) -> Results:
     for use in named:
         yield from _judge(use.value, use.path, "it", context.facts)
     if not named:
-        queue_name = context.settings.defaultQueue
-        yield from _judge(queue_name, context.choice.path, "the profile's defaultQueue", context.facts)
+        yield from _judge(
+            context.settings.defaultQueue, context.choice.path, "the profile's defaultQueue", context.facts
+        )
+
+
+@rule(
+    "volcano/queue-name",
+    capability=Capability.QUEUE,
+    fails_closed=True,
+    passes=Example(pod_clique_set(annotations=_asking("team-a"))),
+    fails=Example(pod_clique_set(annotations=_asking("Team A"))),
+)
+def queue_name(workload: PodCliqueSet, context: Rules) -> Results:
+    """The API server refuses a PodGroup whose queue is no DNS subdomain, and the gang would wait for a group that
+    nobody can write.
+
+    Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1 (`spec.queue`).
+    """
+    for use in _named(context):
+        if not is_queue_name(use.value):
+            why = "it is no DNS subdomain, so no Queue has that name"
+            yield Finding(at=use.path, found=use.value, why=why, remedy="name a Queue that exists")
 
 
 @rule(
@@ -194,9 +214,9 @@ def _leaves(queues: Mapping[str, VolcanoQueue]) -> tuple[str, ...]:
 
 def _judge(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
     if not is_queue_name(name):
-        why, remedy = f"{called} is no DNS subdomain, so no Queue has that name", "name a Queue that exists"
-        yield Finding(at=path, found=name, why=why, remedy=remedy)
-    elif name == ROOT_QUEUE:
+        # Refused by a rule of its own.
+        return
+    if name == ROOT_QUEUE:
         why = f"{called} is the parent of all queues, and a gang in it can stop every other queue"
         yield Finding(at=path, found=name, why=why, remedy="name a leaf below it")
     elif facts.volcano_queues is None:
