@@ -360,6 +360,13 @@ def test_a_living_pod_group_keeps_its_queue_and_its_node_pool() -> None:
     assert "other" not in found["metadata"]["labels"]
 
 
+def test_a_living_pod_group_of_the_default_node_pool_stays_there() -> None:
+    desired = translated(labelled(podgang(member("demo-0-worker", 2)), **{"kai.scheduler/node-pool": "h100"}))
+    live = translated(podgang(member("demo-0-worker", 2)))
+    assert adopted(desired, live) == live
+    assert adopted(desired, None) == desired
+
+
 def test_released_leaves_keep_their_last_minimum_and_at_least_one_pod() -> None:
     before = translated(podgang(member("a", 3), member("b", 2)))
     (released,) = KAI.gang_objects(podgang(member("a", 0), member("b", 2), member("c", 0)), RECORD, NOTHING_KNOWN)

@@ -67,10 +67,13 @@ def adopt(desired: Manifest, live: Manifest | None, settings: KaiSettings) -> Ma
         for group in desired["spec"]["subGroups"]
     ]
     queue = text(recorded.get("queue")) or desired["spec"]["queue"]
-    metadata, own = desired["metadata"], settings.nodePoolLabelKey
-    pool = text(mapping(mapping(mapping(live).get("metadata")).get("labels")).get(own))
-    if pool is not None:
-        metadata = {**metadata, "labels": {**metadata["labels"], own: pool}}
+    metadata = desired["metadata"]
+    if live is not None:
+        own = settings.nodePoolLabelKey
+        labels = {key: label for key, label in metadata["labels"].items() if key != own}
+        pool = text(mapping(mapping(live.get("metadata")).get("labels")).get(own))
+        # The default pool is one, too: a PodGroup without the label is not moved out of it.
+        metadata = {**metadata, "labels": labels if pool is None else {**labels, own: pool}}
     return {**desired, "metadata": metadata, "spec": {**desired["spec"], "queue": queue, "subGroups": groups}}
 
 
