@@ -166,6 +166,14 @@ def test_the_plain_scheduler_has_no_gang_objects(rollcall: Run) -> None:
     assert rollcall("render", "--scheduler", "default-scheduler", "-", stdin=GANG).out == ""
 
 
+def test_a_typed_list_is_rendered_one_by_one_and_so_is_a_list_within_a_list(rollcall: Run) -> None:
+    gang = GANG.replace("apiVersion: scheduler.grove.io/v1alpha1\nkind: PodGang\n", "").replace("\n", "\n  ").rstrip()
+    typed = f"apiVersion: scheduler.grove.io/v1alpha1\nkind: PodGangList\nitems:\n- {gang}\n"
+    assert rollcall("render", *KOORD, "-", stdin=typed) == (0, GROUP, "")
+    outer = "apiVersion: v1\nkind: List\nitems:\n- " + typed.replace("\n", "\n  ").rstrip() + "\n"
+    assert rollcall("render", *KOORD, "-", stdin=outer) == (0, GROUP, "")
+
+
 def test_what_kubectl_prints_as_a_list_is_rendered_one_by_one(rollcall: Run) -> None:
     listed = "apiVersion: v1\nkind: List\nitems:\n- " + GANG.replace("\n", "\n  ").rstrip() + "\n"
     assert rollcall("render", *KOORD, "-", stdin=listed) == (0, GROUP, "")

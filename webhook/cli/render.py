@@ -111,13 +111,19 @@ def render(
 
 def _items(document: Document) -> Iterator[Item]:
     """The document, or the objects of the list that it is: `kubectl get -o yaml` prints several as one."""
-    items = document.manifest.get("items")
-    if not (kind_of(document.manifest).kind.endswith("List") and isinstance(items, list)):
-        yield Item(document, ROOT, document.manifest)
+    yield from _unpacked(Item(document, ROOT, document.manifest))
+
+
+def _unpacked(item: Item) -> Iterator[Item]:
+    kind, items = kind_of(item.manifest).kind, item.manifest.get("items")
+    if not (kind.endswith("List") and isinstance(items, list)):
+        yield item
         return
     for index, manifest in enumerate(items):
         if isinstance(manifest, dict):
-            yield Item(document, ROOT / "items" / fields.Item(index), manifest)
+            # The items of a typed list need not repeat what they are.
+            own = {"apiVersion": item.manifest.get("apiVersion"), "kind": kind.removesuffix("List"), **manifest}
+            yield from _unpacked(Item(item.document, item.at / "items" / fields.Item(index), own))
 
 
 def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered]:
