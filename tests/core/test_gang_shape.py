@@ -10,7 +10,7 @@ from tests.core.worlds import gang_pod, request, rules, settings_of, validate
 from webhook import admission
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Needed, PodGangFacts, Record
 from webhook.required_facts import in_doubt
-from webhook.validators.examples import pod_clique_set, preferred, required
+from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 
 OWNER = {("default", "demo"): Record("koord-scheduler")}
 CASES: dict[str, tuple[Any, list[str]]] = {
@@ -55,3 +55,41 @@ def test_lpx_is_named_on_the_pods_and_has_no_gang_objects() -> None:
 def test_lpx_takes_no_topology(constraint: Any) -> None:
     verdict = validate(pod_clique_set(topologyConstraint=constraint), settings=LPX)
     assert rules(verdict) == ["lpx/topology"]
+
+
+UNNAMED: dict[str, Any] = {
+    "a clique that is null": ([None], [], ["spec.template.cliques[0].name"]),
+    "a clique of no name": ([clique("")], [], ["spec.template.cliques[0].name"]),
+    "two cliques of one name": ([clique("w"), clique("w")], [], ["spec.template.cliques[1].name"]),
+    "two groups of one name": (
+        [clique("v"), clique("w")],
+        [scaling_group("g", "v"), scaling_group("g", "w")],
+        ["spec.template.podCliqueScalingGroups[1].name"],
+    ),
+    "a clique in two groups": (
+        [clique("w")],
+        [scaling_group("g", "w"), scaling_group("h", "w")],
+        ["spec.template.podCliqueScalingGroups[1].cliqueNames"],
+    ),
+    "a clique that a group names twice": (
+        [clique("w")],
+        [scaling_group("g", "w", "w")],
+        ["spec.template.podCliqueScalingGroups[0].cliqueNames"],
+    ),
+    "a group that is called as a clique": ([clique("w")], [scaling_group("w", "w")], []),
+}
+
+
+@pytest.mark.parametrize(("cliques", "groups", "places"), UNNAMED.values(), ids=UNNAMED)
+def test_cliques_and_scaling_groups_have_names_of_their_own(
+    cliques: list[Any], groups: list[Any], places: list[str]
+) -> None:
+    verdict = validate(pod_clique_set(*cliques, groups=groups))
+    assert [str(found.at) for found in verdict.denials if found.rule == "grove/own-names"] == places
+
+
+def test_a_set_of_many_cliques_is_told_a_few_that_could_be_meant() -> None:
+    many = [clique(f"clique-{index:03}") for index in range(300)]
+    verdict = validate(pod_clique_set(*many, groups=[scaling_group("g", "wroker")]))
+    told = [found.remedy for found in verdict.findings if found.rule == "grove/scaling-group-clique"]
+    assert told == ["name one of clique-000, clique-001, clique-002, or add the clique"]

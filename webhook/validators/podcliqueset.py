@@ -8,11 +8,13 @@ from typing import Any
 from webhook.model.capabilities import Capability
 from webhook.model.facts import Api, ClusterFacts, Needed
 from webhook.model.fields import SPEC, FieldPath
-from webhook.model.findings import Action, Finding
+from webhook.model.findings import Action, Finding, shown
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 from webhook.validators.registry import Context, Example, Results, rule
 
+# Cliques that are offered in the place of a wrong one.
+_OFFERED = 3
 _KOORDINATOR_POD_GROUP = Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")
 
 
@@ -137,8 +139,38 @@ def scaling_group_clique(workload: PodCliqueSet, _: Context[Any]) -> Results:
                     at=group.path / "cliqueNames",
                     found=name,
                     why="no clique of the set has that name",
-                    remedy=f"name one of {', '.join(sorted(names)) or 'the cliques'}, or add the clique",
+                    remedy=f"name one of {', '.join(sorted(names)[:_OFFERED]) or 'the cliques'}, or add the clique",
                 )
+
+
+@rule(
+    "grove/own-names",
+    fails_closed=True,
+    passes=Example(pod_clique_set(clique("leader"), clique("worker"), groups=[scaling_group("decode", "worker")])),
+    fails=Example(pod_clique_set(clique("worker"), clique("worker"))),
+)
+def own_names(workload: PodCliqueSet, _: Context[Any]) -> Results:
+    """The members of a gang are told by the names of cliques and scaling groups: of two that share one, or of a clique
+    that is in two groups, the pods of one would count for the other. No gang object is written for such a gang.
+
+    Source: the CRD of grove.io/v1alpha1 (cliques are a map by name) and Grove's own validation refuse it in a cluster;
+    without one nobody does.
+    """
+    for what, named in (("clique", workload.cliques), ("scaling group", workload.scaling_groups)):
+        seen: set[str] = set()
+        for one in named:
+            if not one.name:
+                yield Finding(one.path / "name", None, f"a {what} needs a name", f"name the {what}")
+            elif one.name in seen:
+                yield Finding(one.path / "name", one.name, f"another {what} has that name", "rename one of the two")
+            seen.add(one.name)
+    grouped: dict[str, str] = {}
+    for group in workload.scaling_groups:
+        for name in group.clique_names:
+            if name in grouped:
+                why = f"the clique is in the scaling group {shown(grouped[name])} already"
+                yield Finding(group.path / "cliqueNames", name, why, "leave it in one of them, and once")
+            grouped[name] = group.name
 
 
 @rule(
