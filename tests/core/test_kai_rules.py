@@ -157,6 +157,15 @@ def test_a_queue_in_a_circle_ends_the_search_and_is_no_leaf() -> None:
     assert "has the child" in finding.why
 
 
+def test_a_queue_by_a_key_that_is_not_read_is_warned_about() -> None:
+    config = {"defaultQueue": "team-a", "queueLabelKey": "example.com/queue"}
+    verdict = judged(queued(queue="team-b"), config=config)
+    assert [(found.rule, str(found.at)) for found in verdict.warnings] == [
+        ("kai/queue-key", "metadata.labels[kai.scheduler/queue]")
+    ]
+    assert judged(queued(queue="team-b", labels={"example.com/queue": "team-a"}), config=config).findings == ()
+
+
 def test_the_default_node_pool_is_told_in_words() -> None:
     (other,) = judged(queued(labels={POOL: "h100"})).findings
     assert other.why == 'the queue "team-a" is of the default node pool, and each shard sees only its own'

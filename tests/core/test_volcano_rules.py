@@ -101,11 +101,6 @@ TABLE: dict[str, tuple[Any, dict[str, Any], list[tuple[str, str]]]] = {
         {},
         [(PARTLY, ON_SECOND)],
     ),
-    "a KAI queue is none of Volcano's": (
-        pod_clique_set(labels={"kai.scheduler/queue": "nobody"}),
-        {},
-        [],
-    ),
 }
 
 
@@ -211,6 +206,16 @@ def test_a_queue_is_frozen_while_a_gang_may_live(
     assert rules(verdict) == expected
     assert all(finding.forbidden and str(finding.at) == ON_SET for finding in verdict.findings)
     assert verdict.allowed is not bool(expected)
+
+
+def test_a_queue_for_another_scheduler_alone_is_warned_about() -> None:
+    kai = {"kai.scheduler/queue": "team-a"}
+    verdict = validate(pod_clique_set(labels=kai), settings=settings_of("volcano"), facts=queues())
+    assert [(found.rule, str(found.at)) for found in verdict.warnings] == [
+        ("volcano/queue-key", "metadata.labels[kai.scheduler/queue]")
+    ]
+    both = pod_clique_set(labels=kai, annotations={"scheduling.grove.io/volcano-queue": "team-a"})
+    assert validate(both, settings=settings_of("volcano"), facts=queues()).findings == ()
 
 
 def test_volcano_s_own_queue_annotation_is_answered_with_the_one_to_use() -> None:

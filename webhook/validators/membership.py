@@ -1,9 +1,12 @@
-"""What the rules of several backends ask alike: whether pods belong to a gang already, and whether a set lives."""
+"""What the rules of several backends ask alike: whether pods belong to a gang already, whether a set lives, and which
+of its queues are for other schedulers.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from webhook.model.capabilities import Capability
 from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Finding
@@ -32,3 +35,15 @@ def has_gangs(workload: PodCliqueSet, facts: ClusterFacts) -> bool | None:
     return any(
         space == workload.namespace and gang.workload == workload.name for (space, _), gang in facts.pod_gangs.items()
     )
+
+
+def unread_queues(context: Context[Any], scheduler: str, key: str) -> Results:
+    """One finding for each queue that a set names by the key of another scheduler than this one, which reads `key`."""
+    for use in context.uses.get(Capability.QUEUE, ()):
+        if use.path.parts[-1] != key:
+            yield Finding(
+                at=use.path,
+                found=use.value,
+                why=f"{scheduler} does not read that key, so the gang is not in the queue that it names",
+                remedy=f"name the queue by {key}, too",
+            )

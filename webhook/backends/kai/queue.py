@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping
 from webhook.backends.kai.keys import LABEL_NODE_POOL, LABEL_QUEUE
 from webhook.backends.kai.rules import Rules
 from webhook.backends.kai.settings import KaiSettings, is_queue_name
-from webhook.model.capabilities import Use
+from webhook.model.capabilities import VOLCANO_QUEUE, Capability, Use
 from webhook.model.facts import ClusterFacts, KaiQueue, Needed, PodGangFacts
 from webhook.model.fields import LABELS, METADATA, FieldPath
-from webhook.model.findings import Finding, Unjudged, shown
+from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import mapping, text
 from webhook.model.record import queue_of, record_of
 from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.membership import has_gangs
+from webhook.validators.membership import has_gangs, unread_queues
 from webhook.validators.registry import Change, Example, Results, Subject, rule
 
 # Queues that are offered in the place of a wrong one.
@@ -104,6 +104,25 @@ def queue_disagree(workload: PodCliqueSet, context: Rules) -> Results:
                 why=f"all pods of a gang are in one queue, and {named[0].path} says {shown(named[0].value)}",
                 remedy=f"name one queue, best by the label {context.settings.queueLabelKey} of the set",
             )
+
+
+@rule(
+    "kai/queue-key",
+    capability=Capability.QUEUE,
+    default=Action.WARN,
+    passes=Example(pod_clique_set(labels=_asking("team-a"), annotations={VOLCANO_QUEUE: "training"})),
+    fails=Example(pod_clique_set(annotations={VOLCANO_QUEUE: "training"}), config={"defaultQueue": "team-a"}),
+)
+def queue_key(workload: PodCliqueSet, context: Rules) -> Results:
+    """A queue that a set names only by the key of another scheduler, or by KAI's usual one where the administrator
+    chose another, counts for nothing here: the gang is in the profile's defaultQueue.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/common/constants (`global.queueLabelKey`); ai-dynamo/grove,
+    operator/internal/scheduler/kai/backend.go (2026-08).
+    """
+    key = context.settings.queueLabelKey
+    if next(_named(workload, context.settings), None) is None:
+        yield from unread_queues(context, "kai-scheduler", key)
 
 
 _LIVING = ClusterFacts(

@@ -19,7 +19,7 @@ from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import mapping, text
 from webhook.model.record import queue_of, record_of
 from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.membership import has_gangs
+from webhook.validators.membership import has_gangs, unread_queues
 from webhook.validators.registry import Change, Example, Results, Subject, rule
 
 # Queues that are offered in the place of a wrong one.
@@ -174,12 +174,15 @@ def queue_change(change: Change, context: Rules) -> Results:
     passes=Example(pod_clique_set(annotations=_asking("team-a"))),
     fails=Example(pod_clique_set(annotations={"scheduling.volcano.sh/queue-name": "team-a"})),
 )
-def queue_key(workload: PodCliqueSet, _: Rules) -> Results:
+def queue_key(workload: PodCliqueSet, context: Rules) -> Results:
     """Volcano's own queue annotations are for its jobs and for the groups that it makes itself: a pod that names its
-    group is never asked for them, so the gang is in another queue than its author thinks.
+    group is never asked for them, so the gang is in another queue than its author thinks. So it is where a set names a
+    queue by the keys of other schedulers alone.
 
     Source: volcano-sh/volcano, pkg/controllers/podgroup, pkg/controllers/job.
     """
+    if not _named(context):
+        yield from unread_queues(context, "volcano", VOLCANO_QUEUE)
     holders = [(workload.annotations, ANNOTATIONS)]
     holders += [(member.annotations, member.path / "annotations") for member in workload.cliques]
     for holder, path in holders:
