@@ -15,6 +15,9 @@ _HASH_CHARACTERS = 10
 # A part of a gang object is mostly named by a DNS label; Grove's names may have dots, and be longer.
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_HASH_CHARACTERS = 20
+# RFC 1123 subdomain: what most objects are called.
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LONGEST_SUBDOMAIN = 253
 
 
 def pod_group_name(podgang: str, podgroup: str, limit: int = LABEL_VALUE_LIMIT) -> str:
@@ -33,6 +36,11 @@ def cut_name(full: str, limit: int) -> str:
         return full
     digest = hashlib.sha256(full.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARACTERS]
     return f"{full[: limit - _HASH_CHARACTERS - 1].rstrip('-._')}-{digest}"
+
+
+def is_subdomain(name: str) -> bool:
+    """Whether an object can have that name."""
+    return len(name) <= _LONGEST_SUBDOMAIN and _SUBDOMAIN.fullmatch(name) is not None
 
 
 def label_name(name: str, kind: str, taken: Container[str] = ()) -> str:

@@ -10,15 +10,15 @@ from pydantic_core import PydanticCustomError
 
 from webhook.backends.base import BackendSettings
 from webhook.backends.kai.keys import LABEL_NODE_POOL, LABEL_QUEUE
+from webhook.model.naming import is_subdomain
 from webhook.model.record import QUEUE_WORD
 
-_SUBDOMAIN = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 _NAME = re.compile(r"(?=.{1,63}\Z)[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?\Z")
 
 
 def is_queue_name(name: str) -> bool:
     """Whether a Queue can have that name, and a label bear it."""
-    return _SUBDOMAIN.match(name) is not None and _NAME.match(name) is not None
+    return is_subdomain(name) and _NAME.match(name) is not None
 
 
 def _queue(name: str) -> str:
@@ -29,7 +29,7 @@ def _queue(name: str) -> str:
 
 def _label_key(key: str) -> str:
     prefix, slash, name = key.rpartition("/")
-    if not _NAME.match(name) or (slash and not _SUBDOMAIN.match(prefix)):
+    if not _NAME.match(name) or (slash and not is_subdomain(prefix)):
         raise PydanticCustomError("label_key", "is no key of a label")
     return key
 

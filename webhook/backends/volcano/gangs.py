@@ -12,13 +12,14 @@ from typing import NamedTuple
 from webhook.backends.inexpressible import inexpressible, refuse_twins, unknown
 from webhook.backends.volcano import keys
 from webhook.backends.volcano.capabilities import PREFERRED, TOPOLOGY_OFF
-from webhook.backends.volcano.settings import VolcanoSettings, is_queue_name
+from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.backends.volcano.topology import NoTier, UnknownTiers, tier_of
 from webhook.model import grove
 from webhook.model.capabilities import VOLCANO_QUEUE
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.fields import ANNOTATIONS, FieldPath
 from webhook.model.gang_object import gang_metadata
+from webhook.model.naming import is_subdomain
 from webhook.model.podgang import PackConstraint, PodGang
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 
@@ -35,7 +36,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, fa
     refuse_twins(podgang, "volcano/tree")
     whole, parts = _tiers(podgang, settings, facts)
     queue = record.queue(VOLCANO_QUEUE) or settings.defaultQueue
-    if not is_queue_name(queue):
+    if not is_subdomain(queue):
         why = "it is no DNS subdomain, so Volcano's CRD refuses it"
         raise inexpressible("volcano/queue-name", ANNOTATIONS / VOLCANO_QUEUE, queue, why)
     spec: Manifest = {"minMember": sum(member.min_replicas for member in podgang.members)}

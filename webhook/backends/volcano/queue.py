@@ -10,11 +10,12 @@ from collections.abc import Mapping
 
 from webhook.backends.volcano.keys import ANNOTATIONS_OTHER_QUEUE, OPEN, ROOT_QUEUE
 from webhook.backends.volcano.rules import Rules
-from webhook.backends.volcano.settings import VolcanoSettings, is_queue_name
+from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.model.capabilities import VOLCANO_QUEUE, Capability, Use
 from webhook.model.facts import ClusterFacts, Needed, PodGangFacts, VolcanoQueue
 from webhook.model.fields import ANNOTATIONS, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged, shown
+from webhook.model.naming import is_subdomain
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import mapping, text
 from webhook.model.record import queue_of, record_of
@@ -73,7 +74,7 @@ def queue_name(workload: PodCliqueSet, context: Rules) -> Results:
     Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1 (`spec.queue`).
     """
     for use in _named(context):
-        if not is_queue_name(use.value):
+        if not is_subdomain(use.value):
             why = "it is no DNS subdomain, so no Queue has that name"
             yield Finding(at=use.path, found=use.value, why=why, remedy="name a Queue that exists")
 
@@ -216,7 +217,7 @@ def _leaves(queues: Mapping[str, VolcanoQueue]) -> tuple[str, ...]:
 
 
 def _judge(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
-    if not is_queue_name(name):
+    if not is_subdomain(name):
         # Refused by a rule of its own.
         return
     if name == ROOT_QUEUE:

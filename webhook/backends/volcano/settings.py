@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator
@@ -10,15 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from webhook.backends.base import BackendSettings
 from webhook.backends.volcano.keys import DEFAULT_QUEUE, ROOT_QUEUE
-
-# RFC 1123 subdomain, as the PodGroup's CRD demands of spec.queue.
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
-_LONGEST_SUBDOMAIN = 253
-
-
-def is_queue_name(name: str) -> bool:
-    """Whether a Queue can have that name."""
-    return len(name) <= _LONGEST_SUBDOMAIN and _SUBDOMAIN.match(name) is not None
+from webhook.model.naming import is_subdomain
 
 
 def _off(value: object) -> object:
@@ -27,7 +18,7 @@ def _off(value: object) -> object:
 
 
 def _queue(name: str) -> str:
-    if not is_queue_name(name):
+    if not is_subdomain(name):
         raise PydanticCustomError("queue_name", "is no name of a Queue")
     if name == ROOT_QUEUE:
         raise PydanticCustomError("queue_name", "is the parent of all queues, and only a leaf takes gangs")
