@@ -18,7 +18,7 @@ from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
 from webhook.model.record import record_of
 from webhook.settings import Settings
-from webhook.translation import expected_gangs, mirrored_record
+from webhook.translation import expected_gangs, shown_record
 
 KEYS = {
     "zone": "topology.kubernetes.io/zone",
@@ -100,7 +100,7 @@ def write_recordings(plane: ControlPlane, namespace: str, settings: Settings) ->
         writer, forbidden = gangs_on(plane, namespace, settings, facts), set[str]()
         for state in states:
             try:
-                writer.write(state, mirrored_record(PodGang(state), writer.profile))
+                writer.write(state, shown_record(PodGang(state), writer.profile, facts))
             except Inexpressible as error:
                 forbidden |= set(said(error))
         found[folder] = (writer.judged, forbidden)
