@@ -145,6 +145,19 @@ class Played:
                 headers = {"Content-Type": "application/merge-patch+json"}
                 _answered(self._http.patch(path, json={"spec": {"schedulingGates": kept or None}}, headers=headers))
 
+    def replace_unbound(self) -> None:
+        """Delete the pods that are on no node and create them anew, without gates: what a user does in despair."""
+        by_name = {clique.name: clique for clique in self.cliques}
+        for pod in self.pods():
+            if pod["spec"].get("nodeName"):
+                continue
+            metadata = pod["metadata"]
+            path = f"/api/v1/namespaces/{self.namespace}/pods/{metadata['name']}"
+            _answered(self._http.delete(path, params={"gracePeriodSeconds": "0"}))
+            index = int(pod["spec"]["hostname"].rpartition("-")[2])
+            self.create_pod(by_name[metadata["labels"]["grove.io/podclique"]], index)
+        self.lift_gates()
+
     def bound(self) -> list[str]:
         """The names of its pods that are on a node."""
         return sorted(pod["metadata"]["name"] for pod in self.pods() if pod["spec"].get("nodeName"))

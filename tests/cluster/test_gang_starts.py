@@ -24,6 +24,9 @@ Scheduler = Callable[[ControlPlane, str], Program]
 # A gang that can start does so within a second or two; one that must not is watched for longer than that.
 QUIET_SECONDS = 3.0
 
+# After so long a scheduler that has not tried a gang again has forgotten it; kube-scheduler may take a minute.
+FORGOTTEN_SECONDS = 25.0
+
 
 def write_gang_objects(plane: ControlPlane, server: RollcallServer, played: Played) -> None:
     """What the reconciler will do: the gang objects of each PodGang, by kubectl."""
@@ -42,10 +45,17 @@ def stays_unbound(played: Played) -> None:
 
 
 def is_bound(played: Played, pods: int) -> None:
-    """The whole gang is on nodes; kube-scheduler may take a minute to notice new room."""
+    """The whole gang is on nodes. koord-scheduler 1.8 now and then loses sight of a gang that it has rejected: its pods
+    stay in the queue with JobRejectPlugin as their only reason, and no node event takes them out for five minutes.
+    """
+    deadline = time.monotonic() + FORGOTTEN_SECONDS
 
     def whole() -> bool:
+        nonlocal deadline
         bound = played.bound()
+        if not bound and time.monotonic() > deadline:
+            deadline = time.monotonic() + FORGOTTEN_SECONDS
+            played.replace_unbound()
         assert len(bound) == pods, f"{len(bound)} of {pods} pods are bound"
         return True
 
