@@ -11,6 +11,7 @@
     │   ├── NotFound           there is no such object, or no such kind
     │   ├── Gone               the version to watch from is too old: list again
     │   └── NotModified        nothing changed since it was last asked
+    ├── NotLeading             another process holds the lease, and writes                      (tried again)
     ├── FactsUnavailable       a decision needs facts that could not be had                     CLI exit 3, HTTP 500
     ├── Inexpressible          a gang that its scheduler cannot express, as a whole             CLI exit 1
     └── Unavailable            the server will not answer this request
@@ -99,10 +100,13 @@ class AccessError(RollcallError):
 
 
 class RequestFailed(RollcallError):
-    """The Kubernetes API did not do what was asked. `code` is the HTTP status, 0 where there was no answer."""
+    """The Kubernetes API did not do what was asked. `code` is the HTTP status, 0 where there was no answer; `wait` is
+    how many seconds it asks to be left alone for, where it does.
+    """
 
-    def __init__(self, why: str, code: int = 0) -> None:
+    def __init__(self, why: str, code: int = 0, wait: float | None = None) -> None:
         self.code = code
+        self.wait = wait
         super().__init__(why)
 
 
@@ -116,6 +120,10 @@ class Gone(RequestFailed):
 
 class NotModified(RequestFailed):
     """What was asked for is as it was (HTTP 304)."""
+
+
+class NotLeading(RollcallError):
+    """Another process writes now."""
 
 
 class FactsUnavailable(RollcallError):

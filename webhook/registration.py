@@ -133,18 +133,54 @@ def access_rules(settings: Settings, namespace: str, account: str) -> list[Manif
     ]
     # Whether a set that is adopted has pods on nodes.
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]})
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "rollcall-serve"}
-    subject = {"kind": "ServiceAccount", "namespace": namespace, "name": account}
-    metadata = {"name": "rollcall-serve", "labels": dict(LABELS)}
-    api_version = "rbac.authorization.k8s.io/v1"
+    return _bound("ClusterRole", "rollcall-serve", rules, namespace, account)
+
+
+def reconciler_access_rules(settings: Settings, namespace: str, account: str) -> list[Manifest]:
+    """The ClusterRole of the reconciler, the Role for its Lease, and their bindings to a service account."""
+    backends = [profile.backend for profile in settings.profiles.values()]
+    rules = [
+        _allowed(projection, ("get", "list", "watch"))
+        for projection in (*GENERAL, *(found for backend in backends for found in backend.projections))
+    ]
+    for backend in backends:
+        for api in backend.writable_kinds:
+            # Server-side apply is a patch, which may create.
+            verbs = ["get", "list", "watch", "create", "patch", "delete"]
+            rules.append({"apiGroups": [api.group], "resources": [f"{api.kind.lower()}s"], "verbs": verbs})
+    # An owner reference that blocks its owner's deletion is for those who may finalize the owner.
+    finalizing = {"apiGroups": [grove.SCHEDULER_GROUP], "resources": ["podgangs/finalizers"], "verbs": ["update"]}
+    events = {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}
+    # A name can only be asked for where there is one: a creation has none yet.
+    leases = [
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+        {
+            "apiGroups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "resourceNames": ["rollcall-reconciler"],
+            "verbs": ["get", "update"],
+        },
+    ]
     return [
-        {"apiVersion": api_version, "kind": "ClusterRole", "metadata": metadata, "rules": _unique(rules)},
+        *_bound("ClusterRole", "rollcall-reconcile", [*rules, finalizing, events], namespace, account),
+        *_bound("Role", "rollcall-reconcile", leases, namespace, account),
+    ]
+
+
+def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, account: str) -> list[Manifest]:
+    """A role, and its binding to a service account; a Role is one of the account's namespace."""
+    api_version = "rbac.authorization.k8s.io/v1"
+    metadata: Manifest = {"name": name, "labels": dict(LABELS)}
+    if kind == "Role":
+        metadata["namespace"] = namespace
+    return [
+        {"apiVersion": api_version, "kind": kind, "metadata": metadata, "rules": _unique(rules)},
         {
             "apiVersion": api_version,
-            "kind": "ClusterRoleBinding",
+            "kind": f"{kind}Binding",
             "metadata": metadata,
-            "roleRef": role,
-            "subjects": [subject],
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
+            "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": account}],
         },
     ]
 

@@ -38,12 +38,13 @@ _RUNTIME_CONFIG = {
 ADMIN, OPERATOR = "admin-token", "operator-token"
 ROLLCALL_NAMESPACE = "rollcall-system"
 # The service accounts that a server may be; tests give the second less than a server needs.
-ROLLCALL, LIMITED = "rollcall", "limited"
+ROLLCALL, LIMITED, RECONCILER = "rollcall", "limited", "reconciler"
 _TOKENS = f"""\
 {ADMIN},admin,1,system:masters
 {OPERATOR},system:serviceaccount:grove-system:grove-operator,2,system:masters
 {ROLLCALL},system:serviceaccount:{ROLLCALL_NAMESPACE}:{ROLLCALL},3,system:serviceaccounts
 {LIMITED},system:serviceaccount:{ROLLCALL_NAMESPACE}:{LIMITED},4,system:serviceaccounts
+{RECONCILER},system:serviceaccount:{ROLLCALL_NAMESPACE}:{RECONCILER},5,system:serviceaccounts
 """
 # No nodes live here, so none can fail; the garbage collector and the namespace controller are what is wanted.
 _CONTROLLERS = "*,-node-lifecycle-controller,-node-ipam-controller,-taint-eviction-controller"

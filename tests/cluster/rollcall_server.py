@@ -67,7 +67,7 @@ class RollcallServer:
     def _rights(self, account: str, narrowed: Callable[[Manifest], Manifest | None]) -> list[Manifest]:
         """What `rollcall manifests rbac` says it needs, and no more; under a name of the account's own."""
         printed = rollcall("manifests", "rbac", "--config", self.config, "--account", f"{ROLLCALL_NAMESPACE}/{account}")
-        role, binding = yaml.safe_load_all(printed)
+        role, binding, *_ = yaml.safe_load_all(printed)
         name = role["metadata"]["name"] = binding["metadata"]["name"] = f"rollcall-{account}"
         binding["roleRef"]["name"] = name
         role["rules"] = [rule for found in role["rules"] if (rule := narrowed(found)) is not None]

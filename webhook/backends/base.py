@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from webhook.model.capabilities import Capability, CapabilityTable
-from webhook.model.facts import Api, ClusterFacts, Record, SpecField
+from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Record, SpecField
 from webhook.model.podgang import PodGang
 from webhook.model.projections import Projection
 from webhook.model.reading import Manifest
@@ -105,6 +105,17 @@ class Backend(ABC, Generic[S]):
     def version_problem(cls, version: Version) -> str | None:
         """Why a stated scheduler version cannot be worked with at all, or None."""
         return None
+
+    def gang_kinds(self, facts: ClusterFacts) -> tuple[Api, ...]:
+        """The kinds of its gang objects in such a cluster, in the order of their creation: what to follow, and where to
+        look for what is no longer needed.
+        """
+        return self.required_apis
+
+    @property
+    def writable_kinds(self) -> tuple[Api, ...]:
+        """Every kind that `gang_kinds` may name, whatever the cluster: what a reconciler must be allowed to write."""
+        return self.gang_kinds(NOTHING_KNOWN)
 
     @property
     def carries_priority(self) -> bool:

@@ -15,7 +15,7 @@ from webhook.cli.options import Configuration, Format, Output
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.config import default_settings
 from webhook.model.reading import Manifest
-from webhook.registration import Address, access_rules, webhook_configurations
+from webhook.registration import Address, access_rules, reconciler_access_rules, webhook_configurations
 from webhook.settings import Settings
 from webhook.sources.configuration import load_settings
 
@@ -79,16 +79,25 @@ def rbac(
     account: Annotated[
         str, typer.Option(metavar="NAMESPACE/NAME", help="The service account of `rollcall serve`.")
     ] = "rollcall-system/rollcall",
+    reconciler: Annotated[
+        str, typer.Option(metavar="NAMESPACE/NAME", help="The service account of `rollcall reconcile`.")
+    ] = "rollcall-system/rollcall-reconciler",
     output: Output = Format.TEXT,
 ) -> None:
-    """Print the ClusterRole that `rollcall serve` needs, and its binding. It reads, and writes nothing.
+    """Print the roles that `rollcall serve` and `rollcall reconcile` need, and their bindings.
+
+    The server reads, and writes nothing. The reconciler writes the gang objects of the enabled schedulers, events, and
+    the Lease by which its replicas agree.
 
     **Examples**
 
     - `rollcall manifests rbac --config rollcall.yaml | kubectl apply -f -`
     """
     namespace, address = _service(account)
-    _print(access_rules(_settings(config), namespace, address.service), output)
+    settings = _settings(config)
+    space, other = _service(reconciler)
+    roles = access_rules(settings, namespace, address.service)
+    _print([*roles, *reconciler_access_rules(settings, space, other.service)], output)
 
 
 def _settings(config: Path | None) -> Settings:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import httpx
 import orjson
 
 from webhook.cluster.access import Access
-from webhook.cluster.requests import Request
+from webhook.cluster.requests import JSON, Request, Write
 from webhook.errors import Gone, NotFound, NotModified, RequestFailed
 
 # An answer that is not a watch: a list's page, or one object.
@@ -48,11 +48,29 @@ class Client:
 
     async def get(self, request: Request) -> Answer:
         """The answer to a request. Raises `RequestFailed`, more exactly `NotFound`, `Gone` or `NotModified`."""
+        headers = {} if request.etag is None else {"if-none-match": request.etag}
+        return await self._answer("GET", request.path, request.params, {"accept": request.accept, **headers})
+
+    async def write(self, write: Write) -> Any:
+        """The object as it is after a change. Raises `RequestFailed`, more exactly `NotFound`."""
+        headers = {"accept": JSON, "content-type": write.content_type}
+        content = orjson.dumps(write.body)
+        return (await self._answer(write.method, write.path, write.params, headers, content)).content
+
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str],
+        headers: Mapping[str, str],
+        content: bytes | None = None,
+    ) -> Answer:
+        built = await self._built(method, path, params, headers, content, ANSWER_SECONDS)
         try:
-            response = await self._http.send(await self._built(request, ANSWER_SECONDS))
+            response = await self._http.send(built)
         except httpx.HTTPError as error:
             raise RequestFailed(_told(error)) from None
-        _check(response.status_code, response.content)
+        _check(response.status_code, response.content, response.headers.get("retry-after"))
         return Answer(_parse(response.content), response.headers.get("etag"))
 
     async def lines(self, request: Request) -> AsyncGenerator[bytes, None]:
@@ -60,7 +78,8 @@ class Client:
 
         Raises as `get` does, and `TimeoutError` after a silence.
         """
-        built = await self._built(request, SILENCE_SECONDS)
+        headers = {"accept": request.accept}
+        built = await self._built("GET", request.path, request.params, headers, None, SILENCE_SECONDS)
         try:
             response = await self._http.send(built, stream=True)
             try:
@@ -83,7 +102,15 @@ class Client:
         """Close every connection."""
         await self._http.aclose()
 
-    async def _built(self, request: Request, seconds: float) -> httpx.Request:
+    async def _built(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str],
+        headers: Mapping[str, str],
+        content: bytes | None,
+        seconds: float,
+    ) -> httpx.Request:
         try:
             # May read a file or run a program.
             async with asyncio.timeout(CREDENTIALS_SECONDS):
@@ -91,21 +118,20 @@ class Client:
         except Exception as error:  # noqa: BLE001 - a plugin of a kubeconfig may fail in any way it likes
             raise RequestFailed(f"no credentials: {_told(error)}") from None
         # What is compressed must be inflated, between two admissions; the network is near.
-        headers = {"accept": request.accept, "accept-encoding": "identity"}
+        headers = {**headers, "accept-encoding": "identity"}
         if authorization is not None:
             authorization = authorization.strip()
             if not (authorization.isascii() and authorization.isprintable()):
                 # The HTTP library would say so too, and quote it, and what we say ends up in logs and in /readyz.
                 raise RequestFailed("no credentials: what was found has characters that no header may have")
             headers["authorization"] = authorization
-        if request.etag is not None:
-            headers["if-none-match"] = request.etag
         extensions = {} if self._access.server_name is None else {"sni_hostname": self._access.server_name}
         return self._http.build_request(
-            "GET",
-            request.path,
-            params=dict(request.params),
+            method,
+            path,
+            params=dict(params),
             headers=headers,
+            content=content,
             extensions=extensions,
             timeout=httpx.Timeout(seconds, connect=CONNECT_SECONDS),
         )
@@ -130,7 +156,7 @@ def _parse(content: bytes) -> Any:
         raise RequestFailed("the answer is no JSON") from None
 
 
-def _check(code: int, content: bytes) -> None:
+def _check(code: int, content: bytes, retry_after: str | None = None) -> None:
     if code < HTTPStatus.MULTIPLE_CHOICES:
         return
     if code == HTTPStatus.NOT_MODIFIED:
@@ -145,7 +171,8 @@ def _check(code: int, content: bytes) -> None:
         raise NotFound(why, code)
     if code == HTTPStatus.GONE:
         raise Gone(why, code)
-    raise RequestFailed(why, code)
+    wait = float(retry_after) if retry_after is not None and retry_after.isdigit() else None
+    raise RequestFailed(why, code, wait)
 
 
 def _told(error: BaseException) -> str:

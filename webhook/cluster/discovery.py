@@ -11,6 +11,7 @@ from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import NotModified, RequestFailed
 from webhook.model.facts import Api
+from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, mapping, sequence, text
 
 
@@ -19,6 +20,8 @@ class Discovery:
 
     def __init__(self, client: Client) -> None:
         self.apis: frozenset[Api] | None = None
+        # How each of them is addressed.
+        self.resources: dict[Api, Resource] = {}
         self._client = client
         self._etag: str | None = None
 
@@ -31,23 +34,25 @@ class Discovery:
                 raise
             return self.apis
         try:
-            self.apis = _kinds(answer.content)
+            self.resources = _kinds(answer.content)
         except Malformed as error:
             raise RequestFailed(f"the discovery document is none: {error}") from None
         self._etag = answer.etag
+        self.apis = frozenset(self.resources)
         return self.apis
 
 
-def _kinds(document: Any) -> frozenset[Api]:
+def _kinds(document: Any) -> dict[Api, Resource]:
     items = mapping(document).get("items")
     if not isinstance(items, list):
         # An APIGroupList, of a server or a proxy that does not know the form that was asked for: it names no kinds.
         raise RequestFailed(f"the discovery document is none: it is {document.get('kind')}, without items")
-    found = set()
+    found: dict[Api, Resource] = {}
     for group in map(mapping, items):
         name = text(mapping(group.get("metadata")).get("name")) or ""
         for version in map(mapping, sequence(group.get("versions"))):
-            for resource in sequence(version.get("resources")):
-                kind = text(mapping(mapping(resource).get("responseKind")).get("kind"))
-                found.add(Api(name, text(version.get("version")) or "", kind or ""))
-    return frozenset(found)
+            for resource in map(mapping, sequence(version.get("resources"))):
+                kind = text(mapping(resource.get("responseKind")).get("kind"))
+                api = Api(name, text(version.get("version")) or "", kind or "")
+                found[api] = Resource(api, text(resource.get("resource")) or "", resource.get("scope") != "Cluster")
+    return found

@@ -6,7 +6,7 @@ A kind that the cluster does not serve is unknown, and nobody waits for it; when
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from webhook.cluster.watch import Index, Watch, backoff
 from webhook.errors import RequestFailed
 from webhook.logs import log
 from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Needed
-from webhook.model.projections import GENERAL, Projection
+from webhook.model.projections import GENERAL, Projection, Resource
 
 # An answer that says "not modified" costs next to nothing.
 DISCOVERY_SECONDS = 10.0
@@ -39,11 +39,14 @@ class LiveFacts:
         projections: Iterable[Projection],
         changed: Callable[[ClusterFacts], None],
         schemas_of: Iterable[Api] = (),
+        touched: Callable[[Projection, Any], None] | None = None,
     ) -> None:
+        """`changed` is told the facts whenever a part is replaced, `touched` of every entry of a part that changes."""
         self.facts = NOTHING_KNOWN
         self.projections = (*GENERAL, *projections)
         self._client = client
         self._changed = changed
+        self._touched = touched
         self._discovery = Discovery(client)
         self._schemas = Schemas(client, schemas_of)
         self._unread_schemas: str | None = None
@@ -71,6 +74,11 @@ class LiveFacts:
     async def learn(self, needed: Iterable[Needed], facts: ClusterFacts, seconds: float) -> ClusterFacts:
         """`facts`, and what is `needed` besides, read live. Raises `FactsUnavailable`."""
         return facts.learned(await self.lookup.find(needed, seconds))
+
+    @property
+    def resources(self) -> Mapping[Api, Resource]:
+        """How the kinds are addressed that the cluster serves."""
+        return self._discovery.resources
 
     def doubted(self) -> frozenset[str]:
         """The parts that are not followed now: what is known of them may be out of date."""
@@ -144,7 +152,8 @@ class LiveFacts:
             self._set(spec_fields=answer)
 
     def _watch(self, projection: Projection) -> Watch:
-        watch = self.watches[projection] = Watch(self._client, projection, partial(self._filled, projection))
+        touched = None if self._touched is None else partial(self._touched, projection)
+        watch = self.watches[projection] = Watch(self._client, projection, partial(self._filled, projection), touched)
         return watch
 
     async def _follow(self, projection: Projection, watch: Watch) -> None:

@@ -6,12 +6,15 @@ Source of paths and parameters: Kubernetes API concepts (kubernetes.io/docs/refe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from webhook.model.projections import Resource
+from webhook.model.reading import Manifest
 
 JSON = "application/json"
+# JSON is YAML, and every API server since 1.22 takes it by this name.
+APPLY = "application/apply-patch+yaml"
 # Metadata alone, of any kind: what is not read need not be sent.
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 # Every group, version and kind in one answer.
@@ -29,6 +32,45 @@ class Request(NamedTuple):
     params: Mapping[str, str] = {}
     accept: str = JSON
     etag: str | None = None
+
+
+class Write(NamedTuple):
+    """A request that changes something."""
+
+    method: str
+    path: str
+    body: Any
+    params: Mapping[str, str] = {}
+    content_type: str = JSON
+
+
+def apply(resource: Resource, manifest: Manifest, manager: str, *, dry_run: bool = False) -> Write:
+    """Server-side apply: the fields of `manifest` become those of `manager`, whoever had them, and no other changes."""
+    metadata = manifest["metadata"]
+    path = f"{_collection(resource, metadata.get('namespace'))}/{quote(metadata['name'], safe='')}"
+    params = {"fieldManager": manager, "force": "true"} | ({"dryRun": "All"} if dry_run else {})
+    return Write("PATCH", path, manifest, params, APPLY)
+
+
+def create(resource: Resource, manifest: Manifest) -> Write:
+    """A new object."""
+    return Write("POST", _collection(resource, manifest["metadata"].get("namespace")), manifest)
+
+
+def replace(resource: Resource, manifest: Manifest) -> Write:
+    """An object in the place of the one that it was read as: refused where that has changed since. For objects that
+    nobody else writes into.
+    """
+    metadata = manifest["metadata"]
+    path = f"{_collection(resource, metadata.get('namespace'))}/{quote(metadata['name'], safe='')}"
+    return Write("PUT", path, manifest)
+
+
+def delete(resource: Resource, namespace: str | None, name: str, uid: str, *, dry_run: bool = False) -> Write:
+    """The object of that name goes, if it still is the one of that uid."""
+    options: Manifest = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+    params = {"dryRun": "All"} if dry_run else {}
+    return Write("DELETE", f"{_collection(resource, namespace)}/{quote(name, safe='')}", options, params)
 
 
 def read(resource: Resource, name: str, namespace: str | None = None) -> Request:

@@ -43,8 +43,10 @@ def backoff(failures: int, chance: float) -> float:
 class Index:
     """The projections of one kind's objects. `entries` is read by decisions, and is written object by object."""
 
-    def __init__(self, projection: Projection) -> None:
+    def __init__(self, projection: Projection, changed: Callable[[Any], None] | None = None) -> None:
+        """`changed` is told the key of each entry that comes, goes or becomes another."""
         self.projection = projection
+        self._changed = changed
         self.entries: dict[Any, Any] = {}
         # Every object that is known, with its key and value: two may have one key, as ElasticQuotas of two namespaces.
         self._objects: dict[ObjectKey, tuple[Any, Any]] = {}
@@ -52,6 +54,7 @@ class Index:
     def put(self, raw: Manifest) -> None:
         """Know an object, or know it anew."""
         source = key_of(raw)
+        before = self._objects.get(source)
         try:
             key, value = self._objects[source] = self.projection.read(raw)
         except Malformed as error:
@@ -60,6 +63,8 @@ class Index:
             self._forget(source)
             return
         self.entries[key] = value
+        if self._changed is not None and before != (key, value):
+            self._changed(key)
 
     def drop(self, raw: Manifest) -> None:
         """Forget an object."""
@@ -77,14 +82,22 @@ class Index:
         del self.entries[known[0]]
         if known[0] != source and self.projection.resource.namespaced:
             self.entries.update({key: value for key, value in self._objects.values() if key == known[0]})
+        if self._changed is not None:
+            self._changed(known[0])
 
 
 class Watch:
     """The task that keeps an `Index` in step. It ends only when it is cancelled."""
 
-    def __init__(self, client: Client, projection: Projection, filled: Callable[[Index], None]) -> None:
-        """`filled` is called once, when the first list is whole."""
-        self.index = Index(projection)
+    def __init__(
+        self,
+        client: Client,
+        projection: Projection,
+        filled: Callable[[Index], None],
+        changed: Callable[[Any], None] | None = None,
+    ) -> None:
+        """`filled` is called once, when the first list is whole; `changed` with the key of each entry that changes."""
+        self.index = Index(projection, changed)
         self.filled = False
         self._say_filled = filled
         # What went wrong last, until something goes right again.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.kube import change_rules, gangs, pods, rules
 from webhook.backends.kube.capabilities import GANGS, ONE_BY_ONE
-from webhook.backends.kube.generation import generation, known, missing
+from webhook.backends.kube.generation import Generation, generation, kinds, known, missing
 from webhook.backends.kube.settings import KubeSettings
 from webhook.model.capabilities import CapabilityTable
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import Api, ClusterFacts, Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.validators.registry import collect
@@ -29,6 +29,14 @@ class KubeBackend(Backend[KubeSettings]):
 
     def dialect(self, facts: ClusterFacts) -> str | None:
         return generation(self.settings, facts.apis) if self.settings.gangScheduling else ""
+
+    def gang_kinds(self, facts: ClusterFacts) -> tuple[Api, ...]:
+        return kinds(generation(self.settings, facts.apis)) if self.settings.gangScheduling else ()
+
+    @property
+    def writable_kinds(self) -> tuple[Api, ...]:
+        every = dict.fromkeys(api for spoken in Generation for api in kinds(spoken))
+        return tuple(every) if self.settings.gangScheduling else ()
 
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
         if not self.settings.gangScheduling or not known(facts.apis) or self.dialect(facts) is not None:

@@ -65,6 +65,15 @@ def _has_trees(settings: KubeSettings, apis: frozenset[Api]) -> bool:
     return settings.schedulerGates is None or "CompositePodGroup" in settings.schedulerGates
 
 
+def kinds(spoken: Generation | None) -> tuple[Api, ...]:
+    """The kinds of a generation's gang objects, in the order of their creation."""
+    if spoken is None:
+        return ()
+    groups = (_POD_GROUP[spoken.version],) if spoken.version in _POD_GROUP else ()
+    trees = (COMPOSITE,) if spoken is Generation.TREE else ()
+    return (_WORKLOAD[spoken.version], *trees, *groups)
+
+
 def missing(settings: KubeSettings) -> str:
     """The kinds that would have to be served, in words."""
     version = "v1beta1" if settings.apiGeneration == "auto" else settings.apiGeneration

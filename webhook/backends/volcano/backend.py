@@ -40,6 +40,9 @@ class VolcanoBackend(Backend[VolcanoSettings]):
             return f"volcano before {FIRST_VERSION} either knows no subgroups or never schedules a gang that has them"
         return None
 
+    def gang_kinds(self, facts: ClusterFacts) -> tuple[Api, ...]:
+        return (POD_GROUP,)
+
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
         without = self.settings.topology == "hypernode" and facts.hyper_nodes is not None and not facts.hyper_nodes
         degraded = (f"{self.name}: topology is refused: the cluster has no HyperNode",) if without else ()

@@ -1,0 +1,87 @@
+"""The installed `rollcall reconcile` as a process, with the rights that `manifests rbac` prints and no more."""
+
+from __future__ import annotations
+
+import time
+
+import httpx
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.cluster.control_plane import RECONCILER, ROLLCALL_NAMESPACE, ControlPlane, Manifest
+from tests.cluster.programs import eventually, free_port
+from tests.cluster.rollcall_server import COMMAND, rollcall
+
+
+class ReconcilerProcess:
+    """One reconciler. `stop` ends it as Kubernetes would, `kill` as a machine that loses its power."""
+
+    def __init__(self, plane: ControlPlane, config: Manifest, *options: str) -> None:
+        self.plane = plane
+        self.folder = plane.folder / f"reconciler-{time.monotonic_ns()}"
+        self.folder.mkdir()
+        self.config = self.folder / "rollcall.yaml"
+        self.config.write_text(yaml.safe_dump(config))
+        plane.kubectl("create", "namespace", ROLLCALL_NAMESPACE)
+        account = f"{ROLLCALL_NAMESPACE}/{RECONCILER}"
+        printed = rollcall("manifests", "rbac", "--config", self.config, "--reconciler", account)
+        roles = [role for role in yaml.safe_load_all(printed) if role["metadata"]["name"] == "rollcall-reconcile"]
+        plane.apply(*roles, check=True)
+        port = free_port()
+        self.program = plane.workplace.start(
+            self.folder.name,
+            [
+                COMMAND,
+                "reconcile",
+                f"--config={self.config}",
+                f"--kubeconfig={plane.write_kubeconfig(RECONCILER)}",
+                f"--lease-namespace={ROLLCALL_NAMESPACE}",
+                "--host=127.0.0.1",
+                f"--port={port}",
+                *options,
+            ],
+        )
+        self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10, trust_env=False)
+
+    def until_ready(self) -> None:
+        """Wait until it has read the cluster."""
+        eventually(self._ready, "the reconciler is ready", timeout=60)
+
+    def _ready(self) -> bool:
+        self.program.check()
+        try:
+            answer = self.http.get("/readyz")
+        except httpx.TransportError as error:
+            raise AssertionError(str(error)) from None
+        assert answer.status_code == httpx.codes.OK, answer.text
+        return True
+
+    def until_leading(self) -> None:
+        """Wait until it has read the cluster, and writes."""
+        self.until_ready()
+        eventually(lambda: self.metric("rollcall_leads") == 1, "the reconciler leads", timeout=60)
+
+    def until_settled(self) -> None:
+        """Wait until it has had nothing to do for a second."""
+        seen, since = -1.0, 0.0
+
+        def settled() -> bool:
+            nonlocal seen, since
+            assert self.metric("rollcall_queue_depth") == 0, "something waits"
+            now = self.metric("rollcall_reconciled_total")
+            if now != seen:
+                seen, since = now, time.monotonic()
+            return time.monotonic() - since > 1
+
+        eventually(settled, "the reconciler has nothing to do")
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric over the samples that have these labels."""
+        families = text_string_to_metric_families(self.http.get("/metrics").text)
+        samples = [sample for family in families for sample in family.samples if sample.name == name]
+        return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
+
+    def close(self) -> None:
+        """Stop it."""
+        self.program.stop()
+        self.http.close()

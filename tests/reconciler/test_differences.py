@@ -1,0 +1,121 @@
+"""Whether an object needs a write, and whose it is."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from webhook.model.reading import Manifest
+from webhook.reconciler.differences import holds, in_step, is_ours, stranger, to_apply
+
+OWNER = {
+    "apiVersion": "scheduler.grove.io/v1alpha1",
+    "kind": "PodGang",
+    "name": "demo-0",
+    "uid": "5f1d",
+    "controller": True,
+    "blockOwnerDeletion": True,
+}
+DESIRED: Manifest = {
+    "apiVersion": "scheduling.volcano.sh/v1beta1",
+    "kind": "PodGroup",
+    "metadata": {
+        "name": "demo-0",
+        "namespace": "team-a",
+        "labels": {"app.kubernetes.io/managed-by": "rollcall"},
+        "ownerReferences": [OWNER],
+    },
+    "spec": {"minMember": 2, "subGroupPolicy": [{"name": "w", "subGroupSize": 2}]},
+}
+
+
+def live(**changes: Any) -> Manifest:
+    """The object as the API server has it, with what it and others filled in."""
+    found = deepcopy(to_apply(DESIRED))
+    found["metadata"]["labels"]["team"] = "a"
+    found["metadata"]["annotations"]["volcano.sh/job-allocated-hypernode"] = "n"
+    found["spec"]["queue"] = "default"
+    found["spec"]["subGroupPolicy"][0]["minSubGroups"] = 0
+    for path, value in changes.items():
+        holder: Any = found
+        *above, last = path.split("__")
+        for part in above:
+            holder = holder[part]
+        if value is None:
+            del holder[last]
+        else:
+            holder[last] = value
+    return found
+
+
+def test_what_others_and_the_api_server_add_is_no_difference() -> None:
+    assert in_step(to_apply(DESIRED), live())
+
+
+DIFFERENT = {
+    "another value": live(spec__minMember=1),
+    "an item more": live(spec__subGroupPolicy=[{"name": "w", "subGroupSize": 2}, {"name": "x"}]),
+    "a label that went": live(metadata__labels={}),
+    "no spec": live(spec=None),
+    "cut loose": live(metadata__ownerReferences=[]),
+    "another controller": live(metadata__ownerReferences=[{**OWNER, "uid": "other"}]),
+    "what was applied is not known": live(metadata__annotations={}),
+}
+
+
+@pytest.mark.parametrize("found", DIFFERENT.values(), ids=DIFFERENT)
+def test_what_we_say_and_is_not_so_is_a_difference(found: Manifest) -> None:
+    assert not in_step(to_apply(DESIRED), found)
+
+
+def test_a_field_that_is_no_longer_wanted_is_a_difference() -> None:
+    before = {**DESIRED, "spec": {**DESIRED["spec"], "priorityClassName": "high"}}
+    assert not in_step(to_apply(DESIRED), to_apply(before))
+
+
+def test_the_digest_is_of_the_content_and_not_of_its_order() -> None:
+    turned = {key: DESIRED[key] for key in reversed(DESIRED)}
+    assert to_apply(turned) == to_apply(DESIRED)
+    assert "annotations" not in DESIRED["metadata"], "the argument is left as it is"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "expected"),
+    [
+        ({}, {"a": 1}, True),
+        ({"a": None}, {}, False),
+        ({"a": {}}, {"a": None}, False),
+        ([1, 2], [2, 1], False),
+        ((1,), [1], True),
+        ("1", 1, False),
+        (True, 1, True),
+    ],
+)
+def test_having_everything(wanted: Any, found: Any, expected: bool) -> None:
+    assert holds(wanted, found) is expected
+
+
+def owned(*owners: Manifest, manager: str | None = "rollcall") -> Manifest:
+    labels = {} if manager is None else {"app.kubernetes.io/managed-by": manager}
+    return {"metadata": {"name": "x", "labels": labels, "ownerReferences": list(owners)}}
+
+
+OTHER = {**OWNER, "kind": "TrainJob", "name": "train", "uid": "77"}
+WHOSE = {
+    "this gang's": (owned(OWNER), None, True),
+    "this gang's, made by another manager": (owned(OWNER, manager="grove-operator"), None, False),
+    "another controller's": (owned(OTHER), "TrainJob train", False),
+    "a PodGang's of the same name that is gone": (owned({**OWNER, "uid": "old"}), "PodGang demo-0", False),
+    "ours, cut loose": (owned(), None, False),
+    "somebody's by hand": (owned(manager=None), "whoever made it (it names nobody)", False),
+    "a chart's": (owned(manager="Helm"), "whoever made it (Helm)", False),
+    "owned, and not controlled": (owned({**OTHER, "controller": False}, manager="me"), "whoever made it (me)", False),
+}
+
+
+@pytest.mark.parametrize(("found", "whose", "ours"), WHOSE.values(), ids=WHOSE)
+def test_whose_an_object_is(found: Manifest, whose: str | None, ours: bool) -> None:
+    assert stranger(found, "5f1d") == whose
+    assert is_ours(found, "5f1d") is ours

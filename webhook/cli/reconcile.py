@@ -1,0 +1,73 @@
+"""`rollcall reconcile`: the sidecar that writes gang objects."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from webhook.cli.options import Configuration
+from webhook.config import default_settings
+from webhook.sources.configuration import load_settings
+
+
+def reconcile(  # noqa: PLR0913 - one parameter for each option
+    *,
+    config: Configuration = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The cluster to write to.",
+            show_default="that of the pod it runs in, else $KUBECONFIG, else ~/.kube/config",
+        ),
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The context of the kubeconfig.", show_default="the current one")
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only gangs of this namespace.", show_default="all")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Ask the API server what it would say to each write, and change nothing.")
+    ] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when everything is as it should be; without a lease.")
+    ] = False,
+    lease_namespace: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Where the Lease is by which several replicas agree on one that writes."),
+    ] = "rollcall-system",
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where health and metrics are.")] = "0.0.0.0",  # noqa: S104 - asked by kubelets and scrapers
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Their port.")] = 8080,
+) -> None:
+    """Keep the schedulers' gang objects in step with Grove's PodGangs.
+
+    For each PodGang the objects that its scheduler needs are applied in the order of their creation, and those that it
+    no longer needs are deleted; what is in step costs no write. Run it beside the webhook, in a Deployment of its own.
+
+    Exit code 3 with --once where a gang could not be worked on.
+
+    **Examples**
+
+    - `rollcall reconcile --config rollcall.yaml`
+    - `rollcall reconcile --config rollcall.yaml --once --dry-run --namespace team-a`
+    """
+    settings = default_settings() if config is None else load_settings(config)
+
+    # It brings uvicorn and an HTTP client with it; the other commands should not wait for them.
+    from webhook.cluster.access import find
+    from webhook.logs import configure
+    from webhook.reconciler.run import Reconciler, run
+
+    held = None if once or dry_run else lease_namespace
+    reconciler = Reconciler(
+        settings, find(kubeconfig, context), namespace=namespace, lease_namespace=held, dry_run=dry_run
+    )
+    if once:
+        configure()
+        asyncio.run(reconciler.once())
+    else:
+        run(reconciler, host, port)

@@ -1,0 +1,74 @@
+"""Whether an object in the cluster is what it should be, pure.
+
+Compared is what we would send; what others have besides, and what the API server fills in, is theirs. What we sent once
+and would no longer send cannot be seen that way, so a digest of what was sent stands on the object.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from webhook.model.gang_object import MANAGED_BY_ROLLCALL
+from webhook.model.grove import LABEL_MANAGED_BY
+from webhook.model.reading import Manifest
+
+FIELD_MANAGER = MANAGED_BY_ROLLCALL
+# On a gang object: what was applied, by which a field that is no longer wanted is told.
+APPLIED_ANNOTATION = "rollcall.dev/applied"
+_DIGEST_CHARACTERS = 16
+
+
+def to_apply(desired: Manifest) -> Manifest:
+    """`desired` with the digest of itself."""
+    content = json.dumps(desired, sort_keys=True, separators=(",", ":"), default=dict).encode("utf-8", "surrogatepass")
+    digest = hashlib.sha256(content).hexdigest()[:_DIGEST_CHARACTERS]
+    metadata = desired["metadata"]
+    annotations = {**metadata.get("annotations", {}), APPLIED_ANNOTATION: digest}
+    return {**desired, "metadata": {**metadata, "annotations": annotations}}
+
+
+def holds(wanted: Any, live: Any) -> bool:
+    """Whether `live` has everything that `wanted` has. Lists are compared item by item: ours are whole."""
+    if isinstance(wanted, dict):
+        return isinstance(live, dict) and all(key in live and holds(value, live[key]) for key, value in wanted.items())
+    if isinstance(wanted, list | tuple):
+        same = isinstance(live, list) and len(live) == len(wanted)
+        return same and all(holds(one, other) for one, other in zip(wanted, live, strict=True))
+    return bool(wanted == live)
+
+
+def in_step(wanted: Manifest, live: Manifest) -> bool:
+    """Whether `live` needs no write to be `wanted`, which `to_apply` made."""
+    wanted_metadata, metadata = wanted["metadata"], live["metadata"]
+    owners = metadata.get("ownerReferences", [])
+    return (
+        holds(wanted["spec"], live.get("spec"))
+        and holds(wanted_metadata.get("labels", {}), metadata.get("labels", {}))
+        and holds(wanted_metadata.get("annotations", {}), metadata.get("annotations", {}))
+        and all(any(holds(owner, found) for found in owners) for owner in wanted_metadata.get("ownerReferences", []))
+    )
+
+
+def controller_of(live: Manifest) -> Manifest | None:
+    """The reference to the object's controller."""
+    owners: list[Manifest] = live["metadata"].get("ownerReferences") or []
+    return next((owner for owner in owners if owner.get("controller") is True), None)
+
+
+def is_ours(live: Manifest, uid: str) -> bool:
+    """Whether it is an object of Rollcall's that the PodGang of that uid controls."""
+    controller = controller_of(live)
+    managed = (live["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
+    return managed and controller is not None and controller.get("uid") == uid
+
+
+def stranger(live: Manifest, uid: str) -> str | None:
+    """Whose the object is, when it is not for the PodGang of that uid to have; None when it is ours, or nobody's."""
+    controller = controller_of(live)
+    if controller is not None:
+        return None if controller.get("uid") == uid else f"{controller.get('kind')} {controller.get('name')}"
+    # Without a controller: one that we made and somebody cut loose, or one that was there before.
+    manager = (live["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY)
+    return None if manager == MANAGED_BY_ROLLCALL else f"whoever made it ({manager or 'it names nobody'})"

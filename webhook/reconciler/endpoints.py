@@ -1,0 +1,29 @@
+"""/healthz, /readyz and /metrics of the reconciler, over plain HTTP: nothing else is to be had there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from webhook.reconciler.metrics import Metrics
+
+
+def create_app(unready: Callable[[], Iterator[str]], metrics: Metrics) -> Starlette:
+    """The application; `unready` says what is not known yet."""
+
+    async def healthz(_: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def readyz(_: Request) -> Response:
+        reasons = list(unready())
+        return PlainTextResponse("\n".join(reasons or ["ready"]) + "\n", 503 if reasons else 200)
+
+    async def exposed(_: Request) -> Response:
+        return Response(metrics.expose(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    routes = [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", exposed)]
+    return Starlette(routes=routes)

@@ -1,0 +1,150 @@
+"""One leader by Lease: of several processes one writes, and when it is gone another does.
+
+The protocol of client-go's leaderelection: a holder renews; the others wait until they have seen the same record for
+as long as it is good for, by their own clock, because clocks of machines differ; whoever then replaces it as it was
+read has it. The holder stops writing well before the others may begin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from webhook.cluster import requests
+from webhook.cluster.client import Client
+from webhook.errors import NotFound, RequestFailed
+from webhook.logs import log
+from webhook.model.facts import Api
+from webhook.model.projections import Resource
+from webhook.model.reading import Manifest, mapping
+from webhook.reconciler.metrics import Metrics
+
+LEASES = Resource(Api("coordination.k8s.io", "v1", "Lease"), "leases")
+# How long a holder's silence keeps the others waiting. Those of kube-controller-manager.
+LEASE_SECONDS = 15.0
+# A holder that has not renewed for so long writes no more: a write that is under way must end before another begins.
+RENEW_SECONDS = 10.0
+RETRY_SECONDS = 2.0
+_CONFLICT = 409
+
+
+class Lease:
+    """Holds, or waits for, the Lease of that name. `run` keeps at it; `leads` says whether this process may write."""
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        identity: str,
+        metrics: Metrics,
+        changed: Callable[[bool], None],
+    ) -> None:
+        self.identity = identity
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._metrics = metrics
+        self._changed = changed
+        self._renewed: float | None = None
+        # The record of another, and since when it has been the same.
+        self._seen: tuple[str, float] = ("", 0.0)
+        self._trouble: str | None = None
+
+    def leads(self) -> bool:
+        """Whether this process holds the lease, and long enough yet for a write to end."""
+        return self._renewed is not None and time.monotonic() - self._renewed < RENEW_SECONDS
+
+    async def run(self) -> None:
+        """Try, and renew, until cancelled; then give the lease up at once, so that another need not wait."""
+        try:
+            while True:
+                await self._attempt()
+                await asyncio.sleep(RETRY_SECONDS)
+        finally:
+            if self._renewed is not None:
+                self._lead(None)
+                await self._release()
+
+    async def _attempt(self) -> None:
+        asked = time.monotonic()
+        try:
+            async with asyncio.timeout(RENEW_SECONDS / 2):
+                held = await self._acquire()
+        except (RequestFailed, TimeoutError) as error:
+            held = False
+            if (why := str(error) or "no answer in time") != self._trouble:
+                self._trouble = why
+                log.info("lease not renewed", why=why)
+        else:
+            self._trouble = None
+        if held:
+            self._lead(asked)
+        elif self._renewed is not None and not self.leads():
+            self._metrics.lease_lost.inc()
+            self._lead(None)
+
+    async def _acquire(self) -> bool:
+        """Whether the lease is ours after this. Raises `RequestFailed`."""
+        try:
+            live = (await self._client.get(requests.read(LEASES, self._name, self._namespace))).content
+        except NotFound:
+            await self._client.write(requests.create(LEASES, self._record(None)))
+            return True
+        spec = mapping(live.get("spec"))
+        holder = spec.get("holderIdentity") or ""
+        if holder not in {"", self.identity} and not self._expired(live):
+            if self._renewed is not None:
+                # Somebody took it: whatever happened, two must not write.
+                self._metrics.lease_lost.inc()
+                self._lead(None)
+            return False
+        try:
+            await self._client.write(requests.replace(LEASES, self._record(live)))
+        except RequestFailed as error:
+            if error.code == _CONFLICT:
+                return False
+            raise
+        return True
+
+    def _expired(self, live: Manifest) -> bool:
+        version, now = str(live["metadata"].get("resourceVersion")), time.monotonic()
+        if version != self._seen[0]:
+            self._seen = (version, now)
+        good_for = mapping(live.get("spec")).get("leaseDurationSeconds")
+        return now - self._seen[1] > (good_for if isinstance(good_for, int) else LEASE_SECONDS)
+
+    def _record(self, live: Manifest | None, *, released: bool = False) -> Manifest:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        before: Any = {} if live is None else dict(mapping(live.get("spec")))
+        moved = before.get("holderIdentity") != self.identity
+        spec = {
+            "holderIdentity": "" if released else self.identity,
+            "leaseDurationSeconds": 1 if released else int(LEASE_SECONDS),
+            "acquireTime": now if moved else before.get("acquireTime", now),
+            "renewTime": now,
+            "leaseTransitions": int(before.get("leaseTransitions") or 0) + (1 if moved and live is not None else 0),
+        }
+        metadata = {"name": self._name, "namespace": self._namespace} if live is None else live["metadata"]
+        return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+
+    async def _release(self) -> None:
+        try:
+            async with asyncio.timeout(RETRY_SECONDS):
+                live = (await self._client.get(requests.read(LEASES, self._name, self._namespace))).content
+                if mapping(live.get("spec")).get("holderIdentity") == self.identity:
+                    await self._client.write(requests.replace(LEASES, self._record(live, released=True)))
+                    log.info("lease given up")
+        except (RequestFailed, TimeoutError) as error:
+            log.info("lease not given up", why=str(error) or "no answer in time")
+
+    def _lead(self, since: float | None) -> None:
+        led = self._renewed is not None
+        self._renewed = since
+        if led is not (since is not None):
+            self._metrics.leads.set(0 if since is None else 1)
+            log.info("leading" if since is not None else "following", identity=self.identity)
+            self._changed(since is not None)

@@ -1,0 +1,124 @@
+"""The PodGangs and the gang objects of a cluster, as they are: a watch for each kind, and who owns what."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+
+from webhook.cluster.client import Client
+from webhook.cluster.watch import Index, Watch
+from webhook.model.facts import Api, ObjectKey
+from webhook.model.projections import Projection, Resource, key_of
+from webhook.model.reading import Manifest, mapping
+from webhook.reconciler.differences import controller_of
+
+# What of an object decides anything. Status is not among it, nor are the versions that it moves.
+_METADATA = ("name", "namespace", "uid", "labels", "annotations", "ownerReferences", "deletionTimestamp")
+
+
+Changed = Callable[[ObjectKey, set[str]], None]
+
+
+class Store:
+    """The objects of one kind. `changed` is told the key of each that changes, in what decides anything, and the names
+    of those that control it, or did before.
+    """
+
+    def __init__(self, client: Client, resource: Resource, changed: Changed) -> None:
+        self.resource = resource
+        # By the uid of the controller.
+        self.by_owner: dict[str, set[ObjectKey]] = {}
+        # Uid and name of the controller.
+        self._owners: dict[ObjectKey, tuple[str, str]] = {}
+        self._changed = changed
+        self._watch = Watch(client, Projection("", resource, self._read), self._filled, self._noticed)
+        self._first = asyncio.Event()
+
+    @property
+    def objects(self) -> Mapping[ObjectKey, Manifest]:
+        """By namespace and name."""
+        return self._watch.index.entries
+
+    @property
+    def filled(self) -> bool:
+        """Whether all of them were read once: before that, one that is missing may be there."""
+        return self._watch.filled
+
+    @property
+    def watch(self) -> Watch:
+        """What keeps them in step."""
+        return self._watch
+
+    async def run(self) -> None:
+        """Follow, until cancelled."""
+        await self._watch.run()
+
+    def put(self, raw: Manifest) -> None:
+        """Take an answer to a write, which the watch will bring as well, and later."""
+        self._watch.index.put(raw)
+
+    def _read(self, raw: Manifest) -> tuple[ObjectKey, Manifest]:
+        metadata = mapping(raw.get("metadata"))
+        api = self.resource.api
+        return key_of(raw), {
+            "apiVersion": f"{api.group}/{api.version}",
+            "kind": api.kind,
+            "metadata": {field: metadata[field] for field in _METADATA if field in metadata},
+            "spec": raw.get("spec"),
+        }
+
+    def _filled(self, _: Index) -> None:
+        self._first.set()
+
+    def _noticed(self, key: ObjectKey) -> None:
+        concerned = set()
+        if (before := self._owners.pop(key, None)) is not None:
+            uid, name = before
+            concerned.add(name)
+            self.by_owner[uid].discard(key)
+            if not self.by_owner[uid]:
+                del self.by_owner[uid]
+        found = self.objects.get(key)
+        controller = None if found is None else controller_of(found)
+        if controller is not None:
+            uid, name = str(controller.get("uid") or ""), str(controller.get("name") or "")
+            concerned.add(name)
+            self._owners[key] = (uid, name)
+            self.by_owner.setdefault(uid, set()).add(key)
+        self._changed(key, concerned)
+
+
+class Stores:
+    """A store for each of the kinds that are wanted and served."""
+
+    def __init__(self, client: Client, changed: Callable[[Api, ObjectKey, set[str]], None]) -> None:
+        self.by_kind: dict[Api, Store] = {}
+        self._client = client
+        self._changed = changed
+        self._tasks: dict[Api, asyncio.Task[None]] = {}
+
+    def follow(self, resources: Iterable[Resource]) -> None:
+        """Follow these kinds, and no others."""
+        wanted = {resource.api: resource for resource in resources}
+        for api in self._tasks.keys() - wanted.keys():
+            self._tasks.pop(api).cancel()
+            del self.by_kind[api]
+        for api, resource in wanted.items():
+            if api not in self._tasks:
+                store = self.by_kind[api] = Store(self._client, resource, self._of(api))
+                self._tasks[api] = asyncio.create_task(store.run())
+
+    @property
+    def filled(self) -> bool:
+        """Whether every kind was read once."""
+        return all(store.filled for store in self.by_kind.values())
+
+    async def close(self) -> None:
+        """Follow nothing any more."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _of(self, api: Api) -> Changed:
+        return lambda key, owners: self._changed(api, key, owners)
