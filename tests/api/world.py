@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from copy import deepcopy
 from typing import Any
 
 import httpx
@@ -24,13 +25,20 @@ class World(httpx.AsyncBaseTransport):
         self.objects: dict[str, list[dict[str, Any]]] = {}
         self.failing: Exception | httpx.Response | None = None
         self.asked: list[str] = []
-        self._watchers: dict[str, list[asyncio.Queue[dict[str, Any]]]] = {}
+        # Every event so far, by collection: a list is of a version, which is how many there were.
+        self._told: dict[str, list[dict[str, Any]]] = {}
+        self._watchers: dict[str, list[asyncio.Event]] = {}
 
     def put(self, collection: str, raw: dict[str, Any]) -> None:
         """Add an object, and tell whoever watches."""
         self.objects.setdefault(collection, []).append(raw)
-        for queue in self._watchers.get(collection, []):
-            queue.put_nowait({"type": "ADDED", "object": raw})
+        self.tell(collection, "ADDED", raw)
+
+    def tell(self, collection: str, event: str, raw: dict[str, Any]) -> None:
+        """Tell whoever watches, as things are now."""
+        self._told.setdefault(collection, []).append({"type": event, "object": deepcopy(raw)})
+        for told in self._watchers.get(collection, []):
+            told.set()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Answer a list, a watch, a discovery or a read."""
@@ -43,20 +51,28 @@ class World(httpx.AsyncBaseTransport):
         if request.headers["accept"] == DISCOVERY:
             return httpx.Response(200, json={"items": [_discovered(resource) for resource in self.served]})
         if request.url.params.get("watch"):
-            return httpx.Response(200, content=self._watch(path))
+            return httpx.Response(200, content=self._watch(path, int(request.url.params["resourceVersion"])))
         served = {_collection(resource) for resource in self.served} | {"/api/v1/namespaces", "/api/v1/pods"}
         if path in served:
-            return httpx.Response(200, json={"metadata": {"resourceVersion": "1"}, "items": self.objects.get(path, [])})
+            version = str(len(self._told.get(path, [])))
+            metadata = {"resourceVersion": version}
+            return httpx.Response(200, json={"metadata": metadata, "items": self.objects.get(path, [])})
         for raw in self.objects.get(path.rpartition("/")[0], []):
             if raw["metadata"]["name"] == path.rpartition("/")[2]:
                 return httpx.Response(200, json=raw)
         return httpx.Response(404, json={"message": f"{path} not found"})
 
-    async def _watch(self, path: str) -> AsyncIterator[bytes]:
-        queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self._watchers.setdefault(path, []).append(queue)
+    async def _watch(self, path: str, version: int) -> AsyncIterator[bytes]:
+        more = asyncio.Event()
+        self._watchers.setdefault(path, []).append(more)
+        told = self._told.setdefault(path, [])
         while True:
-            yield json.dumps(await queue.get()).encode() + b"\n"
+            for event in told[version:]:
+                yield json.dumps(event).encode() + b"\n"
+            version = len(told)
+            more.clear()
+            if len(told) == version:
+                await more.wait()
 
 
 def _collection(resource: Resource) -> str:

@@ -30,9 +30,18 @@ def test_the_configurations_are_printed_for_kubectl(rollcall: Run, tmp_path: Pat
 
 
 def test_the_rights_are_printed_for_kubectl(rollcall: Run) -> None:
-    role, binding = yaml.safe_load_all(rollcall("manifests", "rbac", "--account", "team/hook").out)
-    assert (role["kind"], binding["kind"]) == ("ClusterRole", "ClusterRoleBinding")
-    assert binding["subjects"] == [{"kind": "ServiceAccount", "namespace": "team", "name": "hook"}]
+    command = ("manifests", "rbac", "--account", "team/hook", "--reconciler", "other/writer")
+    found = list(yaml.safe_load_all(rollcall(*command).out))
+    assert [(one["kind"], one["metadata"]["name"], one["metadata"].get("namespace")) for one in found] == [
+        ("ClusterRole", "rollcall-serve", None),
+        ("ClusterRoleBinding", "rollcall-serve", None),
+        ("ClusterRole", "rollcall-reconcile", None),
+        ("ClusterRoleBinding", "rollcall-reconcile", None),
+        ("Role", "rollcall-reconcile", "other"),
+        ("RoleBinding", "rollcall-reconcile", "other"),
+    ]
+    assert found[1]["subjects"] == [{"kind": "ServiceAccount", "namespace": "team", "name": "hook"}]
+    assert found[5]["subjects"] == [{"kind": "ServiceAccount", "namespace": "other", "name": "writer"}]
 
 
 WRONG = {
@@ -47,6 +56,7 @@ WRONG = {
     "an authority that is not there": ("webhooks", "--ca", "absent.crt"),
     "a configuration that is not there": ("webhooks", "--config", "absent.yaml"),
     "an account without a namespace": ("rbac", "--account", "rollcall"),
+    "a reconciler's account without a namespace": ("rbac", "--reconciler", "rollcall"),
 }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.core.worlds import koordinator
 from webhook.config import default_settings, settings_from
-from webhook.registration import Address, access_rules, webhook_configurations
+from webhook.registration import Address, access_rules, reconciler_access_rules, webhook_configurations
 
 SERVICE = Address("rollcall-system", "rollcall", 443)
 OUTSIDE = {
@@ -151,3 +151,37 @@ def test_the_rights_are_bound_to_the_account() -> None:
         "name": "rollcall-serve",
     }
     assert binding["subjects"] == [{"kind": "ServiceAccount", "namespace": "here", "name": "me"}]
+
+
+def test_a_reconciler_may_write_the_gang_objects_of_the_enabled_schedulers_and_hold_its_lease() -> None:
+    gangs = {"name": "default-scheduler", "config": {"gangScheduling": True}}
+    settings = settings_from(
+        {
+            "apiVersion": "rollcall.dev/v1alpha1",
+            "kind": "RollcallConfiguration",
+            "scheduler": {"profiles": [gangs, {"name": "volcano", "config": {"topology": "hypernode"}}]},
+        },
+        "test",
+    )
+    role, _, own, _ = reconciler_access_rules(settings, "system", "writer")
+    writing = {
+        f"{group}/{resource}": rule["verbs"]
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        if set(rule["verbs"]) - {"get", "list", "watch"}
+    }
+    every = ["get", "list", "watch", "create", "patch", "delete"]
+    assert writing == {
+        "scheduling.k8s.io/workloads": every,
+        "scheduling.k8s.io/podgroups": every,
+        "scheduling.k8s.io/compositepodgroups": every,
+        "scheduling.volcano.sh/podgroups": every,
+        "scheduler.grove.io/podgangs/finalizers": ["update"],
+        "events.k8s.io/events": ["create"],
+    }
+    assert own["metadata"]["namespace"] == "system"
+    assert [(rule["verbs"], rule.get("resourceNames")) for rule in own["rules"]] == [
+        (["create"], None),
+        (["get", "update"], ["rollcall-reconciler"]),
+    ]

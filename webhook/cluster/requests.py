@@ -5,7 +5,7 @@ Source of paths and parameters: Kubernetes API concepts (kubernetes.io/docs/refe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -15,6 +15,7 @@ from webhook.model.reading import Manifest
 JSON = "application/json"
 # JSON is YAML, and every API server since 1.22 takes it by this name.
 APPLY = "application/apply-patch+yaml"
+JSON_PATCH = "application/json-patch+json"
 # Metadata alone, of any kind: what is not read need not be sent.
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 # Every group, version and kind in one answer.
@@ -50,6 +51,12 @@ def apply(resource: Resource, manifest: Manifest, manager: str, *, dry_run: bool
     path = f"{_collection(resource, metadata.get('namespace'))}/{quote(metadata['name'], safe='')}"
     params = {"fieldManager": manager, "force": "true"} | ({"dryRun": "All"} if dry_run else {})
     return Write("PATCH", path, manifest, params, APPLY)
+
+
+def json_patch(resource: Resource, namespace: str, name: str, operations: Sequence[Manifest]) -> Write:
+    """Changes by RFC 6902, all of them or none."""
+    path = f"{_collection(resource, namespace)}/{quote(name, safe='')}"
+    return Write("PATCH", path, list(operations), {"fieldManager": "rollcall"}, JSON_PATCH)
 
 
 def create(resource: Resource, manifest: Manifest) -> Write:
@@ -93,9 +100,10 @@ def named(resource: Resource, name: str) -> Request:
     return page(resource, selector={"fieldSelector": f"metadata.name={name}"})
 
 
-def watch(resource: Resource, version: str, seconds: int) -> Request:
+def watch(resource: Resource, version: str, seconds: int, selector: Mapping[str, str] | None = None) -> Request:
     """Every change after `version`, for at most so many seconds, with bookmarks: events that carry only a version."""
     params = {
+        **(selector or {}),
         "watch": "true",
         "resourceVersion": version,
         "allowWatchBookmarks": "true",

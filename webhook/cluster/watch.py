@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -95,8 +95,12 @@ class Watch:
         projection: Projection,
         filled: Callable[[Index], None],
         changed: Callable[[Any], None] | None = None,
+        selector: Mapping[str, str] | None = None,
     ) -> None:
-        """`filled` is called once, when the first list is whole; `changed` with the key of each entry that changes."""
+        """`filled` is called once, when the first list is whole; `changed` with the key of each entry that changes.
+        `selector` (labelSelector, fieldSelector) narrows what is followed.
+        """
+        self._selector = selector
         self.index = Index(projection, changed)
         self.filled = False
         self._say_filled = filled
@@ -125,7 +129,9 @@ class Watch:
         seen: set[ObjectKey] = set()
         token: str | None = None
         while True:
-            answer = (await self._client.get(requests.page(self._resource, token=token))).content
+            answer = (
+                await self._client.get(requests.page(self._resource, token=token, selector=self._selector))
+            ).content
             try:
                 items, metadata = sequence(answer.get("items")), mapping(answer.get("metadata"))
                 version, token = text(metadata.get("resourceVersion")), text(metadata.get("continue"))
@@ -151,7 +157,9 @@ class Watch:
         seconds = random.randint(*WATCH_SECONDS)  # noqa: S311 - spreading load is no secret
         begun, opened, told = time.monotonic(), False, False
         with suppress(TimeoutError):
-            async with aclosing(self._client.lines(requests.watch(self._resource, version, seconds))) as lines:
+            async with aclosing(
+                self._client.lines(requests.watch(self._resource, version, seconds, self._selector))
+            ) as lines:
                 async for line in lines:
                     opened = True
                     if line:

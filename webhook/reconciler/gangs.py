@@ -19,6 +19,7 @@ from webhook.model.projections import POD_GANGS, Resource
 from webhook.model.reading import Malformed, Manifest
 from webhook.reconciler.differences import in_step, is_ours, stranger, to_apply
 from webhook.reconciler.events import Events, Reason
+from webhook.reconciler.gates import Gates
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.plan import Aside, Plan, plan
 from webhook.reconciler.stores import Store, Stores
@@ -47,8 +48,15 @@ class _Wanted(NamedTuple):
 class GangReconciler:
     """Works on one PodGang at a time; `outcome` words are those of `metrics.OUTCOMES`."""
 
-    def __init__(
-        self, settings: Settings, live: LiveFacts, stores: Stores, writer: Writer, events: Events, metrics: Metrics
+    def __init__(  # noqa: PLR0913, PLR0917 - what it works with
+        self,
+        settings: Settings,
+        live: LiveFacts,
+        stores: Stores,
+        writer: Writer,
+        events: Events,
+        metrics: Metrics,
+        gates: Gates | None = None,
     ) -> None:
         self._settings = settings
         self._live = live
@@ -56,6 +64,7 @@ class GangReconciler:
         self._writer = writer
         self._events = events
         self._metrics = metrics
+        self._gates = gates
 
     async def reconcile(self, key: ObjectKey) -> float | None:
         """Make it so. Returns the seconds after which to look again, None for not until something changes.
@@ -95,8 +104,20 @@ class GangReconciler:
             return "inexpressible", None
         if isinstance(planned, Aside):
             self._metrics.asides.labels(planned.value).inc()
+            if planned in {Aside.GROVE, Aside.EXTERNAL}:
+                # Whoever brings the objects holds the pods until then.
+                await self._open(key)
             return "inStep", None
-        return await self._make(podgang, planned)
+        done = await self._make(podgang, planned)
+        if done[0] in {"written", "inStep"}:
+            await self._open(key)
+        return done
+
+    async def _open(self, key: ObjectKey) -> None:
+        """Take the gate off the pods of a gang: all that it waited for is there."""
+        if self._gates is not None:
+            for pod, index in list(self._gates.of(key)):
+                await self._writer.ungate(pod, index)
 
     async def _make(self, podgang: PodGang, planned: Plan) -> tuple[str, float | None]:
         uid = podgang.uid or ""

@@ -6,7 +6,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from webhook.reconciler.plan import Aside
 
-ACTIONS = ("apply", "delete")
 # How working on one PodGang ends.
 OUTCOMES = ("inStep", "written", "inexpressible", "conflict", "waiting", "refused", "failed", "gone", "fault")
 

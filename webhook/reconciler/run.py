@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+import httpx
 import uvicorn
 
 from webhook import __version__
@@ -24,6 +25,7 @@ from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection
 from webhook.reconciler.endpoints import create_app
 from webhook.reconciler.events import Events
 from webhook.reconciler.gangs import GangReconciler, gang_resources
+from webhook.reconciler.gates import Gates
 from webhook.reconciler.lease import Lease
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.queue import KeyQueue
@@ -51,12 +53,16 @@ class Reconciler:
         namespace: str | None = None,
         lease_namespace: str | None = None,
         dry_run: bool = False,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
+        """`namespace` is the only one that is worked on, None for all; without a `lease_namespace` there is no lease.
+        `transport` stands for the network in tests.
+        """
         self.metrics = Metrics()
         self.queue: KeyQueue[ObjectKey] = KeyQueue()
         self._settings = settings
         self._only = namespace
-        self._client = Client(access)
+        self._client = Client(access, transport)
         identity = f"{socket.gethostname()}_{os.getpid()}"
         self.lease: Lease | None = None
         if lease_namespace is not None:
@@ -66,11 +72,13 @@ class Reconciler:
         backends = [profile.backend for profile in settings.profiles.values()]
         projections = {projection: None for backend in backends for projection in backend.projections}
         schemas = [wanted.api for backend in backends for wanted in backend.required_fields]
-        self.live = LiveFacts(Client(access), projections, self._facts_changed, schemas, self._touched)
+        self.live = LiveFacts(Client(access, transport), projections, self._facts_changed, schemas, self._touched)
         self.stores = Stores(self._client, self._stored)
         writer = Writer(self._client, self.leads, self.metrics, dry_run=dry_run)
         events = Events(self._client, self.metrics, identity, self.leads, dry_run=dry_run)
-        self._gangs = GangReconciler(settings, self.live, self.stores, writer, events, self.metrics)
+        gated = any(profile.gate for profile in settings.profiles.values())
+        self._gates = Gates(self._client, self._add) if gated else None
+        self._gangs = GangReconciler(settings, self.live, self.stores, writer, events, self.metrics, self._gates)
         self._busy = 0
         # Of which PodCliqueSet each PodGang is, and the other way round.
         self._workloads: dict[ObjectKey, ObjectKey] = {}
@@ -102,6 +110,8 @@ class Reconciler:
         following = [asyncio.create_task(self.live.run())]
         if self.lease is not None:
             following.append(asyncio.create_task(self.lease.run()))
+        if self._gates is not None:
+            following.append(asyncio.create_task(self._gates.watch.run()))
         following.append(asyncio.create_task(self._resync()))
         workers = [asyncio.create_task(self._work()) for _ in range(WORKERS)]
         try:

@@ -8,9 +8,11 @@ from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import NotFound, NotLeading
 from webhook.logs import log
+from webhook.model.facts import ObjectKey
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.reconciler.differences import FIELD_MANAGER
+from webhook.reconciler.gates import PODS, lift
 from webhook.reconciler.metrics import Metrics
 
 
@@ -42,6 +44,14 @@ class Writer:
         except NotFound:
             return
         self._say("delete", resource, live)
+
+    async def ungate(self, pod: ObjectKey, index: int) -> None:
+        """Take the gate off a pod. Raises `RequestFailed`, `NotLeading`."""
+        self._check()
+        if self._dry_run or not await lift(self._client, pod, index):
+            return
+        self._metrics.writes.labels(PODS.api.kind, "ungate").inc()
+        log.info("ungate", kind=PODS.api.kind, namespace=pod[0], name=pod[1], dryRun=False)
 
     def _check(self) -> None:
         if not self._leads():

@@ -1,0 +1,373 @@
+"""The reconciler as a whole, against a cluster by dictionary: what it writes, and what it does when it may not."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.scripted import failure
+from tests.core.worlds import koordinator
+from tests.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
+from webhook.cluster import facts as following
+from webhook.cluster.access import Access
+from webhook.errors import FactsUnavailable
+from webhook.reconciler import gangs
+from webhook.reconciler import queue as queues
+from webhook.reconciler.run import Reconciler
+
+SETS, GANGS, GROUPS = (
+    "/apis/grove.io/v1alpha1/podcliquesets",
+    "/apis/scheduler.grove.io/v1alpha1/podgangs",
+    "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
+)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "DISCOVERY_SECONDS", 0.05)
+    monkeypatch.setattr(queues, "BACKOFF_SECONDS", (0.01, 0.1))
+    monkeypatch.setattr(gangs, "LOOK_AGAIN_SECONDS", 0.05)
+
+
+def workload(namespace: str = "team-a", scheduler: str = "koord-scheduler") -> dict[str, Any]:
+    metadata = {"name": "demo", "namespace": namespace, "labels": {"rollcall.dev/scheduler": scheduler}}
+    return {"metadata": metadata, "spec": {"template": {"cliques": []}}}
+
+
+def podgang(*members: str, namespace: str = "team-a", minimum: int = 2) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduler.grove.io/v1alpha1",
+        "kind": "PodGang",
+        "metadata": {
+            "name": "demo-0",
+            "namespace": namespace,
+            "uid": f"gang-{namespace}",
+            "labels": {"app.kubernetes.io/part-of": "demo"},
+        },
+        "spec": {"podgroups": [{"name": name, "minReplicas": minimum, "podReferences": []} for name in members]},
+    }
+
+
+def world(*members: str) -> WritableWorld:
+    found = WritableWorld()
+    found.put(SETS, workload())
+    found.put(GANGS, podgang(*(members or ("demo-0-a", "demo-0-b"))))
+    return found
+
+
+def reconciler(cluster: WritableWorld, **options: Any) -> Reconciler:
+    access = Access("https://cluster", ssl.create_default_context(), lambda: None)
+    settings = options.pop("settings", None) or koordinator(standalone=False)
+    return Reconciler(settings, access, transport=cluster, **options)
+
+
+@asynccontextmanager
+async def running(cluster: WritableWorld, **options: Any) -> AsyncIterator[Reconciler]:
+    found = reconciler(cluster, **options)
+    task = asyncio.create_task(found.run())
+    try:
+        yield found
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(probe: Callable[[], Any]) -> None:
+    async with asyncio.timeout(30):
+        while not probe():
+            await asyncio.sleep(0.005)
+
+
+def told(story: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(story)
+
+
+def names(cluster: WritableWorld) -> list[str]:
+    return sorted(found["metadata"]["name"] for found in cluster.objects.get(GROUPS, []))
+
+
+def sample(found: Reconciler, name: str, **labels: str) -> float:
+    return found.metrics.registry.get_sample_value(name, labels) or 0.0
+
+
+def test_what_a_gang_needs_is_written_once_and_what_it_no_longer_needs_is_deleted() -> None:
+    async def story() -> None:
+        cluster = world()
+        async with running(cluster) as found:
+            await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+            await until(lambda: found.idle)
+            assert [method for method, _ in cluster.writes] == ["PATCH", "PATCH"]
+            found._look_at_all()
+            await until(lambda: sample(found, "rollcall_reconciled_total", outcome="inStep") > 0)
+            assert len(cluster.writes) == 2
+            cluster.apply(GANGS, podgang("demo-0-a"))
+            await until(lambda: names(cluster) == ["demo-0-a"])
+            cluster.apply(GANGS, podgang("demo-0-a", minimum=3))
+            await until(lambda: cluster.objects[GROUPS][0]["spec"]["minMember"] == 3)
+
+    told(story())
+
+
+def test_an_object_that_somebody_changes_or_deletes_is_put_back() -> None:
+    async def story() -> None:
+        cluster = world("demo-0-a")
+        async with running(cluster):
+            await until(lambda: names(cluster) == ["demo-0-a"])
+            changed = {"metadata": {"name": "demo-0-a", "namespace": "team-a"}, "spec": {"minMember": 7}}
+            cluster.apply(GROUPS, changed)
+            await until(lambda: cluster.objects[GROUPS][0]["spec"]["minMember"] == 2)
+            cluster.remove(GROUPS, "team-a", "demo-0-a")
+            await until(lambda: names(cluster) == ["demo-0-a"])
+
+    told(story())
+
+
+def test_a_status_or_a_version_is_no_change() -> None:
+    async def story() -> None:
+        cluster = world("demo-0-a")
+        async with running(cluster) as found:
+            await until(lambda: names(cluster) == ["demo-0-a"])
+            await until(lambda: found.idle)
+            before = sample(found, "rollcall_reconcile_seconds_count")
+            group = cluster.objects[GROUPS][0]
+            group |= {"status": {"phase": "Running"}}
+            group["metadata"] |= {"resourceVersion": "77", "generation": 9}
+            cluster.tell(GROUPS, "MODIFIED", group)
+            await asyncio.sleep(0.2)
+            assert sample(found, "rollcall_reconcile_seconds_count") == before
+
+    told(story())
+
+
+def test_nothing_is_written_beside_an_object_of_somebody_else_and_one_event_says_so() -> None:
+    async def story() -> None:
+        cluster = world()
+        foreign = {"metadata": {"name": "demo-0-b", "namespace": "team-a", "uid": "f"}, "spec": {"minMember": 9}}
+        cluster.put(GROUPS, foreign)
+        async with running(cluster) as found:
+            await until(lambda: sample(found, "rollcall_reconciled_total", outcome="conflict") > 2)
+            assert cluster.writes == []
+            (event,) = cluster.events
+            assert (event["reason"], event["type"]) == ("GangObjectOwned", "Warning")
+            assert event["regarding"]["uid"] == "gang-team-a"
+            assert event["note"].startswith("PodGroup demo-0-b belongs to whoever made it (it names nobody)")
+            cluster.remove(GROUPS, "team-a", "demo-0-b")
+            await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+
+    told(story())
+
+
+def test_an_object_on_its_way_out_is_waited_for() -> None:
+    async def story() -> None:
+        cluster = world("demo-0-a")
+        owner = {"kind": "PodGang", "name": "demo-0", "uid": "gang-team-a", "controller": True}
+        leaving = {
+            "metadata": {
+                "name": "demo-0-a",
+                "namespace": "team-a",
+                "uid": "old",
+                "deletionTimestamp": "2026-01-01T00:00:00Z",
+                "ownerReferences": [owner],
+            }
+        }
+        cluster.put(GROUPS, leaving)
+        async with running(cluster) as found:
+            await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 0)
+            assert cluster.writes == []
+            cluster.remove(GROUPS, "team-a", "demo-0-a")
+            await until(lambda: cluster.writes != [])
+
+    told(story())
+
+
+def test_a_gang_that_its_scheduler_cannot_have_is_not_written_in_part() -> None:
+    async def story() -> None:
+        cluster = world()
+        gang = cluster.objects[GANGS][0]
+        constraint = {"packConstraint": {"required": "example.com/rack"}}
+        group = {"name": "g", "podGroupNames": ["demo-0-a"], "topologyConstraint": constraint}
+        gang["spec"]["topologyConstraintGroupConfigs"] = [group]
+        async with running(cluster) as found:
+            await until(lambda: cluster.events != [])
+            await until(lambda: found.idle)
+            found._look_at_all()
+            await until(lambda: sample(found, "rollcall_reconciled_total", outcome="inexpressible") == 2)
+            assert (cluster.writes, len(cluster.events)) == ([], 1)
+            assert "koordinator/scaling-group-topology" in cluster.events[0]["note"]
+
+    told(story())
+
+
+TROUBLES = {
+    "a conflict": httpx.Response(409, json=failure(409, "conflict")),
+    "too many requests": httpx.Response(429, json=failure(429, "slow down"), headers={"retry-after": "0"}),
+    "a server that is starting": httpx.Response(503, content=b"apiserver not ready"),
+    "an answer that is none": httpx.Response(200, content=b"<html>"),
+}
+
+
+@pytest.mark.parametrize("answer", TROUBLES.values(), ids=TROUBLES)
+def test_a_write_that_fails_is_tried_again_with_pauses(answer: httpx.Response) -> None:
+    async def story() -> None:
+        cluster = world("demo-0-a")
+        asked = 0
+
+        def trouble(_: httpx.Request) -> httpx.Response | None:
+            nonlocal asked
+            asked += 1
+            if asked > 4:
+                return None
+            return httpx.Response(answer.status_code, content=answer.content, headers=answer.headers)
+
+        cluster.answering = trouble
+        async with running(cluster) as found:
+            await until(lambda: names(cluster) == ["demo-0-a"])
+            await until(lambda: found.idle)
+            assert asked == 5
+            assert sample(found, "rollcall_reconciled_total", outcome="failed") == 4
+            assert sample(found, "rollcall_queue_failing") == 0
+
+    told(story())
+
+
+def test_what_the_api_server_refuses_is_told_once_with_its_words() -> None:
+    async def story() -> None:
+        cluster = world("demo-0-a")
+        cluster.answering = lambda _: httpx.Response(422, json=failure(422, "spec.minMember: Invalid value"))
+        async with running(cluster):
+            await until(lambda: len(cluster.writes) > 3)
+            (event,) = cluster.events
+            assert event["reason"] == "GangObjectRefused"
+            assert event["note"].endswith("HTTP 422: spec.minMember: Invalid value")
+
+    told(story())
+
+
+def test_kinds_that_appear_later_are_written_then() -> None:
+    async def story() -> None:
+        cluster = WritableWorld(*SERVED)
+        cluster.put(SETS, workload())
+        cluster.put(GANGS, podgang("demo-0-a"))
+        async with running(cluster) as found:
+            await until(lambda: sample(found, "rollcall_reconciled_total", outcome="failed") > 0)
+            assert cluster.writes == []
+            cluster.served.append(POD_GROUPS)
+            await until(lambda: names(cluster) == ["demo-0-a"])
+
+    told(story())
+
+
+def test_a_gang_whose_workload_comes_after_it_is_written_when_it_comes() -> None:
+    async def story() -> None:
+        cluster = WritableWorld()
+        cluster.put(GANGS, podgang("demo-0-a"))
+        async with running(cluster) as found:
+            await until(lambda: found.queue.failing == 1)
+            cluster.put(SETS, workload())
+            await until(lambda: names(cluster) == ["demo-0-a"])
+
+    told(story())
+
+
+def test_gangs_of_other_namespaces_are_left_alone_where_one_is_named() -> None:
+    async def story() -> None:
+        cluster = world("demo-0-a")
+        cluster.put(SETS, workload("team-b"))
+        cluster.put(GANGS, podgang("demo-0-a", namespace="team-b"))
+        async with running(cluster, namespace="team-b") as found:
+            await until(lambda: names(cluster) == ["demo-0-a"])
+            await until(lambda: found.idle)
+            assert [path.split("/")[5] for _, path in cluster.writes] == ["team-b"]
+
+    told(story())
+
+
+def test_once_ends_when_everything_is_as_it_should_be() -> None:
+    cluster = world()
+    asyncio.run(reconciler(cluster).once())
+    assert names(cluster) == ["demo-0-a", "demo-0-b"]
+
+
+def test_once_says_when_something_cannot_be_done() -> None:
+    cluster = WritableWorld()
+    cluster.put(GANGS, podgang("demo-0-a"))
+    with pytest.raises(FactsUnavailable, match="1 PodGangs could not be worked on"):
+        asyncio.run(reconciler(cluster).once())
+
+
+def test_a_dry_run_asks_and_changes_nothing() -> None:
+    cluster = world()
+    asyncio.run(reconciler(cluster, dry_run=True).once())
+    assert names(cluster) == []
+    assert {path.rpartition("/")[2] for _, path in cluster.writes} == {"demo-0-a", "demo-0-b"}
+
+
+def test_who_does_not_lead_writes_nothing() -> None:
+    async def story() -> None:
+        cluster = world()
+        async with running(cluster) as found:
+            found.lease = None
+            found.leads = lambda: False  # type: ignore[method-assign]
+            await until(lambda: found.idle)
+            assert cluster.writes == []
+
+    told(story())
+
+
+PODS = "/api/v1/pods"
+
+
+def pod(name: str, *gates: str, gang: str = "demo-0") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "team-a", "labels": {"grove.io/podgang": gang}}
+    return {"metadata": metadata, "spec": {"schedulingGates": [{"name": gate} for gate in gates]}}
+
+
+def test_the_gate_comes_off_once_the_objects_are_there_and_other_gates_stay() -> None:
+    async def story() -> None:
+        cluster = world("demo-0-a")
+        cluster.put(PODS, pod("p", "grove.io/podgang-pending-creation", "rollcall.dev/gang-sync"))
+        cluster.put(PODS, pod("free"))
+        opened: list[str] = []
+
+        def lifted(request: httpx.Request) -> httpx.Response | None:
+            if "/pods/" not in request.url.path:
+                return None
+            assert names(cluster) == ["demo-0-a"], "the objects come first"
+            opened.append(request.content.decode())
+            changed = pod("p", "grove.io/podgang-pending-creation")
+            cluster.objects[PODS] = [changed]
+            cluster.tell(PODS, "MODIFIED", changed)
+            return httpx.Response(200, json=changed)
+
+        cluster.answering = lifted
+        async with running(cluster, settings=koordinator(standalone=False, gate=True)) as found:
+            await until(lambda: opened)
+            await until(lambda: found.idle)
+        assert opened == [
+            '[{"op":"test","path":"/spec/schedulingGates/1/name","value":"rollcall.dev/gang-sync"},'
+            '{"op":"remove","path":"/spec/schedulingGates/1"}]'
+        ]
+
+    told(story())
+
+
+def test_a_gated_pod_that_comes_later_is_not_kept_waiting_and_one_that_went_is_no_error() -> None:
+    async def story() -> None:
+        cluster = world("demo-0-a")
+        async with running(cluster, settings=koordinator(standalone=False, gate=True)) as found:
+            await until(lambda: names(cluster) == ["demo-0-a"])
+            cluster.answering = lambda request: (
+                httpx.Response(404, json=failure(404, "gone")) if "/pods/" in request.url.path else None
+            )
+            cluster.put(PODS, pod("late", "rollcall.dev/gang-sync"))
+            await until(lambda: ("PATCH", "/api/v1/namespaces/team-a/pods/late") in cluster.writes)
+            await until(lambda: found.idle)
+            assert sample(found, "rollcall_reconciled_total", outcome="failed") == 0
+
+    told(story())
