@@ -43,6 +43,9 @@ _numbers = count(1)
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "every_version: run on every Kubernetes version that is wanted")
+    config.addinivalue_line(
+        "markers", "beside: run beside the newest version, on an older one, where there are several"
+    )
     config.addinivalue_line("markers", "cases(table): run each `case` that the table has for a version that is wanted")
 
 
