@@ -1,18 +1,25 @@
-"""What the rules of several backends ask alike: whether pods belong to a gang already, whether a set lives, and which
-of its queues are for other schedulers.
+"""What the rules of several backends ask alike: what their tables refuse, whether pods belong to a gang already,
+whether a set lives, and which of its queues are for other schedulers.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from webhook.model.capabilities import Capability
+from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Finding
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podtemplate import PodTemplate
 from webhook.validators.registry import Context, Results
+
+
+def unsupported(capability: Capability, table: CapabilityTable, context: Context[Any]) -> Results:
+    """One finding for each place that asks for a capability that `table` refuses, with the table's words."""
+    support = table[capability]
+    for use in context.uses.get(capability, ()):
+        yield Finding(at=use.path, found=use.value, why=support.why, remedy=support.remedy)
 
 
 def claimed(pod: PodTemplate, context: Context[Any]) -> Results:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from webhook.backends.kai.keys import LABEL_NODE_POOL, LABEL_QUEUE
 from webhook.backends.kai.rules import Rules
 from webhook.backends.kai.settings import KaiSettings, is_queue_name
+from webhook.backends.queue_tree import children_of, disagreeing, leaves, missing_ancestor, offered
 from webhook.model.capabilities import VOLCANO_QUEUE, Capability, Use
 from webhook.model.facts import ClusterFacts, KaiQueue, Needed, PodGangFacts
 from webhook.model.fields import LABELS, METADATA, FieldPath
@@ -23,8 +24,6 @@ from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import has_gangs, unread_queues
 from webhook.validators.registry import Change, Example, Results, Subject, rule
 
-# Queues that are offered in the place of a wrong one.
-_OFFERED = 3
 _QUEUES = ClusterFacts(
     kai_queues={
         "research": KaiQueue(None),
@@ -81,7 +80,7 @@ def no_queue(workload: PodCliqueSet, context: Rules) -> Results:
             found=None,
             why="the set names no queue and the profile has no defaultQueue, so kai-scheduler would never start it",
             remedy=f"name a leaf Queue by the label {settings.queueLabelKey} of the set",
-            instead=_leaves(context.facts.kai_queues or {}),
+            instead=offered(leaves(context.facts.kai_queues or {})),
         )
 
 
@@ -95,15 +94,9 @@ def queue_disagree(workload: PodCliqueSet, context: Rules) -> Results:
 
     Source: the PodGroup CRD of scheduling.run.ai/v2alpha2; ai-dynamo/grove refuses it too.
     """
-    named = list(_named(workload, context.settings))
-    for use in named[1:]:
-        if use.value != named[0].value:
-            yield Finding(
-                at=use.path,
-                found=use.value,
-                why=f"all pods of a gang are in one queue, and {named[0].path} says {shown(named[0].value)}",
-                remedy=f"name one queue, best by the label {context.settings.queueLabelKey} of the set",
-            )
+    settings = context.settings
+    remedy = f"name one queue, best by the label {settings.queueLabelKey} of the set"
+    yield from disagreeing(_named(workload, settings), remedy)
 
 
 @rule(
@@ -244,12 +237,6 @@ def _effective(workload: PodCliqueSet, settings: KaiSettings) -> str | None:
     return record_of(workload, None).queue(settings.queueLabelKey) or settings.defaultQueue
 
 
-def _leaves(queues: Mapping[str, KaiQueue]) -> tuple[str, ...]:
-    """Some queues without children, as far as these are all that there are."""
-    parents = {queue.parent for queue in queues.values()}
-    return tuple(sorted(name for name in queues if name not in parents)[:_OFFERED])
-
-
 def _judge(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
     if not is_queue_name(name):
         why, remedy = f"{called} is no name that a label can bear and a Queue can have", "name a Queue that exists"
@@ -263,34 +250,28 @@ def _judge(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Resu
             why=f"{called} names no Queue of this cluster, and kai-scheduler starts no gang without one",
             remedy="name a Queue that exists, or create it first",
             absent=Needed("kai_queues", name),
-            instead=_leaves(facts.kai_queues),
+            instead=offered(leaves(facts.kai_queues)),
         )
     else:
         yield from _judge_found(name, path, called, found, facts.kai_queues)
 
 
 def _judge_found(name: str, path: FieldPath, called: str, found: KaiQueue, queues: Mapping[str, KaiQueue]) -> Results:
-    child = min((other for other, queue in queues.items() if queue.parent == name), default=None)
-    if child is not None:
+    if children := children_of(name, queues):
+        child = min(children)
         yield Finding(
             at=path,
             found=name,
             why=f"{called} has the child {shown(child)}, and kai-scheduler never tries a gang in a queue with children",
             remedy="name one of its children",
-            instead=_leaves({other: queue for other, queue in queues.items() if queue.parent == name}),
+            instead=offered(leaves(children)),
         )
-        return
-    # Orphans take everything below them along. A cycle has no end, and no missing parent either.
-    seen, parent = {name}, found.parent
-    while parent is not None and parent not in seen:
-        seen.add(parent)
-        if parent not in queues:
-            yield Finding(
-                at=path,
-                found=name,
-                why=f"{called} is below {shown(parent)}, which does not exist, so kai-scheduler drops it",
-                remedy="have the missing parent created, or name another queue",
-                absent=Needed("kai_queues", parent),
-            )
-            return
-        parent = queues[parent].parent
+    # Orphans take everything below them along.
+    elif (missing := missing_ancestor(found, queues)) is not None:
+        yield Finding(
+            at=path,
+            found=name,
+            why=f"{called} is below {shown(missing)}, which does not exist, so kai-scheduler drops it",
+            remedy="have the missing parent created, or name another queue",
+            absent=Needed("kai_queues", missing),
+        )

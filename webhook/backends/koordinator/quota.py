@@ -19,6 +19,7 @@ from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podtemplate import PodTemplate
 from webhook.model.record import recorded_quota
 from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.membership import has_gangs
 from webhook.validators.registry import Change, Example, Results, Subject, rule
 
 # What Kubernetes allows as a label's value; the name of an ElasticQuota may be longer.
@@ -129,14 +130,11 @@ def quota_change(change: Change, context: Rules) -> Results:
 
     Source: GREP-537's later revision makes the quota immutable; Koordinator never re-reads the label of a bound pod.
     """
-    workload = change.new
-    before, now = recorded_quota(change.old), recorded_quota(workload)
+    before, now = recorded_quota(change.old), recorded_quota(change.new)
     if before == now:
         return
-    gangs = context.facts.pod_gangs
-    if gangs is not None and not any(
-        space == workload.namespace and gang.workload == workload.name for (space, _), gang in gangs.items()
-    ):
+    living = has_gangs(change.new, context.facts)
+    if living is False:
         return
     place = (
         context.uses[Capability.QUOTA][0].path if Capability.QUOTA in context.uses else ANNOTATIONS / QUOTA_ANNOTATION
@@ -145,7 +143,7 @@ def quota_change(change: Change, context: Rules) -> Results:
         at=place,
         found=now,
         why=f"the pods of its gangs are charged to {before or 'no named quota'}"
-        + ("" if gangs is not None else ", and whether any still exists is unknown"),
+        + ("" if living else ", and whether any still exists is unknown"),
         remedy="delete the PodCliqueSet and create it anew with the other quota",
         forbidden=True,
     )

@@ -19,19 +19,12 @@ from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podtemplate import PodTemplate
 from webhook.model.reading import text
 from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.membership import claimed, has_gangs
+from webhook.validators.membership import claimed, has_gangs, unsupported
 from webhook.validators.registry import Change, Context, Example, Results, Subject, rule
 
 Rules = Context[KoordinatorSettings]
 # Of a scaling group's replicas, those that are looked at: a number that somebody mistyped must not become a list.
 _MOST_REPLICAS = 1000
-
-
-def unsupported(capability: Capability, context: Rules) -> Results:
-    """One finding for each place that asks for a capability that the table refuses, with the table's words."""
-    support = CAPABILITIES[capability]
-    for use in context.uses[capability]:
-        yield Finding(at=use.path, found=use.value, why=support.why, remedy=support.remedy)
 
 
 @rule(
@@ -53,7 +46,7 @@ def multi_node_nvlink(workload: PodCliqueSet, context: Rules) -> Results:
     Source: ai-dynamo/grove, operator/internal/mnnvl (2026-08) and GREP-537; koordinator-sh/koordinator mentions neither
     ComputeDomain nor IMEX (v1.4.0 to 2026-07).
     """
-    return unsupported(Capability.MULTI_NODE_NVLINK, context)
+    return unsupported(Capability.MULTI_NODE_NVLINK, CAPABILITIES, context)
 
 
 @rule(
@@ -71,7 +64,7 @@ def resource_claims(workload: PodCliqueSet, context: Rules) -> Results:
     Source: koordinator-sh/koordinator, go.mod of v1.4.0 to v1.8.0, config/manager/scheduler-config.yaml,
     pkg/scheduler/plugins/deviceshare.
     """
-    return unsupported(Capability.RESOURCE_CLAIMS, context)
+    return unsupported(Capability.RESOURCE_CLAIMS, CAPABILITIES, context)
 
 
 @rule(

@@ -5,14 +5,16 @@ All of these fail closed but the two that only advise: `gangs` writes no PodGrou
 
 from __future__ import annotations
 
+from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.keys import HOSTNAME
-from webhook.backends.koordinator.rules import Rules, unsupported
+from webhook.backends.koordinator.rules import Rules
 from webhook.backends.koordinator.topology import THE_TOPOLOGY, UnknownLayers, layer_of, unavailable
 from webhook.model.capabilities import Capability, Use
 from webhook.model.facts import ClusterFacts, TopologyBinding, TopologyLayer
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
+from webhook.validators.membership import unsupported
 from webhook.validators.registry import Example, Results, rule
 
 _LAYERS = (
@@ -53,7 +55,7 @@ def scaling_group_topology(workload: PodCliqueSet, context: Rules) -> Results:
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_solver.go; GREP-537.
     """
-    return unsupported(Capability.TOPOLOGY_SCALING_GROUP, context)
+    return unsupported(Capability.TOPOLOGY_SCALING_GROUP, CAPABILITIES, context)
 
 
 @rule(
@@ -77,7 +79,7 @@ def divergent_topology(workload: PodCliqueSet, context: Rules) -> Results:
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_solver.go.
     """
-    return unsupported(Capability.TOPOLOGY_DIVERGENT, context)
+    return unsupported(Capability.TOPOLOGY_DIVERGENT, CAPABILITIES, context)
 
 
 @rule(

@@ -18,6 +18,7 @@ from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set, required
+from webhook.validators.membership import unsupported
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
 Rules = Context[KubeSettings]
@@ -189,9 +190,7 @@ def topology(workload: PodCliqueSet, context: Rules) -> Results:
 
 def _unsupported(capability: Capability, context: Rules) -> Results:
     if context.settings.gangScheduling:
-        support = GANGS[capability]
-        for use in context.uses.get(capability, ()):
-            yield Finding(at=use.path, found=use.value, why=support.why, remedy=support.remedy)
+        yield from unsupported(capability, GANGS, context)
 
 
 @rule(

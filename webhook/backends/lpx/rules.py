@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from webhook.backends.base import BackendSettings
 from webhook.backends.lpx.capabilities import CAPABILITIES, TOPOLOGY
-from webhook.model.findings import Finding
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.validators.examples import pod_clique_set, required
+from webhook.validators.membership import unsupported
 from webhook.validators.registry import Context, Example, Results, rule
 
 
@@ -22,6 +22,4 @@ def topology(workload: PodCliqueSet, context: Context[BackendSettings]) -> Resul
     Source: ai-dynamo/grove, operator/internal/scheduler/lpx (its ValidatePodCliqueSet rejects any topologyConstraint).
     """
     for capability in TOPOLOGY:
-        for use in context.uses.get(capability, ()):
-            support = CAPABILITIES[capability]
-            yield Finding(at=use.path, found=use.value, why=support.why, remedy=support.remedy)
+        yield from unsupported(capability, CAPABILITIES, context)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from webhook.backends.queue_tree import children_of, disagreeing, leaves, missing_ancestor, offered
 from webhook.backends.volcano.keys import ANNOTATIONS_OTHER_QUEUE, OPEN, ROOT_QUEUE
 from webhook.backends.volcano.rules import Rules
 from webhook.backends.volcano.settings import VolcanoSettings
@@ -23,8 +24,6 @@ from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import has_gangs, unread_queues
 from webhook.validators.registry import Change, Example, Results, Subject, rule
 
-# Queues that are offered in the place of a wrong one.
-_OFFERED = 3
 _QUEUES = ClusterFacts(
     volcano_queues={
         "default": VolcanoQueue("root", "Open"),
@@ -92,14 +91,7 @@ def queue_disagree(workload: PodCliqueSet, context: Rules) -> Results:
     """
     # The set's own first, then by name, so that re-ordering the cliques moves no finding.
     uses = sorted(_named(context), key=lambda use: use.path.anchor)
-    for use in uses[1:]:
-        if use.value != uses[0].value:
-            yield Finding(
-                at=use.path,
-                found=use.value,
-                why=f"all pods of a gang are in one queue, and {uses[0].path} says {shown(uses[0].value)}",
-                remedy=f"name one queue, best by the annotation {VOLCANO_QUEUE} of the set",
-            )
+    yield from disagreeing(uses, f"name one queue, best by the annotation {VOLCANO_QUEUE} of the set")
 
 
 @rule(
@@ -210,10 +202,9 @@ def _effective(workload: PodCliqueSet, settings: VolcanoSettings) -> str:
     return record_of(workload, None).queue(VOLCANO_QUEUE) or settings.defaultQueue
 
 
-def _leaves(queues: Mapping[str, VolcanoQueue]) -> tuple[str, ...]:
+def _open_leaves(queues: Mapping[str, VolcanoQueue]) -> tuple[str, ...]:
     """Some open queues without children, as far as these are all that there are."""
-    parents = {queue.parent for queue in queues.values()}
-    return tuple(sorted(name for name in queues if name not in parents and queues[name].state == OPEN)[:_OFFERED])
+    return offered(name for name in leaves(queues) if queues[name].state == OPEN)
 
 
 def _judge(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
@@ -232,7 +223,7 @@ def _judge(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Resu
             why=f"{called} names no Queue of this cluster, and volcano drops a gang without one, with only a log line",
             remedy="name a Queue that exists, or create it first",
             absent=Needed("volcano_queues", name),
-            instead=_leaves(facts.volcano_queues),
+            instead=_open_leaves(facts.volcano_queues),
         )
     else:
         yield from _judge_found(name, path, called, found, facts.volcano_queues)
@@ -241,14 +232,14 @@ def _judge(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Resu
 def _judge_found(
     name: str, path: FieldPath, called: str, found: VolcanoQueue, queues: Mapping[str, VolcanoQueue]
 ) -> Results:
-    child = min((other for other, queue in queues.items() if queue.parent == name), default=None)
-    if child is not None:
+    if children := children_of(name, queues):
+        child = min(children)
         yield Finding(
             at=path,
             found=name,
             why=f"{called} has the child {shown(child)}, and a gang in a queue with children can stop all others",
             remedy="name one of its children",
-            instead=_leaves({other: queue for other, queue in queues.items() if queue.parent == name}),
+            instead=_open_leaves(children),
         )
     elif found.state != OPEN:
         fresh = found.state is None
@@ -261,7 +252,7 @@ def _judge_found(
             # Whoever makes a queue and uses it at once must not be refused for what a cache has yet to hear.
             absent=Needed("volcano_queues", name) if fresh else None,
         )
-    elif (missing := _missing_ancestor(found, queues)) is not None:
+    elif (missing := missing_ancestor(found, queues, built_in=(ROOT_QUEUE,))) is not None:
         yield Finding(
             at=path,
             found=name,
@@ -269,15 +260,3 @@ def _judge_found(
             remedy="have its parent created, or name another queue",
             absent=Needed("volcano_queues", missing),
         )
-
-
-def _missing_ancestor(queue: VolcanoQueue, queues: Mapping[str, VolcanoQueue]) -> str | None:
-    """The first queue on the way up to the root that is not there. No parent is the root."""
-    passed: set[str] = set()
-    parent = queue.parent
-    while parent and parent != ROOT_QUEUE and parent not in passed:
-        if parent not in queues:
-            return parent
-        passed.add(parent)
-        parent = queues[parent].parent
-    return None

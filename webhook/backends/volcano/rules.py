@@ -5,21 +5,13 @@ from __future__ import annotations
 from webhook.backends.volcano.capabilities import capabilities
 from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.model.capabilities import Capability
-from webhook.model.findings import Finding
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.membership import claimed
+from webhook.validators.membership import claimed, unsupported
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
 Rules = Context[VolcanoSettings]
-
-
-def unsupported(capability: Capability, context: Rules) -> Results:
-    """One finding for each place that asks for a capability that the table refuses, with the table's words."""
-    support = capabilities(context.settings)[capability]
-    for use in context.uses[capability]:
-        yield Finding(at=use.path, found=use.value, why=support.why, remedy=support.remedy)
 
 
 @rule(
@@ -39,7 +31,7 @@ def multi_node_nvlink(workload: PodCliqueSet, context: Rules) -> Results:
     Source: ai-dynamo/grove, operator/internal/mnnvl (2026-08); the PodGroup CRD of scheduling.volcano.sh/v1beta1
     (v1.14.0 to 2026-08).
     """
-    return unsupported(Capability.MULTI_NODE_NVLINK, context)
+    return unsupported(Capability.MULTI_NODE_NVLINK, capabilities(context.settings), context)
 
 
 @rule(
@@ -58,7 +50,7 @@ def resource_claims(workload: PodCliqueSet, context: Rules) -> Results:
     Source: volcano-sh/volcano, pkg/scheduler/plugins/predicates (`predicate.DynamicResourceAllocationEnable`); release
     notes of v1.15.0. Not seen running.
     """
-    return unsupported(Capability.RESOURCE_CLAIMS, context)
+    return unsupported(Capability.RESOURCE_CLAIMS, capabilities(context.settings), context)
 
 
 @rule(

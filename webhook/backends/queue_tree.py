@@ -1,0 +1,67 @@
+"""Queues as a tree, whichever scheduler's: who is below whom, and who is missing above."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Protocol, TypeVar
+
+from webhook.model.capabilities import Use
+from webhook.model.findings import Finding, shown
+
+# Queues that are offered in the place of a wrong one.
+_OFFERED = 3
+
+
+class Queue(Protocol):
+    """What any scheduler's queue has."""
+
+    @property
+    def parent(self) -> str | None:
+        """The queue above it."""
+
+
+Q = TypeVar("Q", bound=Queue)
+
+
+def children_of(name: str, queues: Mapping[str, Q]) -> dict[str, Q]:
+    """The queues right below one."""
+    return {other: queue for other, queue in queues.items() if queue.parent == name}
+
+
+def leaves(queues: Mapping[str, Queue]) -> list[str]:
+    """The queues without children, as far as these are all that there are."""
+    parents = {queue.parent for queue in queues.values()}
+    return sorted(name for name in queues if name not in parents)
+
+
+def offered(names: Iterable[str]) -> tuple[str, ...]:
+    """As many of them as are worth offering."""
+    return tuple(names)[:_OFFERED]
+
+
+def missing_ancestor(queue: Queue, queues: Mapping[str, Queue], built_in: Container[str] = ()) -> str | None:
+    """The first queue on the way up that is not there, and need not be `built_in`. A cycle has no end, and no missing
+    queue either.
+    """
+    passed: set[str] = set()
+    parent = queue.parent
+    while parent and parent not in built_in and parent not in passed:
+        if parent not in queues:
+            return parent
+        passed.add(parent)
+        parent = queues[parent].parent
+    return None
+
+
+def disagreeing(named: Iterable[Use], remedy: str) -> Iterator[Finding]:
+    """One finding for each place that names another queue than the first does."""
+    uses = list(named)
+    for use in uses[1:]:
+        first = uses[0]
+        if use.value != first.value:
+            yield Finding(
+                at=use.path,
+                found=use.value,
+                why=f"all pods of a gang are in one queue, and {first.path} says {shown(first.value)}",
+                remedy=remedy,
+            )
