@@ -7,11 +7,10 @@ policies are those of the design's section on the server's own life.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from webhook.model import grove
-from webhook.model.projections import GENERAL, Projection
+from webhook.model.projections import GENERAL
 from webhook.model.reading import Manifest
 from webhook.settings import Settings
 
@@ -20,6 +19,9 @@ from webhook.settings import Settings
 MUTATING, VALIDATING = "m-rollcall", "v-rollcall"
 # Without these a cluster cannot heal; whoever breaks the webhook must still be able to repair the cluster.
 NEVER_HERE = ("kube-system", "kube-node-lease")
+
+# The Lease by which the reconciler's replicas agree on the one that writes.
+LEASE_NAME = "rollcall-reconciler"
 
 LABELS = {"app.kubernetes.io/name": "rollcall", "app.kubernetes.io/part-of": "rollcall"}
 # The API server drops a deletionTimestamp from a manifest only after mutation, so at CREATE it excuses nothing.
@@ -126,11 +128,7 @@ def _head(kind: str, name: str) -> Manifest:
 
 def access_rules(settings: Settings, namespace: str, account: str) -> list[Manifest]:
     """The ClusterRole of the serving process, and its binding to a service account. Nothing in it can write."""
-    backends = [profile.backend for profile in settings.profiles.values()]
-    rules = [
-        _allowed(projection, ("get", "list", "watch"))
-        for projection in (*GENERAL, *(found for backend in backends for found in backend.projections))
-    ]
+    rules = _reading(settings)
     # Whether a set that is adopted has pods on nodes.
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]})
     return _bound("ClusterRole", "rollcall-serve", rules, namespace, account)
@@ -138,13 +136,9 @@ def access_rules(settings: Settings, namespace: str, account: str) -> list[Manif
 
 def reconciler_access_rules(settings: Settings, namespace: str, account: str) -> list[Manifest]:
     """The ClusterRole of the reconciler, the Role for its Lease, and their bindings to a service account."""
-    backends = [profile.backend for profile in settings.profiles.values()]
-    rules = [
-        _allowed(projection, ("get", "list", "watch"))
-        for projection in (*GENERAL, *(found for backend in backends for found in backend.projections))
-    ]
-    for backend in backends:
-        for api in backend.writable_kinds:
+    rules = _reading(settings)
+    for profile in settings.profiles.values():
+        for api in profile.backend.writable_kinds:
             # Server-side apply is a patch, which may create.
             verbs = ["get", "list", "watch", "create", "patch", "delete"]
             rules.append({"apiGroups": [api.group], "resources": [f"{api.kind.lower()}s"], "verbs": verbs})
@@ -159,7 +153,7 @@ def reconciler_access_rules(settings: Settings, namespace: str, account: str) ->
         {
             "apiGroups": ["coordination.k8s.io"],
             "resources": ["leases"],
-            "resourceNames": ["rollcall-reconciler"],
+            "resourceNames": [LEASE_NAME],
             "verbs": ["get", "update"],
         },
     ]
@@ -187,9 +181,17 @@ def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, account:
     ]
 
 
-def _allowed(projection: Projection, verbs: Iterable[str]) -> Manifest:
-    resource = projection.resource
-    return {"apiGroups": [resource.api.group], "resources": [resource.plural], "verbs": list(verbs)}
+def _reading(settings: Settings) -> list[Manifest]:
+    """The rules for what the facts of the enabled schedulers are read from."""
+    backends = [profile.backend for profile in settings.profiles.values()]
+    resources = [
+        projection.resource
+        for projection in (*GENERAL, *(found for backend in backends for found in backend.projections))
+    ]
+    return [
+        {"apiGroups": [found.api.group], "resources": [found.plural], "verbs": ["get", "list", "watch"]}
+        for found in resources
+    ]
 
 
 def _unique(rules: list[dict[str, Any]]) -> list[Manifest]:

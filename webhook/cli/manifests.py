@@ -11,13 +11,10 @@ from typing import Annotated
 
 import typer
 
-from webhook.cli.options import Configuration, Format, Output
+from webhook.cli.options import Configuration, Format, Output, configured
 from webhook.cli.yaml_text import as_yaml_text
-from webhook.config import default_settings
 from webhook.model.reading import Manifest
 from webhook.registration import Address, access_rules, reconciler_access_rules, webhook_configurations
-from webhook.settings import Settings
-from webhook.sources.configuration import load_settings
 
 manifests_app = typer.Typer(help="The objects that a cluster needs, as manifests.", no_args_is_help=True)
 
@@ -69,7 +66,7 @@ def webhooks(
         from webhook.certificates import read_authorities
 
         bundle = b64encode(read_authorities(ca)).decode()
-    _print(webhook_configurations(_settings(config), address, namespace, bundle), output)
+    _print(webhook_configurations(configured(config), address, namespace, bundle), output)
 
 
 @manifests_app.command()
@@ -94,14 +91,10 @@ def rbac(
     - `rollcall manifests rbac --config rollcall.yaml | kubectl apply -f -`
     """
     namespace, address = _service(account)
-    settings = _settings(config)
+    settings = configured(config)
     space, other = _service(reconciler)
     roles = access_rules(settings, namespace, address.service)
     _print([*roles, *reconciler_access_rules(settings, space, other.service)], output)
-
-
-def _settings(config: Path | None) -> Settings:
-    return default_settings() if config is None else load_settings(config)
 
 
 def _service(written: str) -> tuple[str, Address]:

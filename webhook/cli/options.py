@@ -46,6 +46,19 @@ Configuration = Annotated[
 ]
 
 
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The cluster to follow.",
+        show_default="that of the pod it runs in, else $KUBECONFIG, else ~/.kube/config",
+    ),
+]
+KubeContext = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The context of the kubeconfig.", show_default="the current one")
+]
+
+
 class Format(StrEnum):
     """What a command prints."""
 
@@ -56,9 +69,14 @@ class Format(StrEnum):
 Output = Annotated[Format, typer.Option("--output", "-o", help="What to print.")]
 
 
+def configured(configuration: Path | None) -> Settings:
+    """The settings of a file, or every backend with its defaults."""
+    return default_settings() if configuration is None else load_settings(configuration)
+
+
 def settings_of(configuration: Path | None, scheduler: str | None = None) -> Settings:
     """The settings for judging files: owners cannot be read, so a scheduler is chosen for every object."""
-    settings = default_settings() if configuration is None else load_settings(configuration)
+    settings = configured(configuration)
     if scheduler is not None:
         settings = force_scheduler(settings, scheduler)
     return replace(settings, standalone=True)

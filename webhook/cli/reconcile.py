@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from webhook.cli.options import Configuration
-from webhook.config import default_settings
-from webhook.sources.configuration import load_settings
+from webhook.cli.options import Configuration, Kubeconfig, KubeContext, configured
 
 
 def reconcile(  # noqa: PLR0913 - one parameter for each option
     *,
     config: Configuration = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The cluster to write to.",
-            show_default="that of the pod it runs in, else $KUBECONFIG, else ~/.kube/config",
-        ),
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The context of the kubeconfig.", show_default="the current one")
-    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: KubeContext = None,
     namespace: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only gangs of this namespace.", show_default="all")
     ] = None,
@@ -55,7 +43,7 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
     - `rollcall reconcile --config rollcall.yaml`
     - `rollcall reconcile --config rollcall.yaml --once --dry-run --namespace team-a`
     """
-    settings = default_settings() if config is None else load_settings(config)
+    settings = configured(config)
 
     # It brings uvicorn and an HTTP client with it; the other commands should not wait for them.
     from webhook.cluster.access import find

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from webhook.cli.options import Configuration, Facts, facts_of
-from webhook.config import default_settings
-from webhook.sources.configuration import load_settings
+from webhook.cli.options import Configuration, Facts, Kubeconfig, KubeContext, configured, facts_of
 
 if TYPE_CHECKING:
     from webhook.certificates import Pair
@@ -27,17 +25,8 @@ def serve(  # noqa: PLR0913 - one parameter for each option
         typer.Option("--standalone", help="No cluster: choose a scheduler for every object, make certificates."),
     ] = False,
     facts: Facts = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The cluster to follow.",
-            show_default="that of the pod it runs in, else $KUBECONFIG, else ~/.kube/config",
-        ),
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The context of the kubeconfig.", show_default="the current one")
-    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: KubeContext = None,
     cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate, PEM.", show_default=False)] = None,
     key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key, PEM.", show_default=False)] = None,
     certs: Annotated[
@@ -76,7 +65,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
         raise typer.BadParameter(
             "--certs is for the development certificates of --standalone, without --cert and --key"
         )
-    settings = replace(default_settings() if config is None else load_settings(config), standalone=standalone)
+    settings = replace(configured(config), standalone=standalone)
     known = facts_of(facts)
     address = host or ("127.0.0.1" if standalone else "0.0.0.0")  # noqa: S104 - a webhook is called from other machines
 

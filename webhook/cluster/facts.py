@@ -20,11 +20,25 @@ from webhook.errors import RequestFailed
 from webhook.logs import log
 from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Needed
 from webhook.model.projections import GENERAL, Projection, Resource
+from webhook.settings import Settings
 
 # An answer that says "not modified" costs next to nothing.
 DISCOVERY_SECONDS = 10.0
 # Before a watch that failed by our fault is begun again.
 FAULT_SECONDS = 5.0
+
+
+def live_facts(
+    settings: Settings,
+    client: Client,
+    changed: Callable[[ClusterFacts], None],
+    touched: Callable[[Projection, Any], None] | None = None,
+) -> LiveFacts:
+    """The facts that the enabled schedulers need; the arguments are those of `LiveFacts`."""
+    backends = [profile.backend for profile in settings.profiles.values()]
+    projections = {projection: None for backend in backends for projection in backend.projections}
+    schemas = [wanted.api for backend in backends for wanted in backend.required_fields]
+    return LiveFacts(client, projections, changed, schemas, touched)
 
 
 class LiveFacts:

@@ -176,7 +176,7 @@ class GangReconciler:
             kept.setdefault(one.store, set()).add(one.key)
         pruned = 0
         for store in reversed(self._kinds(planned)):
-            for key in sorted(store.by_owner.get(uid, set()) - kept.get(store, set())):
+            for key in sorted(store.by_owner.members(uid) - kept.get(store, set())):
                 live = store.objects[key]
                 if is_ours(live, uid) and live["metadata"].get("deletionTimestamp") is None:
                     await self._writer.delete(store.resource, live)

@@ -19,6 +19,7 @@ from webhook.model.facts import Api, ObjectKey
 from webhook.model.projections import Projection, Resource, key_of, labels_of
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.mutators.prepare_pod import GATE
+from webhook.reconciler.grouping import Grouping
 
 PODS = Resource(Api("", "v1", "Pod"), "pods")
 # Pods that name a PodGang: of whatever owner, for the gate is ours alone.
@@ -65,28 +66,23 @@ class Gates:
 
     def __init__(self, client: Client, changed: Callable[[ObjectKey], None]) -> None:
         self._changed = changed
-        self._by_gang: dict[ObjectKey, set[ObjectKey]] = {}
-        self._gang_of: dict[ObjectKey, ObjectKey] = {}
+        # The pods that bear the gate, by PodGang.
+        self._gated: Grouping[ObjectKey, ObjectKey] = Grouping()
         projection = Projection("", PODS, _read)
         self.watch = Watch(client, projection, _filled, self._noticed, OF_GANGS)
 
     def of(self, podgang: ObjectKey) -> Iterator[tuple[ObjectKey, int]]:
         """The gated pods of a PodGang, and where the gate stands."""
-        for pod in sorted(self._by_gang.get(podgang, ())):
+        for pod in sorted(self._gated.members(podgang)):
             found: Gated = self.watch.index.entries[pod]
             if found.position is not None:
                 yield pod, found.position
 
     def _noticed(self, pod: ObjectKey) -> None:
-        if (before := self._gang_of.pop(pod, None)) is not None:
-            self._by_gang[before].discard(pod)
-            if not self._by_gang[before]:
-                del self._by_gang[before]
         found: Gated | None = self.watch.index.entries.get(pod)
-        if found is not None and found.position is not None:
-            podgang = (pod[0], found.podgang)
-            self._gang_of[pod] = podgang
-            self._by_gang.setdefault(podgang, set()).add(pod)
+        podgang = None if found is None or found.position is None else (pod[0], found.podgang)
+        self._gated.move(pod, podgang)
+        if podgang is not None:
             self._changed(podgang)
 
 

@@ -16,7 +16,7 @@ import uvicorn
 from webhook import __version__
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
-from webhook.cluster.facts import LiveFacts
+from webhook.cluster.facts import live_facts
 from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
 from webhook.logs import configure, log
 from webhook.model import grove
@@ -26,18 +26,19 @@ from webhook.reconciler.endpoints import create_app
 from webhook.reconciler.events import Events
 from webhook.reconciler.gangs import GangReconciler, gang_resources
 from webhook.reconciler.gates import Gates
+from webhook.reconciler.grouping import Grouping
 from webhook.reconciler.lease import Lease
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.queue import KeyQueue
 from webhook.reconciler.stores import Stores
 from webhook.reconciler.writing import Writer
+from webhook.registration import LEASE_NAME
 from webhook.settings import Settings
 
 # Gangs worked on at once: most of the time is spent waiting for the API server.
 WORKERS = 8
 # Everything is looked at again now and then, which heals what went wrong unseen; spread over the time.
 RESYNC_SECONDS = 600.0
-LEASE_NAME = "rollcall-reconciler"
 # A write that is under way when the process is told to stop.
 DRAIN_SECONDS = 5.0
 
@@ -69,10 +70,7 @@ class Reconciler:
             self.lease = Lease(
                 self._client, lease_namespace, LEASE_NAME, identity, self.metrics, lambda _: self._look_at_all()
             )
-        backends = [profile.backend for profile in settings.profiles.values()]
-        projections = {projection: None for backend in backends for projection in backend.projections}
-        schemas = [wanted.api for backend in backends for wanted in backend.required_fields]
-        self.live = LiveFacts(Client(access, transport), projections, self._facts_changed, schemas, self._touched)
+        self.live = live_facts(settings, Client(access, transport), self._facts_changed, self._touched)
         self.stores = Stores(self._client, self._stored)
         writer = Writer(self._client, self.leads, self.metrics, dry_run=dry_run)
         events = Events(self._client, self.metrics, identity, self.leads, dry_run=dry_run)
@@ -80,9 +78,8 @@ class Reconciler:
         self._gates = Gates(self._client, self._add) if gated else None
         self._gangs = GangReconciler(settings, self.live, self.stores, writer, events, self.metrics, self._gates)
         self._busy = 0
-        # Of which PodCliqueSet each PodGang is, and the other way round.
-        self._workloads: dict[ObjectKey, ObjectKey] = {}
-        self._of_workload: dict[ObjectKey, set[ObjectKey]] = {}
+        # PodGangs by their PodCliqueSet.
+        self._of_workload: Grouping[ObjectKey, ObjectKey] = Grouping()
 
     def leads(self) -> bool:
         """Whether this process may write; one without a lease always may."""
@@ -152,7 +149,7 @@ class Reconciler:
 
     def _touched(self, projection: Projection, key: Any) -> None:
         if projection is POD_CLIQUE_SETS:
-            for concerned in self._of_workload.get(key, ()):
+            for concerned in self._of_workload.members(key):
                 self._add(concerned)
         elif projection.part in _OF_GANGS:
             # A layer, a tier, a class: whichever gangs that concerns, the others cost a comparison.
@@ -176,15 +173,9 @@ class Reconciler:
 
     def _note_workload(self, key: ObjectKey) -> None:
         """Remember of which PodCliqueSet a PodGang is."""
-        if (before := self._workloads.pop(key, None)) is not None:
-            self._of_workload[before].discard(key)
-            if not self._of_workload[before]:
-                del self._of_workload[before]
         podgang = self.stores.by_kind[POD_GANGS.resource.api].objects.get(key)
         workload = None if podgang is None else (podgang["metadata"].get("labels") or {}).get(grove.LABEL_PART_OF)
-        if workload is not None:
-            self._workloads[key] = (key[0], workload)
-            self._of_workload.setdefault((key[0], workload), set()).add(key)
+        self._of_workload.move(key, None if workload is None else (key[0], workload))
 
     def _add(self, key: ObjectKey) -> None:
         if self._only is None or key[0] == self._only:

@@ -11,6 +11,7 @@ from webhook.model.facts import Api, ObjectKey
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping
 from webhook.reconciler.differences import controller_of
+from webhook.reconciler.grouping import Grouping
 
 # What of an object decides anything. Status is not among it, nor are the versions that it moves.
 _METADATA = ("name", "namespace", "uid", "labels", "annotations", "ownerReferences", "deletionTimestamp")
@@ -27,9 +28,9 @@ class Store:
     def __init__(self, client: Client, resource: Resource, changed: Changed) -> None:
         self.resource = resource
         # By the uid of the controller.
-        self.by_owner: dict[str, set[ObjectKey]] = {}
-        # Uid and name of the controller.
-        self._owners: dict[ObjectKey, tuple[str, str]] = {}
+        self.by_owner: Grouping[ObjectKey, str] = Grouping()
+        # The controller's name.
+        self._owners: dict[ObjectKey, str] = {}
         self._changed = changed
         self._watch = Watch(client, Projection("", resource, self._read), self._filled, self._noticed)
         self._first = asyncio.Event()
@@ -73,18 +74,13 @@ class Store:
     def _noticed(self, key: ObjectKey) -> None:
         concerned = set()
         if (before := self._owners.pop(key, None)) is not None:
-            uid, name = before
-            concerned.add(name)
-            self.by_owner[uid].discard(key)
-            if not self.by_owner[uid]:
-                del self.by_owner[uid]
+            concerned.add(before)
         found = self.objects.get(key)
         controller = None if found is None else controller_of(found)
         if controller is not None:
-            uid, name = str(controller.get("uid") or ""), str(controller.get("name") or "")
+            name = self._owners[key] = str(controller.get("name") or "")
             concerned.add(name)
-            self._owners[key] = (uid, name)
-            self.by_owner.setdefault(uid, set()).add(key)
+        self.by_owner.move(key, None if controller is None else str(controller.get("uid") or ""))
         self._changed(key, concerned)
 
 

@@ -9,7 +9,7 @@ from webhook.cluster.client import Client
 from webhook.errors import NotFound, NotLeading
 from webhook.logs import log
 from webhook.model.facts import ObjectKey
-from webhook.model.projections import Resource
+from webhook.model.projections import Resource, key_of
 from webhook.model.reading import Manifest
 from webhook.reconciler.differences import FIELD_MANAGER
 from webhook.reconciler.gates import PODS, lift
@@ -29,7 +29,7 @@ class Writer:
         """Make the object what `wanted` says, and leave what it does not say. Raises `RequestFailed`, `NotLeading`."""
         self._check()
         written = await self._client.write(requests.apply(resource, wanted, FIELD_MANAGER, dry_run=self._dry_run))
-        self._say("apply", resource, wanted)
+        self._say("apply", resource, *key_of(wanted))
         return dict(written)
 
     async def delete(self, resource: Resource, live: Manifest) -> None:
@@ -43,27 +43,19 @@ class Writer:
             await self._client.write(request)
         except NotFound:
             return
-        self._say("delete", resource, live)
+        self._say("delete", resource, *key_of(live))
 
     async def ungate(self, pod: ObjectKey, index: int) -> None:
         """Take the gate off a pod. Raises `RequestFailed`, `NotLeading`."""
         self._check()
         if self._dry_run or not await lift(self._client, pod, index):
             return
-        self._metrics.writes.labels(PODS.api.kind, "ungate").inc()
-        log.info("ungate", kind=PODS.api.kind, namespace=pod[0], name=pod[1], dryRun=False)
+        self._say("ungate", PODS, *pod)
 
     def _check(self) -> None:
         if not self._leads():
             raise NotLeading
 
-    def _say(self, action: str, resource: Resource, manifest: Manifest) -> None:
-        metadata = manifest["metadata"]
+    def _say(self, action: str, resource: Resource, namespace: str, name: str) -> None:
         self._metrics.writes.labels(resource.api.kind, action).inc()
-        log.info(
-            action,
-            kind=resource.api.kind,
-            namespace=metadata.get("namespace"),
-            name=metadata["name"],
-            dryRun=self._dry_run,
-        )
+        log.info(action, kind=resource.api.kind, namespace=namespace, name=name, dryRun=self._dry_run)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from webhook.certificates import Pair, validity
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
-from webhook.cluster.facts import LiveFacts
+from webhook.cluster.facts import LiveFacts, live_facts
 from webhook.logs import log
 from webhook.model.facts import ClusterFacts
 from webhook.server.metrics import Metrics
@@ -51,10 +51,7 @@ class ServerState:
 
     def follow(self, access: Access) -> LiveFacts:
         """Follow the cluster that `access` leads to, once the task is run that `LiveFacts.run` is."""
-        backends = [profile.backend for profile in self.settings.profiles.values()]
-        projections = {projection: None for backend in backends for projection in backend.projections}
-        schemas = [wanted.api for backend in backends for wanted in backend.required_fields]
-        self.cluster = LiveFacts(Client(access), projections, self._changed, schemas)
+        self.cluster = live_facts(self.settings, Client(access), self._changed)
         self.metrics.watch(self.cluster)
         return self.cluster
 
