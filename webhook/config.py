@@ -84,6 +84,14 @@ class RegistrationSection(_Section):
     excludedNamespaces: list[Annotated[str, Field(pattern=_NAMESPACE)]] = Field(default_factory=list)
 
 
+class EscapesSection(_Section):
+    """What the reconciler does about pods that do not carry what their gang needs: it deletes those of the kinds that
+    are named, while they are on no node, and Grove creates them anew.
+    """
+
+    delete: list[Literal["unmutated", "stale", "foreign"]] = Field(default_factory=list)
+
+
 class RollcallConfiguration(_Section):
     """The whole file. Sections are validated one by one, so that a mistake in one does not hide those in another."""
 
@@ -93,6 +101,7 @@ class RollcallConfiguration(_Section):
     enforcement: dict[str, Any] = Field(default_factory=dict)
     namespaces: dict[str, Any] = Field(default_factory=dict)
     registration: dict[str, Any] = Field(default_factory=dict)
+    escapes: dict[str, Any] = Field(default_factory=dict)
 
 
 def settings_from(document: object, source: str) -> Settings:
@@ -124,9 +133,11 @@ def settings_from(document: object, source: str) -> Settings:
             problems.append(Problem(f"{path}.scheduler", section.scheduler, "is none of the profiles", known))
         namespaces[name] = NamespaceDefaults(section.scheduler, _action(section.enforcement))
     registered = _section(RegistrationSection, configuration.registration, "registration", problems)
+    escapes = _section(EscapesSection, configuration.escapes, "escapes", problems) or EscapesSection()
     if problems:
         raise ConfigurationError(source, problems)
-    return Settings(profiles, default, namespaces, _registration(registered or RegistrationSection()))
+    registration = _registration(registered or RegistrationSection())
+    return Settings(profiles, default, namespaces, registration, frozenset(escapes.delete))
 
 
 def default_settings() -> Settings:

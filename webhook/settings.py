@@ -128,6 +128,8 @@ class Settings:
     default: str
     namespaces: Mapping[str, NamespaceDefaults] = field(default_factory=dict)
     registration: Registration = Registration()
+    # Which escaped pods the reconciler deletes: unmutated, stale, foreign.
+    deleted_escapes: frozenset[str] = frozenset()
     standalone: bool = False
     forced: str | None = None
     available: tuple[str, ...] = ()

@@ -103,7 +103,7 @@ def test_what_a_gang_needs_is_written_once_and_what_it_no_longer_needs_is_delete
             await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
             await until(lambda: found.idle)
             assert [method for method, _ in cluster.writes] == ["PATCH", "PATCH"]
-            found._look_at_all()
+            found.following.look_at_all()
             await until(lambda: sample(found, "rollcall_reconciled_total", outcome="inStep") > 0)
             assert len(cluster.writes) == 2
             cluster.apply(GANGS, podgang("demo-0-a"))
@@ -196,7 +196,7 @@ def test_a_gang_that_its_scheduler_cannot_have_is_not_written_in_part() -> None:
         async with running(cluster) as found:
             await until(lambda: cluster.events != [])
             await until(lambda: found.idle)
-            found._look_at_all()
+            found.following.look_at_all()
             await until(lambda: sample(found, "rollcall_reconciled_total", outcome="inexpressible") == 2)
             assert (cluster.writes, len(cluster.events)) == ([], 1)
             assert "koordinator/scaling-group-topology" in cluster.events[0]["note"]

@@ -94,6 +94,9 @@ class Backend(ABC, Generic[S]):
     projections: ClassVar[tuple[Projection, ...]] = ()
     # The kinds of its gang objects: without them the cluster cannot run a gang for it.
     required_apis: tuple[Api, ...] = ()
+    # What else to do about a gang that the scheduler holds without a reason that can be seen, where it is known for
+    # that; it follows a sentence that says what to do.
+    when_held: ClassVar[str] = ""
     # What it writes that an older CRD of those kinds would drop in silence.
     required_fields: tuple[SpecField, ...] = ()
 

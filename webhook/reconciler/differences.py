@@ -10,6 +10,7 @@ import hashlib
 import json
 from typing import Any
 
+from webhook.model.findings import shown
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.grove import LABEL_MANAGED_BY
 from webhook.model.reading import Manifest
@@ -49,6 +50,23 @@ def in_step(wanted: Manifest, live: Manifest) -> bool:
         and holds(wanted_metadata.get("annotations", {}), metadata.get("annotations", {}))
         and all(any(holds(owner, found) for found in owners) for owner in wanted_metadata.get("ownerReferences", []))
     )
+
+
+def first_difference(wanted: Manifest, live: Manifest) -> str:
+    """The first field in which `live` is not what `wanted` says, in words."""
+    for part in ("spec", "metadata"):
+        if (found := _differs(wanted[part], live.get(part), part)) is not None:
+            return found
+    return "it was changed since it was applied"
+
+
+def _differs(wanted: Any, live: Any, path: str) -> str | None:
+    if path == "metadata.ownerReferences" or path.endswith(APPLIED_ANNOTATION):
+        return None
+    if isinstance(wanted, dict) and isinstance(live, dict):
+        below = (_differs(value, live.get(key), f"{path}.{key}") for key, value in wanted.items())
+        return next((found for found in below if found is not None), None)
+    return None if holds(wanted, live) else f"{path} is {shown(live)}, and should be {shown(wanted)}"
 
 
 def controller_of(live: Manifest) -> Manifest | None:

@@ -10,7 +10,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import NamedTuple
 
 from webhook.cluster import requests
@@ -21,6 +20,7 @@ from webhook.model.facts import Api
 from webhook.model.podgang import PodGang
 from webhook.model.projections import POD_GANGS, Resource
 from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.obstacles import Reason
 
 EVENTS = Resource(Api("events.k8s.io", "v1", "Event"), "events")
 # The API server's limit for a note.
@@ -29,14 +29,6 @@ MAX_NOTE_BYTES = 1024
 REPEAT_SECONDS = 1800.0
 # What was said is remembered for so many gangs.
 MEMORY = 10_000
-
-
-class Reason(StrEnum):
-    """Why, in one word; a metric's label."""
-
-    INEXPRESSIBLE = "GangInexpressible"
-    CONFLICT = "GangObjectOwned"
-    REFUSED = "GangObjectRefused"
 
 
 class _Said(NamedTuple):
@@ -67,6 +59,10 @@ class Events:
         self._said.move_to_end(about)
         while len(self._said) > MEMORY:
             self._said.popitem(last=False)
+        await self.say(podgang, reason, note)
+
+    async def say(self, podgang: PodGang, reason: Reason, note: str) -> None:
+        """A Warning on the PodGang, whatever was said before."""
         log.warning("gang", reason=reason, namespace=podgang.namespace, name=podgang.name, why=note)
         if self._dry_run or not self._leads():
             return

@@ -13,14 +13,16 @@ from typing import NamedTuple
 from webhook.cluster.facts import LiveFacts
 from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
 from webhook.logs import log
-from webhook.model.facts import Api, ObjectKey
+from webhook.model.facts import ObjectKey
 from webhook.model.podgang import PodGang
 from webhook.model.projections import POD_GANGS, Resource
 from webhook.model.reading import Malformed, Manifest
+from webhook.mutators.prepare_pod import GATE
 from webhook.reconciler.differences import in_step, is_ours, stranger, to_apply
-from webhook.reconciler.events import Events, Reason
-from webhook.reconciler.gates import Gates
+from webhook.reconciler.events import Events
+from webhook.reconciler.gang_pods import GangPods
 from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.obstacles import Reason
 from webhook.reconciler.plan import Aside, Plan, plan
 from webhook.reconciler.stores import Store, Stores
 from webhook.reconciler.writing import Writer
@@ -56,7 +58,7 @@ class GangReconciler:
         writer: Writer,
         events: Events,
         metrics: Metrics,
-        gates: Gates | None = None,
+        pods: GangPods | None = None,
     ) -> None:
         self._settings = settings
         self._live = live
@@ -64,7 +66,7 @@ class GangReconciler:
         self._writer = writer
         self._events = events
         self._metrics = metrics
-        self._gates = gates
+        self._pods = pods
 
     async def reconcile(self, key: ObjectKey) -> float | None:
         """Make it so. Returns the seconds after which to look again, None for not until something changes.
@@ -115,9 +117,10 @@ class GangReconciler:
 
     async def _open(self, key: ObjectKey) -> None:
         """Take the gate off the pods of a gang: all that it waited for is there."""
-        if self._gates is not None:
-            for pod, index in list(self._gates.of(key)):
-                await self._writer.ungate(pod, index)
+        if self._pods is not None:
+            for pod in self._pods.of(key):
+                if GATE in pod.gates:
+                    await self._writer.ungate(pod.key, pod.gates.index(GATE))
 
     async def _make(self, podgang: PodGang, planned: Plan) -> tuple[str, float | None]:
         uid = podgang.uid or ""
@@ -147,21 +150,11 @@ class GangReconciler:
     def _wanted(self, planned: Plan) -> list[_Wanted]:
         found = []
         for desired in planned.objects:
-            store = self._store(desired)
+            store = self._stores.of(desired)
             metadata = desired["metadata"]
             live = store.objects.get((metadata["namespace"], metadata["name"]))
             found.append(_Wanted(store, to_apply(planned.profile.backend.adopt(desired, live)), live))
         return found
-
-    def _store(self, manifest: Manifest) -> Store:
-        group, _, version = str(manifest["apiVersion"]).rpartition("/")
-        api = Api(group, version, str(manifest["kind"]))
-        store = self._stores.by_kind.get(api)
-        if store is None:
-            raise FactsUnavailable(f"the cluster does not serve {api}")
-        if not store.filled:
-            raise FactsUnavailable(f"the {api.kind} objects are not read yet")
-        return store
 
     async def _step(self, one: _Wanted) -> bool:
         if one.live is not None and in_step(one.manifest, one.live):

@@ -27,6 +27,14 @@ class Grouping(Generic[K, G]):
             self._group[key] = group
             self._members.setdefault(group, set()).add(key)
 
+    def group(self, key: K) -> G | None:
+        """The group that `key` is in."""
+        return self._group.get(key)
+
+    def groups(self) -> list[G]:
+        """The groups that have a key."""
+        return list(self._members)
+
     def members(self, group: G) -> Set[K]:
         """The keys of `group`."""
         return self._members.get(group, frozenset())

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from webhook.reconciler.escapes import Escape
+from webhook.reconciler.health import State
+from webhook.reconciler.obstacles import Reason
 from webhook.reconciler.plan import Aside
 
 # How working on one PodGang ends.
 OUTCOMES = ("inStep", "written", "inexpressible", "conflict", "waiting", "refused", "failed", "gone", "fault")
 
+# The scheduler of a gang that has none of the enabled ones.
+OTHER = "other"
+
 
 class Metrics:
     """A registry of its own, so that a process may have more than one reconciler, as tests do."""
 
-    def __init__(self) -> None:
+    def __init__(self, schedulers: Iterable[str] = ()) -> None:
+        """`schedulers` are those that are enabled; any other is `OTHER` in a label."""
+        self._schedulers = frozenset(schedulers)
         self.registry = CollectorRegistry()
         self.writes = Counter(
             "rollcall_writes", "Writes to the cluster, by kind.", ["kind", "action"], registry=self.registry
@@ -34,10 +44,41 @@ class Metrics:
             "rollcall_lease_lost", "Times that the lease was lost without being given up.", registry=self.registry
         )
         self.events = Counter("rollcall_events", "Events written, by reason.", ["reason"], registry=self.registry)
+        self.gangs = Gauge(
+            "rollcall_gangs",
+            "PodGangs by scheduler, and by how they are: started, or why not.",
+            ["scheduler", "health"],
+            registry=self.registry,
+        )
+        self.escaped = Gauge(
+            "rollcall_escaped_pods",
+            "Pods of gangs that do not carry what they should.",
+            ["scheduler", "escape"],
+            registry=self.registry,
+        )
+        self.deleted = Counter(
+            "rollcall_escaped_pods_deleted",
+            "Such pods deleted, so that Grove creates them anew.",
+            ["escape"],
+            registry=self.registry,
+        )
+        for scheduler in (*sorted(self._schedulers), OTHER):
+            for health in (*State, *Reason):
+                self.gangs.labels(scheduler, health.value)
+            for escape in Escape:
+                self.escaped.labels(scheduler, escape.value)
+        for escape in Escape:
+            self.deleted.labels(escape.value)
+        for reason in Reason:
+            self.events.labels(reason.value)
         for outcome in OUTCOMES:
             self.outcomes.labels(outcome)
         for why in Aside:
             self.asides.labels(why.value)
+
+    def scheduler(self, name: str | None) -> str:
+        """The label for a gang's scheduler: few, whatever is written into records."""
+        return name if name is not None and name in self._schedulers else OTHER
 
     def expose(self) -> bytes:
         """All of it in the text format."""

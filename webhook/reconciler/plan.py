@@ -50,7 +50,10 @@ def plan(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> Plan | As
         return Aside.EXTERNAL
     if podgang.labels.get(GROVE_SCHEDULER_LABEL) in GROVE_WRITES:
         return Aside.GROVE
-    record = _record(podgang, facts)
+    record = recorded(podgang, facts)
+    if record is None:
+        workload = f"{podgang.namespace}/{podgang.labels.get(grove.LABEL_PART_OF)}"
+        raise FactsUnavailable(f"the PodCliqueSet {workload} of the PodGang is not known")
     if record.scheduler is None:
         return Aside.UNRECORDED
     profile = settings.profiles.get(record.scheduler)
@@ -59,15 +62,14 @@ def plan(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> Plan | As
     return Plan(profile, profile.backend.gang_objects(podgang, record, facts))
 
 
-def _record(podgang: PodGang, facts: ClusterFacts) -> Record:
-    """The record of the PodGang's workload, which alone tells of its cliques; else what a hand-made PodGang says."""
+def recorded(podgang: PodGang, facts: ClusterFacts) -> Record | None:
+    """The record of the PodGang's workload, which alone tells of its cliques; else what a hand-made PodGang says. None
+    where the workload is not known.
+    """
     workload = text(podgang.labels.get(grove.LABEL_PART_OF))
     if workload is None:
         spec = mapping(podgang.raw.get("spec"))
         metadata = mapping(podgang.raw.get("metadata"))
         return record_in(metadata, text(podgang.labels.get(SCHEDULER_LABEL)), text(spec.get("priorityClassName")))
     known = facts.pod_clique_sets
-    found = None if known is None else known.get((podgang.namespace, workload))
-    if found is None:
-        raise FactsUnavailable(f"the PodCliqueSet {podgang.namespace}/{workload} of the PodGang is not known")
-    return found
+    return None if known is None else known.get((podgang.namespace, workload))

@@ -15,22 +15,19 @@ import uvicorn
 
 from webhook import __version__
 from webhook.cluster.access import Access
-from webhook.cluster.client import Client
-from webhook.cluster.facts import live_facts
 from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
 from webhook.logs import configure, log
-from webhook.model import grove
-from webhook.model.facts import Api, ClusterFacts, ObjectKey
-from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection
+from webhook.model.facts import ObjectKey
+from webhook.model.projections import POD_GANGS
+from webhook.mutators.prepare_pod import GATE
 from webhook.reconciler.endpoints import create_app
 from webhook.reconciler.events import Events
-from webhook.reconciler.gangs import GangReconciler, gang_resources
-from webhook.reconciler.gates import Gates
-from webhook.reconciler.grouping import Grouping
+from webhook.reconciler.following import Following
+from webhook.reconciler.gangs import GangReconciler
+from webhook.reconciler.health_watch import HealthWatch
 from webhook.reconciler.lease import Lease
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.queue import KeyQueue
-from webhook.reconciler.stores import Stores
 from webhook.reconciler.writing import Writer
 from webhook.registration import LEASE_NAME
 from webhook.settings import Settings
@@ -59,27 +56,33 @@ class Reconciler:
         """`namespace` is the only one that is worked on, None for all; without a `lease_namespace` there is no lease.
         `transport` stands for the network in tests.
         """
-        self.metrics = Metrics()
+        self.metrics = Metrics(settings.profiles)
         self.queue: KeyQueue[ObjectKey] = KeyQueue()
-        self._settings = settings
         self._only = namespace
-        self._client = Client(access, transport)
+        self.following = Following(
+            settings,
+            access,
+            gang_changed=self._add,
+            pods_changed=self._pods_changed,
+            facts_changed=self._held_changed,
+            transport=transport,
+        )
+        client = self.following.client
         identity = f"{socket.gethostname()}_{os.getpid()}"
         self.lease: Lease | None = None
         if lease_namespace is not None:
             self.lease = Lease(
-                self._client, lease_namespace, LEASE_NAME, identity, self.metrics, lambda _: self._look_at_all()
+                client, lease_namespace, LEASE_NAME, identity, self.metrics, lambda _: self.following.look_at_all()
             )
-        self.live = live_facts(settings, Client(access, transport), self._facts_changed, self._touched)
-        self.stores = Stores(self._client, self._stored)
-        writer = Writer(self._client, self.leads, self.metrics, dry_run=dry_run)
-        events = Events(self._client, self.metrics, identity, self.leads, dry_run=dry_run)
-        gated = any(profile.gate for profile in settings.profiles.values())
-        self._gates = Gates(self._client, self._add) if gated else None
-        self._gangs = GangReconciler(settings, self.live, self.stores, writer, events, self.metrics, self._gates)
+        writer = Writer(client, self.leads, self.metrics, dry_run=dry_run)
+        events = Events(client, self.metrics, identity, self.leads, dry_run=dry_run)
+        self._gated = any(profile.gate for profile in settings.profiles.values())
+        pods = self.following.pods if self._gated else None
+        self._gangs = GangReconciler(
+            settings, self.following.live, self.following.stores, writer, events, self.metrics, pods
+        )
+        self.health = HealthWatch(self.following.health, self.following.podgang, events, self.metrics, self.leads)
         self._busy = 0
-        # PodGangs by their PodCliqueSet.
-        self._of_workload: Grouping[ObjectKey, ObjectKey] = Grouping()
 
     def leads(self) -> bool:
         """Whether this process may write; one without a lease always may."""
@@ -87,29 +90,24 @@ class Reconciler:
 
     def unready(self) -> Iterator[str]:
         """What is not known yet."""
-        yield from self.live.unready()
-        for api, store in self.stores.by_kind.items():
-            if not store.filled:
-                why = f": {store.watch.trouble}" if store.watch.trouble else ""
-                yield f"cluster: the {api} objects are not read yet{why}"
+        return self.following.unready()
 
     @property
     def idle(self) -> bool:
         """Whether everything is read, and nothing waits or is being worked on."""
         return (
             not any(self.unready())
-            and POD_GANGS.resource.api in self.stores.by_kind
+            and POD_GANGS.resource.api in self.following.stores.by_kind
             and not (len(self.queue) or self._busy)
         )
 
     async def run(self) -> None:
         """Follow and write, until cancelled; what is being written then is finished, and the lease given up."""
-        following = [asyncio.create_task(self.live.run())]
+        following = [asyncio.create_task(self.following.run())]
         if self.lease is not None:
             following.append(asyncio.create_task(self.lease.run()))
-        if self._gates is not None:
-            following.append(asyncio.create_task(self._gates.watch.run()))
         following.append(asyncio.create_task(self._resync()))
+        following.append(asyncio.create_task(self.health.run(lambda: not any(self.following.unseen()))))
         workers = [asyncio.create_task(self._work()) for _ in range(WORKERS)]
         try:
             # Not `gather`, which would cancel them all at once, and the lease must be given up last.
@@ -119,8 +117,7 @@ class Reconciler:
         finally:
             await _ended(workers)
             await _ended(following)
-            await self.stores.close()
-            await self._client.close()
+            await self.following.close()
 
     async def once(self) -> None:
         """Write until nothing is left to do. Raises `FactsUnavailable` where something cannot be done."""
@@ -142,49 +139,20 @@ class Reconciler:
 
     # What changes, and whom that concerns.
 
-    def _facts_changed(self, facts: ClusterFacts) -> None:
-        if facts.apis is not None:
-            self.stores.follow(gang_resources(self._settings, self.live))
-        self._look_at_all()
-
-    def _touched(self, projection: Projection, key: Any) -> None:
-        if projection is POD_CLIQUE_SETS:
-            for concerned in self._of_workload.members(key):
-                self._add(concerned)
-        elif projection.part in _OF_GANGS:
-            # A layer, a tier, a class: whichever gangs that concerns, the others cost a comparison.
-            self._look_at_all()
-
-    def _stored(self, api: Api, key: ObjectKey, owners: set[str]) -> None:
-        if api == POD_GANGS.resource.api:
-            self._note_workload(key)
-            self._add(key)
-            return
-        for name in owners:
-            self._add((key[0], name))
-        if not owners and (podgang := self._label(api, key)) is not None:
-            self._add((key[0], podgang))
-
-    def _label(self, api: Api, key: ObjectKey) -> str | None:
-        """The PodGang that an object without a controller says it is of."""
-        store = self.stores.by_kind.get(api)
-        live = None if store is None else store.objects.get(key)
-        return None if live is None else (live["metadata"].get("labels") or {}).get(grove.LABEL_PODGANG)
-
-    def _note_workload(self, key: ObjectKey) -> None:
-        """Remember of which PodCliqueSet a PodGang is."""
-        podgang = self.stores.by_kind[POD_GANGS.resource.api].objects.get(key)
-        workload = None if podgang is None else (podgang["metadata"].get("labels") or {}).get(grove.LABEL_PART_OF)
-        self._of_workload.move(key, None if workload is None else (key[0], workload))
-
     def _add(self, key: ObjectKey) -> None:
         if self._only is None or key[0] == self._only:
             self.queue.add(key)
+            self.health.mark(key)
 
-    def _look_at_all(self) -> None:
-        store = self.stores.by_kind.get(POD_GANGS.resource.api)
-        for key in () if store is None else store.objects:
-            self._add(key)
+    def _pods_changed(self, key: ObjectKey) -> None:
+        if self._only is not None and key[0] != self._only:
+            return
+        self.health.mark(key)
+        if self._gated and any(GATE in pod.gates for pod in self.following.pods.of(key)):
+            self.queue.add(key)
+
+    def _held_changed(self) -> None:
+        self.health.mark_held()
 
     # Work.
 
@@ -224,13 +192,7 @@ class Reconciler:
     async def _resync(self) -> None:
         while True:
             await asyncio.sleep(RESYNC_SECONDS)
-            self._look_at_all()
-
-
-# The parts of the facts that a translation reads, besides the PodGang and its workload.
-_OF_GANGS = frozenset(
-    {"topology_bindings", "network_topologies", "hyper_nodes", "kai_topologies", "priority_classes", "apis"}
-)
+            self.following.look_at_all()
 
 
 async def _unbroken(work: Any) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Index, Watch
+from webhook.errors import FactsUnavailable
 from webhook.model.facts import Api, ObjectKey
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping
@@ -104,10 +105,16 @@ class Stores:
                 store = self.by_kind[api] = Store(self._client, resource, self._of(api))
                 self._tasks[api] = asyncio.create_task(store.run())
 
-    @property
-    def filled(self) -> bool:
-        """Whether every kind was read once."""
-        return all(store.filled for store in self.by_kind.values())
+    def of(self, manifest: Manifest) -> Store:
+        """The store for the kind of an object. Raises `FactsUnavailable` where it is not served, or not read yet."""
+        group, _, version = str(manifest["apiVersion"]).rpartition("/")
+        api = Api(group, version, str(manifest["kind"]))
+        store = self.by_kind.get(api)
+        if store is None:
+            raise FactsUnavailable(f"the cluster does not serve {api}")
+        if not store.filled:
+            raise FactsUnavailable(f"the {api.kind} objects are not read yet")
+        return store
 
     async def close(self) -> None:
         """Follow nothing any more."""

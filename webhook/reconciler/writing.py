@@ -12,7 +12,8 @@ from webhook.model.facts import ObjectKey
 from webhook.model.projections import Resource, key_of
 from webhook.model.reading import Manifest
 from webhook.reconciler.differences import FIELD_MANAGER
-from webhook.reconciler.gates import PODS, lift
+from webhook.reconciler.gang_pod import PODS
+from webhook.reconciler.gates import lift
 from webhook.reconciler.metrics import Metrics
 
 

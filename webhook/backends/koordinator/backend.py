@@ -24,6 +24,8 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     """Koordinator 1.5 and newer; topology from 1.7."""
 
     name = NAME
+    # v1.8.0, seen: a rejected pod may stay in the queue with JobRejectPlugin as its only reason.
+    when_held = "; if there is room, delete the pods: koord-scheduler may not look at a rejected gang for five minutes"
     settings_model = KoordinatorSettings
     rules = collect(rules, topology_rules, qos, quota)
     required_apis = (POD_GROUP,)

@@ -1,0 +1,65 @@
+"""Escapes, pure: pods of a gang that do not carry what they should, because they came past the webhook or the webhook's
+answer has changed since. Judged by PreparePod itself: whatever it would still change is what is missing.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from webhook.errors import FactsUnavailable
+from webhook.model.facts import ClusterFacts, Record
+from webhook.model.pod import Pod
+from webhook.model.reading import Malformed
+from webhook.mutators.prepare_pod import GATE, STAMP_ANNOTATION, prepare_pod
+from webhook.reconciler.gang_pod import GangPod
+from webhook.settings import Profile
+
+_STAMP = f"/metadata/annotations/{STAMP_ANNOTATION.replace('/', '~1')}"
+
+
+class Escape(StrEnum):
+    """How a pod escaped; a metric's label."""
+
+    # Created while the webhook was not asked.
+    UNMUTATED = "unmutated"
+    # Prepared, and not from what holds now, or changed since.
+    STALE = "stale"
+    # Another scheduler or system has claimed it.
+    FOREIGN = "foreign"
+
+
+class Escaped(NamedTuple):
+    """A pod, how it escaped, and the fields that are not as they should be, as JSON pointers."""
+
+    pod: GangPod
+    escape: Escape
+    fields: tuple[str, ...]
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Fields of its spec that preparation wrote and the API server did not keep: the stamp, of the same request, is
+        there and as it should be.
+        """
+        if self.escape is not Escape.STALE or _STAMP in self.fields:
+            return ()
+        return tuple(field for field in self.fields if field.startswith("/spec/") and field != "/spec/schedulerName")
+
+
+def escaped(pod: GangPod, profile: Profile, record: Record, facts: ClusterFacts) -> Escaped | None:
+    """How `pod` escaped, or None: it carries what it should, or what it should cannot be told."""
+    try:
+        member = profile.member(pod.namespace, pod.podgang, pod.podclique, record, facts)
+        # With the gate, whether it bears it or not: the gate comes off.
+        spec = {**pod.spec, "schedulingGates": [{"name": GATE}]}
+        metadata = {"labels": dict(pod.labels), "annotations": dict(pod.annotations), "namespace": pod.namespace}
+        prepared = prepare_pod(Pod({"metadata": metadata, "spec": spec}), profile, member)
+    except (FactsUnavailable, Malformed):
+        return None
+    if prepared.claim is not None:
+        return Escaped(pod, Escape.FOREIGN, (str(prepared.claim.path),))
+    fields = tuple(str(operation["path"]) for operation in prepared.operations)
+    if not fields:
+        return None
+    kind = Escape.STALE if STAMP_ANNOTATION in pod.annotations else Escape.UNMUTATED
+    return Escaped(pod, kind, fields)

@@ -1,0 +1,124 @@
+"""One pod of a gang, as far as anybody here asks: where it stands, and what it carries.
+
+Kept of its spec is what is small: containers, volumes and the like decide nothing about a gang, and are most of a pod.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from webhook.model import grove
+from webhook.model.facts import Api, ObjectKey
+from webhook.model.projections import Resource, key_of
+from webhook.model.reading import Manifest, mapping, sequence, text
+
+PODS = Resource(Api("", "v1", "Pod"), "pods")
+# Pods that name a PodGang, of whatever owner.
+OF_GANGS = {"labelSelector": grove.LABEL_PODGANG}
+
+# What of a pod's spec is large, and says nothing about its gang. Everything else is kept: by which field a pod is
+# placed is for its backend to know.
+_LARGE = frozenset(
+    {
+        "affinity",
+        "containers",
+        "dnsConfig",
+        "ephemeralContainers",
+        "hostAliases",
+        "imagePullSecrets",
+        "initContainers",
+        "nodeSelector",
+        "securityContext",
+        "tolerations",
+        "topologySpreadConstraints",
+        "volumes",
+    }
+)
+# A label on pods of scaled gangs: the gang for which Grove waits before it lifts their gates.
+_BASE_PODGANG = "grove.io/base-podgang"
+# kubectl's copy of the whole manifest.
+_COPY = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class Unscheduled(NamedTuple):
+    """What the scheduler says of a pod that it has not placed: the reason and message of PodScheduled=False."""
+
+    reason: str
+    message: str
+
+
+class GangPod(NamedTuple):
+    """A pod that names a PodGang. `node` is where it was bound, `gates` are the names of its scheduling gates in their
+    order. `labels`, `annotations` and `spec` are what preparation may have written.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    podgang: str
+    podclique: str
+    base: str | None
+    node: str | None
+    leaving: bool
+    failed: bool
+    gates: tuple[str, ...]
+    unscheduled: Unscheduled | None
+    created: str
+    labels: Mapping[str, Any]
+    annotations: Mapping[str, Any]
+    spec: Mapping[str, Any]
+
+    @property
+    def key(self) -> ObjectKey:
+        """Namespace and name."""
+        return self.namespace, self.name
+
+    @property
+    def gang(self) -> ObjectKey:
+        """The PodGang that it names."""
+        return self.namespace, self.podgang
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is one of its gang's pods still: one that fails or leaves is replaced."""
+        return not (self.leaving or self.failed)
+
+
+def read_gang_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
+    """The projection of a pod. Raises `Malformed`."""
+    namespace, name = key = key_of(raw)
+    metadata, spec, status = mapping(raw.get("metadata")), mapping(raw.get("spec")), mapping(raw.get("status"))
+    labels = _interned(mapping(metadata.get("labels")))
+    annotations = {key: value for key, value in mapping(metadata.get("annotations")).items() if key != _COPY}
+    return key, GangPod(
+        namespace,
+        name,
+        text(metadata.get("uid")) or "",
+        text(labels.get(grove.LABEL_PODGANG)) or "",
+        text(labels.get(grove.LABEL_PODCLIQUE)) or "",
+        text(labels.get(_BASE_PODGANG)),
+        text(spec.get("nodeName")),
+        metadata.get("deletionTimestamp") is not None,
+        status.get("phase") == "Failed",
+        tuple(text(mapping(gate).get("name")) or "" for gate in sequence(spec.get("schedulingGates"))),
+        _unscheduled(status),
+        text(metadata.get("creationTimestamp")) or "",
+        labels,
+        _interned(annotations),
+        {sys.intern(field): value for field, value in spec.items() if field not in _LARGE},
+    )
+
+
+def _unscheduled(status: Mapping[str, Any]) -> Unscheduled | None:
+    for raw in sequence(status.get("conditions")):
+        condition = mapping(raw)
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return Unscheduled(text(condition.get("reason")) or "", text(condition.get("message")) or "")
+    return None
+
+
+def _interned(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with each text once: siblings differ in few, and there are thousands of them."""
+    return {sys.intern(key): sys.intern(value) if type(value) is str else value for key, value in found.items()}

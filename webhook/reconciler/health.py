@@ -1,0 +1,259 @@
+"""Why a gang does not start, pure: what is known of one gang in, its state and the obstacles out.
+
+Schedulers hold a gang in silence: koord-scheduler writes no event for a missing member, Volcano's and KAI's conditions
+outlive their reasons. So a gang is judged by its pods, and what it waits for is worked out from everything else that is
+known: its objects, its pods' gates, the rules that would refuse its workload today, and the scheduler's word last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from webhook.errors import FactsUnavailable, Inexpressible
+from webhook.judging import gang_context
+from webhook.model.capabilities import capabilities_used
+from webhook.model.facts import ClusterFacts, Record
+from webhook.model.fields import LABELS
+from webhook.model.findings import Action, Finding, shown
+from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.podgang import PodGang
+from webhook.model.reading import Malformed, Manifest, mapping
+from webhook.model.record import SCHEDULER_LABEL
+from webhook.reconciler.differences import first_difference, in_step, stranger, to_apply
+from webhook.reconciler.escapes import Escaped, escaped
+from webhook.reconciler.gang_pod import GangPod
+from webhook.reconciler.obstacles import Obstacle, Reason, ordered
+from webhook.reconciler.plan import Aside, Plan, plan, recorded
+from webhook.reconciler.waiting import Tally, astray, gated, tallies, too_few, unscheduled
+from webhook.settings import Profile, Settings
+from webhook.validators.registry import run
+from webhook.validators.selection import Choice
+
+
+class State(StrEnum):
+    """How a gang is; a metric's label, where no reason says more."""
+
+    STARTED = "started"
+    # Some of its pods are on nodes, and fewer than it starts with.
+    IN_PART = "inPart"
+    HELD = "held"
+    LEAVING = "leaving"
+
+
+# The live object of the one that is wanted, or None. Raises `FactsUnavailable` where that kind is not read.
+Live = Callable[[Manifest], Manifest | None]
+
+
+class Observed(NamedTuple):
+    """What is known of one gang. `workload` is None where it is not known as a whole, and its rules are not asked."""
+
+    podgang: PodGang
+    pods: Sequence[GangPod]
+    live: Live
+    workload: PodCliqueSet | None
+    facts: ClusterFacts
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class GangHealth:
+    """A gang's state: of `pods` pods `bound` are on nodes, and it starts with `minimum`. `obstacles` say why it does
+    not start, what to see to first at the front; `escaped` are its pods that do not carry what they should.
+    """
+
+    namespace: str
+    name: str
+    scheduler: str | None
+    state: State
+    bound: int
+    minimum: int
+    pods: int
+    created: str
+    obstacles: tuple[Obstacle, ...] = ()
+    escaped: tuple[Escaped, ...] = ()
+
+    @property
+    def word(self) -> str:
+        """The state, or the reason where there is one."""
+        return self.obstacles[0].reason.value if self.obstacles else self.state.value
+
+    def as_json(self) -> dict[str, Any]:
+        """The health as plain JSON values."""
+        return {
+            "namespace": self.namespace,
+            "name": self.name,
+            "scheduler": self.scheduler,
+            "state": self.state.value,
+            "pods": {"bound": self.bound, "minimum": self.minimum, "present": self.pods},
+            "createdAt": self.created,
+            "reasons": [{"reason": one.reason.value, "why": one.why, "remedy": one.remedy} for one in self.obstacles],
+            "escaped": [
+                {"pod": one.pod.name, "escape": one.escape.value, "fields": list(one.fields)} for one in self.escaped
+            ],
+        }
+
+
+def judge(seen: Observed) -> GangHealth:
+    """The health of a gang. Raises `Malformed` for a PodGang that cannot be read."""
+    podgang = seen.podgang
+    record = recorded(podgang, seen.facts)
+    profile = None if record is None else seen.settings.profiles.get(record.scheduler or "")
+    counted = tallies(podgang, seen.pods)
+    strays = _strays(seen, profile, record)
+    state = _state(podgang, counted)
+    obstacles: list[Obstacle] = []
+    if state in {State.HELD, State.IN_PART}:
+        obstacles += _of_objects(seen)
+        if profile is not None and seen.workload is not None:
+            obstacles += _of_rules(seen, profile, seen.workload)
+        obstacles += too_few(podgang, counted)
+        obstacles += gated(counted)
+        obstacles += astray(strays, podgang)
+        if not obstacles:
+            scheduler = _scheduler_of(seen.pods, profile)
+            obstacles += unscheduled(counted, scheduler, "" if profile is None else profile.backend.when_held)
+        if state is State.IN_PART:
+            obstacles.append(_in_part(counted))
+    return GangHealth(
+        podgang.namespace,
+        podgang.name,
+        None if record is None else record.scheduler,
+        state,
+        sum(tally.bound for tally in counted),
+        sum(tally.member.min_replicas for tally in counted),
+        sum(len(tally.pods) for tally in counted),
+        str(mapping(podgang.raw.get("metadata")).get("creationTimestamp") or ""),
+        ordered(obstacles),
+        strays,
+    )
+
+
+def _state(podgang: PodGang, counted: Sequence[Tally]) -> State:
+    if mapping(podgang.raw.get("metadata")).get("deletionTimestamp") is not None:
+        return State.LEAVING
+    if all(tally.started for tally in counted):
+        return State.STARTED
+    return State.IN_PART if any(tally.bound for tally in counted) else State.HELD
+
+
+def _strays(seen: Observed, profile: Profile | None, record: Record | None) -> tuple[Escaped, ...]:
+    if profile is None or record is None:
+        # Pods of a set without a record are left as they are, and so nothing is missing on them.
+        return ()
+    found = (escaped(pod, profile, record, seen.facts) for pod in seen.pods if pod.counts)
+    return tuple(one for one in found if one is not None)
+
+
+def _scheduler_of(pods: Sequence[GangPod], profile: Profile | None) -> str:
+    if profile is not None:
+        return profile.name
+    return next((str(name) for pod in pods if (name := pod.spec.get("schedulerName"))), "its scheduler")
+
+
+def _in_part(counted: Sequence[Tally]) -> Obstacle:
+    short = [tally for tally in counted if not tally.started]
+    parts = ", ".join(f"{tally.member.name} has {tally.bound} of {tally.member.min_replicas}" for tally in short)
+    why = f"a part of the gang is on nodes and the rest is not: {parts}"
+    return Obstacle(
+        Reason.IN_PART, why, "see below what the rest waits for; what runs alone wastes its nodes until then"
+    )
+
+
+# The gang's objects
+
+
+def _of_objects(seen: Observed) -> Iterator[Obstacle]:
+    try:
+        planned = plan(seen.podgang, seen.facts, seen.settings)
+    except Inexpressible as refusal:
+        remedy = "change the PodCliqueSet, or choose another scheduler"
+        yield Obstacle(Reason.INEXPRESSIBLE, str(refusal), remedy)
+        return
+    except FactsUnavailable as error:
+        yield Obstacle(Reason.OBJECT_MISSING, f"nothing can be written for it: {error}", "see why that is not there")
+        return
+    if isinstance(planned, Aside):
+        if (told := _ASIDES.get(planned)) is not None:
+            yield told
+        return
+    for desired in planned.objects:
+        if (found := _of_object(seen, planned, desired)) is not None:
+            yield found
+
+
+_ASIDES = {
+    Aside.UNRECORDED: Obstacle(
+        Reason.UNRECORDED,
+        "its PodCliqueSet is older than Rollcall or was admitted without it, so its pods are left as they are",
+        f"set the label {SCHEDULER_LABEL} on the PodCliqueSet while none of its pods is on a node",
+    ),
+    Aside.NO_PROFILE: Obstacle(
+        Reason.NO_PROFILE,
+        "the scheduler that its PodCliqueSet records is no profile of this configuration",
+        "enable the profile again, or create the PodCliqueSet anew for another scheduler",
+    ),
+}
+
+
+def _of_object(seen: Observed, planned: Plan, desired: Manifest) -> Obstacle | None:
+    """What is wrong with one object of the gang."""
+    name = f"{desired['kind']} {desired['metadata']['name']}"
+    try:
+        live = seen.live(desired)
+    except FactsUnavailable as error:
+        return Obstacle(Reason.API_MISSING, f"{name} cannot be there: {error}", "install the scheduler's CRDs")
+    if live is None:
+        return Obstacle(
+            Reason.OBJECT_MISSING, f"{name} is not there", "see whether rollcall reconcile runs, and its log"
+        )
+    if (owner := stranger(live, seen.podgang.uid or "")) is not None:
+        return Obstacle(Reason.CONFLICT, f"{name} belongs to {owner}", "it has to go, or be renamed")
+    if live["metadata"].get("deletionTimestamp") is not None:
+        return Obstacle(Reason.OBJECT_LEAVING, f"{name} is on its way out", "see which finalizer keeps it")
+    try:
+        wanted = to_apply(planned.profile.backend.adopt(desired, live))
+    except Malformed as error:
+        return Obstacle(Reason.OBJECT_DIFFERS, f"{name} cannot be read: {error}", "delete it")
+    if in_step(wanted, live):
+        return None
+    why = f"{name} is not what it should be: {first_difference(wanted, live)}"
+    return Obstacle(Reason.OBJECT_DIFFERS, why, "see whether rollcall reconcile runs, and its log")
+
+
+# The rules, asked again
+
+
+def _of_rules(seen: Observed, profile: Profile, workload: PodCliqueSet) -> Iterator[Obstacle]:
+    """What refuses the workload today: a queue was deleted since, a topology lost a layer, a CRD is gone."""
+    choice = Choice(profile.name, LABELS / SCHEDULER_LABEL, seen.settings.available)
+    try:
+        context = gang_context(profile, seen.facts, choice, capabilities_used(workload), workload)
+        # Whatever the namespace's mode: what it lets through holds the gang all the same.
+        outcome = run(profile.rules[Action.DENY], context, tuple(workload.pod_templates()))
+    except Malformed:
+        return
+    for finding in outcome.findings:
+        if finding.action is Action.DENY or finding.absent is not None:
+            why = f"{finding.rule} at {finding.at}: {shown(finding.found)}: {finding.why}"
+            yield Obstacle(_reason_of(finding), why, finding.remedy)
+
+
+_BY_PART = {
+    "apis": Reason.API_MISSING,
+    "spec_fields": Reason.API_MISSING,
+    "elastic_quotas": Reason.QUOTA_UNKNOWN,
+    "kai_queues": Reason.QUEUE_UNKNOWN,
+    "kai_shards": Reason.QUEUE_UNKNOWN,
+    "volcano_queues": Reason.QUEUE_UNKNOWN,
+    "hyper_nodes": Reason.TOPOLOGY_UNKNOWN,
+    "kai_topologies": Reason.TOPOLOGY_UNKNOWN,
+    "network_topologies": Reason.TOPOLOGY_UNKNOWN,
+    "topology_bindings": Reason.TOPOLOGY_UNKNOWN,
+}
+
+
+def _reason_of(finding: Finding) -> Reason:
+    return Reason.UNHONOURED if finding.absent is None else _BY_PART.get(finding.absent.part, Reason.UNHONOURED)

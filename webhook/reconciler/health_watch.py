@@ -1,0 +1,145 @@
+"""Gang health, followed: each gang is judged again when something about it changed, counted by how it is, and told when
+it is held for the same reason for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from webhook.logs import log
+from webhook.model.facts import ObjectKey
+from webhook.model.podgang import PodGang
+from webhook.model.reading import Malformed
+from webhook.reconciler.events import REPEAT_SECONDS, Events
+from webhook.reconciler.health import GangHealth, State
+from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.obstacles import Reason
+
+# Changes come in bursts: a gang is judged once for all that came in so many seconds.
+LOOK_SECONDS = 1.0
+# A gang that is being made lacks pods and objects for a moment; only what lasts is told.
+SETTLE_SECONDS = 10.0
+# In a full cluster hundreds of gangs wait for room, and the API server has other things to do than to store that.
+EVENTS_A_LOOK = 20
+# So many gangs are judged before others have their turn; one takes some tenths of a millisecond.
+GANGS_A_TURN = 50
+# Whoever writes the objects has said so already.
+_SAID_BY_WRITER = frozenset({Reason.CONFLICT, Reason.INEXPRESSIBLE, Reason.REFUSED})
+
+Health = Callable[[ObjectKey], GangHealth | None]
+
+
+@dataclass(slots=True)
+class _Known:
+    """How a gang was when it was last judged. `since` is when its reason became that, `told` when that was said."""
+
+    health: GangHealth
+    since: float
+    told: float | None = None
+
+
+class HealthWatch:
+    """Judges gangs. `mark` says that one may have changed, `mark_held` that all those may that do not start."""
+
+    def __init__(
+        self,
+        health: Health,
+        podgang: Callable[[ObjectKey], PodGang | None],
+        events: Events,
+        metrics: Metrics,
+        leads: Callable[[], bool],
+    ) -> None:
+        self._health = health
+        self._podgang = podgang
+        self._events = events
+        self._metrics = metrics
+        self._leads = leads
+        self._marked: set[ObjectKey] = set()
+        self._known: dict[ObjectKey, _Known] = {}
+        # Those of which something is still to be said.
+        self._untold: set[ObjectKey] = set()
+
+    def mark(self, key: ObjectKey) -> None:
+        """Judge this gang again."""
+        self._marked.add(key)
+
+    def mark_held(self) -> None:
+        """Judge every gang again that has not started: what it was held for may be there, or say something else."""
+        self._marked.update(key for key, known in self._known.items() if known.health.obstacles)
+
+    def known(self, key: ObjectKey) -> GangHealth | None:
+        """How a gang was when it was last judged."""
+        found = self._known.get(key)
+        return None if found is None else found.health
+
+    async def run(self, ready: Callable[[], bool]) -> None:
+        """Judge what is marked, once a second, when `ready` says that enough is known; until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if ready():
+                await self.look()
+
+    async def look(self) -> None:
+        """Judge what is marked, and say what is to be said."""
+        marked, self._marked = self._marked, set()
+        for count, key in enumerate(marked, 1):
+            self._judge(key)
+            if count % GANGS_A_TURN == 0:
+                # Gangs that want their objects come first.
+                await asyncio.sleep(0)
+        if self._leads():
+            await self._tell()
+
+    def _judge(self, key: ObjectKey) -> None:
+        try:
+            health = self._health(key)
+        except Malformed as error:
+            log.info("gang not judged", namespace=key[0], name=key[1], why=str(error))
+            health = None
+        before = self._known.get(key)
+        if before is not None:
+            self._count(before.health, -1)
+        if health is None:
+            self._known.pop(key, None)
+            self._untold.discard(key)
+            return
+        self._count(health, 1)
+        if before is not None and before.health.word == health.word:
+            before.health = health
+        else:
+            before = self._known[key] = _Known(health, time.monotonic())
+        if health.obstacles and health.obstacles[0].reason not in _SAID_BY_WRITER:
+            self._untold.add(key)
+        else:
+            self._untold.discard(key)
+
+    def _count(self, health: GangHealth, by: int) -> None:
+        scheduler = self._metrics.scheduler(health.scheduler)
+        self._metrics.gangs.labels(scheduler, health.word).inc(by)
+        for one in health.escaped:
+            self._metrics.escaped.labels(scheduler, one.escape.value).inc(by)
+
+    async def _tell(self) -> None:
+        now, said = time.monotonic(), 0
+        for key in sorted(self._untold):
+            known = self._known[key]
+            if now - known.since < SETTLE_SECONDS or (known.told is not None and now - known.told < REPEAT_SECONDS):
+                continue
+            podgang = self._podgang(key)
+            if podgang is None:
+                continue
+            known.told = now
+            await self._events.say(podgang, known.health.obstacles[0].reason, _note(known.health))
+            said += 1
+            if said == EVENTS_A_LOOK:
+                return
+
+
+def _note(health: GangHealth) -> str:
+    first, *others = health.obstacles
+    more = f" (and besides: {', '.join(dict.fromkeys(one.reason.value for one in others))})" if others else ""
+    what = "The gang has started in part" if health.state is State.IN_PART else "The gang does not start"
+    return f"{what}: {first}{more}"
