@@ -11,6 +11,7 @@ from webhook.cli.certs import certs_app
 from webhook.cli.check import check
 from webhook.cli.config import config_app
 from webhook.cli.explain import explain
+from webhook.cli.gangs import gangs_app
 from webhook.cli.manifests import manifests_app
 from webhook.cli.reconcile import reconcile
 from webhook.cli.render import render
@@ -29,6 +30,7 @@ for command in (check, explain, reconcile, render, rules, serve):
     app.command()(command)
 app.add_typer(certs_app, name="certs")
 app.add_typer(config_app, name="config")
+app.add_typer(gangs_app, name="gangs")
 app.add_typer(manifests_app, name="manifests")
 
 

@@ -12,12 +12,14 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, tell
+from webhook.cli.explain_gang import explain_gangs, gangs_named
 from webhook.cli.explain_text import print_explanation
 from webhook.cli.mermaid import flowchart
 from webhook.cli.options import (
     Configuration,
     Facts,
-    Inputs,
+    Kubeconfig,
+    KubeContext,
     Scheduler,
     console,
     facts_of,
@@ -58,28 +60,51 @@ class Found(NamedTuple):
         return (self.document.source, *self.document.position(self.at))
 
 
-def explain(
-    paths: Inputs,
+def explain(  # noqa: PLR0913 - one parameter for each option
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE|DIR|-|podgang/NAME...",
+            help="Manifests, `-` is standard input; or a PodGang of a cluster.",
+            show_default=False,
+        ),
+    ],
     *,
     scheduler: Scheduler = None,
     facts: Facts = None,
     config: Configuration = None,
     output: Annotated[Picture, typer.Option("--output", "-o", help="What to print.")] = Picture.TEXT,
+    namespace: Annotated[
+        str | None,
+        typer.Option("--namespace", "-n", metavar="NAME", help="That of podgang/NAME.", show_default="default"),
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: KubeContext = None,
 ) -> None:
     """Say which schedulers could run a workload, what stops each of the others, and the smallest edit that would help.
+    Of a PodGang in a cluster: why it does not start.
 
     Prints, for each PodCliqueSet, what it asks for by scheduler, the edits, and its gangs as a tree; `-o mermaid` the
     tree as a flowchart. Without `--config` every installed scheduler is asked, kube-scheduler with gangs switched on.
 
     Exit code 0: the scheduler that is chosen for it refuses nothing. 1: it refuses. 2: something cannot be read. 3: it
-    cannot be told without more facts.
+    cannot be told without more facts. For `podgang/NAME` 0: it has started. 1: it is held. 2: there is none. 3: the
+    cluster cannot be read.
 
     **Examples**
 
     - `rollcall explain set.yaml`
     - `rollcall explain --config rollcall.yaml --facts cluster/ -o json deploy/`
     - `kubectl get podcliqueset demo -o yaml | rollcall explain -o mermaid -`
+    - `rollcall explain podgang/demo-0 -n team-a --config rollcall.yaml`
     """
+    if (named := gangs_named(paths)) is not None:
+        if scheduler is not None or facts or output is Picture.MERMAID:
+            raise typer.BadParameter("--scheduler, --facts and -o mermaid are for manifests, not for podgang/NAME")
+        as_json = output is Picture.JSON
+        raise typer.Exit(explain_gangs(named, namespace, config, kubeconfig, context, as_json=as_json))
+    if namespace is not None or kubeconfig is not None or context is not None:
+        raise typer.BadParameter("--namespace, --kubeconfig and --context are for podgang/NAME, not for manifests")
     settings, known = _settings(config, scheduler), facts_of(facts)
     documents = [
         document

@@ -73,9 +73,18 @@ def replace(resource: Resource, manifest: Manifest) -> Write:
     return Write("PUT", path, manifest)
 
 
-def delete(resource: Resource, namespace: str | None, name: str, uid: str, *, dry_run: bool = False) -> Write:
-    """The object of that name goes, if it still is the one of that uid."""
-    options: Manifest = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+def delete(
+    resource: Resource,
+    namespace: str | None,
+    name: str,
+    uid: str,
+    *,
+    version: str | None = None,
+    dry_run: bool = False,
+) -> Write:
+    """The object of that name goes, if it still is the one of that uid, and unchanged since `version` where given."""
+    preconditions = {"uid": uid} | ({} if version is None else {"resourceVersion": version})
+    options: Manifest = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
     params = {"dryRun": "All"} if dry_run else {}
     return Write("DELETE", f"{_collection(resource, namespace)}/{quote(name, safe='')}", options, params)
 
@@ -86,13 +95,18 @@ def read(resource: Resource, name: str, namespace: str | None = None) -> Request
 
 
 def page(
-    resource: Resource, *, limit: int = PAGE, token: str | None = None, selector: Mapping[str, str] | None = None
+    resource: Resource,
+    *,
+    namespace: str | None = None,
+    limit: int = PAGE,
+    token: str | None = None,
+    selector: Mapping[str, str] | None = None,
 ) -> Request:
-    """One page of all objects of a kind, in all namespaces; `selector` holds labelSelector and fieldSelector."""
+    """One page of the objects of a kind, in a namespace or in all; `selector` holds labelSelector and fieldSelector."""
     params = {"limit": str(limit), **(selector or {})}
     if token is not None:
         params["continue"] = token
-    return Request(_collection(resource), params)
+    return Request(_collection(resource, namespace), params)
 
 
 def named(resource: Resource, name: str) -> Request:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Container
 from http import HTTPStatus
 
 from webhook.cluster import requests
@@ -10,7 +11,7 @@ from webhook.errors import NotFound, RequestFailed
 from webhook.model.facts import ObjectKey
 from webhook.model.reading import Manifest
 from webhook.mutators.prepare_pod import GATE
-from webhook.reconciler.gang_pod import PODS
+from webhook.reconciler.gang_pod import OF_GANGS, PODS, GangPod, read_gang_pod
 
 
 def without_gate(namespace: str, name: str, index: int) -> requests.Write:
@@ -33,3 +34,18 @@ async def lift(client: Client, key: ObjectKey, index: int) -> bool:
             return False
         raise
     return True
+
+
+async def gated(client: Client, namespace: str | None, podgangs: Container[str] | None) -> AsyncIterator[GangPod]:
+    """The pods that bear our gate: of a namespace or of all, of these PodGangs or of all. Raises `RequestFailed`."""
+    token: str | None = None
+    while True:
+        asked = requests.page(PODS, namespace=namespace, token=token, selector=OF_GANGS)
+        answer = (await client.get(asked)).content
+        for raw in answer["items"]:
+            _, pod = read_gang_pod(raw)
+            if GATE in pod.gates and (podgangs is None or pod.podgang in podgangs):
+                yield pod
+        token = answer["metadata"].get("continue") or None
+        if token is None:
+            return

@@ -58,20 +58,27 @@ class Observed(NamedTuple):
     settings: Settings
 
 
+class MemberHealth(NamedTuple):
+    """One member of a gang: of `present` pods `bound` are on nodes, and the gang starts with `minimum`."""
+
+    name: str
+    minimum: int
+    present: int
+    bound: int
+
+
 @dataclass(frozen=True, slots=True)
 class GangHealth:
-    """A gang's state: of `pods` pods `bound` are on nodes, and it starts with `minimum`. `obstacles` say why it does
-    not start, what to see to first at the front; `escaped` are its pods that do not carry what they should.
+    """A gang's state. `obstacles` say why it does not start, what to see to first at the front; `escaped` are its pods
+    that do not carry what they should.
     """
 
     namespace: str
     name: str
     scheduler: str | None
     state: State
-    bound: int
-    minimum: int
-    pods: int
     created: str
+    members: tuple[MemberHealth, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
     escaped: tuple[Escaped, ...] = ()
 
@@ -80,6 +87,21 @@ class GangHealth:
         """The state, or the reason where there is one."""
         return self.obstacles[0].reason.value if self.obstacles else self.state.value
 
+    @property
+    def bound(self) -> int:
+        """How many of its pods are on nodes."""
+        return sum(member.bound for member in self.members)
+
+    @property
+    def minimum(self) -> int:
+        """With how many pods it starts."""
+        return sum(member.minimum for member in self.members)
+
+    @property
+    def present(self) -> int:
+        """How many pods it has."""
+        return sum(member.present for member in self.members)
+
     def as_json(self) -> dict[str, Any]:
         """The health as plain JSON values."""
         return {
@@ -87,8 +109,8 @@ class GangHealth:
             "name": self.name,
             "scheduler": self.scheduler,
             "state": self.state.value,
-            "pods": {"bound": self.bound, "minimum": self.minimum, "present": self.pods},
             "createdAt": self.created,
+            "members": [member._asdict() for member in self.members],
             "reasons": [{"reason": one.reason.value, "why": one.why, "remedy": one.remedy} for one in self.obstacles],
             "escaped": [
                 {"pod": one.pod.name, "escape": one.escape.value, "fields": list(one.fields)} for one in self.escaped
@@ -122,10 +144,8 @@ def judge(seen: Observed) -> GangHealth:
         podgang.name,
         None if record is None else record.scheduler,
         state,
-        sum(tally.bound for tally in counted),
-        sum(tally.member.min_replicas for tally in counted),
-        sum(len(tally.pods) for tally in counted),
         str(mapping(podgang.raw.get("metadata")).get("creationTimestamp") or ""),
+        tuple(MemberHealth(one.member.name, one.member.min_replicas, len(one.pods), one.bound) for one in counted),
         ordered(obstacles),
         strays,
     )

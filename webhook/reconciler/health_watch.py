@@ -13,6 +13,7 @@ from webhook.logs import log
 from webhook.model.facts import ObjectKey
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Malformed
+from webhook.reconciler.escape_deletion import EscapeDeletion
 from webhook.reconciler.events import REPEAT_SECONDS, Events
 from webhook.reconciler.health import GangHealth, State
 from webhook.reconciler.metrics import Metrics
@@ -51,12 +52,16 @@ class HealthWatch:
         events: Events,
         metrics: Metrics,
         leads: Callable[[], bool],
+        deletion: EscapeDeletion | None = None,
     ) -> None:
         self._health = health
         self._podgang = podgang
         self._events = events
         self._metrics = metrics
         self._leads = leads
+        self._deletion = deletion
+        # Gangs with pods that escaped.
+        self._astray: set[ObjectKey] = set()
         self._marked: set[ObjectKey] = set()
         self._known: dict[ObjectKey, _Known] = {}
         # Those of which something is still to be said.
@@ -92,6 +97,8 @@ class HealthWatch:
                 await asyncio.sleep(0)
         if self._leads():
             await self._tell()
+            if self._deletion is not None:
+                await self._deletion.see({key: self._known[key].health for key in sorted(self._astray)})
 
     def _judge(self, key: ObjectKey) -> None:
         try:
@@ -102,7 +109,13 @@ class HealthWatch:
         before = self._known.get(key)
         if before is not None:
             self._count(before.health, -1)
+        if health is not None and health.escaped:
+            self._astray.add(key)
+        else:
+            self._astray.discard(key)
         if health is None:
+            if self._deletion is not None:
+                self._deletion.forget(key)
             self._known.pop(key, None)
             self._untold.discard(key)
             return

@@ -21,6 +21,7 @@ from webhook.model.facts import ObjectKey
 from webhook.model.projections import POD_GANGS
 from webhook.mutators.prepare_pod import GATE
 from webhook.reconciler.endpoints import create_app
+from webhook.reconciler.escape_deletion import EscapeDeletion
 from webhook.reconciler.events import Events
 from webhook.reconciler.following import Following
 from webhook.reconciler.gangs import GangReconciler
@@ -81,7 +82,11 @@ class Reconciler:
         self._gangs = GangReconciler(
             settings, self.following.live, self.following.stores, writer, events, self.metrics, pods
         )
-        self.health = HealthWatch(self.following.health, self.following.podgang, events, self.metrics, self.leads)
+        deleted = settings.deleted_escapes
+        deletion = EscapeDeletion(deleted, writer, self.metrics) if deleted else None
+        self.health = HealthWatch(
+            self.following.health, self.following.podgang, events, self.metrics, self.leads, deletion
+        )
         self._busy = 0
 
     def leads(self) -> bool:

@@ -15,7 +15,16 @@ from webhook.reconciler.differences import controller_of
 from webhook.reconciler.grouping import Grouping
 
 # What of an object decides anything. Status is not among it, nor are the versions that it moves.
-_METADATA = ("name", "namespace", "uid", "labels", "annotations", "ownerReferences", "deletionTimestamp")
+_METADATA = (
+    "name",
+    "namespace",
+    "uid",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "creationTimestamp",
+    "deletionTimestamp",
+)
 
 
 Changed = Callable[[ObjectKey, set[str]], None]

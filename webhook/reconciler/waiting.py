@@ -123,9 +123,9 @@ def astray(found: Sequence[Escaped], podgang: PodGang) -> Iterator[Obstacle]:
 
 
 _ESCAPED = {
-    "unmutated": "came past the webhook and carry nothing of their gang",
-    "stale": "do not carry what their gang needs now",
-    "foreign": "bear the mark of another gang scheduler",
+    "unmutated": "came past the webhook, without a mark of the gang",
+    "stale": "prepared from something else than what the gang is now",
+    "foreign": "with the mark of another gang scheduler",
 }
 
 

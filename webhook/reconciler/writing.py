@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from http import HTTPStatus
 
 from webhook.cluster import requests
 from webhook.cluster.client import Client
-from webhook.errors import NotFound, NotLeading
+from webhook.errors import NotFound, NotLeading, RequestFailed
 from webhook.logs import log
 from webhook.model.facts import ObjectKey
 from webhook.model.projections import Resource, key_of
 from webhook.model.reading import Manifest
 from webhook.reconciler.differences import FIELD_MANAGER
-from webhook.reconciler.gang_pod import PODS
+from webhook.reconciler.gang_pod import PODS, GangPod
 from webhook.reconciler.gates import lift
 from webhook.reconciler.metrics import Metrics
 
@@ -52,6 +53,31 @@ class Writer:
         if self._dry_run or not await lift(self._client, pod, index):
             return
         self._say("ungate", PODS, *pod)
+
+    async def delete_unbound(self, pod: GangPod) -> bool:
+        """Delete a pod that never was on a node; whether that was done. Raises `RequestFailed`, `NotLeading`."""
+        self._check()
+        try:
+            live = (await self._client.get(requests.read(PODS, pod.name, pod.namespace))).content
+        except NotFound:
+            return False
+        metadata = live["metadata"]
+        if metadata["uid"] != pod.uid or live["spec"].get("nodeName"):
+            return False
+        # A scheduler that binds it meanwhile changes its version, and the API server then refuses the deletion.
+        request = requests.delete(
+            PODS, pod.namespace, pod.name, pod.uid, version=metadata["resourceVersion"], dry_run=self._dry_run
+        )
+        try:
+            await self._client.write(request)
+        except NotFound:
+            return False
+        except RequestFailed as error:
+            if error.code == HTTPStatus.CONFLICT:
+                return False
+            raise
+        self._say("delete", PODS, *pod.key)
+        return True
 
     def _check(self) -> None:
         if not self._leads():

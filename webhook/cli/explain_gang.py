@@ -1,0 +1,67 @@
+"""`rollcall explain podgang/NAME`: one gang of a cluster, its pods, and why it does not start."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from webhook.cli import CLEAN, REFUSED, UNREADABLE, tell
+from webhook.cli.gang_text import print_gang
+from webhook.cli.options import configured, console
+
+# As kubectl names an object, with its namespace or without.
+_NAMED = re.compile(r"podgangs?/(?:(?P<namespace>[^/]+)/)?(?P<name>[^/]+)")
+
+
+def gangs_named(arguments: Sequence[str]) -> list[re.Match[str]] | None:
+    """The arguments as names of PodGangs; None where they are files."""
+    found = [_NAMED.fullmatch(one) for one in arguments]
+    if not any(found) or any(Path(one).exists() for one in arguments):
+        return None
+    if not all(found):
+        raise typer.BadParameter("podgang/NAME is in a cluster, and a file is not: explain them one after another")
+    return [one for one in found if one is not None]
+
+
+def explain_gangs(
+    named: Sequence[re.Match[str]],
+    namespace: str | None,
+    config: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Print what is known of each; the exit code. Raises `AccessError`, `FactsUnavailable`."""
+    from webhook.cluster.access import find
+    from webhook.logs import configure
+    from webhook.reconciler.looking import looking
+
+    configure()
+    settings, access, out = configured(config), find(kubeconfig, context), console()
+
+    async def told() -> int:
+        code, found = CLEAN, []
+        async with looking(settings, access) as look:
+            for one in named:
+                key = (one["namespace"] or namespace or "default", one["name"])
+                health = look.following.health(key)
+                if health is None:
+                    tell(f"there is no PodGang {key[0]}/{key[1]}")
+                    code = UNREADABLE
+                    continue
+                if health.obstacles and code == CLEAN:
+                    code = REFUSED
+                found.append(health)
+                if not as_json:
+                    print_gang(health, look.following.pods.of(key), out)
+        if as_json:
+            typer.echo(json.dumps({"gangs": [one.as_json() for one in found]}, indent=2, ensure_ascii=False))
+        return code
+
+    return asyncio.run(told())

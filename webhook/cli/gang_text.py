@@ -1,0 +1,118 @@
+"""Gangs on a terminal: a table of many, and all that is known of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from webhook.cli import printable
+
+if TYPE_CHECKING:
+    from webhook.reconciler.gang_pod import GangPod
+    from webhook.reconciler.health import GangHealth
+
+_HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "BOUND", "PODS", "AGE", "HEALTH", "WHY")
+_STYLES = {"started": "green", "held": "yellow", "inPart": "bold red", "leaving": "dim"}
+# Seconds in a day, an hour, a minute, with their letters; kubectl shows the largest that fits twice.
+_UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
+
+
+class GangTable:
+    """A table whose columns are as wide as the first gangs need; those that come later are put into it line by line."""
+
+    def __init__(self, first: Iterable[GangHealth], out: Console) -> None:
+        rows = [_HEAD, *(_row(one) for one in first)]
+        # The last column is as long as it is.
+        self._widths = [max(len(row[index]) for row in rows) for index in range(len(_HEAD) - 1)]
+        self._out = out
+
+    def print(self, found: Sequence[GangHealth]) -> None:
+        """The head, and a line a gang."""
+        if found:
+            self._line(_HEAD, "dim", "dim")
+        for one in found:
+            self.add(one)
+
+    def add(self, one: GangHealth) -> None:
+        """One more line."""
+        self._line(_row(one), "", _STYLES[one.state.value])
+
+    def _line(self, row: tuple[str, ...], style: str, health: str) -> None:
+        line = Text(no_wrap=True, overflow="ellipsis")
+        for index, (cell, width) in enumerate(zip(row, self._widths, strict=False)):
+            line.append(cell.ljust(width + 2), health if _HEAD[index] == "HEALTH" else style)
+        line.append(row[-1], style)
+        line.rstrip()
+        self._out.print(line, overflow="ellipsis", no_wrap=True, crop=self._out.is_terminal)
+
+
+def _row(one: GangHealth) -> tuple[str, ...]:
+    why = one.obstacles[0].why if one.obstacles else ""
+    return (
+        printable(one.namespace),
+        printable(one.name),
+        printable(one.scheduler or "-"),
+        f"{one.bound}/{one.minimum}",
+        str(one.present),
+        _age(one.created),
+        one.word,
+        printable(" ".join(why.split())),
+    )
+
+
+def _age(created: str) -> str:
+    try:
+        seconds = int((datetime.now(UTC) - datetime.fromisoformat(created)).total_seconds())
+    except (ValueError, TypeError):
+        return "-"
+    for size, letter in _UNITS:
+        if seconds >= 2 * size:
+            return f"{seconds // size}{letter}"
+    return f"{max(seconds, 0)}s"
+
+
+def print_gang(one: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
+    """All that is known of one gang."""
+    title = f"PodGang {one.namespace}/{one.name}: {one.state.value}"
+    out.print(Text(printable(title), "bold"))
+    scheduler = "no scheduler on record" if one.scheduler is None else f"scheduler {one.scheduler}"
+    _say(out, 1, f"{scheduler}; {one.bound} of the {one.minimum} pods that it starts with are on nodes")
+    out.print()
+    escapes = {found.pod.key: found for found in one.escaped}
+    for member in one.members:
+        _say(out, 1, f"{member.name}: {member.present} present, {member.bound} on nodes, starts with {member.minimum}")
+        for pod in pods:
+            if pod.podclique == member.name:
+                escape = escapes.get(pod.key)
+                _say(out, 2, f"{pod.name}: {', '.join((*_standing(pod), *((escape.escape.value,) if escape else ())))}")
+    strangers = [pod for pod in pods if pod.podclique not in {member.name for member in one.members}]
+    for pod in strangers:
+        _say(out, 1, f"{pod.name}: of {pod.podclique or 'no PodClique'}, which is no member of the PodGang")
+    for obstacle in one.obstacles:
+        out.print()
+        out.print(Text.assemble("    ", (obstacle.reason.value, "bold red")))
+        _say(out, 2, f"why  {obstacle.why}")
+        _say(out, 2, f"do   {obstacle.remedy}")
+    out.print()
+
+
+def _standing(pod: GangPod) -> tuple[str, ...]:
+    if pod.leaving:
+        return ("leaving",)
+    if pod.failed:
+        return ("failed",)
+    if pod.node is not None:
+        return (f"on node {pod.node}",)
+    return ("waiting", *(f"gate {gate}" for gate in pod.gates))
+
+
+def _say(out: Console, depth: int, text: str) -> None:
+    if out.is_terminal:
+        out.print(Padding(Text(printable(text)), (0, 0, 0, 4 * depth)))
+    else:
+        out.print(Text("    " * depth + printable(text)))

@@ -1,0 +1,155 @@
+"""`rollcall gangs`: which gangs of a cluster have started, and why the others have not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from webhook.cli import NOT_EVALUATED, tell
+from webhook.cli.gang_text import GangTable
+from webhook.cli.options import Configuration, Format, Kubeconfig, KubeContext, Output, configured, console
+
+if TYPE_CHECKING:
+    from webhook.cluster.access import Access
+    from webhook.settings import Settings
+
+gangs_app = typer.Typer()
+
+Namespace = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", metavar="NAME", help="Only gangs of this namespace.", show_default="all"),
+]
+
+
+@gangs_app.callback(invoke_without_command=True)
+def gangs(  # noqa: PLR0913 - one parameter for each option
+    command: typer.Context,
+    *,
+    config: Configuration = None,
+    kubeconfig: Kubeconfig = None,
+    context: KubeContext = None,
+    namespace: Namespace = None,
+    held: Annotated[bool, typer.Option("--held", help="Only gangs that have not started.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on with each gang that changes.")] = False,
+    output: Output = Format.TEXT,
+) -> None:
+    """Show the gangs of a cluster: how many of the pods that each starts with are on nodes, and why it does not start.
+
+    Reads the cluster and writes nothing; `rollcall explain podgang/NAME` says more about one gang. With `-o json` and
+    `--watch` each line is one gang.
+
+    Exit code 3 where the cluster cannot be read.
+
+    **Examples**
+
+    - `rollcall gangs --config rollcall.yaml`
+    - `rollcall gangs --config rollcall.yaml -n team-a --held --watch`
+    - `rollcall gangs --config rollcall.yaml -o json`
+    """
+    if command.invoked_subcommand is not None:
+        return
+    from webhook.cluster.access import find
+
+    settings, access = configured(config), find(kubeconfig, context)
+    try:
+        asyncio.run(_show(settings, access, namespace, output, held=held, watch=watch))
+    except KeyboardInterrupt:
+        # How a watch is ended.
+        return
+
+
+async def _show(
+    settings: Settings, access: Access, namespace: str | None, output: Format, *, held: bool, watch: bool
+) -> None:
+    from webhook.logs import configure
+    from webhook.reconciler.looking import looking
+
+    configure()
+    async with looking(settings, access) as look:
+        found = [one for one in look.gangs(namespace) if one.obstacles or not held]
+        if output is Format.JSON and not watch:
+            typer.echo(json.dumps({"gangs": [one.as_json() for one in found]}, indent=2, ensure_ascii=False))
+            return
+        table = GangTable(found, console())
+        if output is Format.TEXT:
+            if not found and not watch:
+                tell("no gangs" if namespace is None else f"no gangs in {namespace}")
+            table.print(found)
+        else:
+            for one in found:
+                typer.echo(json.dumps(one.as_json(), ensure_ascii=False))
+        if not watch:
+            return
+        async for one in look.changes(namespace):
+            # Also one that has started now, for it was held before.
+            if output is Format.JSON:
+                typer.echo(json.dumps(one.as_json(), ensure_ascii=False))
+            else:
+                table.add(one)
+
+
+@gangs_app.command()
+def ungate(
+    names: Annotated[list[str] | None, typer.Argument(metavar="PODGANG...", show_default=False)] = None,
+    *,
+    namespace: Annotated[
+        str | None,
+        typer.Option("--namespace", "-n", metavar="NAME", help="Of which namespace.", show_default="default"),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every gang of the namespace, or without -n of the cluster.")
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: KubeContext = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which pods bear the gate.")] = False,
+) -> None:
+    """Take Rollcall's gate (rollcall.dev/gang-sync) off the pods of gangs, whether their gang objects are there or not.
+
+    The way out where Rollcall was removed, or a profile's `gate` was turned off, while pods bore the gate.
+
+    Exit code 3 where a pod could not be changed.
+
+    **Examples**
+
+    - `rollcall gangs ungate demo-0 -n team-a`
+    - `rollcall gangs ungate --all --dry-run`
+    """
+    if every == bool(names):
+        raise typer.BadParameter("name the PodGangs, or say --all")
+    from webhook.cluster.access import find
+
+    space = namespace if every else namespace or "default"
+    if asyncio.run(_ungate(find(kubeconfig, context), space, names, dry_run=dry_run)):
+        raise typer.Exit(NOT_EVALUATED)
+
+
+async def _ungate(access: Access, namespace: str | None, names: list[str] | None, *, dry_run: bool) -> int:
+    """Says each pod that it was taken off; how many could not be changed."""
+    from webhook.cluster.client import Client
+    from webhook.errors import FactsUnavailable, RequestFailed
+    from webhook.mutators.prepare_pod import GATE
+    from webhook.reconciler.gates import gated, lift
+
+    client, failed, found = Client(access), 0, 0
+    try:
+        async for pod in gated(client, namespace, names):
+            found += 1
+            try:
+                done = dry_run or await lift(client, pod.key, pod.gates.index(GATE))
+            except RequestFailed as error:
+                failed += 1
+                tell(f"pod {pod.namespace}/{pod.name}: {error}")
+            else:
+                said = "bears the gate" if dry_run else "ungated" if done else "changed meanwhile; try again"
+                failed += 0 if done else 1
+                typer.echo(f"pod {pod.namespace}/{pod.name} of {pod.podgang}: {said}")
+    except RequestFailed as error:
+        raise FactsUnavailable(f"the pods cannot be read: {error}") from None
+    finally:
+        await client.close()
+    if not found:
+        tell(f"no pod bears the gate {GATE}")
+    return failed
