@@ -16,7 +16,8 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
     namespace: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only gangs of this namespace.", show_default="all")
+        str | None,
+        typer.Option("--namespace", "-n", metavar="NAME", help="Only gangs of this namespace.", show_default="all"),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Ask the API server what it would say to each write, and change nothing.")

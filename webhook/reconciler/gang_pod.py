@@ -114,8 +114,10 @@ def read_gang_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
 def _unscheduled(status: Mapping[str, Any]) -> Unscheduled | None:
     for raw in sequence(status.get("conditions")):
         condition = mapping(raw)
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return Unscheduled(text(condition.get("reason")) or "", text(condition.get("message")) or "")
+        said = condition.get("type") == "PodScheduled" and condition.get("status") == "False"
+        # SchedulingGated is the API server's word, which nobody takes back before a scheduler looks at the pod.
+        if said and (reason := text(condition.get("reason")) or "") != "SchedulingGated":
+            return Unscheduled(reason, text(condition.get("message")) or "")
     return None
 
 

@@ -14,6 +14,8 @@ K = TypeVar("K", bound=Hashable)
 
 # After a failure: doubled each time, up to the second, and each time a random part of it.
 BACKOFF_SECONDS = (0.2, 60.0)
+# A key that failed so often is stuck: what is merely not read yet at the start is read before.
+TRIES = 4
 
 
 class KeyQueue(Generic[K]):
@@ -36,6 +38,11 @@ class KeyQueue(Generic[K]):
     def failing(self) -> int:
         """How many keys failed when they were last worked on."""
         return len(self._failures)
+
+    @property
+    def stuck(self) -> int:
+        """How many keys only time can help: those that wait for somebody else, and those that failed often."""
+        return sum(self._failures.get(key, 0) not in range(1, TRIES) for key in self._timers)
 
     def add(self, key: K) -> None:
         """`key` wants attention, now."""

@@ -135,8 +135,8 @@ class Reconciler:
                     await asyncio.sleep(0.2)
                     if self.idle:
                         break
-                if self.queue.failing and self.queue.failing == len(self.queue) and not self._busy:
-                    raise FactsUnavailable(f"{self.queue.failing} PodGangs could not be worked on; the log says why")
+                if self.queue.stuck and self.queue.stuck == len(self.queue) and not self._busy:
+                    raise FactsUnavailable(f"{self.queue.stuck} PodGangs could not be worked on; the log says why")
         finally:
             running.cancel()
             with suppress(asyncio.CancelledError):
