@@ -44,6 +44,8 @@ class WritableWorld(World):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
+            if self.failing is None and (found := self._within(request.url.path)) is not None:
+                return httpx.Response(200, json=found)
             return await super().handle_async_request(request)
         path = request.url.path
         body = json.loads(request.content)
@@ -61,6 +63,18 @@ class WritableWorld(World):
             self.remove(collection, space, name)
             return httpx.Response(200, json={"kind": "Status"})
         return httpx.Response(200, json=self.apply(collection, body))
+
+    def _within(self, path: str) -> dict[str, Any] | None:
+        """The object of a namespace that is asked for by name, or all of a kind in one."""
+        before, _, within = path.partition("/namespaces/")
+        namespace, _, asked = within.partition("/")
+        plural, _, name = asked.partition("/")
+        if name:
+            return self.get(f"{before}/{plural}", namespace, name)
+        if not plural:
+            return None
+        every = self.objects.get(f"{before}/{plural}", [])
+        return {"metadata": {}, "items": [one for one in every if one["metadata"]["namespace"] == namespace]}
 
     def apply(self, collection: str, body: dict[str, Any]) -> dict[str, Any]:
         """Merge `body` into the object of its name, and tell whoever watches."""

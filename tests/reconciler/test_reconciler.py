@@ -14,12 +14,10 @@ import pytest
 from tests.api.scripted import failure
 from tests.core.worlds import koordinator
 from tests.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
-from webhook.cluster import facts as following
 from webhook.cluster.access import Access
 from webhook.errors import FactsUnavailable
-from webhook.reconciler import gangs
-from webhook.reconciler import queue as queues
 from webhook.reconciler.run import Reconciler
+from webhook.validators.examples import clique
 
 SETS, GANGS, GROUPS = (
     "/apis/grove.io/v1alpha1/podcliquesets",
@@ -28,16 +26,9 @@ SETS, GANGS, GROUPS = (
 )
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "DISCOVERY_SECONDS", 0.05)
-    monkeypatch.setattr(queues, "BACKOFF_SECONDS", (0.01, 0.1))
-    monkeypatch.setattr(gangs, "LOOK_AGAIN_SECONDS", 0.05)
-
-
 def workload(namespace: str = "team-a", scheduler: str = "koord-scheduler") -> dict[str, Any]:
     metadata = {"name": "demo", "namespace": namespace, "labels": {"rollcall.dev/scheduler": scheduler}}
-    return {"metadata": metadata, "spec": {"template": {"cliques": []}}}
+    return {"metadata": metadata, "spec": {"replicas": 1, "template": {"cliques": [clique("a"), clique("b")]}}}
 
 
 def podgang(*members: str, namespace: str = "team-a", minimum: int = 2) -> dict[str, Any]:

@@ -1,0 +1,16 @@
+"""What every test of the reconciler wants: that nothing takes the time that it takes in a cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from webhook.cluster import facts as following
+from webhook.reconciler import gangs
+from webhook.reconciler import queue as queues
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "DISCOVERY_SECONDS", 0.05)
+    monkeypatch.setattr(queues, "BACKOFF_SECONDS", (0.01, 0.1))
+    monkeypatch.setattr(gangs, "LOOK_AGAIN_SECONDS", 0.05)

@@ -1,0 +1,204 @@
+"""Gang health as it is followed: told once, counted, and what is done about pods that escaped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.scripted import failure
+from tests.core.worlds import koordinator
+from tests.reconciler.cluster import WritableWorld
+from tests.reconciler.test_reconciler import (
+    GANGS,
+    PODS,
+    SETS,
+    names,
+    podgang,
+    running,
+    sample,
+    told,
+    until,
+    world,
+)
+from webhook.reconciler import escape_deletion, health_watch
+from webhook.reconciler.obstacles import Reason
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_watch, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(health_watch, "SETTLE_SECONDS", 0.05)
+    monkeypatch.setattr(escape_deletion, "SETTLE_SECONDS", 0.05)
+
+
+def pod(name: str, **spec: Any) -> dict[str, Any]:
+    labels = {
+        "grove.io/podgang": "demo-0",
+        "grove.io/podclique": "demo-0-a",
+        "app.kubernetes.io/managed-by": "grove-operator",
+    }
+    metadata = {"name": name, "namespace": "team-a", "uid": name, "labels": labels, "resourceVersion": "7"}
+    return {"metadata": metadata, "spec": {"schedulerName": "default-scheduler", **spec}}
+
+
+def reasons(cluster: WritableWorld) -> list[str]:
+    return [event["reason"] for event in cluster.events]
+
+
+def test_what_holds_a_gang_is_told_once_and_counted_until_it_changes() -> None:
+    async def story() -> None:
+        cluster = world("demo-0-a")
+        async with running(cluster) as found:
+            await until(lambda: reasons(cluster) == ["GangTooFewPods"])
+            event = cluster.events[0]
+            assert event["regarding"]["name"] == "demo-0"
+            assert event["note"] == (
+                "The gang does not start: demo-0-a has 0 pods of the 2 that it starts with; see what keeps Grove from "
+                "creating the others, such as a ResourceQuota: kubectl describe podclique demo-0-a -n team-a"
+            )
+            held = {"scheduler": "koord-scheduler", "health": "GangTooFewPods"}
+            assert sample(found, "rollcall_gangs", **held) == 1
+            assert sample(found, "rollcall_events_total", reason="GangTooFewPods") == 1
+            found.following.look_at_all()
+            cluster.put(PODS, pod("one"))
+            cluster.put(PODS, pod("two"))
+            await until(lambda: reasons(cluster) == ["GangTooFewPods", "GangPodsEscaped"])
+            assert sample(found, "rollcall_gangs", **held) == 0
+            assert sample(found, "rollcall_escaped_pods", scheduler="koord-scheduler", escape="unmutated") == 2
+            for name in ("one", "two"):
+                cluster.objects[PODS] = []
+                cluster.tell(PODS, "MODIFIED", pod(name, nodeName="n"))
+            started = {"scheduler": "koord-scheduler", "health": "started"}
+            await until(lambda: sample(found, "rollcall_gangs", **started) == 1)
+            cluster.remove(GANGS, "team-a", "demo-0")
+            await until(lambda: sample(found, "rollcall_gangs", **started) == 0)
+            assert sample(found, "rollcall_escaped_pods", scheduler="koord-scheduler", escape="unmutated") == 0
+            assert len(cluster.events) == 2
+
+    told(story())
+
+
+def test_a_gang_of_no_enabled_scheduler_is_counted_as_another() -> None:
+    async def story() -> None:
+        cluster = WritableWorld()
+        unknown = {"name": "demo", "namespace": "team-a", "labels": {"rollcall.dev/scheduler": "lpx-scheduler"}}
+        cluster.put(SETS, {"metadata": unknown, "spec": {"template": {"cliques": []}}})
+        cluster.put(GANGS, podgang("demo-0-a"))
+        async with running(cluster) as found:
+            labels = {"scheduler": "other", "health": "GangNoProfile"}
+            await until(lambda: sample(found, "rollcall_gangs", **labels) == 1)
+
+    told(story())
+
+
+def test_who_does_not_lead_says_nothing_and_counts_all_the_same() -> None:
+    async def story() -> None:
+        cluster = world("demo-0-a")
+        async with running(cluster) as found:
+            leading = False
+            found.health._leads = lambda: leading
+            held = {"scheduler": "koord-scheduler", "health": "GangTooFewPods"}
+            await until(lambda: sample(found, "rollcall_gangs", **held) == 1)
+            await until(lambda: names(cluster) == ["demo-0-a"])
+            assert cluster.events == []
+            leading = True
+            await until(lambda: reasons(cluster) == ["GangTooFewPods"])
+
+    told(story())
+
+
+def test_many_gangs_are_told_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_watch, "EVENTS_A_LOOK", 2)
+
+    async def story() -> None:
+        cluster = world("demo-0-a")
+        for index in range(1, 5):
+            gang = podgang("demo-0-a")
+            gang["metadata"] |= {"name": f"demo-{index}", "uid": f"g{index}"}
+            gang["spec"]["podgroups"][0]["name"] = f"demo-{index}-a"
+            cluster.put(GANGS, gang)
+        async with running(cluster):
+            await until(lambda: len(cluster.events) == 5)
+            assert {event["regarding"]["name"] for event in cluster.events} == {f"demo-{index}" for index in range(5)}
+
+    told(story())
+
+
+def test_what_lasts_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_watch, "REPEAT_SECONDS", 0.2)
+
+    async def story() -> None:
+        cluster = world("demo-0-a")
+        async with running(cluster):
+            await until(lambda: len(cluster.events) >= 2)
+            assert set(reasons(cluster)) == {Reason.TOO_FEW_PODS.value}
+
+    told(story())
+
+
+DELETING = replace(koordinator(standalone=False), deleted_escapes=frozenset({"unmutated"}))
+
+
+def test_escaped_pods_are_deleted_where_that_is_wanted_and_never_one_on_a_node() -> None:
+    async def story() -> None:
+        cluster = world("demo-0-a")
+        cluster.put(PODS, pod("free"))
+        cluster.put(PODS, pod("bound", nodeName="n"))
+        async with running(cluster, settings=DELETING) as found:
+            await until(lambda: [one["metadata"]["name"] for one in cluster.objects[PODS]] == ["bound"])
+            assert sample(found, "rollcall_escaped_pods_deleted_total", escape="unmutated") == 1
+            assert sample(found, "rollcall_writes_total", kind="Pod", action="delete") == 1
+        deletions = [path for method, path in cluster.writes if method == "DELETE"]
+        assert deletions == ["/api/v1/namespaces/team-a/pods/free"]
+
+    told(story())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(409, json=failure(409, "the object has been modified")),
+        httpx.Response(404, json=failure(404, "gone")),
+        httpx.Response(500, json=failure(500, "etcd")),
+    ],
+)
+def test_a_pod_that_changed_meanwhile_is_not_deleted_nor_asked_for_again_at_once(answer: httpx.Response) -> None:
+    async def story() -> None:
+        cluster = world("demo-0-a")
+        cluster.put(PODS, pod("free"))
+        asked: list[bytes] = []
+
+        def changed(request: httpx.Request) -> httpx.Response | None:
+            if request.method != "DELETE":
+                return None
+            asked.append(request.content)
+            return answer
+
+        cluster.answering = changed
+        async with running(cluster, settings=DELETING) as found:
+            await until(lambda: asked)
+            await until(lambda: found.idle)
+            assert sample(found, "rollcall_escaped_pods_deleted_total", escape="unmutated") == 0
+            cluster.put(PODS, pod("another"))
+            await until(
+                lambda: sample(found, "rollcall_escaped_pods", scheduler="koord-scheduler", escape="unmutated") == 2
+            )
+        assert len(asked) == 1
+        assert b'"preconditions":{"uid":"free","resourceVersion":"7"}' in asked[0]
+
+    told(story())
+
+
+def test_without_the_configuration_escaped_pods_are_left() -> None:
+    async def story() -> None:
+        cluster = world("demo-0-a")
+        cluster.put(PODS, pod("free"))
+        cluster.put(PODS, pod("other"))
+        async with running(cluster):
+            await until(lambda: reasons(cluster) == ["GangPodsEscaped"])
+            assert [method for method, _ in cluster.writes] == ["PATCH"]
+
+    told(story())
