@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from webhook.model import grove
-from webhook.model.projections import GENERAL
+from webhook.model.projections import GENERAL, TOPOLOGY_BINDINGS
 from webhook.model.reading import Manifest
 from webhook.settings import Settings
 
@@ -29,6 +29,10 @@ _NOT_LEAVING = {
     "name": "not-leaving",
     "expression": "request.operation == 'CREATE' || !has(object.metadata.deletionTimestamp)",
 }
+
+# Server-side apply is a patch, which may create.
+_WRITING = ("get", "list", "watch", "create", "patch", "delete")
+_BINDINGS = TOPOLOGY_BINDINGS.resource
 
 
 class Address(NamedTuple):
@@ -139,9 +143,7 @@ def reconciler_access_rules(settings: Settings, namespace: str, account: str) ->
     rules = _reading(settings)
     for profile in settings.profiles.values():
         for api in profile.backend.writable_kinds:
-            # Server-side apply is a patch, which may create.
-            verbs = ["get", "list", "watch", "create", "patch", "delete"]
-            rules.append({"apiGroups": [api.group], "resources": [f"{api.kind.lower()}s"], "verbs": verbs})
+            rules.append({"apiGroups": [api.group], "resources": [f"{api.kind.lower()}s"], "verbs": list(_WRITING)})
     # By its pods a gang is judged.
     pods = ["get", "list", "watch"]
     if any(profile.gate for profile in settings.profiles.values()):
@@ -149,6 +151,7 @@ def reconciler_access_rules(settings: Settings, namespace: str, account: str) ->
     if settings.deleted_escapes:
         pods.append("delete")
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": pods})
+    rules += _writing_topologies(settings)
     # An owner reference that blocks its owner's deletion is for those who may finalize the owner.
     finalizing = {"apiGroups": [grove.SCHEDULER_GROUP], "resources": ["podgangs/finalizers"], "verbs": ["update"]}
     events = {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}
@@ -165,6 +168,18 @@ def reconciler_access_rules(settings: Settings, namespace: str, account: str) ->
     return [
         *_bound("ClusterRole", "rollcall-reconcile", [*rules, finalizing, events], namespace, account),
         *_bound("Role", "rollcall-reconcile", leases, namespace, account),
+    ]
+
+
+def _writing_topologies(settings: Settings) -> list[Manifest]:
+    """The rules for the topology objects of the enabled schedulers, and for what owns them."""
+    kinds = [kind for profile in settings.profiles.values() if (kind := profile.backend.topology_kind) is not None]
+    if not kinds:
+        return []
+    finalizing = {"apiGroups": [grove.GROUP], "resources": [f"{_BINDINGS.plural}/finalizers"], "verbs": ["update"]}
+    return [
+        *({"apiGroups": [kind.api.group], "resources": [kind.plural], "verbs": list(_WRITING)} for kind in kinds),
+        finalizing,
     ]
 
 

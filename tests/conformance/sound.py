@@ -5,21 +5,24 @@ Its gang is a Gang that has the queue, and a Part for each PodClique, which name
 
 from __future__ import annotations
 
-from webhook.backends.base import Backend, BackendSettings, GangMember, PodChanges
+from webhook.backends.base import Backend, BackendSettings, DriftReason, GangMember, PodChanges, TopologyDrift
 from webhook.errors import Inexpressible
 from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, unsupported
 from webhook.model.facts import Api, ClusterFacts, Record
 from webhook.model.findings import Finding
-from webhook.model.gang_object import gang_metadata
+from webhook.model.gang_object import MANAGED_BY_ROLLCALL, gang_metadata
+from webhook.model.grove import LABEL_MANAGED_BY
 from webhook.model.naming import cut_name, pod_group_name
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
-from webhook.model.reading import Manifest, integer, mapping
+from webhook.model.projections import Resource
+from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.validators.examples import pod_clique_set, required
 from webhook.validators.registry import Context, Example, Results, rule
 
 GROUP = "sound.example.com"
-GANG, PART = Api(GROUP, "v1", "Gang"), Api(GROUP, "v1", "Part")
+GANG, PART, MAP = (Api(GROUP, "v1", kind) for kind in ("Gang", "Part", "Map"))
 TOPOLOGY = (
     Capability.TOPOLOGY_WORKLOAD,
     Capability.TOPOLOGY_SCALING_GROUP,
@@ -81,6 +84,43 @@ class SoundBackend(Backend[SoundSettings]):
             return desired
         recorded = integer(mapping(mapping(live).get("spec")).get("minMember")) or 1
         return {**desired, "spec": {**desired["spec"], "minMember": max(recorded, 1)}}
+
+
+class MappedBackend(SoundBackend):
+    """The same with a Map for each ClusterTopologyBinding, whose keys are immutable, and to which anybody may give a
+    title.
+    """
+
+    topology_kind = Resource(MAP, "maps", namespaced=False)
+
+    def topology_objects(self, binding: ClusterTopologyBinding) -> list[Manifest]:
+        if self.name in binding.references:
+            return []
+        owner = {"kind": "ClusterTopologyBinding", "name": binding.name, "uid": binding.uid, "controller": True}
+        labels = {LABEL_MANAGED_BY: MANAGED_BY_ROLLCALL}
+        metadata = {"name": binding.name, "labels": labels, "ownerReferences": [owner]}
+        return [_object(MAP, metadata, {"keys": [level.key for level in binding.levels]})]
+
+    def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
+        if desired["kind"] != MAP.kind:
+            return super().adopt(desired, live)
+        title = text(mapping(mapping(live).get("spec")).get("title"))
+        return desired if title is None else {**desired, "spec": {**desired["spec"], "title": title}}
+
+    def topology_must_be_remade(self, desired: Manifest, live: Manifest) -> bool:
+        return _keys(desired) != _keys(live)
+
+    def topology_drift(self, binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
+        name = binding.references.get(self.name, binding.name)
+        if live is None:
+            return TopologyDrift(name, DriftReason.NOT_FOUND, f"there is no Map {name}")
+        if _keys(live) == [level.key for level in binding.levels]:
+            return None
+        return TopologyDrift(name, DriftReason.DRIFT, f"Map {name} has other keys than {binding.name}")
+
+
+def _keys(found: Manifest) -> list[str | None]:
+    return [text(key) for key in sequence(mapping(found.get("spec")).get("keys"))]
 
 
 def _object(api: Api, metadata: Manifest, spec: Manifest) -> Manifest:

@@ -11,14 +11,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.conformance.sound import GROUP, REMEDY, WHY, SoundBackend, topology
+from tests.conformance.sound import GANG, GROUP, MAP, REMEDY, WHY, MappedBackend, SoundBackend, topology
 from webhook.backends.base import BackendSettings, GangMember, PodChanges
 from webhook.model.capabilities import Capability, capabilities_used, unsupported
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.findings import Action, Finding
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
+from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
+from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.testing import BackendConformance
 from webhook.validators.examples import pod_clique_set
 
@@ -31,9 +33,24 @@ class TestSoundBackend(BackendConformance):
     configurations = CONFIGURATIONS
 
 
+class TestMappedBackend(BackendConformance):
+    backend = MappedBackend
+    configurations = CONFIGURATIONS
+
+
 def broken(**members: Any) -> type[SoundBackend]:
     """The sound backend with something else in it."""
     return type("BrokenBackend", (SoundBackend,), members)
+
+
+def mapped(**members: Any) -> type[SoundBackend]:
+    """The one with Maps, with something else in it."""
+    return type("BrokenBackend", (MappedBackend,), members)
+
+
+def mapping_out(change: Callable[[list[Manifest]], list[Manifest]]) -> type[SoundBackend]:
+    """One whose Maps are otherwise."""
+    return mapped(topology_objects=lambda self, binding: change(MappedBackend.topology_objects(self, binding)))
 
 
 def preparing(change: Callable[[GangMember, PodChanges], PodChanges]) -> type[SoundBackend]:
@@ -285,6 +302,53 @@ BROKEN: dict[str, list[Case]] = {
     ],
     "test_a_released_minimum_keeps_what_it_was": [
         Case(adopting(lambda desired, live: desired), "keep the last positive minimum")
+    ],
+    "test_a_topology_object_is_of_the_declared_kind_and_belongs_to_its_binding": [
+        Case(mapped(topology_kind=None), "set topology_kind to its Resource"),
+        Case(mapped(topology_kind=MAP), "Resource of a cluster-scoped kind"),
+        Case(mapped(topology_kind=Resource(MAP, "maps")), "Resource of a cluster-scoped kind"),
+        Case(mapped(topology_kind=Resource(GANG, "gangs", namespaced=False)), "set topology_kind to its Resource"),
+        Case(mapping_out(lambda made: []), "nothing is made of a binding"),
+        Case(mapping_out(lambda made: [*made, *made]), "make one at most"),
+        Case(mapping_out(lambda made: [with_metadata(one, namespace="team") for one in made]), "what others write"),
+        Case(mapping_out(lambda made: [with_metadata(one, labels={}) for one in made]), "does not bear"),
+        Case(mapping_out(lambda made: [with_metadata(one, ownerReferences=[]) for one in made]), "not controlled"),
+        Case(mapping_out(lambda made: [{**one, "spec": {"n": next(COUNTER)}} for one in made]), "the second time"),
+    ],
+    "test_a_topology_object_that_somebody_else_keeps_is_compared_and_not_made": [
+        Case(
+            mapped(
+                topology_objects=lambda self, binding: MappedBackend.topology_objects(
+                    self, ClusterTopologyBinding({**binding.raw, "spec": {"levels": binding.raw["spec"]["levels"]}})
+                )
+            ),
+            "return an empty list",
+        ),
+        Case(mapped(topology_drift=lambda self, binding, live: None), "DriftReason.NOT_FOUND"),
+        Case(
+            mapped(topology_drift=lambda self, binding, live: MappedBackend.topology_drift(self, binding, None)),
+            "compare the levels",
+        ),
+    ],
+    "test_a_topology_object_is_in_step_as_it_was_made_and_not_after_a_change": [
+        Case(mapped(topology_must_be_remade=lambda self, desired, live: True), "it would be written for ever"),
+        Case(mapped(topology_drift=lambda self, binding, live: None), "one line that names both"),
+        Case(
+            mapped(
+                topology_must_be_remade=lambda self, desired, live: False,
+                adopt=lambda self, desired, live: {**desired, "spec": (live or desired)["spec"]},
+            ),
+            "still differs",
+        ),
+    ],
+    "test_a_topology_object_survives_whatever_is_in_the_cluster": [
+        Case(mapped(topology_must_be_remade=lambda self, desired, live: live["spec"]["keys"][0] == 1), "raised"),
+        Case(mapped(topology_must_be_remade=lambda self, desired, live: bool(desired.pop("spec"))), "was changed"),
+        Case(mapped(adopt=lambda self, desired, live: with_metadata(desired, labels={})), "may no longer be ours"),
+        Case(
+            mapped(adopt=lambda self, desired, live: {**desired, "spec": {"n": next(COUNTER)}}),
+            "written again",
+        ),
     ],
 }
 CASES = [(check, case) for check, cases in BROKEN.items() for case in cases]

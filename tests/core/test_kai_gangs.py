@@ -8,7 +8,7 @@ import pytest
 from tests.core.pod_gangs import asks, member, of_group, podgang
 from tests.core.worlds import gang_pod, request, settings_of
 from webhook import admission
-from webhook.backends.base import GangMember, TopologyDrift
+from webhook.backends.base import DriftReason, GangMember, TopologyDrift
 from webhook.errors import Inexpressible
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Record, TopologyBinding
 from webhook.model.podcliqueset import PodCliqueSet
@@ -417,7 +417,7 @@ def test_a_binding_becomes_a_topology_of_its_name_with_its_keys_in_order() -> No
 def test_a_topology_that_somebody_else_keeps_is_left_to_them_and_only_compared() -> None:
     kept = binding("example.com/zone", reference="racks")
     assert KAI.topology_objects(kept) == []
-    assert KAI.topology_drift(kept, None) == TopologyDrift("racks", "TopologyNotFound", "there is no Topology racks")
+    assert KAI.topology_drift(kept, None) == TopologyDrift("racks", DriftReason.NOT_FOUND, "there is no Topology racks")
     assert KAI.topology_drift(kept, {"spec": {"levels": [{"nodeLabel": "example.com/zone", "alias": "z"}]}}) is None
     drift = KAI.topology_drift(kept, {"spec": {"levels": [{"nodeLabel": "example.com/row"}]}})
     assert drift is not None
@@ -425,6 +425,29 @@ def test_a_topology_that_somebody_else_keeps_is_left_to_them_and_only_compared()
     assert drift.message == (
         "Topology racks has the levels example.com/row, and ClusterTopologyBinding dc has example.com/zone"
     )
+
+
+def test_aliases_that_somebody_gave_the_levels_stay_with_them() -> None:
+    (desired,) = KAI.topology_objects(binding("example.com/zone", "example.com/rack"))
+    named = [{"nodeLabel": "example.com/zone"}, {"nodeLabel": "example.com/rack", "alias": "rack"}]
+    assert KAI.adopt(desired, {"spec": {"levels": named}}) == {**desired, "spec": {"levels": named}}
+    assert KAI.adopt(desired, {"spec": {"levels": named[::-1]}}) == desired
+    assert KAI.adopt(desired, None) == desired
+
+
+REMADE = {
+    "the same": (["example.com/zone", "example.com/rack"], False),
+    "another key": (["example.com/zone", "example.com/row"], True),
+    "another order": (["example.com/rack", "example.com/zone"], True),
+    "one less": (["example.com/zone"], True),
+}
+
+
+@pytest.mark.parametrize(("keys", "remade"), REMADE.values(), ids=REMADE)
+def test_a_topology_is_made_again_when_its_keys_or_their_order_change(keys: list[str], remade: bool) -> None:
+    (desired,) = KAI.topology_objects(binding("example.com/zone", "example.com/rack"))
+    live = {"spec": {"levels": [{"nodeLabel": key, "alias": key[-3:]} for key in keys]}}
+    assert KAI.topology_must_be_remade(desired, live) is remade
 
 
 DRIFTS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.core.worlds import koordinator
+from tests.core.worlds import koordinator, settings_of
 from webhook.config import default_settings, settings_from
 from webhook.registration import Address, access_rules, reconciler_access_rules, webhook_configurations
 
@@ -153,6 +153,29 @@ def test_the_rights_are_bound_to_the_account() -> None:
     assert binding["subjects"] == [{"kind": "ServiceAccount", "namespace": "here", "name": "me"}]
 
 
+def written(role: dict[str, Any]) -> dict[str, list[str]]:
+    """The verbs of a role on what it may change."""
+    return {
+        f"{group}/{resource}": rule["verbs"]
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        if set(rule["verbs"]) - {"get", "list", "watch"}
+    }
+
+
+def test_a_reconciler_may_write_topology_objects_where_an_enabled_scheduler_has_them() -> None:
+    role = reconciler_access_rules(settings_of("kai-scheduler"), "system", "writer")[0]
+    every = ["get", "list", "watch", "create", "patch", "delete"]
+    assert written(role) == {
+        "scheduling.run.ai/podgroups": every,
+        "kai.scheduler/topologies": every,
+        "grove.io/clustertopologybindings/finalizers": ["update"],
+        "scheduler.grove.io/podgangs/finalizers": ["update"],
+        "events.k8s.io/events": ["create"],
+    }
+
+
 def test_a_reconciler_may_write_the_gang_objects_of_the_enabled_schedulers_and_hold_its_lease() -> None:
     gangs = {"name": "default-scheduler", "config": {"gangScheduling": True}}
     settings = settings_from(
@@ -164,13 +187,7 @@ def test_a_reconciler_may_write_the_gang_objects_of_the_enabled_schedulers_and_h
         "test",
     )
     role, _, own, _ = reconciler_access_rules(settings, "system", "writer")
-    writing = {
-        f"{group}/{resource}": rule["verbs"]
-        for rule in role["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        if set(rule["verbs"]) - {"get", "list", "watch"}
-    }
+    writing = written(role)
     every = ["get", "list", "watch", "create", "patch", "delete"]
     assert writing == {
         "scheduling.k8s.io/workloads": every,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -17,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Record, SpecField
 from webhook.model.podgang import PodGang
-from webhook.model.projections import Projection
+from webhook.model.projections import Projection, Resource
 from webhook.model.reading import Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.version import Version
@@ -68,13 +69,18 @@ class PodChanges:
     priority: PodPriority | None = None
 
 
+class DriftReason(StrEnum):
+    """What is wrong with a topology object, in the words of Grove's condition SchedulerTopologyDrift."""
+
+    DRIFT = "Drift"
+    NOT_FOUND = "TopologyNotFound"
+
+
 class TopologyDrift(NamedTuple):
-    """How a scheduler's topology object differs from Grove's ClusterTopologyBinding. `reason` is one word, as in the
-    condition SchedulerTopologyDrift.
-    """
+    """How the scheduler's topology object of that name differs from Grove's ClusterTopologyBinding."""
 
     name: str
-    reason: str
+    reason: DriftReason
     message: str
 
 
@@ -99,6 +105,9 @@ class Backend(ABC, Generic[S]):
     when_held: ClassVar[str] = ""
     # What it writes that an older CRD of those kinds would drop in silence.
     required_fields: tuple[SpecField, ...] = ()
+    # The cluster-scoped kind of its topology objects, None for a scheduler that has none. Each binding has one object
+    # at most: Grove's `schedulerTopologyBindings` names one for each scheduler.
+    topology_kind: ClassVar[Resource | None] = None
 
     def __init__(self, settings: S, scheduler_version: Version | None = None) -> None:
         self.settings = settings
@@ -168,16 +177,24 @@ class Backend(ABC, Generic[S]):
         """
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
-        """The last step before a write: `desired` with those of `live`'s fields that must survive. `live` is None at
-        creation. Neither argument is changed.
+        """The last step before a write of a gang object or a topology object: `desired` with those of `live`'s fields
+        that must survive. `live` is None at creation. Neither argument is changed.
 
         Raises `Malformed` where a field of `live` that it reads is of the wrong type; nothing is written then.
         """
         return desired
 
     def topology_objects(self, binding: ClusterTopologyBinding) -> list[Manifest]:
-        """The scheduler's own objects for Grove's topology. Raises `Inexpressible`."""
+        """The scheduler's own object for Grove's topology; none where the binding names one that somebody else keeps.
+        Raises `Inexpressible`.
+        """
         return []
+
+    def topology_must_be_remade(self, desired: Manifest, live: Manifest) -> bool:
+        """Whether `live` can only become `desired` by being deleted and created again, because what differs is
+        immutable. Raises `Malformed`.
+        """
+        return False
 
     def topology_drift(self, binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
         """How the object that stands for `binding` differs from it; None where all is well, or there is none to be."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from webhook.backends.base import Backend, GangMember, PodChanges, TopologyDrift
 from webhook.backends.kai import gangs, pods, queue, rules, topology, topology_rules
 from webhook.backends.kai.capabilities import CAPABILITIES
-from webhook.backends.kai.facts import PROJECTIONS
-from webhook.backends.kai.keys import NAME, POD_GROUP
+from webhook.backends.kai.facts import PROJECTIONS, TOPOLOGIES
+from webhook.backends.kai.keys import NAME, POD_GROUP, TOPOLOGY
 from webhook.backends.kai.settings import KaiSettings
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.facts import ClusterFacts, Record, SpecField
@@ -29,6 +29,7 @@ class KaiBackend(Backend[KaiSettings]):
     required_apis = (POD_GROUP,)
     required_fields = (SpecField(POD_GROUP, "minSubGroup", "KAI 0.15"),)
     projections = PROJECTIONS
+    topology_kind = TOPOLOGIES.resource
 
     @classmethod
     def version_problem(cls, version: Version) -> str | None:
@@ -54,10 +55,15 @@ class KaiBackend(Backend[KaiSettings]):
         return gangs.gang_objects(podgang, record, self.settings, facts)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
+        if desired["kind"] == TOPOLOGY.kind:
+            return topology.adopt(desired, live)
         return gangs.adopt(desired, live, self.settings)
 
     def topology_objects(self, binding: ClusterTopologyBinding) -> list[Manifest]:
         return topology.topology_objects(binding)
+
+    def topology_must_be_remade(self, desired: Manifest, live: Manifest) -> bool:
+        return topology.must_be_remade(desired, live)
 
     def topology_drift(self, binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
         return topology.topology_drift(binding, live)

@@ -6,9 +6,10 @@ the Topology lacks leaves the gang pending with no word of it (seen with v0.16.8
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from webhook.backends.base import TopologyDrift
+from webhook.backends.base import DriftReason, TopologyDrift
 from webhook.backends.inexpressible import inexpressible
 from webhook.backends.kai import keys
 from webhook.model.facts import ClusterFacts, Needed
@@ -92,11 +93,30 @@ def topology_objects(binding: ClusterTopologyBinding) -> list[Manifest]:
     return [{"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}]
 
 
+def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
+    """`desired` with the aliases that somebody gave its levels, which KAI lets anybody edit: the list of levels is
+    written as a whole, so what is not sent would go.
+    """
+    found = _levels(live)
+    levels = desired["spec"]["levels"]
+    if [text(level.get("nodeLabel")) for level in found] != [level["nodeLabel"] for level in levels]:
+        return desired
+    aliases = [text(level.get("alias")) for level in found]
+    named = [
+        level if alias is None else {**level, "alias": alias} for level, alias in zip(levels, aliases, strict=True)
+    ]
+    return {**desired, "spec": {**desired["spec"], "levels": named}}
+
+
+def must_be_remade(desired: Manifest, live: Manifest) -> bool:
+    """Whether the node label keys differ, or their order: KAI's CRD has them immutable."""
+    return _keys(live) != _keys(desired)
+
+
 def topology_drift(binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
     """In what the Topology for `binding` differs from it: in the levels, in their order, or by not being there."""
     name = binding.references.get(keys.NAME, binding.name)
-    levels = None if live is None else sequence(mapping(live.get("spec")).get("levels"))
-    found = None if levels is None else [text(mapping(level).get("nodeLabel")) or "" for level in levels]
+    found = None if live is None else _keys(live)
     return _drift(binding.name, name, [level.key or "" for level in binding.levels], found)
 
 
@@ -114,14 +134,23 @@ def known_drifts(facts: ClusterFacts) -> Iterator[TopologyDrift]:
             yield drift
 
 
+def _levels(live: Manifest | None) -> list[Mapping[str, Any]]:
+    levels = sequence(mapping(mapping(live).get("spec")).get("levels"))
+    return [mapping(level) for level in levels]
+
+
+def _keys(live: Manifest) -> list[str]:
+    return [text(level.get("nodeLabel")) or "" for level in _levels(live)]
+
+
 def _drift(binding: str, name: str, wanted: list[str], found: list[str] | None) -> TopologyDrift | None:
     if found is None:
-        return TopologyDrift(name, "TopologyNotFound", f"there is no Topology {name}")
+        return TopologyDrift(name, DriftReason.NOT_FOUND, f"there is no Topology {name}")
     if found == wanted:
         return None
     levels, keys_wanted = ", ".join(found), ", ".join(wanted)
     message = f"Topology {name} has the levels {levels}, and ClusterTopologyBinding {binding} has {keys_wanted}"
-    return TopologyDrift(name, "Drift", message)
+    return TopologyDrift(name, DriftReason.DRIFT, message)
 
 
 def _problem(levels: Sequence[str]) -> str | None:

@@ -1,0 +1,207 @@
+"""Checks of topology objects: of the kind that is declared, owned by their ClusterTopologyBinding, left to others where
+the binding says so, and compared in such a way that what was made is in step.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.backends.base import Backend, DriftReason, TopologyDrift
+from webhook.errors import Inexpressible
+from webhook.model import grove
+from webhook.model.gang_object import MANAGED_BY_ROLLCALL
+from webhook.model.projections import TOPOLOGY_BINDINGS, Resource
+from webhook.model.reading import Malformed, Manifest
+from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.testing.requirement import require
+from webhook.testing.strategies import damaged
+from webhook.testing.suite import GENERATED, Configuration, Suite
+
+_UID = "uid-of-the-binding"
+_RACKS = ("example.com/rack", "kubernetes.io/hostname")
+# Levels as Grove's CRD takes them, each list another topology: of one level, of several, in another order.
+_LEVELS = (_RACKS, ("example.com/zone", *_RACKS), ("example.com/rack", "example.com/zone"), ("rack",))
+
+
+def binding(*keys: str, name: str = "dc", references: dict[str, str] | None = None) -> ClusterTopologyBinding:
+    """A ClusterTopologyBinding with those node label keys, broadest first."""
+    spec: Manifest = {"levels": [{"domain": f"level-{index}", "key": key} for index, key in enumerate(keys)]}
+    if references:
+        spec["schedulerTopologyBindings"] = [
+            {"schedulerName": scheduler, "topologyReference": kept} for scheduler, kept in references.items()
+        ]
+    return ClusterTopologyBinding({"metadata": {"name": name, "uid": _UID}, "spec": spec})
+
+
+class TopologyChecks(Suite):
+    """`topology_kind`, `topology_objects`, `topology_must_be_remade`, `topology_drift`."""
+
+    def test_a_topology_object_is_of_the_declared_kind_and_belongs_to_its_binding(
+        self, configuration: Configuration
+    ) -> None:
+        backend = self.configured(configuration)
+        kind: object = backend.topology_kind
+        require(
+            kind is None or (isinstance(kind, Resource) and not kind.namespaced),
+            f"topology_kind is {kind!r}",
+            "set it to the Resource of a cluster-scoped kind, as the binding that owns its objects is, or to None",
+        )
+        require(
+            backend.topology_kind is None or _made(backend, binding(*_RACKS)) is not None,
+            f"topology_kind is {kind}, and nothing is made of a binding with the levels {', '.join(_RACKS)}",
+            "make an object of it in topology_objects, or set topology_kind to None",
+        )
+        for keys in _LEVELS:
+            for name in ("dc", "a" * 253):
+                given_binding = binding(*keys, name=name)
+                found = _made(backend, given_binding)
+                if found is not None:
+                    _is_owned(backend, given_binding, found)
+
+    def test_a_topology_object_that_somebody_else_keeps_is_compared_and_not_made(
+        self, configuration: Configuration
+    ) -> None:
+        backend = self.configured(configuration)
+        if backend.topology_kind is None:
+            return
+        kept = binding(*_RACKS, references={backend.name: "kept-elsewhere"})
+        require(
+            not backend.topology_objects(kept),
+            f"an object is made of a binding whose schedulerTopologyBindings names one for {backend.name}",
+            "return an empty list where binding.references has the backend's name",
+        )
+        drift = backend.topology_drift(kept, None)
+        require(
+            drift is not None and (drift.name, drift.reason) == ("kept-elsewhere", DriftReason.NOT_FOUND),
+            f"where the object is missing that somebody else keeps, topology_drift returned {drift!r}",
+            "return a TopologyDrift with the name in binding.references and DriftReason.NOT_FOUND",
+        )
+        own = _made(backend, binding(*_RACKS))
+        require(
+            own is None or backend.topology_drift(kept, own) is None,
+            "an object of somebody else with the very levels of the binding is called drift",
+            "compare the levels, not whose the object is",
+        )
+
+    def test_a_topology_object_is_in_step_as_it_was_made_and_not_after_a_change(
+        self, configuration: Configuration
+    ) -> None:
+        backend = self.configured(configuration)
+        made = {keys: found for keys in _LEVELS if (found := _made(backend, binding(*keys))) is not None}
+        for keys, desired in made.items():
+            for others, live in made.items():
+                drift = backend.topology_drift(binding(*keys), live)
+                remade = backend.topology_must_be_remade(desired, live)
+                told = f"of a binding with the levels {', '.join(keys)} and an object of {', '.join(others)}"
+                if keys == others:
+                    require(
+                        drift is None and not remade,
+                        f"{told} topology_drift says {drift!r} and topology_must_be_remade {remade}",
+                        "say None and False of what was just made, or it would be written for ever",
+                    )
+                    continue
+                require(
+                    isinstance(drift, TopologyDrift)
+                    and drift.reason is DriftReason.DRIFT
+                    and bool(drift.message)
+                    and "\n" not in drift.message,
+                    f"{told} topology_drift says {drift!r}",
+                    "return a TopologyDrift with DriftReason.DRIFT and one line that names both",
+                )
+                require(
+                    remade or backend.topology_drift(binding(*keys), backend.adopt(desired, live)) is None,
+                    f"{told} adopt gives an object that still differs",
+                    "let adopt keep what the binding does not say, or topology_must_be_remade say True",
+                )
+
+    @GENERATED
+    @given(data=st.data())
+    def test_a_topology_object_survives_whatever_is_in_the_cluster(
+        self, configuration: Configuration, data: st.DataObject
+    ) -> None:
+        backend = self.configured(configuration)
+        keys = data.draw(st.sampled_from(_LEVELS))
+        desired = _made(backend, binding(*keys))
+        if desired is None:
+            return
+        live = data.draw(damaged(desired))
+        asked, found = deepcopy(desired), deepcopy(live)
+        try:
+            backend.topology_must_be_remade(asked, found)
+            backend.topology_drift(binding(*keys), found)
+            adopted = backend.adopt(asked, found)
+            again = backend.adopt(desired, deepcopy(adopted))
+        except Malformed:
+            # A field of the wrong type, said as such: nothing is written then.
+            return
+        except Exception as error:
+            wrong = f"topology_must_be_remade, topology_drift or adopt raised {error!r} for the live object {live}"
+            raise AssertionError(f"{wrong}; read it with webhook.model.reading") from error
+        require(
+            (asked, found) == (desired, live),
+            "an object was changed that the backend was given",
+            "return a copy with the changes",
+        )
+        require(
+            adopted["metadata"] == desired["metadata"],
+            "adopt changed the metadata of a topology object, so that it may no longer be ours",
+            "take single fields of the spec from `live`",
+        )
+        require(
+            again == adopted,
+            "a topology object that was just written would be written again, and so for ever",
+            "take from `live` in such a way that it is the same once it has been written",
+        )
+
+
+def _made(backend: Backend[Any], given_binding: ClusterTopologyBinding) -> Manifest | None:
+    """The object of a binding; None where it has none, or cannot be expressed."""
+    try:
+        found = backend.topology_objects(given_binding)
+    except Inexpressible:
+        return None
+    require(
+        len(found) <= 1,
+        f"topology_objects made {len(found)} objects of one binding",
+        "make one at most: a binding's schedulerTopologyBindings names one for each scheduler",
+    )
+    return found[0] if found else None
+
+
+def _is_owned(backend: Backend[Any], given_binding: ClusterTopologyBinding, found: Manifest) -> None:
+    kind, metadata = backend.topology_kind, found["metadata"]
+    title = f"{found['kind']} {metadata['name'][:20]}"
+    declared = None if kind is None else (f"{kind.api.group}/{kind.api.version}", kind.api.kind)
+    require(
+        declared == (found["apiVersion"], found["kind"]),
+        f"topology_objects makes a {found['kind']}, and topology_kind is {kind}",
+        "set topology_kind to its Resource: that is what is followed, and what a reconciler may write",
+    )
+    require(
+        isinstance(found.get("spec"), dict)
+        and found.keys() <= {"apiVersion", "kind", "metadata", "spec"}
+        and metadata.keys() <= {"name", "labels", "annotations", "ownerReferences"},
+        f"{title} has {', '.join(sorted({*found, *metadata}))}",
+        "give it name, labels, annotations, ownerReferences and a spec, and leave to others what others write",
+    )
+    require(
+        metadata.get("labels", {}).get(grove.LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL,
+        f"{title} does not bear {grove.LABEL_MANAGED_BY}: {MANAGED_BY_ROLLCALL}, so nothing would change it later",
+        "put the label on it",
+    )
+    owners = [one for one in metadata.get("ownerReferences", []) if one.get("controller") is True]
+    wanted = (TOPOLOGY_BINDINGS.resource.api.kind, given_binding.name, given_binding.uid)
+    require(
+        [(one.get("kind"), one.get("name"), one.get("uid")) for one in owners] == [wanted],
+        f"{title} is not controlled by its ClusterTopologyBinding, so nothing would remove it",
+        "give it one ownerReference with controller: true",
+    )
+    require(
+        backend.topology_objects(given_binding) == [found],
+        "the same binding gives another object the second time",
+        "translate from the binding alone: no counter, clock, random number or state",
+    )
