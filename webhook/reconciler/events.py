@@ -1,4 +1,4 @@
-"""Events on PodGangs: what keeps a gang from its objects, said once and not at every attempt.
+"""Events on PodGangs and ClusterTopologyBindings: what keeps them from their objects, once and not at every attempt.
 
 Source: events.k8s.io/v1; the API server keeps an event for an hour.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -18,17 +18,29 @@ from webhook.errors import RequestFailed
 from webhook.logs import log
 from webhook.model.facts import Api
 from webhook.model.podgang import PodGang
-from webhook.model.projections import POD_GANGS, Resource
+from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS, Resource
+from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.reconciler.metrics import Metrics
-from webhook.reconciler.obstacles import Reason
+from webhook.reconciler.obstacles import Reason, TopologyReason
 
 EVENTS = Resource(Api("events.k8s.io", "v1", "Event"), "events")
 # The API server's limit for a note.
 MAX_NOTE_BYTES = 1024
 # The same thing is said again after so long: before the API server forgets it.
 REPEAT_SECONDS = 1800.0
-# What was said is remembered for so many gangs.
+# What was said is remembered for so many of them.
 MEMORY = 10_000
+# Where the events go that regard an object without a namespace: Kubernetes takes them nowhere else.
+CLUSTER_NAMESPACE = "default"
+
+# What an event may be about, and why.
+Regarded = PodGang | ClusterTopologyBinding
+Why = Reason | TopologyReason
+# Their kinds, and what the reconciler was about to do for one.
+_KINDS: dict[type[Regarded], tuple[Resource, str]] = {
+    PodGang: (POD_GANGS.resource, "WriteGangObjects"),
+    ClusterTopologyBinding: (TOPOLOGY_BINDINGS.resource, "WriteTopologyObject"),
+}
 
 
 class _Said(NamedTuple):
@@ -37,7 +49,7 @@ class _Said(NamedTuple):
 
 
 class Events:
-    """Says things about PodGangs. What cannot be written is logged: nobody's gang waits for an event."""
+    """Says things. What cannot be written is logged: nobody's gang waits for an event."""
 
     def __init__(
         self, client: Client, metrics: Metrics, instance: str, leads: Callable[[], bool], *, dry_run: bool = False
@@ -47,11 +59,11 @@ class Events:
         self._instance = instance
         self._leads = leads
         self._dry_run = dry_run
-        self._said: OrderedDict[tuple[str, Reason], _Said] = OrderedDict()
+        self._said: OrderedDict[tuple[str, Why], _Said] = OrderedDict()
 
-    async def warn(self, podgang: PodGang, reason: Reason, note: str) -> None:
-        """A Warning on the PodGang, unless it was the last thing said for that reason, and not long ago."""
-        about, now = (podgang.uid or "", reason), time.monotonic()
+    async def warn(self, regarded: Regarded, reason: Why, note: str) -> None:
+        """A Warning, unless it was the last thing said of that object for that reason, and not long ago."""
+        about, now = (regarded.uid or "", reason), time.monotonic()
         before = self._said.get(about)
         if before is not None and before.note == note and now - before.at < REPEAT_SECONDS:
             return
@@ -59,43 +71,49 @@ class Events:
         self._said.move_to_end(about)
         while len(self._said) > MEMORY:
             self._said.popitem(last=False)
-        await self.say(podgang, reason, note)
+        await self.say(regarded, reason, note)
 
-    async def say(self, podgang: PodGang, reason: Reason, note: str) -> None:
-        """A Warning on the PodGang, whatever was said before."""
-        log.warning("gang", reason=reason, namespace=podgang.namespace, name=podgang.name, why=note)
+    async def say(self, regarded: Regarded, reason: Why, note: str) -> None:
+        """A Warning, whatever was said before."""
+        log.warning("told", reason=reason, **_identity(regarded), why=note)
         if self._dry_run or not self._leads():
             return
         try:
-            await self._client.write(requests.create(EVENTS, self._event(podgang, reason, note)))
+            await self._client.write(requests.create(EVENTS, self._event(regarded, reason, note)))
         except RequestFailed as error:
-            log.info("event not written", reason=reason, namespace=podgang.namespace, why=str(error))
+            log.info("event not written", reason=reason, **_identity(regarded), why=str(error))
         else:
             self._metrics.events.labels(reason.value).inc()
 
-    def well(self, podgang: PodGang) -> None:
-        """All is well with it: whatever comes next is news."""
-        for reason in Reason:
-            self._said.pop((podgang.uid or "", reason), None)
+    def well(self, regarded: Regarded, reasons: Iterable[Why] = Reason) -> None:
+        """All is well with it, as far as these reasons go: whatever comes next is news."""
+        for reason in reasons:
+            self._said.pop((regarded.uid or "", reason), None)
 
-    def _event(self, podgang: PodGang, reason: Reason, note: str) -> dict[str, object]:
-        api = POD_GANGS.resource.api
+    def _event(self, regarded: Regarded, reason: Why, note: str) -> dict[str, object]:
+        resource, action = _KINDS[type(regarded)]
+        identity = _identity(regarded)
+        namespace = identity.get("namespace", CLUSTER_NAMESPACE)
         return {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": f"{podgang.name[:200]}.{secrets.token_hex(8)}", "namespace": podgang.namespace},
+            "metadata": {"name": f"{regarded.name[:200]}.{secrets.token_hex(8)}", "namespace": namespace},
             "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "type": "Warning",
             "reason": reason.value,
-            "action": "WriteGangObjects",
+            "action": action,
             "note": note.encode()[:MAX_NOTE_BYTES].decode(errors="ignore"),
             "reportingController": "rollcall.dev/reconciler",
             "reportingInstance": self._instance[:128],
             "regarding": {
-                "apiVersion": f"{api.group}/{api.version}",
-                "kind": api.kind,
-                "name": podgang.name,
-                "namespace": podgang.namespace,
-                "uid": podgang.uid,
+                "apiVersion": f"{resource.api.group}/{resource.api.version}",
+                **identity,
+                "uid": regarded.uid,
             },
         }
+
+
+def _identity(regarded: Regarded) -> dict[str, str]:
+    """Kind, name, and the namespace where it has one."""
+    found = {"kind": _KINDS[type(regarded)][0].api.kind, "name": regarded.name}
+    return {**found, "namespace": regarded.namespace} if isinstance(regarded, PodGang) else found

@@ -25,13 +25,11 @@ from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.obstacles import Reason
 from webhook.reconciler.plan import Aside, Plan, plan
 from webhook.reconciler.stores import Store, Stores
-from webhook.reconciler.writing import Writer
+from webhook.reconciler.writing import REFUSALS, Writer
 from webhook.settings import Settings
 
 # Where somebody else's object is in the way: it may be anybody's, so nothing says when it goes. A look is no request.
 LOOK_AGAIN_SECONDS = 5.0
-# HTTP: the API server understood the object and will not have it as it is.
-_REFUSALS = frozenset({400, 403, 404, 422})
 
 
 class _Wanted(NamedTuple):
@@ -141,7 +139,7 @@ class GangReconciler:
             written = [await self._step(one) for one in wanted]
             pruned = await self._prune(uid, wanted, planned)
         except RequestFailed as error:
-            if error.code in _REFUSALS:
+            if error.code in REFUSALS:
                 await self._events.warn(podgang, Reason.REFUSED, f"the API server refuses its objects: {error}")
             raise
         self._events.well(podgang)

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from webhook.reconciler.escapes import Escape
 from webhook.reconciler.health import State
-from webhook.reconciler.obstacles import Reason
+from webhook.reconciler.obstacles import Reason, TopologyReason
 from webhook.reconciler.plan import Aside
 
 # How working on one PodGang ends.
@@ -44,6 +44,12 @@ class Metrics:
             "rollcall_lease_lost", "Times that the lease was lost without being given up.", registry=self.registry
         )
         self.events = Counter("rollcall_events", "Events written, by reason.", ["reason"], registry=self.registry)
+        self.topologies = Gauge(
+            "rollcall_topology_problems",
+            "ClusterTopologyBindings whose topology object is not as it should be, by scheduler and event reason.",
+            ["scheduler", "reason"],
+            registry=self.registry,
+        )
         self.gangs = Gauge(
             "rollcall_gangs",
             "PodGangs by scheduler, and by how they are: started, or why not.",
@@ -69,7 +75,7 @@ class Metrics:
                 self.escaped.labels(scheduler, escape.value)
         for escape in Escape:
             self.deleted.labels(escape.value)
-        for reason in Reason:
+        for reason in (*Reason, *TopologyReason):
             self.events.labels(reason.value)
         for outcome in OUTCOMES:
             self.outcomes.labels(outcome)

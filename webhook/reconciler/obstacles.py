@@ -1,4 +1,6 @@
-"""What keeps a gang from starting: the reasons that there are, in one word each, and one of them in a sentence."""
+"""What keeps a gang from starting: the reasons that there are, in one word each, and one of them in a sentence. Besides,
+what may be wrong with a topology object.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +42,18 @@ class Reason(StrEnum):
     NO_ROOM = "GangNoRoom"
     # Nothing is wrong that can be seen, and nobody schedules it.
     SILENT = "GangSchedulerSilent"
+
+
+class TopologyReason(StrEnum):
+    """What is wrong with a binding's topology object: the reason of an event, and a metric's label."""
+
+    # It is not ours to write, and differs, or is not there.
+    DRIFT = "TopologyDrift"
+    NOT_FOUND = "TopologyNotFound"
+    # The scheduler cannot have such levels.
+    INEXPRESSIBLE = "TopologyInexpressible"
+    # The API server will not have it.
+    REFUSED = "TopologyRefused"
 
 
 _ORDER = {reason: place for place, reason in enumerate(Reason)}

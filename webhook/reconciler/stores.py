@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Index, Watch
@@ -124,6 +124,13 @@ class Stores:
         if not store.filled:
             raise FactsUnavailable(f"the {api.kind} objects are not read yet")
         return store
+
+    def unready(self) -> Iterator[str]:
+        """What was not read yet."""
+        for api, store in self.by_kind.items():
+            if not store.filled:
+                why = f": {store.watch.trouble}" if store.watch.trouble else ""
+                yield f"cluster: the {api} objects are not read yet{why}"
 
     async def close(self) -> None:
         """Follow nothing any more."""

@@ -1,4 +1,4 @@
-"""Writing gang objects: only while this process leads, and nothing at all in a dry run."""
+"""Writing gang and topology objects: only while this process leads, and nothing at all in a dry run."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from webhook.reconciler.gang_pod import PODS, GangPod
 from webhook.reconciler.gates import lift
 from webhook.reconciler.metrics import Metrics
 
+# HTTP: the API server understood the object and will not have it as it is.
+REFUSALS = frozenset({400, 403, 404, 422})
+
 
 class Writer:
     """Applies and deletes. `leads` is asked before every write, so that of two processes one writes at a time."""
@@ -25,12 +28,12 @@ class Writer:
         self._client = client
         self._leads = leads
         self._metrics = metrics
-        self._dry_run = dry_run
+        self.dry_run = dry_run
 
     async def apply(self, resource: Resource, wanted: Manifest) -> Manifest:
         """Make the object what `wanted` says, and leave what it does not say. Raises `RequestFailed`, `NotLeading`."""
         self._check()
-        written = await self._client.write(requests.apply(resource, wanted, FIELD_MANAGER, dry_run=self._dry_run))
+        written = await self._client.write(requests.apply(resource, wanted, FIELD_MANAGER, dry_run=self.dry_run))
         self._say("apply", resource, *key_of(wanted))
         return dict(written)
 
@@ -39,7 +42,7 @@ class Writer:
         self._check()
         metadata = live["metadata"]
         request = requests.delete(
-            resource, metadata.get("namespace"), metadata["name"], metadata["uid"], dry_run=self._dry_run
+            resource, metadata.get("namespace"), metadata["name"], metadata["uid"], dry_run=self.dry_run
         )
         try:
             await self._client.write(request)
@@ -50,7 +53,7 @@ class Writer:
     async def ungate(self, pod: ObjectKey, index: int) -> None:
         """Take the gate off a pod. Raises `RequestFailed`, `NotLeading`."""
         self._check()
-        if self._dry_run or not await lift(self._client, pod, index):
+        if self.dry_run or not await lift(self._client, pod, index):
             return
         self._say("ungate", PODS, *pod)
 
@@ -66,7 +69,7 @@ class Writer:
             return False
         # A scheduler that binds it meanwhile changes its version, and the API server then refuses the deletion.
         request = requests.delete(
-            PODS, pod.namespace, pod.name, pod.uid, version=metadata["resourceVersion"], dry_run=self._dry_run
+            PODS, pod.namespace, pod.name, pod.uid, version=metadata["resourceVersion"], dry_run=self.dry_run
         )
         try:
             await self._client.write(request)
@@ -85,4 +88,5 @@ class Writer:
 
     def _say(self, action: str, resource: Resource, namespace: str, name: str) -> None:
         self._metrics.writes.labels(resource.api.kind, action).inc()
-        log.info(action, kind=resource.api.kind, namespace=namespace, name=name, dryRun=self._dry_run)
+        where = {"namespace": namespace} if resource.namespaced else {}
+        log.info(action, kind=resource.api.kind, **where, name=name, dryRun=self.dry_run)

@@ -1,0 +1,256 @@
+"""The schedulers' topology objects, one for each of Grove's ClusterTopologyBindings, and what is wrong with them.
+
+Written is what is missing or ours: with our label, and controlled by that very binding. What Grove's operator made of
+the binding itself, what is anybody else's, and what the binding says is kept elsewhere is compared and never touched.
+Problems are told by events and a gauge; the binding's status is its operator's (docs/decisions/002-topology-drift.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Set
+from typing import Any, NamedTuple
+
+from webhook.backends.base import Backend, DriftReason
+from webhook.cluster.client import Client
+from webhook.errors import FactsUnavailable, Inexpressible, RequestFailed
+from webhook.model.facts import Api, ObjectKey
+from webhook.model.projections import TOPOLOGY_BINDINGS, key_of
+from webhook.model.reading import Malformed, Manifest
+from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.reconciler.differences import controller_of, in_step, is_ours, stranger, to_apply
+from webhook.reconciler.events import Events
+from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.obstacles import TopologyReason
+from webhook.reconciler.stores import Store, Stores
+from webhook.reconciler.writing import REFUSALS, Writer
+from webhook.settings import Settings
+
+# The namespace part of a key, for what has no namespace: no PodGang's is empty.
+CLUSTER = ""
+# A watch tells when an object that is leaving has gone; this is for a watch that is late.
+LOOK_AGAIN_SECONDS = 5.0
+
+_REASONS = {DriftReason.DRIFT: TopologyReason.DRIFT, DriftReason.NOT_FOUND: TopologyReason.NOT_FOUND}
+
+
+class Problem(NamedTuple):
+    """What is wrong with a scheduler's topology object, for one binding."""
+
+    reason: TopologyReason
+    note: str
+
+
+class Done(NamedTuple):
+    """How it is with a scheduler's topology object, and after how many seconds to look again."""
+
+    problem: Problem | None = None
+    again: float | None = None
+
+
+class _Topology(NamedTuple):
+    """One topology object that should be there, and what is there of it."""
+
+    backend: Backend[Any]
+    binding: ClusterTopologyBinding
+    store: Store
+    desired: Manifest
+    live: Manifest | None
+
+
+class Topologies:
+    """Works on one binding at a time. `add` is told the keys that want attention."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what it works with
+        self,
+        settings: Settings,
+        client: Client,
+        writer: Writer,
+        events: Events,
+        metrics: Metrics,
+        leads: Callable[[], bool],
+        add: Callable[[ObjectKey], None],
+    ) -> None:
+        backends = [profile.backend for profile in settings.profiles.values()]
+        self._kinds = {backend.name: kind for backend in backends if (kind := backend.topology_kind) is not None}
+        self._backends = [backend for backend in backends if backend.name in self._kinds]
+        self._writer = writer
+        self._events = events
+        self._metrics = metrics
+        self._leads = leads
+        self._add = add
+        # Not among those of the gang objects, which are pruned kind by kind.
+        self._stores = Stores(client, self._stored)
+        # By binding and scheduler.
+        self._problems: dict[str, dict[str, Problem]] = {}
+        self._count()
+
+    def follow(self, served: Set[Api]) -> None:
+        """Follow the bindings, and of the enabled schedulers' topology kinds those that are served."""
+        bindings = TOPOLOGY_BINDINGS.resource
+        kinds = [kind for kind in self._kinds.values() if kind.api in served]
+        self._stores.follow([bindings, *kinds] if kinds and bindings.api in served else [])
+
+    def unready(self) -> Iterator[str]:
+        """What is not known yet."""
+        yield from self._stores.unready()
+
+    async def close(self) -> None:
+        """Follow nothing any more."""
+        await self._stores.close()
+
+    def look_at_all(self) -> None:
+        """Every binding wants attention; of those that went, and where another process leads, nothing is known."""
+        bindings = self._bindings
+        for name in list(self._problems):
+            if not self._leads() or _key(name) not in bindings:
+                del self._problems[name]
+        self._count()
+        for _, name in bindings:
+            self._add((CLUSTER, name))
+
+    async def reconcile(self, name: str) -> float | None:
+        """Make the topology objects of one binding so. Returns the seconds after which to look again, None for not
+        until something changes. Raises `RequestFailed`, `FactsUnavailable` and `NotLeading`, as for a PodGang.
+        """
+        raw = self._bindings.get(_key(name))
+        if raw is None or _leaving(raw):
+            # Its objects go with it, by their owner reference.
+            self._problems.pop(name, None)
+            self._count()
+            return None
+        binding, failure, waits = _read(raw), None, []
+        known = self._problems.setdefault(name, {})
+        for backend in self._backends:
+            try:
+                done = await self._done(backend, binding)
+            except RequestFailed as error:
+                failure = error
+                if error.code not in REFUSALS:
+                    continue
+                done = Done(Problem(TopologyReason.REFUSED, f"the API server refuses its topology object: {error}"))
+            known.pop(backend.name, None)
+            if done.problem is not None:
+                known[backend.name] = done.problem
+            if done.again is not None:
+                waits.append(done.again)
+        self._count()
+        await self._say(binding, known)
+        if failure is not None:
+            raise failure
+        return min(waits, default=None)
+
+    @property
+    def _bindings(self) -> Mapping[ObjectKey, Manifest]:
+        store = self._stores.by_kind.get(TOPOLOGY_BINDINGS.resource.api)
+        return {} if store is None else store.objects
+
+    def _stored(self, api: Api, key: ObjectKey, owners: set[str]) -> None:
+        if api == TOPOLOGY_BINDINGS.resource.api:
+            self._add((CLUSTER, key[1]))
+        else:
+            # It may stand for the binding of its name, for those that control it, and for those that refer to it.
+            for (_, name), raw in self._bindings.items():
+                if name == key[1] or name in owners or key[1] in _read(raw).references.values():
+                    self._add((CLUSTER, name))
+
+    async def _done(self, backend: Backend[Any], binding: ClusterTopologyBinding) -> Done:
+        store = self._stores.by_kind.get(self._kinds[backend.name].api)
+        if store is None:
+            # The scheduler is not there, or is too old to know of topologies.
+            return Done()
+        if not store.filled:
+            raise FactsUnavailable(f"the {store.resource.api.kind} objects are not read yet")
+        try:
+            reference = binding.references.get(backend.name)
+            if reference is not None:
+                return Done(_drift(backend, binding, store.objects.get(_key(reference))))
+            objects = backend.topology_objects(binding)
+            if not objects:
+                return Done()
+            live = store.objects.get(key_of(objects[0]))
+            return await self._keep(_Topology(backend, binding, store, objects[0], live))
+        except Inexpressible as refusal:
+            return Done(Problem(TopologyReason.INEXPRESSIBLE, str(refusal)))
+        except Malformed as error:
+            return Done(Problem(TopologyReason.INEXPRESSIBLE, f"it cannot be read: {error}"))
+
+    async def _keep(self, one: _Topology) -> Done:
+        uid, live = one.binding.uid or "", one.live
+        if live is not None:
+            if _leaving(live) or _outlived(live, one.binding):
+                return Done(again=LOOK_AGAIN_SECONDS)
+            if (owner := _owner(live, uid)) is not None:
+                return Done(_drift(one.backend, one.binding, live, f"it belongs to {owner}, so it is left alone"))
+            if one.backend.topology_must_be_remade(one.desired, live):
+                return await self._clear(one, live)
+        wanted = to_apply(one.backend.adopt(one.desired, live))
+        if live is None or not in_step(wanted, live):
+            one.store.put(await self._writer.apply(one.store.resource, wanted))
+        return Done()
+
+    async def _clear(self, one: _Topology, live: Manifest) -> Done:
+        """Make room for what cannot be had by a change. It is created once the watch has seen the old one go: whoever
+        is killed in between leaves a missing object, which the next one creates.
+        """
+        if not is_ours(live, one.binding.uid or ""):
+            return Done(_drift(one.backend, one.binding, live, "no binding controls it, so it is left alone"))
+        await self._writer.delete(one.store.resource, live)
+        return Done(again=None if self._writer.dry_run else LOOK_AGAIN_SECONDS)
+
+    async def _say(self, binding: ClusterTopologyBinding, known: Mapping[str, Problem]) -> None:
+        for reason in TopologyReason:
+            notes = [problem.note for problem in known.values() if problem.reason is reason]
+            if notes:
+                await self._events.warn(binding, reason, "; ".join(notes))
+            else:
+                self._events.well(binding, [reason])
+
+    def _count(self) -> None:
+        for scheduler in self._kinds:
+            found = [known[scheduler].reason for known in self._problems.values() if scheduler in known]
+            for reason in TopologyReason:
+                self._metrics.topologies.labels(scheduler, reason.value).set(found.count(reason))
+
+
+def _drift(
+    backend: Backend[Any], binding: ClusterTopologyBinding, live: Manifest | None, why: str | None = None
+) -> Problem | None:
+    """How an object that is not ours to write differs, and `why` it is not."""
+    drift = backend.topology_drift(binding, live)
+    if drift is None:
+        return None
+    return Problem(_REASONS[drift.reason], drift.message if why is None else f"{drift.message}; {why}")
+
+
+def _owner(live: Manifest, uid: str) -> str | None:
+    """Whose the object is, when it is not for us to write; None when it is ours, or was."""
+    if is_ours(live, uid):
+        return None
+    controller = controller_of(live)
+    if controller is not None and controller.get("uid") == uid:
+        # It has the same controller, and not our label.
+        return "Grove's operator"
+    return stranger(live, uid)
+
+
+def _outlived(live: Manifest, binding: ClusterTopologyBinding) -> bool:
+    """Whether it is of an earlier binding of that name: the garbage collector is about to take it."""
+    controller = controller_of(live) or {}
+    named = (controller.get("kind"), controller.get("name")) == (TOPOLOGY_BINDINGS.resource.api.kind, binding.name)
+    return named and controller.get("uid") != binding.uid
+
+
+def _leaving(raw: Manifest) -> bool:
+    return raw["metadata"].get("deletionTimestamp") is not None
+
+
+def _read(raw: Manifest) -> ClusterTopologyBinding:
+    """The view; of a binding that was stored before its schema was what it is now, the metadata alone."""
+    try:
+        return ClusterTopologyBinding(raw)
+    except Malformed:
+        return ClusterTopologyBinding({**raw, "spec": {}})
+
+
+def _key(name: str) -> ObjectKey:
+    return key_of({"metadata": {"name": name}})
