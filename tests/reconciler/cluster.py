@@ -57,8 +57,7 @@ class WritableWorld(World):
             return answer
         if request.url.params.get("dryRun"):
             return httpx.Response(200, json=body)
-        space, name = path.split("/")[-3], path.rpartition("/")[2]
-        collection = _everywhere(path.rpartition("/")[0], space)
+        collection, space, name = _addressed(path)
         if request.method == "DELETE":
             self.remove(collection, space, name)
             return httpx.Response(200, json={"kind": "Status"})
@@ -79,7 +78,7 @@ class WritableWorld(World):
     def apply(self, collection: str, body: dict[str, Any]) -> dict[str, Any]:
         """Merge `body` into the object of its name, and tell whoever watches."""
         metadata = body["metadata"]
-        known = self.get(collection, metadata["namespace"], metadata["name"])
+        known = self.get(collection, metadata.get("namespace"), metadata["name"])
         if known is None:
             self._uids += 1
             known = {"metadata": {"uid": f"u{self._uids}"}}
@@ -90,24 +89,28 @@ class WritableWorld(World):
         self.tell(collection, "MODIFIED", known)
         return known
 
-    def remove(self, collection: str, namespace: str, name: str) -> None:
+    def remove(self, collection: str, namespace: str | None, name: str) -> None:
         """Delete an object, and tell whoever watches."""
         known = self.get(collection, namespace, name)
         if known is not None:
             self.objects[collection].remove(known)
             self.tell(collection, "DELETED", known)
 
-    def get(self, collection: str, namespace: str, name: str) -> dict[str, Any] | None:
+    def get(self, collection: str, namespace: str | None, name: str) -> dict[str, Any] | None:
         """The object of that name."""
         for raw in self.objects.get(collection, []):
             metadata = raw["metadata"]
-            if (metadata["namespace"], metadata["name"]) == (namespace, name):
+            if (metadata.get("namespace"), metadata["name"]) == (namespace, name):
                 return raw
         return None
 
 
-def _everywhere(path: str, namespace: str) -> str:
-    return path.replace(f"/namespaces/{namespace}", "")
+def _addressed(path: str) -> tuple[str, str | None, str]:
+    """The collection of all namespaces, the namespace where there is one, and the name."""
+    within, _, name = path.rpartition("/")
+    start, _, rest = within.partition("/namespaces/")
+    namespace, _, plural = rest.partition("/")
+    return (f"{start}/{plural}", namespace, name) if rest else (within, None, name)
 
 
 def _merge(known: dict[str, Any], body: dict[str, Any]) -> None:

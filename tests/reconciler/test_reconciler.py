@@ -288,7 +288,7 @@ def test_once_ends_when_everything_is_as_it_should_be() -> None:
 def test_once_says_when_something_cannot_be_done() -> None:
     cluster = WritableWorld()
     cluster.put(GANGS, podgang("demo-0-a"))
-    with pytest.raises(FactsUnavailable, match="1 PodGangs could not be worked on"):
+    with pytest.raises(FactsUnavailable, match="1 PodGangs or topologies could not be worked on"):
         asyncio.run(reconciler(cluster).once())
 
 

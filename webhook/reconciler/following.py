@@ -36,10 +36,11 @@ _OF_GANGS = frozenset(
 
 class Following:
     """One cluster, followed. `gang_changed` is told of each PodGang whose objects may have to be others, `pods_changed`
-    of each whose pods did, `facts_changed` that something changed by which gangs are held or not.
+    of each whose pods did, `facts_changed` that something changed by which gangs are held or not, `all_changed` that
+    everything wants to be looked at.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - whom it tells of what
         self,
         settings: Settings,
         access: Access,
@@ -47,12 +48,14 @@ class Following:
         gang_changed: Callable[[ObjectKey], None],
         pods_changed: Callable[[ObjectKey], None],
         facts_changed: Callable[[], None],
+        all_changed: Callable[[], None] = lambda: None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.client = Client(access, transport)
         self._settings = settings
         self._gang_changed = gang_changed
         self._held_changed = facts_changed
+        self._all_changed = all_changed
         self.live: LiveFacts = live_facts(settings, Client(access, transport), self._facts_changed, self._touched)
         self.stores = Stores(self.client, self._stored)
         self.pods = GangPods(self.client, pods_changed)
@@ -83,10 +86,7 @@ class Following:
     def unready(self) -> Iterator[str]:
         """What is not known yet and is needed to write."""
         yield from self.live.unready()
-        for api, store in self.stores.by_kind.items():
-            if not store.filled:
-                why = f": {store.watch.trouble}" if store.watch.trouble else ""
-                yield f"cluster: the {api} objects are not read yet{why}"
+        yield from self.stores.unready()
 
     def unseen(self) -> Iterator[str]:
         """What is not known yet and is needed to judge a gang's health."""
@@ -163,6 +163,7 @@ class Following:
         for key in self.podgangs:
             self._gang_changed(key)
         self._held_changed()
+        self._all_changed()
 
 
 class Workloads:

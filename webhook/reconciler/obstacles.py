@@ -1,5 +1,5 @@
-"""What keeps a gang from starting: the reasons that there are, in one word each, and one of them in a sentence. Besides,
-what may be wrong with a topology object.
+"""What keeps a gang from starting: the reasons that there are, in one word each, and one of them in a sentence;
+and what may be wrong with a topology object.
 """
 
 from __future__ import annotations

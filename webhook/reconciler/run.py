@@ -29,6 +29,7 @@ from webhook.reconciler.health_watch import HealthWatch
 from webhook.reconciler.lease import Lease
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.queue import KeyQueue
+from webhook.reconciler.topologies import CLUSTER, Topologies
 from webhook.reconciler.writing import Writer
 from webhook.registration import LEASE_NAME
 from webhook.settings import Settings
@@ -66,6 +67,7 @@ class Reconciler:
             gang_changed=self._add,
             pods_changed=self._pods_changed,
             facts_changed=self._held_changed,
+            all_changed=self._all_changed,
             transport=transport,
         )
         client = self.following.client
@@ -87,6 +89,7 @@ class Reconciler:
         self.health = HealthWatch(
             self.following.health, self.following.podgang, events, self.metrics, self.leads, deletion
         )
+        self._topologies = Topologies(settings, client, writer, events, self.metrics, self.leads, self.queue.add)
         self._busy = 0
 
     def leads(self) -> bool:
@@ -95,7 +98,8 @@ class Reconciler:
 
     def unready(self) -> Iterator[str]:
         """What is not known yet."""
-        return self.following.unready()
+        yield from self.following.unready()
+        yield from self._topologies.unready()
 
     @property
     def idle(self) -> bool:
@@ -122,6 +126,7 @@ class Reconciler:
         finally:
             await _ended(workers)
             await _ended(following)
+            await self._topologies.close()
             await self.following.close()
 
     async def once(self) -> None:
@@ -136,7 +141,9 @@ class Reconciler:
                     if self.idle:
                         break
                 if self.queue.stuck and self.queue.stuck == len(self.queue) and not self._busy:
-                    raise FactsUnavailable(f"{self.queue.stuck} PodGangs could not be worked on; the log says why")
+                    raise FactsUnavailable(
+                        f"{self.queue.stuck} PodGangs or topologies could not be worked on; the log says why"
+                    )
         finally:
             running.cancel()
             with suppress(asyncio.CancelledError):
@@ -159,6 +166,12 @@ class Reconciler:
     def _held_changed(self) -> None:
         self.health.mark_held()
 
+    def _all_changed(self) -> None:
+        if self._only is None:
+            # They are no namespace's.
+            self._topologies.follow(self.following.live.facts.apis or frozenset())
+        self._topologies.look_at_all()
+
     # Work.
 
     async def _work(self) -> None:
@@ -179,16 +192,18 @@ class Reconciler:
             return
         try:
             # A stop does not interrupt a write: half of a gang's objects may start half of it.
-            again = await _unbroken(self._gangs.reconcile(key))
+            is_topology = key[0] == CLUSTER
+            work = self._topologies.reconcile(key[1]) if is_topology else self._gangs.reconcile(key)
+            again = await _unbroken(work)
         except NotLeading:
             return
         except (RequestFailed, FactsUnavailable) as error:
             wait = getattr(error, "wait", None) or 0.0
             seconds = self.queue.failed(key, wait)
-            log.info("gang not done", namespace=key[0], name=key[1], why=str(error), againIn=round(seconds, 1))
+            log.info("not done", namespace=key[0], name=key[1], why=str(error), againIn=round(seconds, 1))
         except Exception:  # noqa: BLE001 - a fault of ours with one gang must not stop the others
             seconds = self.queue.failed(key)
-            log.exception("gang not done", namespace=key[0], name=key[1], againIn=round(seconds, 1))
+            log.exception("not done", namespace=key[0], name=key[1], againIn=round(seconds, 1))
         else:
             self.queue.succeeded(key)
             if again is not None:

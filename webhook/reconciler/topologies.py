@@ -7,7 +7,9 @@ Problems are told by events and a gauge; the binding's status is its operator's 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from webhook.backends.base import Backend, DriftReason
@@ -29,6 +31,10 @@ from webhook.settings import Settings
 CLUSTER = ""
 # A watch tells when an object that is leaving has gone; this is for a watch that is late.
 LOOK_AGAIN_SECONDS = 5.0
+# A deletion is done at once, and the watch tells of it some milliseconds later; but for an object with a finalizer,
+# which somebody else has to take off.
+GONE_SECONDS = 1.0
+_GLANCE_SECONDS = 0.005
 
 _REASONS = {DriftReason.DRIFT: TopologyReason.DRIFT, DriftReason.NOT_FOUND: TopologyReason.NOT_FOUND}
 
@@ -189,13 +195,17 @@ class Topologies:
         return Done()
 
     async def _clear(self, one: _Topology, live: Manifest) -> Done:
-        """Make room for what cannot be had by a change. It is created once the watch has seen the old one go: whoever
-        is killed in between leaves a missing object, which the next one creates.
+        """Make room for what cannot be had by a change, and create that. Whoever is killed in between leaves a missing
+        object, which the next one creates.
         """
         if not is_ours(live, one.binding.uid or ""):
             return Done(_drift(one.backend, one.binding, live, "no binding controls it, so it is left alone"))
         await self._writer.delete(one.store.resource, live)
-        return Done(again=None if self._writer.dry_run else LOOK_AGAIN_SECONDS)
+        if self._writer.dry_run:
+            return Done()
+        if await _gone(one.store, live):
+            return await self._keep(one._replace(live=one.store.objects.get(key_of(live))))
+        return Done(again=LOOK_AGAIN_SECONDS)
 
     async def _say(self, binding: ClusterTopologyBinding, known: Mapping[str, Problem]) -> None:
         for reason in TopologyReason:
@@ -210,6 +220,20 @@ class Topologies:
             found = [known[scheduler].reason for known in self._problems.values() if scheduler in known]
             for reason in TopologyReason:
                 self._metrics.topologies.labels(scheduler, reason.value).set(found.count(reason))
+
+
+async def _gone(store: Store, live: Manifest) -> bool:
+    """Whether the watch has seen an object go, in the moment that this takes."""
+
+    def there() -> bool:
+        found = store.objects.get(key_of(live))
+        return found is not None and found["metadata"]["uid"] == live["metadata"]["uid"]
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(GONE_SECONDS):
+            while there():
+                await asyncio.sleep(_GLANCE_SECONDS)
+    return not there()
 
 
 def _drift(
