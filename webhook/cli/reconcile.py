@@ -1,4 +1,4 @@
-"""`rollcall reconcile`: the sidecar that writes gang objects."""
+"""`rollcall reconcile`: the sidecar that writes gang objects and topology objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
     context: KubeContext = None,
     namespace: Annotated[
         str | None,
-        typer.Option("--namespace", "-n", metavar="NAME", help="Only gangs of this namespace.", show_default="all"),
+        typer.Option(
+            "--namespace",
+            "-n",
+            metavar="NAME",
+            help="Only gangs of this namespace, and no topologies.",
+            show_default="all",
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Ask the API server what it would say to each write, and change nothing.")
@@ -35,9 +41,10 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
     """Keep the schedulers' gang objects in step with Grove's PodGangs.
 
     For each PodGang the objects that its scheduler needs are applied in the order of their creation, and those that it
-    no longer needs are deleted; what is in step costs no write. Run it beside the webhook, in a Deployment of its own.
+    no longer needs are deleted; what is in step costs no write. For schedulers that have a kind for it, one topology
+    object is kept for each ClusterTopologyBinding. Run it beside the webhook, in a Deployment of its own.
 
-    Exit code 3 with --once where a gang could not be worked on.
+    Exit code 3 with --once where a gang or a topology could not be worked on.
 
     **Examples**
 

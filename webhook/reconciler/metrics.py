@@ -35,9 +35,13 @@ class Metrics:
             "rollcall_left_alone", "PodGangs of which nothing is wanted.", ["why"], registry=self.registry
         )
         self.seconds = Histogram("rollcall_reconcile_seconds", "Seconds that one PodGang took.", registry=self.registry)
-        self.queue = Gauge("rollcall_queue_depth", "PodGangs that wait to be worked on.", registry=self.registry)
+        self.queue = Gauge(
+            "rollcall_queue_depth", "PodGangs and topology bindings that wait to be worked on.", registry=self.registry
+        )
         self.failing = Gauge(
-            "rollcall_queue_failing", "PodGangs that failed when last worked on.", registry=self.registry
+            "rollcall_queue_failing",
+            "PodGangs and topology bindings that failed when last worked on.",
+            registry=self.registry,
         )
         self.leads = Gauge("rollcall_leads", "1 while this process is the one that writes.", registry=self.registry)
         self.lease_lost = Counter(
