@@ -52,6 +52,7 @@ def test_a_configuration_is_shown_as_it_comes_out(rollcall: Run, tmp_path: Path)
         "    enforcement: {rules: {koordinator/quota: 'off'}}\n"
         "namespaces: {team-a: {enforcement: warn}}\n"
         "registration: {failurePolicy: Ignore, timeoutSeconds: 3, excludedNamespaces: [monitoring, storage]}\n"
+        "escapes: {delete: [unmutated, stale]}\n"
     )
     ran = rollcall("config", "check", str(file))
     assert ran == (
@@ -81,6 +82,8 @@ registration
   failurePolicy: Ignore
   timeoutSeconds: 3
   excludedNamespaces: monitoring, storage
+escapes
+  delete: stale, unmutated
 """,
         "",
     )

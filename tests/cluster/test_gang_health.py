@@ -9,6 +9,8 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.grove_operator import Played
 from tests.cluster.programs import Program, eventually
@@ -67,6 +69,13 @@ class Gangs:
         """The installed command, as somebody who may read everything."""
         command = [str(COMMAND), *arguments, f"--config={self.server.config}", f"--kubeconfig={self.plane.kubeconfig}"]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    def ungate(self, *arguments: str) -> str:
+        """What `rollcall gangs ungate` says, which knows no configuration."""
+        command = [str(COMMAND), "gangs", "ungate", *arguments, f"--kubeconfig={self.plane.kubeconfig}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == CLEAN, done.stderr
+        return done.stdout
 
     def said(self) -> dict[str, str]:
         """What `rollcall gangs` says of each gang, in a word."""
@@ -219,6 +228,7 @@ def break_objects(gangs: Gangs) -> None:
     http.delete(f"{groups}/leaving-0-leader").raise_for_status()
 
 
+@pytest.mark.beside
 def test_each_reason_is_named_as_it_is(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
@@ -264,6 +274,34 @@ def test_each_reason_is_named_as_it_is(
         assert started.metric("rollcall_gangs", health=reason) == list(told.values()).count(reason), reason
     assert started.metric("rollcall_gangs", health="started", scheduler="koord-scheduler") == 1
     assert started.metric("rollcall_escaped_pods", escape="unmutated") == 11
+
+
+@pytest.mark.beside
+def test_the_gate_comes_off_by_hand_and_pods_that_escaped_are_replaced_if_that_is_wanted(
+    plane: ControlPlane,
+    rollcall: Callable[..., RollcallServer],
+    reconciler: Callable[..., ReconcilerProcess],  # noqa: F811 - the fixture
+    namespace: str,
+    nodes: Nodes,
+) -> None:
+    """Nobody reconciles at first, as where Rollcall was removed; then what escaped is deleted, if it is on no node."""
+    profile = {"name": "koord-scheduler", "gate": True}
+    scheduling = {"defaultProfileName": "koord-scheduler", "profiles": [profile]}
+    config = {**CONFIG, "scheduler": scheduling, "escapes": {"delete": ["unmutated"]}}
+    server = rollcall(plane, config)
+    (node,) = nodes(1)
+    gangs = Gangs(plane, server, namespace)
+    played = gangs.create("demo")
+    assert gangs.run("explain", f"podgang/{namespace}/demo-0").stdout.count("waiting, gate rollcall.dev") == 3
+    told = gangs.ungate("--all", "-n", namespace)
+    assert told.count(": ungated\n") == 3
+    assert not any(pod["spec"].get("schedulingGates") for pod in played.pods())
+    server.unregister()
+    escaped = gangs.create("escaped", labels=RECORDED)
+    bind(plane, leader_of(escaped), node)
+    reconciler(config).until_leading()
+    left = leader_of(escaped)["metadata"]["name"]
+    eventually(lambda: [pod["metadata"]["name"] for pod in escaped.pods()] == [left], "they are deleted", timeout=40)
 
 
 def test_a_scheduler_that_will_not_have_a_gang_is_quoted(

@@ -96,7 +96,7 @@ def test_a_profile_s_mode_wins_over_the_global_one() -> None:
     assert profiles["default-scheduler"].ceiling is Action.AUDIT
 
 
-KEYS = "apiVersion, kind, scheduler, enforcement, namespaces, registration"
+KEYS = "apiVersion, kind, scheduler, enforcement, namespaces, registration, escapes"
 
 MISTAKES: dict[str, tuple[Any, list[str]]] = {
     "not a mapping": ([1], ["the document: [1]: is no RollcallConfiguration"]),
@@ -226,6 +226,13 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
         [
             'scheduler.profiles[0].schedulerVersion: "0.14.2": kai-scheduler before 0.15.0 knows neither minSubGroup '
             "nor kai.scheduler/skip-podgrouper, so its podgrouper would take the pods out of their gangs"
+        ],
+    ),
+    "a kind of escape that there is not": (
+        {**HEAD, "escapes": {"delete": ["lost"], "after": 1}},
+        [
+            'escapes.delete[0]: "lost": is not allowed (allowed: unmutated, stale, foreign)',
+            "escapes.after: 1: is an unknown key (allowed: delete)",
         ],
     ),
     "a namespace that cannot be": (

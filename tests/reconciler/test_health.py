@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +16,10 @@ from webhook.model.facts import Api, ClusterFacts, Record
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
+from webhook.mutators.prepare_pod import stamp
 from webhook.reconciler.differences import to_apply
 from webhook.reconciler.escapes import Escape
-from webhook.reconciler.gang_pod import GangPod, read_gang_pod
+from webhook.reconciler.gang_pod import GangPod, Unscheduled, read_gang_pod
 from webhook.reconciler.health import GangHealth, Observed, State, judge
 from webhook.reconciler.obstacles import Reason
 from webhook.reconciler.plan import Plan, plan
@@ -69,8 +72,6 @@ def pod(clique: str, index: int, **changes: Any) -> GangPod:
 
 def _stamp(found: GangPod) -> str:
     settings = koordinator(standalone=False)
-    from webhook.mutators.prepare_pod import stamp
-
     profile = settings.profiles["koord-scheduler"]
     member = profile.member("default", found.podgang, found.podclique, Record("koord-scheduler"), FACTS)
     return stamp(profile.backend.prepare_pod(member), gated=False)
@@ -134,8 +135,6 @@ GATED = {"gates": ("grove.io/podgang-pending-creation",)}
 
 
 def told(reason: str, message: str) -> Any:
-    from webhook.reconciler.gang_pod import Unscheduled
-
     return Unscheduled(reason, message)
 
 
@@ -274,6 +273,12 @@ def test_every_reason_is_produced_by_a_case_or_by_the_writer() -> None:
     assert said | elsewhere == set(Reason)
 
 
+def test_every_reason_and_every_escape_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "gangs.md").read_text()
+    documented = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    assert documented == [*(reason.value for reason in Reason), *(escape.value for escape in Escape)]
+
+
 def test_a_gang_of_which_a_part_is_on_nodes_says_so_first() -> None:
     found = judged([pod("leader", 0, node="n1"), *whole()[1:]])
     assert (found.state, found.word) == (State.IN_PART, "GangInPart")
@@ -357,8 +362,6 @@ def test_a_field_that_the_api_server_dropped_is_an_api_that_is_missing() -> None
     )
     settings = settings_of("default-scheduler", {"gangScheduling": True}, standalone=False)
     profile = settings.profiles["default-scheduler"]
-    from webhook.mutators.prepare_pod import stamp
-
     pods = []
     for found in whole():
         member = profile.member("default", "demo-0", found.podclique, Record("default-scheduler"), facts)

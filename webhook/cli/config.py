@@ -56,6 +56,8 @@ def _lines(settings: Settings) -> Iterator[str]:
     yield f"  failurePolicy: {registration.failure_policy}"
     yield f"  timeoutSeconds: {registration.timeout_seconds}"
     yield f"  excludedNamespaces: {excluded}"
+    yield "escapes"
+    yield f"  delete: {', '.join(sorted(settings.deleted_escapes)) or 'none'}"
 
 
 def _word(value: object) -> str:
