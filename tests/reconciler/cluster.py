@@ -39,6 +39,8 @@ class WritableWorld(World):
         super().__init__(*(served or (*SERVED, POD_GROUPS)))
         self.writes: list[tuple[str, str]] = []
         self.events: list[dict[str, Any]] = []
+        # Events that were there already.
+        self.told_twice = 0
         self.answering: Answer = lambda _: None
         self._uids = 0
 
@@ -50,6 +52,9 @@ class WritableWorld(World):
         path = request.url.path
         body = json.loads(request.content)
         if path.endswith("/events"):
+            if body["metadata"]["name"] in {event["metadata"]["name"] for event in self.events}:
+                self.told_twice += 1
+                return httpx.Response(409, json={"message": "already exists"})
             self.events.append(body)
             return httpx.Response(201, json=body)
         self.writes.append((request.method, path))

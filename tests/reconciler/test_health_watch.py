@@ -139,6 +139,21 @@ def test_what_lasts_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
     told(story())
 
 
+def test_who_starts_anew_does_not_say_everything_again() -> None:
+    async def story() -> None:
+        cluster = world("demo-0-a")
+        async with running(cluster):
+            await until(lambda: len(cluster.events) == 1)
+        async with running(cluster) as found:
+            held = {"scheduler": "koord-scheduler", "health": "GangTooFewPods"}
+            await until(lambda: sample(found, "rollcall_gangs", **held) == 1)
+            await until(lambda: cluster.told_twice == 1)
+            assert sample(found, "rollcall_events_total", reason="GangTooFewPods") == 0
+        assert len(cluster.events) == 1
+
+    told(story())
+
+
 DELETING = replace(koordinator(standalone=False), deleted_escapes=frozenset({"unmutated"}))
 
 

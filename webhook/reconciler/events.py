@@ -5,11 +5,12 @@ Source: events.k8s.io/v1; the API server keeps an event for an hour.
 
 from __future__ import annotations
 
-import secrets
+import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import NamedTuple
 
 from webhook.cluster import requests
@@ -28,6 +29,9 @@ EVENTS = Resource(Api("events.k8s.io", "v1", "Event"), "events")
 MAX_NOTE_BYTES = 1024
 # The same thing is said again after so long: before the API server forgets it.
 REPEAT_SECONDS = 1800.0
+# The first that a process says of something has, within so long, the name that another would have given it: one that
+# starts anew, or begins to lead, does not say everything again.
+SAME_SECONDS = 600.0
 # What was said is remembered for so many of them.
 MEMORY = 10_000
 # Where the events go that regard an object without a namespace: Kubernetes takes them nowhere else.
@@ -60,6 +64,8 @@ class Events:
         self._leads = leads
         self._dry_run = dry_run
         self._said: OrderedDict[tuple[str, Why], _Said] = OrderedDict()
+        # How often something was said.
+        self._times: OrderedDict[tuple[str, Why], int] = OrderedDict()
 
     async def warn(self, regarded: Regarded, reason: Why, note: str) -> None:
         """A Warning, unless it was the last thing said of that object for that reason, and not long ago."""
@@ -71,16 +77,19 @@ class Events:
         self._said.move_to_end(about)
         while len(self._said) > MEMORY:
             self._said.popitem(last=False)
-        await self.say(regarded, reason, note)
+        await self.say(regarded, reason, note, apart=note)
 
-    async def say(self, regarded: Regarded, reason: Why, note: str) -> None:
-        """A Warning, whatever was said before."""
+    async def say(self, regarded: Regarded, reason: Why, note: str, *, apart: str = "") -> None:
+        """A Warning, unless another process wrote the same some minutes ago; `apart` tells those of a reason apart."""
         log.warning("told", reason=reason, **_identity(regarded), why=note)
         if self._dry_run or not self._leads():
             return
         try:
-            await self._client.write(requests.create(EVENTS, self._event(regarded, reason, note)))
+            await self._client.write(requests.create(EVENTS, self._event(regarded, reason, note, apart)))
         except RequestFailed as error:
+            if error.code == HTTPStatus.CONFLICT:
+                # It is there already.
+                return
             log.info("event not written", reason=reason, **_identity(regarded), why=str(error))
         else:
             self._metrics.events.labels(reason.value).inc()
@@ -90,14 +99,15 @@ class Events:
         for reason in reasons:
             self._said.pop((regarded.uid or "", reason), None)
 
-    def _event(self, regarded: Regarded, reason: Why, note: str) -> dict[str, object]:
+    def _event(self, regarded: Regarded, reason: Why, note: str, apart: str) -> dict[str, object]:
         resource, action = _KINDS[type(regarded)]
         identity = _identity(regarded)
         namespace = identity.get("namespace", CLUSTER_NAMESPACE)
+        digest = self._digest(regarded, reason, apart)
         return {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": f"{regarded.name[:200]}.{secrets.token_hex(8)}", "namespace": namespace},
+            "metadata": {"name": f"{regarded.name[:200]}.{digest}", "namespace": namespace},
             "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "type": "Warning",
             "reason": reason.value,
@@ -111,6 +121,15 @@ class Events:
                 "uid": regarded.uid,
             },
         }
+
+    def _digest(self, regarded: Regarded, reason: Why, apart: str) -> str:
+        about = (regarded.uid or "", reason)
+        times = self._times[about] = self._times.get(about, 0) + 1
+        if len(self._times) > MEMORY:
+            self._times.popitem(last=False)
+        again = "" if times == 1 else f"{self._instance} {times}"
+        what = "\n".join((regarded.uid or "", reason.value, apart, again, str(int(time.time() // SAME_SECONDS))))
+        return hashlib.sha256(what.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _identity(regarded: Regarded) -> dict[str, str]:
