@@ -8,8 +8,9 @@ PreparePod, SyncPodGang) is the model, with the translation separated from the w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -66,6 +67,29 @@ class PodChanges:
     annotations: Mapping[str, str] = field(default_factory=dict)
     default_fields: Mapping[str, Any] = field(default_factory=dict)
     priority: PodPriority | None = None
+
+
+class Stage(IntEnum):
+    """How far a gang has come: it has no pods, it has pods and none of them is on a node, or one of them is."""
+
+    EMPTY = 0
+    WAITING = 1
+    BOUND = 2
+
+
+class Frozen(NamedTuple):
+    """A change of a living gang that its scheduler does not follow at every stage.
+
+    Up to the stage `until` it can be made: the objects in `anew`, as they are in the cluster, are deleted first, and
+    what is desired is written then. Later nothing of the gang is written.
+    """
+
+    # What changed, as one would say it: "the minimum of demo-0-worker goes from 2 to 3".
+    what: str
+    # Why the scheduler cannot follow, as the end of a sentence.
+    why: str
+    until: Stage
+    anew: tuple[Manifest, ...] = ()
 
 
 class TopologyDrift(NamedTuple):
@@ -171,6 +195,15 @@ class Backend(ABC, Generic[S]):
         Raises `Malformed` where a field of `live` that it reads is of the wrong type; nothing is written then.
         """
         return desired
+
+    def frozen(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
+        """What of the way from `live` to `desired` must not simply be written over a gang that has pods; None where all
+        of it may.
+
+        `desired` is what the gang should have, after `adopt`, in the order of creation; `live` is what of its own it
+        has, complete or not: the last attempt may have ended in the middle. Raises `Malformed` as `adopt` does.
+        """
+        return None
 
     def topology_objects(self, binding: ClusterTopologyBinding) -> list[Manifest]:
         """The scheduler's own objects for Grove's topology. Raises `Inexpressible`."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from webhook.backends.base import Backend, GangMember, PodChanges
+from collections.abc import Sequence
+
+from webhook.backends.base import Backend, Frozen, GangMember, PodChanges
 from webhook.backends.koordinator import gangs, pods, qos, quota, rules, topology_rules
 from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.facts import PROJECTIONS
@@ -56,3 +58,6 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         return gangs.adopt(desired, live)
+
+    def frozen(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
+        return gangs.frozen(desired, live)
