@@ -142,8 +142,9 @@ def reconciler_access_rules(settings: Settings, namespace: str, account: str) ->
             # Server-side apply is a patch, which may create.
             verbs = ["get", "list", "watch", "create", "patch", "delete"]
             rules.append({"apiGroups": [api.group], "resources": [f"{api.kind.lower()}s"], "verbs": verbs})
-    if any(profile.gate for profile in settings.profiles.values()):
-        rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch"]})
+    # Whether a gang whose shape changes has pods, and whether they are on nodes; gates are followed, and taken off.
+    gated = any(profile.gate for profile in settings.profiles.values())
+    rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "patch"] if gated else ["list"]})
     # An owner reference that blocks its owner's deletion is for those who may finalize the owner.
     finalizing = {"apiGroups": [grove.SCHEDULER_GROUP], "resources": ["podgangs/finalizers"], "verbs": ["update"]}
     events = {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}

@@ -44,7 +44,7 @@ class WritableWorld(World):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
-            return await super().handle_async_request(request)
+            return self._pods(request) or await super().handle_async_request(request)
         path = request.url.path
         body = json.loads(request.content)
         if path.endswith("/events"):
@@ -61,6 +61,23 @@ class WritableWorld(World):
             self.remove(collection, space, name)
             return httpx.Response(200, json={"kind": "Status"})
         return httpx.Response(200, json=self.apply(collection, body))
+
+    def _pods(self, request: httpx.Request) -> httpx.Response | None:
+        """The pods of a namespace that bear a label, all or those on nodes."""
+        head, _, space = request.url.path.removesuffix("/pods").rpartition("/")
+        if head != "/api/v1/namespaces":
+            return None
+        label, _, value = request.url.params["labelSelector"].partition("=")
+        bound = request.url.params.get("fieldSelector") == "spec.nodeName!="
+        self.asked.append(request.url.path)
+        found = [
+            pod
+            for pod in self.objects.get("/api/v1/pods", [])
+            if pod["metadata"]["namespace"] == space
+            and pod["metadata"]["labels"].get(label) == value
+            and (pod["spec"].get("nodeName") or not bound)
+        ]
+        return httpx.Response(200, json={"items": found})
 
     def apply(self, collection: str, body: dict[str, Any]) -> dict[str, Any]:
         """Merge `body` into the object of its name, and tell whoever watches."""

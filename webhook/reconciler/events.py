@@ -37,6 +37,7 @@ class Reason(StrEnum):
     INEXPRESSIBLE = "GangInexpressible"
     CONFLICT = "GangObjectOwned"
     REFUSED = "GangObjectRefused"
+    FROZEN = "GangShapeFrozen"
 
 
 class _Said(NamedTuple):

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from webhook.reconciler.plan import Aside
 
 # How working on one PodGang ends.
-OUTCOMES = ("inStep", "written", "inexpressible", "conflict", "waiting", "refused", "failed", "gone", "fault")
+OUTCOMES = ("inStep", "written", "inexpressible", "conflict", "frozen", "waiting", "refused", "failed", "gone", "fault")
 
 
 class Metrics:

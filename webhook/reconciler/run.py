@@ -30,6 +30,7 @@ from webhook.reconciler.grouping import Grouping
 from webhook.reconciler.lease import Lease
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.queue import KeyQueue
+from webhook.reconciler.stages import Stages
 from webhook.reconciler.stores import Stores
 from webhook.reconciler.writing import Writer
 from webhook.registration import LEASE_NAME
@@ -76,7 +77,8 @@ class Reconciler:
         events = Events(self._client, self.metrics, identity, self.leads, dry_run=dry_run)
         gated = any(profile.gate for profile in settings.profiles.values())
         self._gates = Gates(self._client, self._add) if gated else None
-        self._gangs = GangReconciler(settings, self.live, self.stores, writer, events, self.metrics, self._gates)
+        stage = Stages(self._client).of
+        self._gangs = GangReconciler(settings, self.live, self.stores, writer, events, self.metrics, stage, self._gates)
         self._busy = 0
         # PodGangs by their PodCliqueSet.
         self._of_workload: Grouping[ObjectKey, ObjectKey] = Grouping()
