@@ -11,13 +11,12 @@ import pytest
 from tests.api.scripted import failure
 from tests.core.worlds import settings_of
 from tests.reconciler.cluster import SERVED, WritableWorld
+from tests.reconciler.test_gates import PODS, pod
 from tests.reconciler.test_reconciler import (
     GANGS,
     GROUPS,
-    PODS,
     SETS,
     names,
-    pod,
     podgang,
     running,
     sample,

@@ -6,6 +6,7 @@ part of the objects may start a part of the gang.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -31,6 +32,8 @@ from webhook.settings import Settings
 LOOK_AGAIN_SECONDS = 5.0
 # Where pods are in the way of a new shape: nobody says when they are gone, and each look is a request.
 FROZEN_SECONDS = 15.0
+# Gates that are taken off at a time: what an API server lets one client ask at once.
+AT_ONCE = 32
 # HTTP: the API server understood the object and will not have it as it is.
 _REFUSALS = frozenset({400, 403, 404, 422})
 
@@ -112,18 +115,24 @@ class GangReconciler:
             self._metrics.asides.labels(planned.value).inc()
             if planned in {Aside.GROVE, Aside.EXTERNAL}:
                 # Whoever brings the objects holds the pods until then.
-                await self._open(key)
+                await self._open(podgang)
             return "inStep", None
         done = await self._make(podgang, planned)
         if done[0] in {"written", "inStep"}:
-            await self._open(key)
+            await self._open(podgang)
         return done
 
-    async def _open(self, key: ObjectKey) -> None:
-        """Take the gate off the pods of a gang: all that it waited for is there."""
-        if self._gates is not None:
-            for pod, index in list(self._gates.of(key)):
-                await self._writer.ungate(pod, index)
+    async def _open(self, podgang: PodGang) -> None:
+        """Take the gate off the pods of a gang, where nothing but its objects was missing: from all at once, so that a
+        scheduler does not see some of them free and others not for longer than it must.
+        """
+        due = [] if self._gates is None else self._gates.of(podgang)
+        for start in range(0, len(due), AT_ONCE):
+            some = due[start : start + AT_ONCE]
+            done = await asyncio.gather(*(self._writer.ungate(*one) for one in some), return_exceptions=True)
+            for error in done:
+                if isinstance(error, BaseException):
+                    raise error
 
     async def _make(self, podgang: PodGang, planned: Plan) -> tuple[str, float | None]:
         uid = podgang.uid or ""

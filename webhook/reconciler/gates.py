@@ -1,12 +1,15 @@
-"""The pod gate: `rollcall.dev/gang-sync` comes off the pods of a gang once its objects are there.
+"""The pod gate: `rollcall.dev/gang-sync` comes off the pods of a gang once its objects are there, and once nothing else
+holds back any of its pods.
 
-Followed are the pods that name a PodGang, and kept of each is one number; without a profile that wants the gate nobody
-follows any.
+Whoever else gates them lifts that pod by pod, as Grove does, and koord-scheduler 1.8 binds those that are free already:
+half a gang. So ours is the last to go, from all at once. Followed are the pods that name a PodGang, and little is kept
+of each; without a profile that wants the gate nobody follows any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -16,6 +19,7 @@ from webhook.cluster.watch import Index, Watch
 from webhook.errors import NotFound, RequestFailed
 from webhook.model import grove
 from webhook.model.facts import Api, ObjectKey
+from webhook.model.podgang import PodGang
 from webhook.model.projections import Projection, Resource, key_of, labels_of
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.mutators.prepare_pod import GATE
@@ -27,10 +31,14 @@ OF_GANGS = {"labelSelector": grove.LABEL_PODGANG}
 
 
 class Gated(NamedTuple):
-    """A pod's PodGang, and where among its gates ours is; None where it has none."""
+    """A pod's PodGang and PodClique, where among its gates ours is (None where it has none), and whether it bears
+    others.
+    """
 
     podgang: str
+    podclique: str
     position: int | None
+    held: bool
 
 
 def gate_of(raw: Manifest) -> int | None:
@@ -62,33 +70,55 @@ async def lift(client: Client, key: ObjectKey, index: int) -> bool:
 
 
 class Gates:
-    """The gated pods of a cluster, by PodGang. `changed` is told of each PodGang that gains one."""
+    """The pods of a cluster's gangs. `changed` is told of each PodGang that has gated pods, whenever one of its pods
+    changes.
+    """
 
     def __init__(self, client: Client, changed: Callable[[ObjectKey], None]) -> None:
         self._changed = changed
-        # The pods that bear the gate, by PodGang.
+        self._pods: Grouping[ObjectKey, ObjectKey] = Grouping()
+        # Those that bear our gate.
         self._gated: Grouping[ObjectKey, ObjectKey] = Grouping()
         projection = Projection("", PODS, _read)
-        self.watch = Watch(client, projection, _filled, self._noticed, OF_GANGS)
+        self.watch = Watch(client, projection, self._filled, self._noticed, OF_GANGS)
 
-    def of(self, podgang: ObjectKey) -> Iterator[tuple[ObjectKey, int]]:
-        """The gated pods of a PodGang, and where the gate stands."""
-        for pod in sorted(self._gated.members(podgang)):
-            found: Gated = self.watch.index.entries[pod]
-            if found.position is not None:
-                yield pod, found.position
+    def of(self, podgang: PodGang) -> list[tuple[ObjectKey, int]]:
+        """The pods of a PodGang from which the gate may come off, and where it stands: all that bear it, when there are
+        as many as the gang needs and no other gate is left; none before.
+        """
+        key = podgang.namespace, podgang.name
+        gated = self._gated.members(key)
+        if not gated or not self.watch.filled:
+            return []
+        entries: Mapping[ObjectKey, Gated] = self.watch.index.entries
+        pods = [entries[pod] for pod in self._pods.members(key)]
+        there = Counter(pod.podclique for pod in pods)
+        if any(pod.held for pod in pods) or any(there[one.name] < one.min_replicas for one in podgang.members):
+            return []
+        return [(pod, position) for pod in sorted(gated) if (position := entries[pod].position) is not None]
+
+    def _filled(self, _: Index) -> None:
+        """Before, a pod that holds its gang back may not have been read."""
+        for podgang in list(self._gated.groups()):
+            self._changed(podgang)
 
     def _noticed(self, pod: ObjectKey) -> None:
         found: Gated | None = self.watch.index.entries.get(pod)
-        podgang = None if found is None or found.position is None else (pod[0], found.podgang)
-        self._gated.move(pod, podgang)
-        if podgang is not None:
-            self._changed(podgang)
+        podgang = None if found is None else (pod[0], found.podgang)
+        concerned = podgang if podgang is not None else self._pods.group(pod)
+        self._pods.move(pod, podgang)
+        self._gated.move(pod, None if found is None or found.position is None else podgang)
+        if concerned is not None and self._gated.members(concerned):
+            self._changed(concerned)
 
 
 def _read(raw: Manifest) -> tuple[ObjectKey, Gated]:
-    return key_of(raw), Gated(text(labels_of(raw).get(grove.LABEL_PODGANG)) or "", gate_of(raw))
-
-
-def _filled(_: Index) -> None:
-    """Nobody waits for it: a gated pod that is not known yet is waited for by its gang alone."""
+    labels = labels_of(raw)
+    gates = sequence(mapping(raw.get("spec")).get("schedulingGates"))
+    position = gate_of(raw)
+    return key_of(raw), Gated(
+        text(labels.get(grove.LABEL_PODGANG)) or "",
+        text(labels.get(grove.LABEL_PODCLIQUE)) or "",
+        position,
+        len(gates) > (position is not None),
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Set
+from collections.abc import Hashable, KeysView, Set
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -30,3 +30,11 @@ class Grouping(Generic[K, G]):
     def members(self, group: G) -> Set[K]:
         """The keys of `group`."""
         return self._members.get(group, frozenset())
+
+    def group(self, key: K) -> G | None:
+        """The group that `key` is in."""
+        return self._group.get(key)
+
+    def groups(self) -> KeysView[G]:
+        """The groups that have any key."""
+        return self._members.keys()
