@@ -30,11 +30,21 @@ STAND_INS = Path(__file__).parent / "crds"
 SYSTEMS = ("grove", "koordinator", "volcano", "kai")
 KEPT_LOGS = Path(os.environ.get("ROLLCALL_CLUSTER_LOGS", ".cluster-logs")).absolute()
 
+# Without the pod gate, which nobody takes off where a test plays the reconciler.
 KOORDINATOR: Manifest = {
     "apiVersion": "rollcall.dev/v1alpha1",
     "kind": "RollcallConfiguration",
-    "scheduler": {"defaultProfileName": "koord-scheduler", "profiles": [{"name": "koord-scheduler"}]},
+    "scheduler": {"defaultProfileName": "koord-scheduler", "profiles": [{"name": "koord-scheduler", "gate": False}]},
 }
+
+
+def gated(config: Manifest = KOORDINATOR) -> Manifest:
+    """The same with the pod gate as it is by default, for tests with a reconciler."""
+    profiles = [
+        {key: value for key, value in profile.items() if key != "gate"} for profile in config["scheduler"]["profiles"]
+    ]
+    return {**config, "scheduler": {**config["scheduler"], "profiles": profiles}}
+
 
 _failed = pytest.StashKey[bool]()
 _planes: dict[str, ControlPlane] = {}

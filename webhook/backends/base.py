@@ -116,6 +116,9 @@ class Backend(ABC, Generic[S]):
     rules: ClassVar[tuple[Rule, ...]] = ()
     # What its rules know of a cluster beyond what every backend's do.
     projections: ClassVar[tuple[Projection, ...]] = ()
+    # Whether its pods bear the pod gate where the profile does not say: for a scheduler that binds some pods of a gang
+    # while others are still gated.
+    gate: ClassVar[bool] = False
     # The kinds of its gang objects: without them the cluster cannot run a gang for it.
     required_apis: tuple[Api, ...] = ()
     # What it writes that an older CRD of those kinds would drop in silence.

@@ -28,6 +28,9 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     name = NAME
     settings_model = KoordinatorSettings
     rules = collect(rules, topology_rules, qos, quota)
+    # It plans a gang with all of its pods and binds those that are free (seen with v1.8.0; pkg/scheduler/plugins/
+    # coscheduling/core/core.go looks at no gates): while Grove frees one after the other, half a gang would start.
+    gate = True
     required_apis = (POD_GROUP,)
     projections = PROJECTIONS
 
