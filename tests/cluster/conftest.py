@@ -21,6 +21,7 @@ from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.grove_operator import Played
 from tests.cluster.nodes import add_nodes, remove_nodes
 from tests.cluster.programs import Program, eventually, folder_of
+from tests.cluster.reconciler_process import ReconcilerProcess
 from tests.cluster.rollcall_server import RollcallServer
 from tests.cluster.schedulers import start_scheduler
 from tests.cluster.workloads import two_cliques
@@ -262,3 +263,18 @@ def grove(plane: ControlPlane) -> Callable[[Manifest], Played]:
         return Played(plane, stored)
 
     return applied
+
+
+@pytest.fixture
+def reconciler(plane: ControlPlane) -> Iterator[Callable[..., ReconcilerProcess]]:
+    """Start reconcilers; they go with the test."""
+    started: list[ReconcilerProcess] = []
+
+    def start(config: Manifest = KOORDINATOR, *options: str) -> ReconcilerProcess:
+        found = ReconcilerProcess(plane, config, *options)
+        started.append(found)
+        return found
+
+    yield start
+    for found in started:
+        found.close()

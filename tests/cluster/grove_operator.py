@@ -124,15 +124,15 @@ class Played:
         return self
 
     def create_pods(self, *, without: str | None = None) -> Played:
-        """Create the pods, and the PodCliques where they are not there."""
-        self._create_pod_cliques()
+        """Create the pods."""
         for clique in self.cliques:
             for index in range(clique.replicas - (clique.name == without)):
                 self.create_pod(clique, index)
         return self
 
     def create_pod(self, clique: Clique, index: int) -> Manifest:
-        """Create one pod; the stored pod."""
+        """Create one pod, and its PodClique where that is not there; the stored pod."""
+        self._create_pod_cliques()
         return self._post(f"/api/v1/namespaces/{self.namespace}/pods", self.pod(clique, index))
 
     def fill_references(self) -> None:
