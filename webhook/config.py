@@ -52,11 +52,13 @@ class EnforcementSection(_Section):
 
 
 class ProfileSection(_Section):
-    """One enabled scheduler. `config` is the backend's own; the other keys every profile knows."""
+    """One enabled scheduler. `config` is the backend's own; the other keys every profile knows. Without `gate` its pods
+    are gated where the scheduler needs that.
+    """
 
     name: str
     config: dict[str, Any] | None = None
-    gate: bool = False
+    gate: bool | None = None
     schedulerVersion: str | None = None
     enforcement: dict[str, Any] = Field(default_factory=dict)
 

@@ -144,12 +144,12 @@ def reconciler_access_rules(settings: Settings, namespace: str, account: str) ->
     for profile in settings.profiles.values():
         for api in profile.backend.writable_kinds:
             rules.append({"apiGroups": [api.group], "resources": [f"{api.kind.lower()}s"], "verbs": list(_WRITING)})
-    # By its pods a gang is judged.
-    pods = ["get", "list", "watch"]
+    # By its pods a gang is judged, and asked how far it has come.
+    pods = ["list", "watch"]
     if any(profile.gate for profile in settings.profiles.values()):
         pods.append("patch")
     if settings.deleted_escapes:
-        pods.append("delete")
+        pods += ["get", "delete"]
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": pods})
     rules += _writing_topologies(settings)
     # An owner reference that blocks its owner's deletion is for those who may finalize the owner.

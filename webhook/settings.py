@@ -64,10 +64,13 @@ class Profile:
 
     __slots__ = ("backend", "ceiling", "every_rule", "gate", "name", "prepared", "rules")
 
-    def __init__(self, backend: Backend[Any], general: Enforcement, own: Enforcement, *, gate: bool = False) -> None:
+    def __init__(
+        self, backend: Backend[Any], general: Enforcement, own: Enforcement, *, gate: bool | None = None
+    ) -> None:
+        """Without `gate` it is the backend that says whether pods are gated."""
         self.name = backend.name
         self.backend = backend
-        self.gate = gate
+        self.gate = backend.gate if gate is None else gate
         self.prepared: dict[GangMember, tuple[PodChanges, str]] = {}
         self.ceiling = Action.DENY
         for said in (own.ceiling, general.ceiling):

@@ -15,8 +15,8 @@ from rich.console import Console
 
 from tests.api.scripted import failure
 from tests.cli.conftest import Run
-from tests.reconciler.cluster import WritableWorld
-from tests.reconciler.test_reconciler import GANGS, PODS, podgang, workload
+from tests.reconciler.cluster import PODS, WritableWorld
+from tests.reconciler.test_reconciler import GANGS, podgang, workload
 from webhook.cli import gang_text
 from webhook.cluster import access
 from webhook.reconciler import looking

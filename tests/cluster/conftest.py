@@ -21,6 +21,7 @@ from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.grove_operator import Played
 from tests.cluster.nodes import add_nodes, remove_nodes
 from tests.cluster.programs import Program, eventually, folder_of
+from tests.cluster.reconciler_process import ReconcilerProcess
 from tests.cluster.rollcall_server import RollcallServer
 from tests.cluster.schedulers import start_scheduler
 from tests.cluster.workloads import two_cliques
@@ -30,11 +31,21 @@ STAND_INS = Path(__file__).parent / "crds"
 SYSTEMS = ("grove", "koordinator", "volcano", "kai")
 KEPT_LOGS = Path(os.environ.get("ROLLCALL_CLUSTER_LOGS", ".cluster-logs")).absolute()
 
+# Without the pod gate, which nobody takes off where a test plays the reconciler.
 KOORDINATOR: Manifest = {
     "apiVersion": "rollcall.dev/v1alpha1",
     "kind": "RollcallConfiguration",
-    "scheduler": {"defaultProfileName": "koord-scheduler", "profiles": [{"name": "koord-scheduler"}]},
+    "scheduler": {"defaultProfileName": "koord-scheduler", "profiles": [{"name": "koord-scheduler", "gate": False}]},
 }
+
+
+def gated(config: Manifest = KOORDINATOR) -> Manifest:
+    """The same with the pod gate as it is by default, for tests with a reconciler."""
+    profiles = [
+        {key: value for key, value in profile.items() if key != "gate"} for profile in config["scheduler"]["profiles"]
+    ]
+    return {**config, "scheduler": {**config["scheduler"], "profiles": profiles}}
+
 
 _failed = pytest.StashKey[bool]()
 _planes: dict[str, ControlPlane] = {}
@@ -252,3 +263,18 @@ def grove(plane: ControlPlane) -> Callable[[Manifest], Played]:
         return Played(plane, stored)
 
     return applied
+
+
+@pytest.fixture
+def reconciler(plane: ControlPlane) -> Iterator[Callable[..., ReconcilerProcess]]:
+    """Start reconcilers; they go with the test."""
+    started: list[ReconcilerProcess] = []
+
+    def start(config: Manifest = KOORDINATOR, *options: str) -> ReconcilerProcess:
+        found = ReconcilerProcess(plane, config, *options)
+        started.append(found)
+        return found
+
+    yield start
+    for found in started:
+        found.close()

@@ -7,6 +7,7 @@ out, and of headless Services, ServiceAccounts and Roles there is no need.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from typing import NamedTuple
 
@@ -110,18 +111,28 @@ class Played:
 
         `without` is a PodClique of which one pod is left out, as when its creation failed.
         """
-        for clique in self.cliques:
-            self._create_pod_clique(clique)
-        for name in self.podgangs:
-            self._post(f"{_SCHEDULER}/namespaces/{self.namespace}/podgangs", self._podgang(name))
-        for clique in self.cliques:
-            for index in range(clique.replicas - (clique.name == without)):
-                self.create_pod(clique, index)
+        self.create_podgangs()
+        self.create_pods(without=without)
         self.fill_references()
         return self
 
+    def create_podgangs(self) -> Played:
+        """Create PodCliques and PodGangs; the PodGangs name no pods yet."""
+        self._create_pod_cliques()
+        for name in self.podgangs:
+            self._post(f"{_SCHEDULER}/namespaces/{self.namespace}/podgangs", self._podgang(name))
+        return self
+
+    def create_pods(self, *, without: str | None = None) -> Played:
+        """Create the pods."""
+        for clique in self.cliques:
+            for index in range(clique.replicas - (clique.name == without)):
+                self.create_pod(clique, index)
+        return self
+
     def create_pod(self, clique: Clique, index: int) -> Manifest:
-        """Create one pod; the stored pod."""
+        """Create one pod, and its PodClique where that is not there; the stored pod."""
+        self._create_pod_cliques()
         return self._post(f"/api/v1/namespaces/{self.namespace}/pods", self.pod(clique, index))
 
     def fill_references(self) -> None:
@@ -133,13 +144,16 @@ class Played:
             headers = {"Content-Type": "application/merge-patch+json"}
             _answered(self._http.patch(path, json=body, headers=headers))
 
-    def lift_gates(self, podgang: str | None = None) -> None:
-        """Remove Grove's gate, and no other, from the pods of the base gangs, or of one gang."""
+    def lift_gates(self, podgang: str | None = None, only: Callable[[int], bool] = lambda _: True) -> None:
+        """Remove Grove's gate, and no other, from the pods of the base gangs, or of one gang: from all of them, or by
+        their places in the list.
+        """
         wanted = {podgang} if podgang else {clique.podgang for clique in self.cliques if clique.base is None}
-        for pod in self.pods():
+        pods = [pod for pod in self.pods() if pod["metadata"]["labels"]["grove.io/podgang"] in wanted]
+        for index, pod in enumerate(pods):
             gates = pod["spec"].get("schedulingGates", [])
             kept = [gate for gate in gates if gate["name"] != GATE]
-            if pod["metadata"]["labels"]["grove.io/podgang"] in wanted and kept != gates:
+            if only(index) and kept != gates:
                 # As the operator does it: a merge patch with the list as it shall be.
                 path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}"
                 headers = {"Content-Type": "application/merge-patch+json"}
@@ -219,6 +233,11 @@ class Played:
         if clique.base is not None:
             labels["grove.io/base-podgang"] = clique.base
         return labels
+
+    def _create_pod_cliques(self) -> None:
+        for clique in self.cliques:
+            if clique.name not in self._pod_cliques:
+                self._create_pod_clique(clique)
 
     def _create_pod_clique(self, clique: Clique) -> None:
         body = {

@@ -18,7 +18,6 @@ from tests.cluster.reconciler_process import ReconcilerProcess
 from tests.cluster.rollcall_server import COMMAND, RollcallServer
 from tests.cluster.test_five_schedulers import KAI_QUEUE, LABEL, kai_queue
 from tests.cluster.test_kube_gangs import configuration
-from tests.cluster.test_reconciler import reconciler  # noqa: F401 - a fixture
 from tests.cluster.workloads import clique, pod_clique_set
 from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE
 
@@ -233,7 +232,7 @@ def test_each_reason_is_named_as_it_is(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
     scheduler: Scheduler,
-    reconciler: Callable[..., ReconcilerProcess],  # noqa: F811 - the fixture
+    reconciler: Callable[..., ReconcilerProcess],
     namespace: str,
     nodes: Nodes,
 ) -> None:
@@ -280,7 +279,7 @@ def test_each_reason_is_named_as_it_is(
 def test_the_gate_comes_off_by_hand_and_pods_that_escaped_are_replaced_if_that_is_wanted(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
-    reconciler: Callable[..., ReconcilerProcess],  # noqa: F811 - the fixture
+    reconciler: Callable[..., ReconcilerProcess],
     namespace: str,
     nodes: Nodes,
 ) -> None:
@@ -308,7 +307,7 @@ def test_a_scheduler_that_will_not_have_a_gang_is_quoted(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
     scheduler: Scheduler,
-    reconciler: Callable[..., ReconcilerProcess],  # noqa: F811 - the fixture
+    reconciler: Callable[..., ReconcilerProcess],
     namespace: str,
     nodes: Nodes,
 ) -> None:

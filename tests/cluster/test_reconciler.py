@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from tests.cluster.conftest import KOORDINATOR
 from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.grove_operator import Played
-from tests.cluster.programs import Program, eventually
+from tests.cluster.programs import eventually
 from tests.cluster.reconciler_process import ReconcilerProcess
 from tests.cluster.rollcall_server import RollcallServer
-from tests.cluster.test_gang_starts import is_bound, stays_unbound
-from tests.cluster.test_kube_gangs import configuration
 from tests.cluster.workloads import clique, pod_clique_set, two_cliques
 
 Grove = Callable[[Manifest], Played]
@@ -21,65 +18,9 @@ Nodes = Callable[..., list[str]]
 POD_GROUPS = "podgroups.scheduling.sigs.k8s.io"
 
 
-@pytest.fixture
-def reconciler(plane: ControlPlane) -> Iterator[Callable[..., ReconcilerProcess]]:
-    """Start reconcilers; they go with the test."""
-    started: list[ReconcilerProcess] = []
-
-    def start(config: Manifest = KOORDINATOR, *options: str) -> ReconcilerProcess:
-        found = ReconcilerProcess(plane, config, *options)
-        started.append(found)
-        return found
-
-    yield start
-    for found in started:
-        found.close()
-
-
 def pod_groups(plane: ControlPlane, namespace: str) -> dict[str, Manifest]:
     path = f"/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{namespace}/podgroups"
     return {found["metadata"]["name"]: found for found in plane.items(path)}
-
-
-@pytest.mark.beside
-def test_a_gang_starts_on_koord_scheduler_with_no_help_from_kubectl(
-    plane: ControlPlane,
-    server: RollcallServer,
-    scheduler: Callable[[ControlPlane, str], Program],
-    reconciler: Callable[..., ReconcilerProcess],
-    namespace: str,
-    grove: Grove,
-    nodes: Nodes,
-) -> None:
-    scheduler(plane, "koordinator")
-    nodes(2, cpu=8)
-    reconciler().until_leading()
-    played = grove(two_cliques("demo", namespace)).create()
-    eventually(lambda: len(pod_groups(plane, namespace)) == 2, "the PodGroups are there")
-    played.lift_gates()
-    is_bound(played, 3)
-    assert set(pod_groups(plane, namespace)) == {"demo-0-leader", "demo-0-worker"}
-
-
-@pytest.mark.every_version
-def test_a_gang_starts_on_kube_scheduler_whoever_comes_last(
-    plane: ControlPlane,
-    rollcall: Callable[..., RollcallServer],
-    scheduler: Callable[[ControlPlane, str], Program],
-    reconciler: Callable[..., ReconcilerProcess],
-    namespace: str,
-    grove: Grove,
-    nodes: Nodes,
-) -> None:
-    config = configuration()
-    rollcall(plane, config)
-    scheduler(plane, "kube")
-    nodes(2, cpu=8)
-    played = grove(two_cliques("demo", namespace)).create()
-    played.lift_gates()
-    stays_unbound(played)
-    reconciler(config).until_leading()
-    is_bound(played, 3)
 
 
 @pytest.mark.beside

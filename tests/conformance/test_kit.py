@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.conformance.sound import GANG, GROUP, MAP, REMEDY, WHY, MappedBackend, SoundBackend, topology
-from webhook.backends.base import BackendSettings, GangMember, PodChanges
+from webhook.backends.base import BackendSettings, Frozen, GangMember, PodChanges, Stage
 from webhook.model.capabilities import Capability, capabilities_used, unsupported
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.findings import Action, Finding
@@ -74,6 +74,16 @@ def translating(change: Callable[[PodGang, list[Manifest]], list[Manifest]]) -> 
 def adopting(adopt: Callable[[Manifest, Any], Manifest]) -> type[SoundBackend]:
     """One that adopts otherwise."""
     return broken(adopt=lambda self, desired, live: adopt(desired, live))
+
+
+def freezing(anew: Callable[[Any, Any], Any]) -> type[SoundBackend]:
+    """One that lets no gang change but without pods; None is to say that it does not change."""
+
+    def frozen(self: SoundBackend, desired: Any, live: Any) -> Frozen | None:
+        going = anew(desired, live)
+        return None if going is None else Frozen("its members", "they are frozen", Stage.EMPTY, tuple(going))
+
+    return broken(frozen=frozen)
 
 
 def judging(*findings: Finding, **fields: Any) -> type[SoundBackend]:
@@ -349,6 +359,15 @@ BROKEN: dict[str, list[Case]] = {
             mapped(adopt=lambda self, desired, live: {**desired, "spec": {"n": next(COUNTER)}}),
             "written again",
         ),
+    ],
+    "test_a_gang_that_does_not_change_is_never_frozen": [
+        Case(freezing(lambda desired, live: () if len(live) < len(desired) else None), "could not be completed")
+    ],
+    "test_what_is_frozen_can_be_made_anew": [
+        Case(freezing(raising), "frozen raised"),
+        Case(freezing(lambda desired, live: live.clear()), "changed an object that it was given"),
+        Case(freezing(lambda desired, live: (*desired, {})), "is not among the live objects"),
+        Case(freezing(lambda desired, live: live[:1]), "and so for ever"),
     ],
 }
 CASES = [(check, case) for check, cases in BROKEN.items() for case in cases]

@@ -74,7 +74,20 @@ def test_a_key_without_a_value_is_as_good_as_none() -> None:
     settings = settings_from({**HEAD, **empty}, "rollcall.yaml")
     assert list(settings.profiles) == ["default-scheduler"]
     document = scheduler({**KOORD, "config": {"gangMode": None}, "gate": None, "schedulerVersion": None})
-    assert settings_from(document, "rollcall.yaml").profiles["koord-scheduler"].gate is False
+    assert settings_from(document, "rollcall.yaml").profiles["koord-scheduler"].gate is True
+
+
+@pytest.mark.parametrize(
+    ("name", "gated"),
+    [("koord-scheduler", True), ("default-scheduler", False), ("kai-scheduler", False), ("volcano", False)],
+)
+def test_pods_are_gated_where_the_scheduler_would_start_half_a_gang_unless_the_file_says_otherwise(
+    name: str, gated: bool
+) -> None:
+    for profile, expected in (({}, gated), ({"gate": True}, True), ({"gate": False}, False)):
+        section = {"profiles": [{"name": name, **profile}], "defaultProfileName": name}
+        settings = settings_from({**HEAD, "scheduler": section}, "rollcall.yaml")
+        assert settings.profiles[name].gate is expected
 
 
 def test_a_profile_s_own_keys() -> None:

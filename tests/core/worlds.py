@@ -19,8 +19,10 @@ POD = Kind("", "v1", "Pod")
 
 
 def koordinator(config: Mapping[str, Any] | None = None, *, standalone: bool = True, **profile: Any) -> Settings:
-    """Settings with koord-scheduler as the default; `config` is the profile's, keywords stand beside it."""
-    return settings_of("koord-scheduler", config, standalone=standalone, **profile)
+    """Settings with koord-scheduler as the default; `config` is the profile's, keywords stand beside it. Its pods are
+    not gated unless a keyword says so: the gate has tests of its own.
+    """
+    return settings_of("koord-scheduler", config, standalone=standalone, **{"gate": False, **profile})
 
 
 def settings_of(
@@ -43,7 +45,7 @@ def three_schedulers(default: str = "koord-scheduler", **koordinator: Any) -> Se
     Keywords stand beside koord-scheduler's config.
     """
     profiles = [
-        {"name": "koord-scheduler", **koordinator},
+        {"name": "koord-scheduler", "gate": False, **koordinator},
         {"name": "default-scheduler", "config": {"gangScheduling": True, "apiGeneration": "v1beta1"}},
         {"name": "lpx-scheduler"},
     ]

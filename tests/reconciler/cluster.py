@@ -16,6 +16,7 @@ from webhook.backends.koordinator.facts import ELASTIC_QUOTAS, NETWORK_TOPOLOGIE
 from webhook.backends.koordinator.keys import POD_GROUP
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, PRIORITY_CLASSES, TOPOLOGY_BINDINGS, Resource
 
+PODS = "/api/v1/pods"
 POD_GROUPS = Resource(POD_GROUP, "podgroups")
 SERVED = tuple(
     projection.resource
@@ -46,7 +47,7 @@ class WritableWorld(World):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
-            if self.failing is None and (found := self._within(request.url.path)) is not None:
+            if self.failing is None and (found := self._within(request)) is not None:
                 return httpx.Response(200, json=found)
             return await super().handle_async_request(request)
         path = request.url.path
@@ -68,17 +69,26 @@ class WritableWorld(World):
             return httpx.Response(200, json={"kind": "Status"})
         return httpx.Response(200, json=self.apply(collection, body))
 
-    def _within(self, path: str) -> dict[str, Any] | None:
-        """The object of a namespace that is asked for by name, or all of a kind in one."""
-        before, _, within = path.partition("/namespaces/")
+    def _within(self, request: httpx.Request) -> dict[str, Any] | None:
+        """The object of a namespace that is asked for by name, or those of a kind in one that the selectors want."""
+        before, _, within = request.url.path.partition("/namespaces/")
         namespace, _, asked = within.partition("/")
         plural, _, name = asked.partition("/")
         if name:
             return self.get(f"{before}/{plural}", namespace, name)
         if not plural:
             return None
-        every = self.objects.get(f"{before}/{plural}", [])
-        return {"metadata": {}, "items": [one for one in every if one["metadata"]["namespace"] == namespace]}
+        self.asked.append(request.url.path)
+        label, _, value = request.url.params.get("labelSelector", "").partition("=")
+        bound = request.url.params.get("fieldSelector") == "spec.nodeName!="
+        found = [
+            one
+            for one in self.objects.get(f"{before}/{plural}", [])
+            if one["metadata"]["namespace"] == namespace
+            and (not value or one["metadata"]["labels"].get(label) == value)
+            and (not bound or one["spec"].get("nodeName"))
+        ]
+        return {"metadata": {}, "items": found}
 
     def apply(self, collection: str, body: dict[str, Any]) -> dict[str, Any]:
         """Merge `body` into the object of its name, and tell whoever watches."""

@@ -101,7 +101,7 @@ def judged(
     found = None if workload is None else PodCliqueSet(workload)
     live: Callable[[Manifest], Manifest | None] = lambda one: known.get(one["metadata"]["name"])  # noqa: E731
     chosen = settings or koordinator(standalone=False)
-    return judge(Observed(PodGang(gang or podgang()), pods, live, found, facts, chosen))
+    return judge(Observed(PodGang(gang or podgang()), pods, live, list(known.values()), found, facts, chosen))
 
 
 def reasons(found: GangHealth) -> list[Reason]:
@@ -213,7 +213,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "our own gate is on": (
         {"pods": [*whole()[:2], pod("worker", 1, gates=("rollcall.dev/gang-sync",))]},
         "GangGated: 1 pod (demo-0-worker-1) still bears the gate rollcall.dev/gang-sync; the reconciler takes it off "
-        "once the gang's objects are there; without a reconciler: rollcall gangs ungate demo-0 -n default",
+        "when all pods and objects are there, and no other gate; by hand: rollcall gangs ungate demo-0 -n default",
     ),
     "somebody's gate is on": (
         {"pods": whole(gates=("kueue.x-k8s.io/admission",))},
@@ -269,7 +269,14 @@ def test_why_a_gang_does_not_start(known: dict[str, Any], expected: str) -> None
 
 def test_every_reason_is_produced_by_a_case_or_by_the_writer() -> None:
     said = {Reason(expected.partition(":")[0]) for _, expected in CASES.values()}
-    elsewhere = {Reason.IN_PART, Reason.INEXPRESSIBLE, Reason.REFUSED, Reason.TOPOLOGY_UNKNOWN, Reason.QUEUE_UNKNOWN}
+    elsewhere = {
+        Reason.FROZEN,
+        Reason.IN_PART,
+        Reason.INEXPRESSIBLE,
+        Reason.REFUSED,
+        Reason.TOPOLOGY_UNKNOWN,
+        Reason.QUEUE_UNKNOWN,
+    }
     assert said | elsewhere == set(Reason)
 
 
@@ -291,7 +298,7 @@ def test_a_kind_that_cannot_be_read_is_an_api_that_is_missing() -> None:
         raise FactsUnavailable("the cluster does not serve it")
 
     settings = koordinator(standalone=False)
-    found = judge(Observed(PodGang(podgang()), whole(), unread, None, FACTS, settings))
+    found = judge(Observed(PodGang(podgang()), whole(), unread, [], None, FACTS, settings))
     assert set(reasons(found)) == {Reason.API_MISSING}
 
 
@@ -372,6 +379,18 @@ def test_a_field_that_the_api_server_dropped_is_an_api_that_is_missing() -> None
     first = next(one for one in judged(pods, facts=facts, settings=settings).obstacles if "dropped" in one.why)
     assert first.reason is Reason.API_MISSING
     assert first.why.startswith("the API server dropped spec.schedulingGroup of pod demo-0-leader-0")
+
+
+def test_a_gang_that_has_come_too_far_to_change_says_what_is_frozen() -> None:
+    gang = podgang()
+    gang["spec"]["podgroups"].append({"name": "demo-0-new", "minReplicas": 1, "podReferences": []})
+    found = judged([], gang=gang)
+    assert Reason.FROZEN not in reasons(found), "without pods its objects are made anew"
+    found = judged(whole(), gang=gang)
+    first = found.obstacles[0]
+    assert first.reason is Reason.FROZEN
+    assert "demo-0-new" in first.why
+    assert first.remedy == "undo the change, or delete the PodCliqueSet and create it anew"
 
 
 def test_health_as_json() -> None:

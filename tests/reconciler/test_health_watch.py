@@ -10,10 +10,9 @@ import pytest
 
 from tests.api.scripted import failure
 from tests.core.worlds import koordinator
-from tests.reconciler.cluster import WritableWorld
+from tests.reconciler.cluster import PODS, WritableWorld
 from tests.reconciler.test_reconciler import (
     GANGS,
-    PODS,
     SETS,
     names,
     podgang,

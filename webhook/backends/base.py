@@ -8,9 +8,9 @@ PreparePod, SyncPodGang) is the model, with the translation separated from the w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -76,6 +76,29 @@ class DriftReason(StrEnum):
     NOT_FOUND = "TopologyNotFound"
 
 
+class Stage(IntEnum):
+    """How far a gang has come: it has no pods, it has pods and none of them is on a node, or one of them is."""
+
+    EMPTY = 0
+    WAITING = 1
+    BOUND = 2
+
+
+class Frozen(NamedTuple):
+    """A change of a living gang that its scheduler does not follow at every stage.
+
+    Up to the stage `until` it can be made: the objects in `anew`, as they are in the cluster, are deleted first, and
+    what is desired is written then. Later nothing of the gang is written.
+    """
+
+    # What changed, as one would say it: "the minimum of demo-0-worker goes from 2 to 3".
+    what: str
+    # Why the scheduler cannot follow, as the end of a sentence.
+    why: str
+    until: Stage
+    anew: tuple[Manifest, ...] = ()
+
+
 class TopologyDrift(NamedTuple):
     """How the scheduler's topology object of that name differs from Grove's ClusterTopologyBinding."""
 
@@ -98,6 +121,9 @@ class Backend(ABC, Generic[S]):
     rules: ClassVar[tuple[Rule, ...]] = ()
     # What its rules know of a cluster beyond what every backend's do.
     projections: ClassVar[tuple[Projection, ...]] = ()
+    # Whether its pods bear the pod gate where the profile does not say: for a scheduler that binds some pods of a gang
+    # while others are still gated.
+    gate: ClassVar[bool] = False
     # The kinds of its gang objects: without them the cluster cannot run a gang for it.
     required_apis: tuple[Api, ...] = ()
     # What else to do about a gang that the scheduler holds without a reason that can be seen, where it is known for
@@ -183,6 +209,15 @@ class Backend(ABC, Generic[S]):
         Raises `Malformed` where a field of `live` that it reads is of the wrong type; nothing is written then.
         """
         return desired
+
+    def frozen(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
+        """What of the way from `live` to `desired` must not simply be written over a gang that has pods; None where all
+        of it may.
+
+        `desired` is what the gang should have, after `adopt`, in the order of creation; `live` is what of its own it
+        has, complete or not: the last attempt may have ended in the middle. Raises `Malformed` as `adopt` does.
+        """
+        return None
 
     def topology_objects(self, binding: ClusterTopologyBinding) -> list[Manifest]:
         """The scheduler's own object for Grove's topology; none where the binding names one that somebody else keeps.

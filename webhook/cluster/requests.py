@@ -132,6 +132,12 @@ def bound_pods(namespace: str, selector: str) -> Request:
     return Request(f"/api/v1/namespaces/{quote(namespace, safe='')}/pods", params, METADATA_ONLY)
 
 
+def one_pod(namespace: str, selector: str) -> Request:
+    """One pod, if there is any, that bears the labels; its metadata alone."""
+    params = {"labelSelector": selector, "limit": "1"}
+    return Request(f"/api/v1/namespaces/{quote(namespace, safe='')}/pods", params, METADATA_ONLY)
+
+
 def discovery(etag: str | None = None) -> Request:
     """Every kind that the cluster serves, but for those of the core group."""
     return Request("/apis", accept=DISCOVERY, etag=etag)

@@ -81,7 +81,9 @@ class Following:
         if podgang is None:
             return None
         workload = self._workloads.get((key[0], str(podgang.labels.get(grove.LABEL_PART_OF) or "")))
-        return judge(Observed(podgang, self.pods.of(key), self._object, workload, self.live.facts, self._settings))
+        pods, facts = self.pods.of(key), self.live.facts
+        own = self.stores.owned_by(podgang.uid or "")
+        return judge(Observed(podgang, pods, self._object, own, workload, facts, self._settings))
 
     def unready(self) -> Iterator[str]:
         """What is not known yet and is needed to write."""

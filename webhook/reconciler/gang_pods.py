@@ -44,5 +44,5 @@ class GangPods:
             self._changed(now)
 
     def _filled(self, _: Index) -> None:
-        for podgang in self._of.groups():
+        for podgang in list(self._of.groups()):
             self._changed(podgang)

@@ -6,10 +6,12 @@ part of the objects may start a part of the gang.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from webhook.backends.base import Frozen, Stage
 from webhook.cluster.facts import LiveFacts
 from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
 from webhook.logs import log
@@ -17,10 +19,10 @@ from webhook.model.facts import ObjectKey
 from webhook.model.podgang import PodGang
 from webhook.model.projections import POD_GANGS, Resource
 from webhook.model.reading import Malformed, Manifest
-from webhook.mutators.prepare_pod import GATE
-from webhook.reconciler.differences import in_step, is_ours, stranger, to_apply
+from webhook.reconciler.differences import holds, in_step, stranger, to_apply
 from webhook.reconciler.events import Events
 from webhook.reconciler.gang_pods import GangPods
+from webhook.reconciler.gates import releasable
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.obstacles import Reason
 from webhook.reconciler.plan import Aside, Plan, plan
@@ -30,6 +32,10 @@ from webhook.settings import Settings
 
 # Where somebody else's object is in the way: it may be anybody's, so nothing says when it goes. A look is no request.
 LOOK_AGAIN_SECONDS = 5.0
+# Where pods are in the way of a new shape: nobody says when they are gone, and each look is a request.
+FROZEN_SECONDS = 15.0
+# Gates that are taken off at a time: what an API server lets one client ask at once.
+AT_ONCE = 32
 
 
 class _Wanted(NamedTuple):
@@ -56,14 +62,17 @@ class GangReconciler:
         writer: Writer,
         events: Events,
         metrics: Metrics,
+        stage: Callable[[PodGang], Awaitable[Stage]],
         pods: GangPods | None = None,
     ) -> None:
+        """`stage` tells how far a gang has come; it is asked where a change of its shape depends on that."""
         self._settings = settings
         self._live = live
         self._stores = stores
         self._writer = writer
         self._events = events
         self._metrics = metrics
+        self._stage = stage
         self._pods = pods
 
     async def reconcile(self, key: ObjectKey) -> float | None:
@@ -106,19 +115,26 @@ class GangReconciler:
             self._metrics.asides.labels(planned.value).inc()
             if planned in {Aside.GROVE, Aside.EXTERNAL}:
                 # Whoever brings the objects holds the pods until then.
-                await self._open(key)
+                await self._open(podgang)
             return "inStep", None
         done = await self._make(podgang, planned)
         if done[0] in {"written", "inStep"}:
-            await self._open(key)
+            await self._open(podgang)
         return done
 
-    async def _open(self, key: ObjectKey) -> None:
-        """Take the gate off the pods of a gang: all that it waited for is there."""
-        if self._pods is not None:
-            for pod in self._pods.of(key):
-                if GATE in pod.gates:
-                    await self._writer.ungate(pod.key, pod.gates.index(GATE))
+    async def _open(self, podgang: PodGang) -> None:
+        """Take the gate off the pods of a gang, where nothing but its objects was missing: from all at once, so that a
+        scheduler does not see some of them free and others not for longer than it must.
+        """
+        if self._pods is None or not self._pods.filled:
+            return
+        due = releasable(podgang, self._pods.of((podgang.namespace, podgang.name)))
+        for start in range(0, len(due), AT_ONCE):
+            some = due[start : start + AT_ONCE]
+            done = await asyncio.gather(*(self._writer.ungate(*one) for one in some), return_exceptions=True)
+            for error in done:
+                if isinstance(error, BaseException):
+                    raise error
 
     async def _make(self, podgang: PodGang, planned: Plan) -> tuple[str, float | None]:
         uid = podgang.uid or ""
@@ -135,7 +151,12 @@ class GangReconciler:
                 return "conflict", LOOK_AGAIN_SECONDS
             if one.live["metadata"].get("deletionTimestamp") is not None:
                 return "waiting", LOOK_AGAIN_SECONDS
+        own = [live for store in self._kinds(planned) for live in store.owned_by(uid)]
+        frozen = planned.profile.backend.frozen([one.manifest for one in wanted], own)
+        if frozen is not None and (done := await self._reshape(podgang, planned, frozen)) is not None:
+            return done
         try:
+            await self._rehearse(wanted)
             written = [await self._step(one) for one in wanted]
             pruned = await self._prune(uid, wanted, planned)
         except RequestFailed as error:
@@ -154,6 +175,37 @@ class GangReconciler:
             found.append(_Wanted(store, to_apply(planned.profile.backend.adopt(desired, live)), live))
         return found
 
+    async def _reshape(self, podgang: PodGang, planned: Plan, frozen: Frozen) -> tuple[str, float | None] | None:
+        """Say that the gang has come too far to change in that way, or make way for it; None where it may be written
+        now.
+        """
+        if await self._stage(podgang) > frozen.until:
+            some = "on a node" if frozen.until is Stage.WAITING else "there"
+            note = (
+                f"{frozen.what}: {frozen.why}, so nothing of this gang is written while any of its pods is {some}; "
+                "undo the change, or delete the PodCliqueSet and create it anew"
+            )
+            await self._events.warn(podgang, Reason.FROZEN, note)
+            return "frozen", FROZEN_SECONDS
+        if not frozen.anew:
+            return None
+        going = {(found["kind"], found["metadata"]["uid"]) for found in frozen.anew}
+        for store in reversed(self._kinds(planned)):
+            for live in store.owned_by(podgang.uid or ""):
+                if (live["kind"], live["metadata"]["uid"]) in going:
+                    await self._writer.delete(store.resource, live)
+        # The watch tells when they are gone.
+        return "waiting", LOOK_AGAIN_SECONDS
+
+    async def _rehearse(self, wanted: Sequence[_Wanted]) -> None:
+        """Have the API server judge what is to change before anything is written: were a later object refused, a gang
+        that lives would be left with half of its change. One that is made from nothing starts only with all of them.
+        """
+        due = [one for one in wanted if one.live is None or not in_step(one.manifest, one.live)]
+        for one in due if len(due) > 1 else ():
+            if one.live is not None and not holds(one.manifest["spec"], one.live.get("spec")):
+                await self._writer.rehearse(one.store.resource, one.manifest)
+
     async def _step(self, one: _Wanted) -> bool:
         if one.live is not None and in_step(one.manifest, one.live):
             return False
@@ -167,9 +219,9 @@ class GangReconciler:
             kept.setdefault(one.store, set()).add(one.key)
         pruned = 0
         for store in reversed(self._kinds(planned)):
-            for key in sorted(store.by_owner.members(uid) - kept.get(store, set())):
-                live = store.objects[key]
-                if is_ours(live, uid) and live["metadata"].get("deletionTimestamp") is None:
+            for live in store.owned_by(uid):
+                metadata = live["metadata"]
+                if (metadata["namespace"], metadata["name"]) not in kept.get(store, set()):
                     await self._writer.delete(store.resource, live)
                     pruned += 1
         return pruned

@@ -1,17 +1,35 @@
-"""The pod gate: `rollcall.dev/gang-sync` comes off the pods of a gang once its objects are there."""
+"""The pod gate: `rollcall.dev/gang-sync` comes off the pods of a gang once its objects are there, and once nothing else
+holds back any of its pods.
+
+Whoever else gates them lifts that pod by pod, as Grove does, and koord-scheduler 1.8 binds those that are free already:
+half a gang. So ours is the last to go, from all at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Container
+from collections import Counter
+from collections.abc import AsyncIterator, Container, Sequence
 from http import HTTPStatus
 
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import NotFound, RequestFailed
 from webhook.model.facts import ObjectKey
+from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.mutators.prepare_pod import GATE
 from webhook.reconciler.gang_pod import OF_GANGS, PODS, GangPod, read_gang_pod
+
+
+def releasable(podgang: PodGang, pods: Sequence[GangPod]) -> list[tuple[ObjectKey, int]]:
+    """The pods of a PodGang from which the gate may come off, and where it stands: all that bear it, when there are as
+    many as the gang needs and no other gate is left; none before.
+    """
+    there = Counter(pod.podclique for pod in pods if pod.counts)
+    held = any(gate != GATE for pod in pods if pod.counts for gate in pod.gates)
+    if held or any(there[member.name] < member.min_replicas for member in podgang.members):
+        return []
+    return [(pod.key, pod.gates.index(GATE)) for pod in pods if GATE in pod.gates]
 
 
 def without_gate(namespace: str, name: str, index: int) -> requests.Write:

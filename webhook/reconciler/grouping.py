@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Set
+from collections.abc import Hashable, KeysView, Set
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -27,14 +27,14 @@ class Grouping(Generic[K, G]):
             self._group[key] = group
             self._members.setdefault(group, set()).add(key)
 
+    def members(self, group: G) -> Set[K]:
+        """The keys of `group`."""
+        return self._members.get(group, frozenset())
+
     def group(self, key: K) -> G | None:
         """The group that `key` is in."""
         return self._group.get(key)
 
-    def groups(self) -> list[G]:
-        """The groups that have a key."""
-        return list(self._members)
-
-    def members(self, group: G) -> Set[K]:
-        """The keys of `group`."""
-        return self._members.get(group, frozenset())
+    def groups(self) -> KeysView[G]:
+        """The groups that have any key."""
+        return self._members.keys()

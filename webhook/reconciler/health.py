@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from webhook.backends.base import Stage
 from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.judging import gang_context
 from webhook.model.capabilities import capabilities_used
@@ -53,6 +54,8 @@ class Observed(NamedTuple):
     podgang: PodGang
     pods: Sequence[GangPod]
     live: Live
+    # The objects that are ours and the PodGang's, those included that it no longer needs.
+    own: Sequence[Manifest]
     workload: PodCliqueSet | None
     facts: ClusterFacts
     settings: Settings
@@ -199,9 +202,30 @@ def _of_objects(seen: Observed) -> Iterator[Obstacle]:
         if (told := _ASIDES.get(planned)) is not None:
             yield told
         return
-    for desired in planned.objects:
-        if (found := _of_object(seen, planned, desired)) is not None:
-            yield found
+    found = [one for desired in planned.objects if (one := _of_object(seen, planned, desired)) is not None]
+    if not any(one.reason is Reason.CONFLICT for one in found) and (frozen := _frozen(seen, planned)) is not None:
+        yield frozen
+    yield from found
+
+
+def _frozen(seen: Observed, planned: Plan) -> Obstacle | None:
+    """Why its scheduler does not follow what the PodGang has become, where the gang has come too far."""
+    backend = planned.profile.backend
+    try:
+        wanted = [to_apply(backend.adopt(desired, seen.live(desired))) for desired in planned.objects]
+        frozen = backend.frozen(wanted, seen.own)
+    except (FactsUnavailable, Malformed):
+        return None
+    if frozen is None or _stage(seen.pods) <= frozen.until:
+        return None
+    remedy = "undo the change, or delete the PodCliqueSet and create it anew"
+    return Obstacle(Reason.FROZEN, f"{frozen.what}: {frozen.why}", remedy)
+
+
+def _stage(pods: Sequence[GangPod]) -> Stage:
+    if any(pod.node is not None for pod in pods):
+        return Stage.BOUND
+    return Stage.WAITING if pods else Stage.EMPTY
 
 
 _ASIDES = {

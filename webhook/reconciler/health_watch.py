@@ -28,7 +28,7 @@ EVENTS_A_LOOK = 20
 # So many gangs are judged before others have their turn; one takes some tenths of a millisecond.
 GANGS_A_TURN = 50
 # Whoever writes the objects has said so already.
-_SAID_BY_WRITER = frozenset({Reason.CONFLICT, Reason.INEXPRESSIBLE, Reason.REFUSED})
+_SAID_BY_WRITER = frozenset({Reason.CONFLICT, Reason.FROZEN, Reason.INEXPRESSIBLE, Reason.REFUSED})
 
 Health = Callable[[ObjectKey], GangHealth | None]
 

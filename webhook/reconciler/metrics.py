@@ -12,7 +12,7 @@ from webhook.reconciler.obstacles import Reason, TopologyReason
 from webhook.reconciler.plan import Aside
 
 # How working on one PodGang ends.
-OUTCOMES = ("inStep", "written", "inexpressible", "conflict", "waiting", "refused", "failed", "gone", "fault")
+OUTCOMES = ("inStep", "written", "inexpressible", "conflict", "frozen", "waiting", "refused", "failed", "gone", "fault")
 
 # The scheduler of a gang that has none of the enabled ones.
 OTHER = "other"

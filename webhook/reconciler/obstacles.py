@@ -25,6 +25,8 @@ class Reason(StrEnum):
     # A rule would refuse its workload today.
     UNHONOURED = "GangUnhonoured"
     INEXPRESSIBLE = "GangInexpressible"
+    # It has come too far to change as its PodGang did.
+    FROZEN = "GangShapeFrozen"
     # The API server will not have one of its objects.
     REFUSED = "GangObjectRefused"
     # One of its objects is somebody else's.

@@ -29,6 +29,7 @@ from webhook.reconciler.health_watch import HealthWatch
 from webhook.reconciler.lease import Lease
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.queue import KeyQueue
+from webhook.reconciler.stages import Stages
 from webhook.reconciler.topologies import CLUSTER, Topologies
 from webhook.reconciler.writing import Writer
 from webhook.registration import LEASE_NAME
@@ -82,7 +83,14 @@ class Reconciler:
         self._gated = any(profile.gate for profile in settings.profiles.values())
         pods = self.following.pods if self._gated else None
         self._gangs = GangReconciler(
-            settings, self.following.live, self.following.stores, writer, events, self.metrics, pods
+            settings,
+            self.following.live,
+            self.following.stores,
+            writer,
+            events,
+            self.metrics,
+            Stages(client).of,
+            pods,
         )
         deleted = settings.deleted_escapes
         deletion = EscapeDeletion(deleted, writer, self.metrics) if deleted else None

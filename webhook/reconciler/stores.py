@@ -11,7 +11,7 @@ from webhook.errors import FactsUnavailable
 from webhook.model.facts import Api, ObjectKey
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping
-from webhook.reconciler.differences import controller_of
+from webhook.reconciler.differences import controller_of, is_ours
 from webhook.reconciler.grouping import Grouping
 
 # What of an object decides anything. Status is not among it, nor are the versions that it moves.
@@ -59,6 +59,11 @@ class Store:
     def watch(self) -> Watch:
         """What keeps them in step."""
         return self._watch
+
+    def owned_by(self, uid: str) -> list[Manifest]:
+        """The objects that are ours and controlled by that uid, but for those on their way out."""
+        found = (self.objects[key] for key in sorted(self.by_owner.members(uid)))
+        return [live for live in found if is_ours(live, uid) and live["metadata"].get("deletionTimestamp") is None]
 
     async def run(self) -> None:
         """Follow, until cancelled."""
@@ -124,6 +129,10 @@ class Stores:
         if not store.filled:
             raise FactsUnavailable(f"the {api.kind} objects are not read yet")
         return store
+
+    def owned_by(self, uid: str) -> list[Manifest]:
+        """The objects of every kind that are ours and controlled by that uid, but for those on their way out."""
+        return [live for store in self.by_kind.values() for live in store.owned_by(uid)]
 
     def unready(self) -> Iterator[str]:
         """What was not read yet."""

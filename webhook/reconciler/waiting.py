@@ -81,7 +81,7 @@ def gated(counted: Sequence[Tally]) -> Iterator[Obstacle]:
 def _who_lifts(gate: str, pod: GangPod) -> str:
     if gate == GATE:
         command = f"rollcall gangs ungate {pod.podgang} -n {pod.namespace}"
-        return f"the reconciler takes it off once the gang's objects are there; without a reconciler: {command}"
+        return f"the reconciler takes it off when all pods and objects are there, and no other gate; by hand: {command}"
     if gate != grove.GATE:
         return "whoever put it there takes it off"
     if pod.base is not None:

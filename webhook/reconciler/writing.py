@@ -37,6 +37,11 @@ class Writer:
         self._say("apply", resource, *key_of(wanted))
         return dict(written)
 
+    async def rehearse(self, resource: Resource, wanted: Manifest) -> None:
+        """Ask what the API server would say to `apply`, and change nothing. Raises `RequestFailed`, `NotLeading`."""
+        self._check()
+        await self._client.write(requests.apply(resource, wanted, FIELD_MANAGER, dry_run=True))
+
     async def delete(self, resource: Resource, live: Manifest) -> None:
         """Delete the object, if it still is that one. Raises `RequestFailed`, `NotLeading`."""
         self._check()

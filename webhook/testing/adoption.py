@@ -1,5 +1,5 @@
 """Checks of `adopt`, the last step before a write: whatever is in the cluster, the object stays ours, settles, and
-never counts for less than it did.
+never counts for less than it did. And of `frozen`, which may stop that write.
 """
 
 from __future__ import annotations
@@ -123,6 +123,57 @@ class AdoptionChecks(Suite):
                         "releases a member's minReplicas to 0",
                         "let adopt keep the last positive minimum, so that the gang counts as what it was",
                     )
+
+    @GENERATED
+    @given(gang=plain_gangs(), data=st.data())
+    def test_a_gang_that_does_not_change_is_never_frozen(
+        self, configuration: Configuration, gang: Manifest, data: st.DataObject
+    ) -> None:
+        installed = self.installed(configuration)
+        desired = installed.written(gang)
+        # The last attempt may have ended anywhere.
+        live = [found for found in desired if data.draw(st.booleans())]
+        require(
+            installed.backend.frozen(desired, live) is None,
+            "a gang of which a part was written could not be completed: frozen says that it changes",
+            "compare with what is in `live`, and take what is missing for not yet written",
+        )
+
+    @GENERATED
+    @given(gang=plain_gangs(), other=plain_gangs(), data=st.data())
+    def test_what_is_frozen_can_be_made_anew(
+        self, configuration: Configuration, gang: Manifest, other: Manifest, data: st.DataObject
+    ) -> None:
+        installed = self.installed(configuration)
+        live = [_seen(found, data.draw(damaged(found))) for found in installed.written(other)]
+        desired, asked = installed.written(gang), deepcopy(live)
+        try:
+            found = installed.backend.frozen(desired, live)
+        except Malformed:
+            return
+        except Exception as error:
+            wrong = f"frozen raised {error!r} for the live objects {live}"
+            raise AssertionError(f"{wrong}; read them with webhook.model.reading") from error
+        require(live == asked, "frozen changed an object that it was given", "leave them as they are")
+        if found is None or not found.anew:
+            return
+        require(
+            all(going in live for going in found.anew),
+            "frozen wants something made anew that is not among the live objects",
+            "take `anew` from `live`",
+        )
+        rest = [one for one in live if one not in found.anew]
+        require(
+            installed.backend.frozen(desired, rest) is None,
+            "when what is to be made anew is gone, frozen still says that the gang changes, and so for ever",
+            "name in `anew` everything that is in the way",
+        )
+
+
+def _seen(sound: Manifest, harmed: Manifest) -> Manifest:
+    """`harmed`, of which a cluster would still know which object it is."""
+    metadata = harmed["metadata"] if isinstance(harmed["metadata"], dict) else {}
+    return {**harmed, "metadata": metadata | {key: sound["metadata"][key] for key in ("name", "namespace")}}
 
 
 def _adopted(backend: Any, desired: Manifest, live: Manifest | None) -> Manifest | None:

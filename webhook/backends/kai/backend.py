@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from webhook.backends.base import Backend, GangMember, PodChanges, TopologyDrift
+from collections.abc import Sequence
+
+from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, TopologyDrift
 from webhook.backends.kai import gangs, pods, queue, rules, topology, topology_rules
 from webhook.backends.kai.capabilities import CAPABILITIES
 from webhook.backends.kai.facts import PROJECTIONS, TOPOLOGIES
@@ -58,6 +60,9 @@ class KaiBackend(Backend[KaiSettings]):
         if desired["kind"] == TOPOLOGY.kind:
             return topology.adopt(desired, live)
         return gangs.adopt(desired, live, self.settings)
+
+    def frozen(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
+        return gangs.frozen(desired, live)
 
     def topology_objects(self, binding: ClusterTopologyBinding) -> list[Manifest]:
         return topology.topology_objects(binding)

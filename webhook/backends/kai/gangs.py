@@ -7,6 +7,9 @@ is its minSubGroup: without it every child counts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from webhook.backends.base import Frozen, Stage
 from webhook.backends.inexpressible import inexpressible, refuse_twins
 from webhook.backends.kai import keys, names
 from webhook.backends.kai.settings import KaiSettings
@@ -75,6 +78,30 @@ def adopt(desired: Manifest, live: Manifest | None, settings: KaiSettings) -> Ma
         # The default pool is one, too: a PodGroup without the label is not moved out of it.
         metadata = {**metadata, "labels": labels if pool is None else {**labels, own: pool}}
     return {**desired, "metadata": metadata, "spec": {**desired["spec"], "queue": queue, "subGroups": groups}}
+
+
+def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
+    """A raised minimum, or a leaf more: with a pod on a node the gang would be stale at once, and all of its pods be
+    evicted 60 seconds later. Whoever lowered a minimum by hand is not followed back up either.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction; seen with v0.16.8.
+    """
+    if not desired or not live:
+        return None
+    before, now = _minimums(live[0]), _minimums(desired[0])
+    raised = [
+        f"the minimum of {name} goes from {before.get(name, 0)} to {minimum}"
+        for name, minimum in now.items()
+        if minimum > before.get(name, 0)
+    ]
+    why = "kai-scheduler evicts a running gang that is below its minimum"
+    return Frozen("; ".join(raised), why, Stage.WAITING) if raised else None
+
+
+def _minimums(pod_group: Manifest) -> dict[str, int]:
+    """Of the leaves by which pods are counted."""
+    groups = map(mapping, sequence(mapping(pod_group.get("spec")).get("subGroups")))
+    return {text(group.get("name")) or "": integer(group.get("minMember")) or 0 for group in groups}
 
 
 def _subgroups(podgang: PodGang, facts: ClusterFacts) -> list[Manifest]:

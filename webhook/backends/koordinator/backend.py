@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from webhook.backends.base import Backend, GangMember, PodChanges
+from collections.abc import Sequence
+
+from webhook.backends.base import Backend, Frozen, GangMember, PodChanges
 from webhook.backends.koordinator import gangs, pods, qos, quota, rules, topology_rules
 from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.facts import PROJECTIONS
@@ -28,6 +30,9 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     when_held = "; if there is room, delete the pods: koord-scheduler may not look at a rejected gang for five minutes"
     settings_model = KoordinatorSettings
     rules = collect(rules, topology_rules, qos, quota)
+    # It plans a gang with all of its pods and binds those that are free (seen with v1.8.0; pkg/scheduler/plugins/
+    # coscheduling/core/core.go looks at no gates): while Grove frees one after the other, half a gang would start.
+    gate = True
     required_apis = (POD_GROUP,)
     projections = PROJECTIONS
 
@@ -58,3 +63,6 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         return gangs.adopt(desired, live)
+
+    def frozen(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
+        return gangs.frozen(desired, live)

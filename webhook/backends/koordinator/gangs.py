@@ -7,8 +7,10 @@ list is complete and identical from the first write on.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
+from webhook.backends.base import Frozen, Stage
 from webhook.backends.inexpressible import inexpressible, refuse_twins, unknown
 from webhook.backends.koordinator import keys
 from webhook.backends.koordinator.capabilities import CAPABILITIES
@@ -63,6 +65,37 @@ def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
         "metadata": {**desired["metadata"], "annotations": annotations},
         "spec": {**desired["spec"], "minMember": minimum},
     }
+
+
+def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
+    """A change of the gang's members. What koord-scheduler keeps of a GangGroup (who stands for it, whether it was ever
+    satisfied) stays with the list that it saw first, and a PodGroup that goes takes along the memory of its pods: those
+    that wait would be forgotten. So only a gang without pods can be made anew.
+
+    A list that somebody else edited is no such change: it is put back.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go and gang.go (v1.8.0).
+    """
+    before, now = ([manifest["metadata"]["name"] for manifest in found] for found in (live, desired))
+    if not live or set(before) == set(now):
+        return None
+    wanted = _listed(desired[0]) if desired else None
+    if all(_listed(manifest) == wanted for manifest in live):
+        # The last attempt ended in the middle.
+        return None
+    new, gone = ([name for name in these if name not in those] for these, those in ((now, before), (before, now)))
+    what = "; ".join([*(f"{name} is new" for name in new), *(f"{name} is gone" for name in gone)])
+    return Frozen(what, "Koordinator never follows a change of a gang's members", Stage.EMPTY, tuple(live))
+
+
+def _listed(manifest: Manifest) -> object:
+    """The members that a PodGroup lists, in whatever order; what is no list is nobody's."""
+    written = mapping(mapping(manifest.get("metadata")).get("annotations")).get(keys.ANNOTATION_GROUPS)
+    try:
+        found = json.loads(written) if isinstance(written, str) else None
+    except json.JSONDecodeError:
+        return None
+    return sorted(map(str, found)) if isinstance(found, list) else None
 
 
 def _name(podgang: PodGang, member: Member) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from webhook.backends.base import Backend, GangMember, PodChanges
-from webhook.backends.kube import change_rules, gangs, pods, rules
+from collections.abc import Sequence
+
+from webhook.backends.base import Backend, Frozen, GangMember, PodChanges
+from webhook.backends.kube import change_rules, frozen, gangs, pods, rules
 from webhook.backends.kube.capabilities import GANGS, ONE_BY_ONE
 from webhook.backends.kube.generation import Generation, generation, kinds, known, missing
 from webhook.backends.kube.settings import KubeSettings
@@ -55,3 +57,6 @@ class KubeBackend(Backend[KubeSettings]):
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
         return gangs.adopt(desired, live)
+
+    def frozen(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
+        return frozen.frozen(desired, live)

@@ -88,6 +88,10 @@ def _kept_in(templates: list[Any], live: Any, policy: str) -> list[Any]:
             if field in found:
                 found[field] = _kept_in(found[field], known.get(field), policy)
         kept.append(found)
+    if before.keys() == {template["name"] for template in templates}:
+        # Up to 1.36 the order is frozen as well (seen), and says nothing.
+        places = {name: place for place, name in enumerate(before)}
+        kept.sort(key=lambda template: places[template["name"]])
     return kept
 
 

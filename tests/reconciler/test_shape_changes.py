@@ -1,0 +1,196 @@
+"""The shape of a living gang changes: followed, made anew while that does no harm, or left as it is with a word why."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.scripted import failure
+from tests.core.worlds import settings_of
+from tests.reconciler.cluster import PODS, SERVED, WritableWorld
+from tests.reconciler.test_gates import pod
+from tests.reconciler.test_reconciler import (
+    GANGS,
+    GROUPS,
+    SETS,
+    names,
+    podgang,
+    running,
+    sample,
+    told,
+    until,
+    workload,
+    world,
+)
+from webhook.backends.kai.keys import POD_GROUP as KAI_POD_GROUP
+from webhook.cluster import facts as following
+from webhook.model.projections import Resource
+from webhook.reconciler import gangs
+from webhook.reconciler import queue as queues
+
+BOUND, WAITING = pod("p") | {"spec": {"nodeName": "n1"}}, pod("p")
+NOTE = (
+    "demo-0-c is new: Koordinator never follows a change of a gang's members, so nothing of this gang is written while "
+    "any of its pods is there; undo the change, or delete the PodCliqueSet and create it anew"
+)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "DISCOVERY_SECONDS", 0.05)
+    monkeypatch.setattr(queues, "BACKOFF_SECONDS", (0.01, 0.1))
+    monkeypatch.setattr(gangs, "FROZEN_SECONDS", 0.05)
+
+
+def reasons(cluster: WritableWorld) -> list[str]:
+    return [event["reason"] for event in cluster.events]
+
+
+def listed(cluster: WritableWorld) -> list[list[str]]:
+    """The members that each PodGroup lists."""
+    key = "gang.scheduling.koordinator.sh/groups"
+    return [json.loads(group["metadata"]["annotations"][key]) for group in cluster.objects[GROUPS]]
+
+
+@pytest.mark.parametrize("there", [BOUND, WAITING], ids=["bound", "waiting"])
+def test_a_member_more_is_told_of_and_nothing_written_while_there_are_pods(there: dict[str, Any]) -> None:
+    async def story() -> None:
+        cluster = world()
+        cluster.put(PODS, there)
+        async with running(cluster) as found:
+            await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+            await until(lambda: found.idle)
+            before = list(cluster.writes)
+            asked = len(cluster.asked)
+            found.following.look_at_all()
+            await until(lambda: sample(found, "rollcall_reconciled_total", outcome="inStep") > 0)
+            assert cluster.asked[asked:] == [], "nobody asks about pods where all is in step"
+            cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-c"))
+            await until(lambda: sample(found, "rollcall_reconciled_total", outcome="frozen") > 2)
+            assert cluster.writes == before
+            assert [(event["reason"], event["note"]) for event in cluster.events] == [("GangShapeFrozen", NOTE)]
+            # The change is undone.
+            cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b"))
+            await until(lambda: found.idle)
+            assert cluster.writes == before
+
+    told(story())
+
+
+def test_without_pods_the_members_are_made_anew_and_none_of_the_old_stays_beside_the_new() -> None:
+    async def story() -> None:
+        cluster = world()
+        async with running(cluster) as found:
+            await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+            await until(lambda: found.idle)
+            cluster.writes.clear()
+
+            def alone(request: httpx.Request) -> None:
+                if request.method == "PATCH":
+                    assert {len(members) for members in listed(cluster)} <= {3}, "an old one is there still"
+
+            cluster.answering = alone
+            cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-c"))
+            await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b", "demo-0-c"])
+            await until(lambda: found.idle)
+            assert [method for method, _ in cluster.writes] == ["DELETE", "DELETE", "PATCH", "PATCH", "PATCH"]
+            assert cluster.events == []
+
+    told(story())
+
+
+def test_a_gang_that_was_frozen_is_made_anew_once_its_pods_are_gone() -> None:
+    async def story() -> None:
+        cluster = world()
+        cluster.put(PODS, BOUND)
+        async with running(cluster):
+            await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+            cluster.apply(GANGS, podgang("demo-0-a"))
+            await until(lambda: reasons(cluster) == ["GangShapeFrozen"])
+            assert names(cluster) == ["demo-0-a", "demo-0-b"]
+            cluster.remove(PODS, "team-a", "p")
+            await until(lambda: listed(cluster) == [["team-a/demo-0-a"]])
+
+    told(story())
+
+
+KAI_GROUPS = "/apis/scheduling.run.ai/v2alpha2/podgroups"
+
+
+def kai_world() -> WritableWorld:
+    cluster = WritableWorld(*SERVED, Resource(KAI_POD_GROUP, "podgroups"))
+    cluster.put(SETS, workload(scheduler="kai-scheduler"))
+    cluster.put(GANGS, podgang("demo-0-a", "demo-0-b"))
+    return cluster
+
+
+def minimums(cluster: WritableWorld) -> list[int]:
+    return [group["minMember"] for group in cluster.objects[KAI_GROUPS][0]["spec"]["subGroups"]]
+
+
+def test_on_kai_a_minimum_is_raised_before_any_pod_is_bound_and_never_after() -> None:
+    async def story() -> None:
+        cluster = kai_world()
+        cluster.put(PODS, WAITING)
+        settings = settings_of("kai-scheduler", {"defaultQueue": "team-a"}, standalone=False)
+        async with running(cluster, settings=settings) as found:
+            await until(lambda: KAI_GROUPS in cluster.objects)
+            cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=3))
+            await until(lambda: minimums(cluster) == [3, 3])
+            assert [method for method, _ in cluster.writes] == ["PATCH", "PATCH"]
+            cluster.objects[PODS][0]["spec"] = {"nodeName": "n1"}
+            cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=4))
+            await until(lambda: reasons(cluster) == ["GangShapeFrozen"])
+            assert cluster.events[0]["note"].startswith(
+                "the minimum of demo-0-a goes from 3 to 4; the minimum of demo-0-b goes from 3 to 4: "
+                "kai-scheduler evicts a running gang that is below its minimum"
+            )
+            assert minimums(cluster) == [3, 3]
+            # A lower one is written, and so is what Grove releases.
+            cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=1))
+            await until(lambda: minimums(cluster) == [1, 1])
+            cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=0))
+            await until(lambda: found.idle)
+            assert minimums(cluster) == [1, 1]
+
+    told(story())
+
+
+def test_where_a_later_object_would_be_refused_the_earlier_ones_are_not_written() -> None:
+    async def story() -> None:
+        cluster = world()
+        async with running(cluster):
+            await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+            answer = httpx.Response(422, json=failure(422, "spec.minMember: Invalid value"))
+            cluster.answering = lambda request: answer if request.url.path.endswith("demo-0-b") else None
+            cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=3))
+            await until(lambda: reasons(cluster) == ["GangObjectRefused"])
+            assert [group["spec"]["minMember"] for group in cluster.objects[GROUPS]] == [2, 2]
+            cluster.answering = lambda _: None
+            await until(lambda: [group["spec"]["minMember"] for group in cluster.objects[GROUPS]] == [3, 3])
+
+    told(story())
+
+
+def test_what_somebody_else_edits_is_put_back_under_bound_pods_as_well() -> None:
+    async def story() -> None:
+        cluster = world()
+        cluster.put(PODS, BOUND)
+        async with running(cluster):
+            await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+            edited = {
+                "metadata": {
+                    "name": "demo-0-a",
+                    "namespace": "team-a",
+                    "annotations": {"gang.scheduling.koordinator.sh/groups": '["team-a/demo-0-a"]'},
+                }
+            }
+            cluster.apply(GROUPS, edited)
+            both = ["team-a/demo-0-a", "team-a/demo-0-b"]
+            await until(lambda: listed(cluster) == [both, both])
+            assert cluster.events == []
+
+    told(story())

@@ -1,0 +1,145 @@
+"""What of a gang's objects the API server lets nobody change once they are there, and what can be made anew under pods.
+
+A Workload (read by the scheduler in 1.35 alone) and a CompositePodGroup can go and come back under waiting pods, which
+are held until then. A PodGroup cannot: from 1.36 on it goes only after all of its pods. Nothing is ever made anew under
+pods that are on nodes. Source: k8s.io/api scheduling (immutability by generation), the finalizer
+scheduling.k8s.io/podgroup-protection; seen with v1.35.4, v1.36.3 and v1.37.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from webhook.backends.base import Frozen, Stage
+from webhook.backends.kube import names
+from webhook.backends.kube.generation import GROUP, Generation
+from webhook.model.reading import Manifest, integer, mapping, sequence, text
+
+_Pair = tuple[Manifest, Manifest]
+_WHY = "the Workload API freezes it"
+_TEMPLATES = ("podGroupTemplates", "compositePodGroupTemplates")
+# Of a PodGroup and a CompositePodGroup; what the API server fills in besides (priority, disruptionMode) is not ours.
+_FIXED = ("parentCompositePodGroupName", "workloadRef", "podGroupTemplateRef", "schedulingConstraints")
+
+
+def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
+    """The objects of `live` that the API server would not let become what is `desired` of them."""
+    wanted = {_identity(manifest): manifest for manifest in desired}
+    pairs = [(found, wanted[_identity(found)]) for found in live if _identity(found) in wanted]
+    # A class that goes is seen in the Workload alone: the API server may have given a group the cluster's default one.
+    classed = any(_class(old) != _class(new) for old, new in pairs if old["kind"] == "Workload")
+    anew = tuple(old for old, new in pairs if classed or _fixed(old) != _fixed(new))
+    if not anew:
+        return None
+    what = "; ".join(dict.fromkeys(_differences(pairs))) or "how its objects refer to each other"
+    return Frozen(what, _WHY, _until(pairs, anew), anew)
+
+
+def _until(pairs: Sequence[_Pair], anew: Sequence[Manifest]) -> Stage:
+    """The last stage at which these can be made anew. Waiting pods that name none of what is kept would wait for ever:
+    so it is where the way changes in which a gang is said.
+    """
+    kept = any(_leaves(old) & _leaves(new) for old, new in pairs if old["kind"] == "Workload")
+    protected = any(found["kind"] == "PodGroup" for found in anew)
+    return Stage.WAITING if kept and not protected else Stage.EMPTY
+
+
+def _leaves(workload: Manifest) -> set[str]:
+    return {name for name, template in _templates(workload).items() if not template.composite}
+
+
+def _identity(manifest: Manifest) -> tuple[str, str, str]:
+    return str(manifest["apiVersion"]), str(manifest["kind"]), str(manifest["metadata"]["name"])
+
+
+class _Template(NamedTuple):
+    """One template of a Workload, and what is frozen of it. `minimum` is that of pods or, of a composite, of groups."""
+
+    parent: str
+    composite: bool
+    minimum: int | None
+    topology: str | None
+    priority_class: str | None
+
+
+def _templates(workload: Manifest) -> dict[str, _Template]:
+    """By name, which is unique in the whole tree."""
+    spec = mapping(workload.get("spec"))
+    entries = sequence(spec.get("podGroups"))
+    found = {_name(entry): _template(mapping(entry), "", composite=False, policy="policy") for entry in entries}
+    return found | dict(_below(spec, ""))
+
+
+def _below(holder: Mapping[str, Any], parent: str) -> Iterator[tuple[str, _Template]]:
+    for field in _TEMPLATES:
+        for entry in map(mapping, sequence(holder.get(field))):
+            yield _name(entry), _template(entry, parent, composite=field == _TEMPLATES[1])
+            yield from _below(entry, _name(entry))
+
+
+def _name(entry: Any) -> str:
+    return text(mapping(entry).get("name")) or ""
+
+
+def _template(entry: Mapping[str, Any], parent: str, *, composite: bool, policy: str = "schedulingPolicy") -> _Template:
+    gang = mapping(mapping(entry.get(policy)).get("gang"))
+    minimum = integer(gang.get("minGroupCount" if composite else "minCount"))
+    return _Template(parent, composite, minimum, _topology(entry), text(entry.get("priorityClassName")))
+
+
+def _topology(holder: Mapping[str, Any]) -> str | None:
+    keys = sequence(mapping(holder.get("schedulingConstraints")).get("topology"))
+    return ", ".join(str(mapping(key).get("key")) for key in keys) or None
+
+
+def _class(workload: Manifest) -> str | None:
+    return next((template.priority_class for template in _templates(workload).values()), None)
+
+
+def _fixed(manifest: Manifest) -> object:
+    """What must be the same before and after."""
+    api_version, kind, spec = manifest["apiVersion"], manifest["kind"], mapping(manifest.get("spec"))
+    old = api_version in {f"{GROUP}/{Generation.V1ALPHA1.version}", f"{GROUP}/{Generation.V1ALPHA2.version}"}
+    if kind == "Workload":
+        # Minimums of pods are free from 1.37 on.
+        return {
+            name: template if old or template.composite else template._replace(minimum=None)
+            for name, template in _templates(manifest).items()
+        }
+    fixed: list[object] = [spec.get(field) or None for field in _FIXED]
+    if old or kind == "CompositePodGroup":
+        gang = mapping(mapping(spec.get("schedulingPolicy")).get("gang"))
+        fixed += [integer(gang.get("minCount")), integer(gang.get("minGroupCount"))]
+    return fixed
+
+
+def _differences(pairs: Sequence[_Pair]) -> Iterator[str]:
+    """What changed, in words, as the Workload tells it."""
+    for old, new in pairs:
+        if old["kind"] == "Workload":
+            before, now = _templates(old), _templates(new)
+            yield from (f"{_said(name)} is new" for name in now if name not in before)
+            yield from (f"{_said(name)} is gone" for name in before if name not in now)
+            for name in before:
+                if name in now:
+                    yield from _moved(_said(name), before[name], now[name])
+
+
+def _moved(name: str, before: _Template, now: _Template) -> Iterator[str]:
+    parts: list[tuple[str, object, object]] = [
+        (f"the topology of {name}", before.topology, now.topology),
+        ("the priority class", before.priority_class, now.priority_class),
+        (f"the group of {name}", before.parent and _said(before.parent), now.parent and _said(now.parent)),
+    ]
+    if not now.composite:
+        # Of a composite it is the number of its members, which are told of already.
+        parts.append((f"the minimum of {name}", before.minimum, now.minimum))
+    for what, was, becomes in parts:
+        if was != becomes:
+            yield f"{what} goes from {was or 'none'} to {becomes or 'none'}"
+
+
+def _said(name: str) -> str:
+    """A template's name, for a person: two of them stand for everything."""
+    return "the whole gang" if name in {names.ROOT, names.MERGED} else name

@@ -1,0 +1,31 @@
+"""How far a gang has come, asked of the cluster where the answer decides whether its shape may still change."""
+
+from __future__ import annotations
+
+from webhook.backends.base import Stage
+from webhook.cluster import requests
+from webhook.cluster.client import Client
+from webhook.model import grove
+from webhook.model.naming import LABEL_VALUE_LIMIT
+from webhook.model.podgang import PodGang
+from webhook.model.reading import sequence
+
+
+class Stages:
+    """Asks live: a pod that was bound a moment ago must not be missed, and nobody asks where all is in step."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def of(self, podgang: PodGang) -> Stage:
+        """The stage of a gang. Raises `RequestFailed`."""
+        if len(podgang.name) > LABEL_VALUE_LIMIT:
+            # No pod can name it.
+            return Stage.EMPTY
+        selector = f"{grove.LABEL_PODGANG}={podgang.name}"
+        if await self._any(requests.bound_pods(podgang.namespace, selector)):
+            return Stage.BOUND
+        return Stage.WAITING if await self._any(requests.one_pod(podgang.namespace, selector)) else Stage.EMPTY
+
+    async def _any(self, request: requests.Request) -> bool:
+        return bool(sequence((await self._client.get(request)).content.get("items")))
