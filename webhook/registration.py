@@ -128,7 +128,8 @@ def _head(kind: str, name: str) -> Manifest:
 
 def access_rules(settings: Settings, namespace: str, account: str) -> list[Manifest]:
     """The ClusterRole of the serving process, and its binding to a service account. Nothing in it can write."""
-    rules = _reading(settings)
+    # What a watch has not brought yet is read by its name.
+    rules = _reading(settings, "get", "list", "watch")
     # Whether a set that is adopted has pods on nodes.
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]})
     return _bound("ClusterRole", "rollcall-serve", rules, namespace, account)
@@ -136,11 +137,11 @@ def access_rules(settings: Settings, namespace: str, account: str) -> list[Manif
 
 def reconciler_access_rules(settings: Settings, namespace: str, account: str) -> list[Manifest]:
     """The ClusterRole of the reconciler, the Role for its Lease, and their bindings to a service account."""
-    rules = _reading(settings)
+    rules = _reading(settings, "list", "watch")
     for profile in settings.profiles.values():
         for api in profile.backend.writable_kinds:
             # Server-side apply is a patch, which may create.
-            verbs = ["get", "list", "watch", "create", "patch", "delete"]
+            verbs = ["list", "watch", "create", "patch", "delete"]
             rules.append({"apiGroups": [api.group], "resources": [f"{api.kind.lower()}s"], "verbs": verbs})
     # Whether a gang whose shape changes has pods, and whether they are on nodes; gates are followed, and taken off.
     gated = any(profile.gate for profile in settings.profiles.values())
@@ -182,17 +183,14 @@ def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, account:
     ]
 
 
-def _reading(settings: Settings) -> list[Manifest]:
+def _reading(settings: Settings, *verbs: str) -> list[Manifest]:
     """The rules for what the facts of the enabled schedulers are read from."""
     backends = [profile.backend for profile in settings.profiles.values()]
     resources = [
         projection.resource
         for projection in (*GENERAL, *(found for backend in backends for found in backend.projections))
     ]
-    return [
-        {"apiGroups": [found.api.group], "resources": [found.plural], "verbs": ["get", "list", "watch"]}
-        for found in resources
-    ]
+    return [{"apiGroups": [found.api.group], "resources": [found.plural], "verbs": list(verbs)} for found in resources]
 
 
 def _unique(rules: list[dict[str, Any]]) -> list[Manifest]:

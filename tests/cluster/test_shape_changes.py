@@ -73,6 +73,13 @@ class Changing:
         self.plane.http.delete(path, params={"gracePeriodSeconds": "0"}).raise_for_status()
         eventually(lambda: self.played.pods() == [], "the pods are gone")
 
+    def bind_one(self) -> None:
+        """Put one pod on a node, as a scheduler does; that there is such a node nobody asks."""
+        pod = self.played.pods()[0]["metadata"]["name"]
+        binding = {"metadata": {"name": pod}, "target": {"apiVersion": "v1", "kind": "Node", "name": "somewhere"}}
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/binding"
+        self.plane.http.post(path, json=binding).raise_for_status()
+
     def objects(self, *kinds: str) -> dict[str, tuple[str, Manifest]]:
         """The gang objects: uid and spec by kind and name. What a scheduler writes beside them is left out."""
         found = {}
@@ -248,7 +255,6 @@ def test_kai_s_minimum_is_raised_before_a_pod_is_bound_and_not_after(
     reconciler: Reconcilers,
     namespace: str,
     changing: Callable[[Manifest], Changing],
-    nodes: Nodes,
 ) -> None:
     plane.apply(kai_queue(namespace), check=True)
     rollcall(plane, with_kai())
@@ -263,11 +269,7 @@ def test_kai_s_minimum_is_raised_before_a_pod_is_bound_and_not_after(
     eventually(lambda: minimums() == [2], "the PodGroup is there")
     gang.require(worker=3)
     eventually(lambda: minimums() == [3], "the minimum is raised")
-    # What KAI's binder does.
-    (node,) = nodes(1, cpu=8)
-    pod = gang.played.pods()[0]["metadata"]["name"]
-    binding = {"metadata": {"name": pod}, "target": {"apiVersion": "v1", "kind": "Node", "name": node}}
-    plane.http.post(f"/api/v1/namespaces/{namespace}/pods/{pod}/binding", json=binding).raise_for_status()
+    gang.bind_one()
     gang.require(worker=4)
     assert "the minimum of demo-0-worker goes from 3 to 4: kai-scheduler evicts a running gang" in gang.told()
     assert minimums() == [3]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.core.worlds import koordinator
 from webhook.config import default_settings, settings_from
 from webhook.registration import Address, access_rules, reconciler_access_rules, webhook_configurations
@@ -153,35 +155,101 @@ def test_the_rights_are_bound_to_the_account() -> None:
     assert binding["subjects"] == [{"kind": "ServiceAccount", "namespace": "here", "name": "me"}]
 
 
-def test_a_reconciler_may_write_the_gang_objects_of_the_enabled_schedulers_and_hold_its_lease() -> None:
-    gangs = {"name": "default-scheduler", "config": {"gangScheduling": True}}
-    settings = settings_from(
+FOLLOWING = ["list", "watch"]
+WRITING = ["list", "watch", "create", "patch", "delete"]
+# What the reconciler needs whatever is enabled.
+ALWAYS = {
+    "/namespaces": FOLLOWING,
+    "grove.io/podcliquesets": FOLLOWING,
+    "grove.io/clustertopologybindings": FOLLOWING,
+    "scheduler.grove.io/podgangs": FOLLOWING,
+    "scheduling.k8s.io/priorityclasses": FOLLOWING,
+    "scheduler.grove.io/podgangs/finalizers": ["update"],
+    "events.k8s.io/events": ["create"],
+    "/pods": ["list"],
+}
+GATED = {"/pods": ["list", "watch", "patch"]}
+# By profile: what it needs besides.
+BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
+    "default-scheduler": ({"name": "default-scheduler"}, {}),
+    "default-scheduler with gangs": (
+        {"name": "default-scheduler", "config": {"gangScheduling": True}},
         {
-            "apiVersion": "rollcall.dev/v1alpha1",
-            "kind": "RollcallConfiguration",
-            "scheduler": {"profiles": [gangs, {"name": "volcano", "config": {"topology": "hypernode"}}]},
+            "scheduling.k8s.io/workloads": WRITING,
+            "scheduling.k8s.io/podgroups": WRITING,
+            "scheduling.k8s.io/compositepodgroups": WRITING,
         },
-        "test",
-    )
+    ),
+    "koord-scheduler": (
+        {"name": "koord-scheduler"},
+        {
+            "scheduling.sigs.k8s.io/elasticquotas": FOLLOWING,
+            "scheduling.koordinator.sh/clusternetworktopologies": FOLLOWING,
+            "scheduling.sigs.k8s.io/podgroups": WRITING,
+            **GATED,
+        },
+    ),
+    "koord-scheduler without the gate": (
+        {"name": "koord-scheduler", "gate": False},
+        {
+            "scheduling.sigs.k8s.io/elasticquotas": FOLLOWING,
+            "scheduling.koordinator.sh/clusternetworktopologies": FOLLOWING,
+            "scheduling.sigs.k8s.io/podgroups": WRITING,
+        },
+    ),
+    "volcano": (
+        {"name": "volcano", "config": {"topology": "hypernode"}},
+        {
+            "scheduling.volcano.sh/queues": FOLLOWING,
+            "topology.volcano.sh/hypernodes": FOLLOWING,
+            "scheduling.volcano.sh/podgroups": WRITING,
+        },
+    ),
+    "kai-scheduler": (
+        {"name": "kai-scheduler"},
+        {
+            "scheduling.run.ai/queues": FOLLOWING,
+            "kai.scheduler/topologies": FOLLOWING,
+            "kai.scheduler/schedulingshards": FOLLOWING,
+            "scheduling.run.ai/podgroups": WRITING,
+        },
+    ),
+    "lpx-scheduler": ({"name": "lpx-scheduler"}, {}),
+    "volcano with the gate": (
+        {"name": "volcano", "gate": True},
+        {
+            "scheduling.volcano.sh/queues": FOLLOWING,
+            "topology.volcano.sh/hypernodes": FOLLOWING,
+            "scheduling.volcano.sh/podgroups": WRITING,
+            **GATED,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("profile", "besides"), BESIDES.values(), ids=BESIDES)
+def test_a_reconciler_may_do_what_the_enabled_schedulers_need_and_hold_its_lease(
+    profile: dict[str, Any], besides: dict[str, list[str]]
+) -> None:
+    head = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
+    settings = settings_from({**head, "scheduler": {"profiles": [profile]}}, "test")
     role, _, own, _ = reconciler_access_rules(settings, "system", "writer")
-    writing = {
-        f"{group}/{resource}": rule["verbs"]
+    granted = [
+        (f"{group}/{resource}", rule["verbs"])
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
-        if set(rule["verbs"]) - {"get", "list", "watch"}
-    }
-    every = ["get", "list", "watch", "create", "patch", "delete"]
-    assert writing == {
-        "scheduling.k8s.io/workloads": every,
-        "scheduling.k8s.io/podgroups": every,
-        "scheduling.k8s.io/compositepodgroups": every,
-        "scheduling.volcano.sh/podgroups": every,
-        "scheduler.grove.io/podgangs/finalizers": ["update"],
-        "events.k8s.io/events": ["create"],
-    }
+    ]
+    assert dict(granted) == {**ALWAYS, **besides}
+    # Each once, and nothing by a wildcard.
+    assert len(granted) == len(dict(granted))
     assert own["metadata"]["namespace"] == "system"
-    assert [(rule["verbs"], rule.get("resourceNames")) for rule in own["rules"]] == [
-        (["create"], None),
-        (["get", "update"], ["rollcall-reconciler"]),
+    assert own["rules"] == [
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+        {
+            "apiGroups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "resourceNames": ["rollcall-reconciler"],
+            "verbs": ["get", "update"],
+        },
     ]
