@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.cluster.control_plane import RECONCILER, ROLLCALL_NAMESPACE, Asked, ControlPlane, Manifest
 from tests.cluster.programs import eventually, free_port
 from tests.cluster.rollcall_server import COMMAND, rollcall
+from webhook.registration import LEASE_NAME
 
 
 class ReconcilerProcess:
@@ -106,9 +107,25 @@ class ReconcilerProcess:
         """What it asked of the API server, and others of its account beside it."""
         return self.plane.asked(self._before)
 
+    def uses_all_but(self, *hidden: tuple[str, str]) -> None:
+        """Wait until it has used every right that it was given, but for those that no request is named after."""
+
+        def unused() -> bool:
+            left = self.granted - {(asked.resource, asked.verb) for asked in self.asked()}
+            assert left == set(hidden), left
+            return True
+
+        # A lease is renewed every few seconds.
+        eventually(unused, "every right is used", timeout=20)
+
     def close(self) -> None:
         """Stop it. Whatever the test was about, it must have had the rights for it: AssertionError where it had not."""
         self.program.stop()
         self.http.close()
         refused = sorted({(asked.verb, asked.uri) for asked in self.asked() if not asked.allowed})
         assert refused == [], "the role that `manifests rbac` prints does not allow these"
+
+
+def forget_lease(plane: ControlPlane) -> None:
+    """As in a cluster in which no reconciler ever ran."""
+    plane.http.delete(f"/apis/coordination.k8s.io/v1/namespaces/{ROLLCALL_NAMESPACE}/leases/{LEASE_NAME}")

@@ -13,7 +13,7 @@ from tests.cluster.conftest import gated
 from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.grove_operator import Clique, Played
 from tests.cluster.programs import Program, eventually
-from tests.cluster.reconciler_process import ReconcilerProcess
+from tests.cluster.reconciler_process import ReconcilerProcess, forget_lease
 from tests.cluster.rollcall_server import RollcallServer
 from tests.cluster.test_five_schedulers import KAI_QUEUE, kai_queue
 from tests.cluster.test_gang_starts import is_bound
@@ -131,11 +131,13 @@ def test_a_member_more_is_followed_by_a_tree_under_waiting_pods_and_not_under_bo
     changing: Callable[[Manifest], Changing],
     nodes: Nodes,
 ) -> None:
-    rollcall(plane, configuration())
+    rollcall(plane, with_gate())
     scheduler(plane, "kube")
+    forget_lease(plane)
     # Room for two of three pods.
     nodes(1, cpu=2)
-    reconciler(configuration()).until_leading()
+    started = reconciler(with_gate())
+    started.until_leading()
     gang = changing(two_cliques("demo", namespace))
     eventually(lambda: len(gang.objects(LEAVES)) == 2, "the PodGroups are there")
     leaves, trees = gang.objects(LEAVES), gang.objects(*TREES)
@@ -159,6 +161,22 @@ def test_a_member_more_is_followed_by_a_tree_under_waiting_pods_and_not_under_bo
     )
     assert gang.objects(LEAVES).keys() == {"podgroups/demo-0-helper", *leaves}
     assert gang.objects(*TREES) == now
+    # Without pods it is followed.
+    gang.remove_pods()
+    gang.look_again()
+    eventually(lambda: gang.objects(LEAVES).keys() == leaves.keys(), "the member that went has no PodGroup")
+    # It has done everything now that it ever does, and so needs all that it may do.
+    creating = [
+        (f"scheduling.k8s.io/{plural}", "create") for plural in ("workloads", "compositepodgroups", "podgroups")
+    ]
+    started.uses_all_but(("scheduler.grove.io/podgangs/finalizers", "update"), *creating)
+
+
+def with_gate() -> Manifest:
+    """kube-scheduler's gangs, with the pod gate."""
+    config = configuration()
+    config["scheduler"]["profiles"][0]["gate"] = True
+    return config
 
 
 # Of 1.35 and 1.36, where a merged gang's minimum is frozen: the kinds of its objects.
@@ -169,7 +187,7 @@ MERGED: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.every_version
+@pytest.mark.beside
 @pytest.mark.cases(MERGED)
 def test_a_frozen_minimum_is_made_anew_and_the_gang_starts_with_it(
     plane: ControlPlane,
