@@ -31,7 +31,7 @@ _NOT_LEAVING = {
 }
 
 # Server-side apply is a patch, which may create.
-_WRITING = ("get", "list", "watch", "create", "patch", "delete")
+_WRITING = ("list", "watch", "create", "patch", "delete")
 _BINDINGS = TOPOLOGY_BINDINGS.resource
 
 
@@ -132,7 +132,8 @@ def _head(kind: str, name: str) -> Manifest:
 
 def access_rules(settings: Settings, namespace: str, account: str) -> list[Manifest]:
     """The ClusterRole of the serving process, and its binding to a service account. Nothing in it can write."""
-    rules = _reading(settings)
+    # What a watch has not brought yet is read by its name.
+    rules = _reading(settings, "get", "list", "watch")
     # Whether a set that is adopted has pods on nodes.
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]})
     return _bound("ClusterRole", "rollcall-serve", rules, namespace, account)
@@ -140,7 +141,7 @@ def access_rules(settings: Settings, namespace: str, account: str) -> list[Manif
 
 def reconciler_access_rules(settings: Settings, namespace: str, account: str) -> list[Manifest]:
     """The ClusterRole of the reconciler, the Role for its Lease, and their bindings to a service account."""
-    rules = _reading(settings)
+    rules = _reading(settings, "list", "watch")
     for profile in settings.profiles.values():
         for api in profile.backend.writable_kinds:
             rules.append({"apiGroups": [api.group], "resources": [f"{api.kind.lower()}s"], "verbs": list(_WRITING)})
@@ -190,7 +191,7 @@ def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, account:
     if kind == "Role":
         metadata["namespace"] = namespace
     return [
-        {"apiVersion": api_version, "kind": kind, "metadata": metadata, "rules": _unique(rules)},
+        {"apiVersion": api_version, "kind": kind, "metadata": metadata, "rules": _merged(rules)},
         {
             "apiVersion": api_version,
             "kind": f"{kind}Binding",
@@ -201,18 +202,21 @@ def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, account:
     ]
 
 
-def _reading(settings: Settings) -> list[Manifest]:
+def _reading(settings: Settings, *verbs: str) -> list[Manifest]:
     """The rules for what the facts of the enabled schedulers are read from."""
     backends = [profile.backend for profile in settings.profiles.values()]
     resources = [
         projection.resource
         for projection in (*GENERAL, *(found for backend in backends for found in backend.projections))
     ]
-    return [
-        {"apiGroups": [found.api.group], "resources": [found.plural], "verbs": ["get", "list", "watch"]}
-        for found in resources
-    ]
+    return [{"apiGroups": [found.api.group], "resources": [found.plural], "verbs": list(verbs)} for found in resources]
 
 
-def _unique(rules: list[dict[str, Any]]) -> list[Manifest]:
-    return [rule for index, rule in enumerate(rules) if rule not in rules[:index]]
+def _merged(rules: list[dict[str, Any]]) -> list[Manifest]:
+    """One rule for each kind and name, with all the verbs that any of `rules` gives."""
+    found: dict[tuple[str, ...], Manifest] = {}
+    for rule in rules:
+        key = (*rule["apiGroups"], "", *rule["resources"], "", *rule.get("resourceNames", ()))
+        known = found.setdefault(key, {**rule, "verbs": []})
+        known["verbs"] += [verb for verb in rule["verbs"] if verb not in known["verbs"]]
+    return list(found.values())

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Generator, Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -270,8 +271,8 @@ def reconciler(plane: ControlPlane) -> Iterator[Callable[..., ReconcilerProcess]
     """Start reconcilers; they go with the test."""
     started: list[ReconcilerProcess] = []
 
-    def start(config: Manifest = KOORDINATOR, *options: str) -> ReconcilerProcess:
-        found = ReconcilerProcess(plane, config, *options)
+    def start(config: Manifest = KOORDINATOR, *options: str, **narrowed: Any) -> ReconcilerProcess:
+        found = ReconcilerProcess(plane, config, *options, **narrowed)
         started.append(found)
         return found
 

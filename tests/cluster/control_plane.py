@@ -46,6 +46,15 @@ _TOKENS = f"""\
 {LIMITED},system:serviceaccount:{ROLLCALL_NAMESPACE}:{LIMITED},4,system:serviceaccounts
 {RECONCILER},system:serviceaccount:{ROLLCALL_NAMESPACE}:{RECONCILER},5,system:serviceaccounts
 """
+# What the reconciler asks is written down, and no more: who is given only what he needs must never be refused.
+_AUDIT = f"""\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {{level: Metadata, users: ["system:serviceaccount:{ROLLCALL_NAMESPACE}:{RECONCILER}"]}}
+- {{level: None}}
+"""
 # No nodes live here, so none can fail; the garbage collector and the namespace controller are what is wanted.
 _CONTROLLERS = "*,-node-lifecycle-controller,-node-ipam-controller,-taint-eviction-controller"
 
@@ -56,6 +65,23 @@ class Ran(NamedTuple):
     code: int
     out: str
     err: str
+
+
+class Asked(NamedTuple):
+    """One request of the reconciler's, as the API server wrote it down."""
+
+    verb: str
+    resource: str
+    uri: str
+    allowed: bool
+
+    @classmethod
+    def of(cls, event: Manifest) -> Asked:
+        """From an event of the audit log; `resource` is group and resource."""
+        what = event.get("objectRef", {})
+        resource = f"{what.get('apiGroup', '')}/{what['resource']}" if "resource" in what else ""
+        allowed = event.get("annotations", {}).get("authorization.k8s.io/decision") == "allow"
+        return cls(event["verb"], resource, event["requestURI"], allowed)
 
 
 class ControlPlane:
@@ -81,6 +107,8 @@ class ControlPlane:
         self.ca = self.folder / CA_FILE
         _write_account_key(self.folder / "accounts.key")
         (self.folder / "tokens.csv").write_text(_TOKENS)
+        (self.folder / "audit.yaml").write_text(_AUDIT)
+        self.audit = self.folder / "audit.jsonl"
         # A port that was free may be taken a moment later: then another is tried.
         for _ in range(3):
             if self._start_etcd_and_api_server():
@@ -147,6 +175,10 @@ class ControlPlane:
                 f"--token-auth-file={self.folder / 'tokens.csv'}",
                 "--authorization-mode=RBAC",
                 "--disable-admission-plugins=ServiceAccount",
+                # Some distributions switch it on: an owner reference that blocks deletion is then a right of its own.
+                "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+                f"--audit-policy-file={self.folder / 'audit.yaml'}",
+                f"--audit-log-path={self.audit}",
                 "--service-account-issuer=https://kubernetes.default.svc",
                 f"--service-account-key-file={self.folder / 'accounts.key'}",
                 f"--service-account-signing-key-file={self.folder / 'accounts.key'}",
@@ -216,6 +248,13 @@ class ControlPlane:
                 base_url=self.url, verify=self._tls, headers=headers, timeout=10, trust_env=False
             )
         return self._clients[token]
+
+    def asked(self, since: int = 0) -> list[Asked]:
+        """What the reconciler asked, after so many of its requests."""
+        if not self.audit.exists():
+            return []
+        lines = self.audit.read_text(encoding="utf-8").splitlines()[since:]
+        return [Asked.of(json.loads(line)) for line in lines]
 
     def write_kubeconfig(self, token: str) -> Path:
         """A kubeconfig for the owner of `token`."""

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import httpx
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.cluster.control_plane import RECONCILER, ROLLCALL_NAMESPACE, ControlPlane, Manifest
+from tests.cluster.control_plane import RECONCILER, ROLLCALL_NAMESPACE, Asked, ControlPlane, Manifest
 from tests.cluster.programs import eventually, free_port
 from tests.cluster.rollcall_server import COMMAND, rollcall
+from webhook.registration import LEASE_NAME
 
 
 class ReconcilerProcess:
     """One reconciler. `stop` ends it as Kubernetes would, `kill` as a machine that loses its power."""
 
-    def __init__(self, plane: ControlPlane, config: Manifest, *options: str) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        config: Manifest,
+        *options: str,
+        narrowed: Callable[[Manifest], Manifest | None] = lambda rule: rule,
+    ) -> None:
+        """`narrowed` makes each rule of its roles smaller, or takes it away, for tests of what happens then."""
         self.plane = plane
         self.folder = plane.folder / f"reconciler-{time.monotonic_ns()}"
         self.folder.mkdir()
@@ -26,7 +35,20 @@ class ReconcilerProcess:
         account = f"{ROLLCALL_NAMESPACE}/{RECONCILER}"
         printed = rollcall("manifests", "rbac", "--config", self.config, "--reconciler", account)
         roles = [role for role in yaml.safe_load_all(printed) if role["metadata"]["name"] == "rollcall-reconcile"]
+        for role in roles:
+            if "rules" in role:
+                role["rules"] = [rule for rule in map(narrowed, role["rules"]) if rule is not None]
         plane.apply(*roles, check=True)
+        # Group and resource, and the verb.
+        self.granted = {
+            (f"{group}/{resource}", verb)
+            for role in roles
+            for rule in role.get("rules", ())
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+        self._before = len(plane.asked())
         port = free_port()
         self.program = plane.workplace.start(
             self.folder.name,
@@ -81,7 +103,29 @@ class ReconcilerProcess:
         samples = [sample for family in families for sample in family.samples if sample.name == name]
         return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
 
+    def asked(self) -> list[Asked]:
+        """What it asked of the API server, and others of its account beside it."""
+        return self.plane.asked(self._before)
+
+    def uses_all_but(self, *hidden: tuple[str, str]) -> None:
+        """Wait until it has used every right that it was given, but for those that no request is named after."""
+
+        def unused() -> bool:
+            left = self.granted - {(asked.resource, asked.verb) for asked in self.asked()}
+            assert left == set(hidden), left
+            return True
+
+        # A lease is renewed every few seconds.
+        eventually(unused, "every right is used", timeout=20)
+
     def close(self) -> None:
-        """Stop it."""
+        """Stop it. Whatever the test was about, it must have had the rights for it: AssertionError where it had not."""
         self.program.stop()
         self.http.close()
+        refused = sorted({(asked.verb, asked.uri) for asked in self.asked() if not asked.allowed})
+        assert refused == [], "the role that `manifests rbac` prints does not allow these"
+
+
+def forget_lease(plane: ControlPlane) -> None:
+    """As in a cluster in which no reconciler ever ran."""
+    plane.http.delete(f"/apis/coordination.k8s.io/v1/namespaces/{ROLLCALL_NAMESPACE}/leases/{LEASE_NAME}")

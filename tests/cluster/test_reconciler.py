@@ -142,7 +142,8 @@ def test_gangs_that_come_and_go_with_a_scaling_group(
         path = f"/apis/scheduler.grove.io/v1alpha1/namespaces/{namespace}/podgangs/{name}"
         plane.http.put(path, json=podgang).raise_for_status()
     assert {found["spec"]["minMember"] for found in pod_groups(plane, namespace).values()} == {1, 2}
-    # A member that goes takes its PodGroup along.
+    # A member that goes takes its PodGroup along, where no pods are in the way.
+    plane.http.delete(f"/api/v1/namespaces/{namespace}/pods").raise_for_status()
     podgang = played.podgang("demo-0")
     podgang["spec"]["podgroups"] = podgang["spec"]["podgroups"][:1]
     path = f"/apis/scheduler.grove.io/v1alpha1/namespaces/{namespace}/podgangs/demo-0"

@@ -13,7 +13,7 @@ from tests.cluster.conftest import gated
 from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.grove_operator import Clique, Played
 from tests.cluster.programs import Program, eventually
-from tests.cluster.reconciler_process import ReconcilerProcess
+from tests.cluster.reconciler_process import ReconcilerProcess, forget_lease
 from tests.cluster.rollcall_server import RollcallServer
 from tests.cluster.test_five_schedulers import KAI_QUEUE, kai_queue
 from tests.cluster.test_gang_starts import is_bound
@@ -73,6 +73,13 @@ class Changing:
         self.plane.http.delete(path, params={"gracePeriodSeconds": "0"}).raise_for_status()
         eventually(lambda: self.played.pods() == [], "the pods are gone")
 
+    def bind_one(self) -> None:
+        """Put one pod on a node, as a scheduler does; that there is such a node nobody asks."""
+        pod = self.played.pods()[0]["metadata"]["name"]
+        binding = {"metadata": {"name": pod}, "target": {"apiVersion": "v1", "kind": "Node", "name": "somewhere"}}
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/binding"
+        self.plane.http.post(path, json=binding).raise_for_status()
+
     def objects(self, *kinds: str) -> dict[str, tuple[str, Manifest]]:
         """The gang objects: uid and spec by kind and name. What a scheduler writes beside them is left out."""
         found = {}
@@ -124,11 +131,13 @@ def test_a_member_more_is_followed_by_a_tree_under_waiting_pods_and_not_under_bo
     changing: Callable[[Manifest], Changing],
     nodes: Nodes,
 ) -> None:
-    rollcall(plane, configuration())
+    rollcall(plane, with_gate())
     scheduler(plane, "kube")
+    forget_lease(plane)
     # Room for two of three pods.
     nodes(1, cpu=2)
-    reconciler(configuration()).until_leading()
+    started = reconciler(with_gate())
+    started.until_leading()
     gang = changing(two_cliques("demo", namespace))
     eventually(lambda: len(gang.objects(LEAVES)) == 2, "the PodGroups are there")
     leaves, trees = gang.objects(LEAVES), gang.objects(*TREES)
@@ -152,6 +161,22 @@ def test_a_member_more_is_followed_by_a_tree_under_waiting_pods_and_not_under_bo
     )
     assert gang.objects(LEAVES).keys() == {"podgroups/demo-0-helper", *leaves}
     assert gang.objects(*TREES) == now
+    # Without pods it is followed.
+    gang.remove_pods()
+    gang.look_again()
+    eventually(lambda: gang.objects(LEAVES).keys() == leaves.keys(), "the member that went has no PodGroup")
+    # It has done everything now that it ever does, and so needs all that it may do.
+    creating = [
+        (f"scheduling.k8s.io/{plural}", "create") for plural in ("workloads", "compositepodgroups", "podgroups")
+    ]
+    started.uses_all_but(("scheduler.grove.io/podgangs/finalizers", "update"), *creating)
+
+
+def with_gate() -> Manifest:
+    """kube-scheduler's gangs, with the pod gate."""
+    config = configuration()
+    config["scheduler"]["profiles"][0]["gate"] = True
+    return config
 
 
 # Of 1.35 and 1.36, where a merged gang's minimum is frozen: the kinds of its objects.
@@ -162,7 +187,7 @@ MERGED: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.every_version
+@pytest.mark.beside
 @pytest.mark.cases(MERGED)
 def test_a_frozen_minimum_is_made_anew_and_the_gang_starts_with_it(
     plane: ControlPlane,
@@ -248,7 +273,6 @@ def test_kai_s_minimum_is_raised_before_a_pod_is_bound_and_not_after(
     reconciler: Reconcilers,
     namespace: str,
     changing: Callable[[Manifest], Changing],
-    nodes: Nodes,
 ) -> None:
     plane.apply(kai_queue(namespace), check=True)
     rollcall(plane, with_kai())
@@ -263,11 +287,7 @@ def test_kai_s_minimum_is_raised_before_a_pod_is_bound_and_not_after(
     eventually(lambda: minimums() == [2], "the PodGroup is there")
     gang.require(worker=3)
     eventually(lambda: minimums() == [3], "the minimum is raised")
-    # What KAI's binder does.
-    (node,) = nodes(1, cpu=8)
-    pod = gang.played.pods()[0]["metadata"]["name"]
-    binding = {"metadata": {"name": pod}, "target": {"apiVersion": "v1", "kind": "Node", "name": node}}
-    plane.http.post(f"/api/v1/namespaces/{namespace}/pods/{pod}/binding", json=binding).raise_for_status()
+    gang.bind_one()
     gang.require(worker=4)
     assert "the minimum of demo-0-worker goes from 3 to 4: kai-scheduler evicts a running gang" in gang.told()
     assert minimums() == [3]

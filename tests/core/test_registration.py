@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.core.worlds import koordinator, settings_of
+import pytest
+
+from tests.core.worlds import koordinator
 from webhook.config import default_settings, settings_from
 from webhook.registration import Address, access_rules, reconciler_access_rules, webhook_configurations
 
@@ -153,52 +155,110 @@ def test_the_rights_are_bound_to_the_account() -> None:
     assert binding["subjects"] == [{"kind": "ServiceAccount", "namespace": "here", "name": "me"}]
 
 
-def written(role: dict[str, Any]) -> dict[str, list[str]]:
-    """The verbs of a role on what it may change."""
-    return {
-        f"{group}/{resource}": rule["verbs"]
+FOLLOWING = ["list", "watch"]
+WRITING = ["list", "watch", "create", "patch", "delete"]
+# What the reconciler needs whatever is enabled.
+ALWAYS = {
+    "/namespaces": FOLLOWING,
+    "grove.io/podcliquesets": FOLLOWING,
+    "grove.io/clustertopologybindings": FOLLOWING,
+    "scheduler.grove.io/podgangs": FOLLOWING,
+    "scheduling.k8s.io/priorityclasses": FOLLOWING,
+    "scheduler.grove.io/podgangs/finalizers": ["update"],
+    "events.k8s.io/events": ["create"],
+    "/pods": FOLLOWING,
+}
+GATED = {"/pods": ["list", "watch", "patch"]}
+# By profile: what it needs besides.
+BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
+    "default-scheduler": ({"name": "default-scheduler"}, {}),
+    "default-scheduler with gangs": (
+        {"name": "default-scheduler", "config": {"gangScheduling": True}},
+        {
+            "scheduling.k8s.io/workloads": WRITING,
+            "scheduling.k8s.io/podgroups": WRITING,
+            "scheduling.k8s.io/compositepodgroups": WRITING,
+        },
+    ),
+    "koord-scheduler": (
+        {"name": "koord-scheduler"},
+        {
+            "scheduling.sigs.k8s.io/elasticquotas": FOLLOWING,
+            "scheduling.koordinator.sh/clusternetworktopologies": FOLLOWING,
+            "scheduling.sigs.k8s.io/podgroups": WRITING,
+            **GATED,
+        },
+    ),
+    "koord-scheduler without the gate": (
+        {"name": "koord-scheduler", "gate": False},
+        {
+            "scheduling.sigs.k8s.io/elasticquotas": FOLLOWING,
+            "scheduling.koordinator.sh/clusternetworktopologies": FOLLOWING,
+            "scheduling.sigs.k8s.io/podgroups": WRITING,
+        },
+    ),
+    "volcano": (
+        {"name": "volcano", "config": {"topology": "hypernode"}},
+        {
+            "scheduling.volcano.sh/queues": FOLLOWING,
+            "topology.volcano.sh/hypernodes": FOLLOWING,
+            "scheduling.volcano.sh/podgroups": WRITING,
+        },
+    ),
+    "kai-scheduler": (
+        {"name": "kai-scheduler"},
+        {
+            "scheduling.run.ai/queues": FOLLOWING,
+            "kai.scheduler/topologies": WRITING,
+            "grove.io/clustertopologybindings/finalizers": ["update"],
+            "kai.scheduler/schedulingshards": FOLLOWING,
+            "scheduling.run.ai/podgroups": WRITING,
+        },
+    ),
+    "lpx-scheduler": ({"name": "lpx-scheduler"}, {}),
+    "volcano with the gate": (
+        {"name": "volcano", "gate": True},
+        {
+            "scheduling.volcano.sh/queues": FOLLOWING,
+            "topology.volcano.sh/hypernodes": FOLLOWING,
+            "scheduling.volcano.sh/podgroups": WRITING,
+            **GATED,
+        },
+    ),
+}
+
+
+HEAD = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
+
+
+def test_a_reconciler_may_delete_pods_only_where_the_configuration_wants_that() -> None:
+    settings = settings_from({**HEAD, "escapes": {"delete": ["stale"]}}, "test")
+    role = reconciler_access_rules(settings, "system", "writer")[0]
+    assert {"apiGroups": [""], "resources": ["pods"], "verbs": [*FOLLOWING, "get", "delete"]} in role["rules"]
+
+
+@pytest.mark.parametrize(("profile", "besides"), BESIDES.values(), ids=BESIDES)
+def test_a_reconciler_may_do_what_the_enabled_schedulers_need_and_hold_its_lease(
+    profile: dict[str, Any], besides: dict[str, list[str]]
+) -> None:
+    settings = settings_from({**HEAD, "scheduler": {"profiles": [profile]}}, "test")
+    role, _, own, _ = reconciler_access_rules(settings, "system", "writer")
+    granted = [
+        (f"{group}/{resource}", rule["verbs"])
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
-        if set(rule["verbs"]) - {"get", "list", "watch"}
-    }
-
-
-def test_a_reconciler_may_write_topology_objects_where_an_enabled_scheduler_has_them() -> None:
-    role = reconciler_access_rules(settings_of("kai-scheduler"), "system", "writer")[0]
-    every = ["get", "list", "watch", "create", "patch", "delete"]
-    assert written(role) == {
-        "scheduling.run.ai/podgroups": every,
-        "kai.scheduler/topologies": every,
-        "grove.io/clustertopologybindings/finalizers": ["update"],
-        "scheduler.grove.io/podgangs/finalizers": ["update"],
-        "events.k8s.io/events": ["create"],
-    }
-
-
-def test_a_reconciler_may_write_the_gang_objects_of_the_enabled_schedulers_and_hold_its_lease() -> None:
-    gangs = {"name": "default-scheduler", "config": {"gangScheduling": True}}
-    settings = settings_from(
-        {
-            "apiVersion": "rollcall.dev/v1alpha1",
-            "kind": "RollcallConfiguration",
-            "scheduler": {"profiles": [gangs, {"name": "volcano", "config": {"topology": "hypernode"}}]},
-        },
-        "test",
-    )
-    role, _, own, _ = reconciler_access_rules(settings, "system", "writer")
-    writing = written(role)
-    every = ["get", "list", "watch", "create", "patch", "delete"]
-    assert writing == {
-        "scheduling.k8s.io/workloads": every,
-        "scheduling.k8s.io/podgroups": every,
-        "scheduling.k8s.io/compositepodgroups": every,
-        "scheduling.volcano.sh/podgroups": every,
-        "scheduler.grove.io/podgangs/finalizers": ["update"],
-        "events.k8s.io/events": ["create"],
-    }
+    ]
+    assert dict(granted) == {**ALWAYS, **besides}
+    # Each once, and nothing by a wildcard.
+    assert len(granted) == len(dict(granted))
     assert own["metadata"]["namespace"] == "system"
-    assert [(rule["verbs"], rule.get("resourceNames")) for rule in own["rules"]] == [
-        (["create"], None),
-        (["get", "update"], ["rollcall-reconciler"]),
+    assert own["rules"] == [
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+        {
+            "apiGroups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "resourceNames": ["rollcall-reconciler"],
+            "verbs": ["get", "update"],
+        },
     ]
