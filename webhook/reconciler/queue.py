@@ -26,6 +26,8 @@ class KeyQueue(Generic[K]):
         # Those that changed while they were being worked on.
         self._again: set[K] = set()
         self._failures: dict[K, int] = {}
+        # How often in a row each was put off.
+        self._put_off: dict[K, int] = {}
         self._timers: dict[K, asyncio.TimerHandle] = {}
 
     def __len__(self) -> int:
@@ -36,6 +38,11 @@ class KeyQueue(Generic[K]):
     def failing(self) -> int:
         """How many keys failed when they were last worked on."""
         return len(self._failures)
+
+    @property
+    def stuck(self) -> int:
+        """How many keys failed, or were put off more than once in a row: nothing has come of looking again."""
+        return len(self._failures) + sum(times > 1 for times in self._put_off.values())
 
     def add(self, key: K) -> None:
         """`key` wants attention, now."""
@@ -71,6 +78,7 @@ class KeyQueue(Generic[K]):
 
     def failed(self, key: K, at_least: float = 0.0) -> float:
         """`key` could not be worked on: it comes again after a pause, whose seconds are returned."""
+        self._put_off.pop(key, None)
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         first, most = BACKOFF_SECONDS
         longest = min(most, first * 2.0 ** min(failures - 1, 20))
@@ -78,6 +86,13 @@ class KeyQueue(Generic[K]):
         self.add_later(key, seconds)
         return seconds
 
+    def put_off(self, key: K, seconds: float) -> None:
+        """`key` waits for somebody else: it comes again after so many seconds, unless something happens before."""
+        self._failures.pop(key, None)
+        self._put_off[key] = self._put_off.get(key, 0) + 1
+        self.add_later(key, seconds)
+
     def succeeded(self, key: K) -> None:
         """`key` is as it should be: its failures are forgotten."""
         self._failures.pop(key, None)
+        self._put_off.pop(key, None)

@@ -135,8 +135,8 @@ class Reconciler:
                     await asyncio.sleep(0.2)
                     if self.idle:
                         break
-                if self.queue.failing and self.queue.failing == len(self.queue) and not self._busy:
-                    raise FactsUnavailable(f"{self.queue.failing} PodGangs could not be worked on; the log says why")
+                if self.queue.stuck and self.queue.stuck == len(self.queue) and not self._busy:
+                    raise FactsUnavailable(f"{self.queue.stuck} PodGangs could not be worked on; the log says why")
         finally:
             running.cancel()
             with suppress(asyncio.CancelledError):
@@ -219,9 +219,10 @@ class Reconciler:
             seconds = self.queue.failed(key)
             log.exception("gang not done", namespace=key[0], name=key[1], againIn=round(seconds, 1))
         else:
-            self.queue.succeeded(key)
-            if again is not None:
-                self.queue.add_later(key, again)
+            if again is None:
+                self.queue.succeeded(key)
+            else:
+                self.queue.put_off(key, again)
 
     async def _resync(self) -> None:
         while True:
