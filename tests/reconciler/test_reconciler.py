@@ -292,6 +292,18 @@ def test_once_says_when_something_cannot_be_done() -> None:
         asyncio.run(reconciler(cluster).once())
 
 
+def test_once_ends_with_an_error_where_a_gang_waits_for_somebody_else() -> None:
+    cluster = world()
+    cluster.put(GROUPS, {"metadata": {"name": "demo-0-b", "namespace": "team-a", "uid": "f"}, "spec": {"minMember": 9}})
+
+    async def story() -> None:
+        async with asyncio.timeout(20):
+            await reconciler(cluster).once()
+
+    with pytest.raises(FactsUnavailable, match="1 PodGangs or topologies could not be worked on"):
+        told(story())
+
+
 def test_a_dry_run_asks_and_changes_nothing() -> None:
     cluster = world()
     asyncio.run(reconciler(cluster, dry_run=True).once())

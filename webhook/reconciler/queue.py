@@ -28,6 +28,8 @@ class KeyQueue(Generic[K]):
         # Those that changed while they were being worked on.
         self._again: set[K] = set()
         self._failures: dict[K, int] = {}
+        # How often in a row each was put off.
+        self._put_off: dict[K, int] = {}
         self._timers: dict[K, asyncio.TimerHandle] = {}
 
     def __len__(self) -> int:
@@ -41,8 +43,9 @@ class KeyQueue(Generic[K]):
 
     @property
     def stuck(self) -> int:
-        """How many keys only time can help: those that wait for somebody else, and those that failed often."""
-        return sum(self._failures.get(key, 0) not in range(1, TRIES) for key in self._timers)
+        """How many keys only time can help: those that failed often, or were put off more than once in a row."""
+        failed = sum(times >= TRIES for times in self._failures.values())
+        return failed + sum(times > 1 for times in self._put_off.values())
 
     def add(self, key: K) -> None:
         """`key` wants attention, now."""
@@ -78,6 +81,7 @@ class KeyQueue(Generic[K]):
 
     def failed(self, key: K, at_least: float = 0.0) -> float:
         """`key` could not be worked on: it comes again after a pause, whose seconds are returned."""
+        self._put_off.pop(key, None)
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         first, most = BACKOFF_SECONDS
         longest = min(most, first * 2.0 ** min(failures - 1, 20))
@@ -85,6 +89,13 @@ class KeyQueue(Generic[K]):
         self.add_later(key, seconds)
         return seconds
 
+    def put_off(self, key: K, seconds: float) -> None:
+        """`key` waits for somebody else: it comes again after so many seconds, unless something happens before."""
+        self._failures.pop(key, None)
+        self._put_off[key] = self._put_off.get(key, 0) + 1
+        self.add_later(key, seconds)
+
     def succeeded(self, key: K) -> None:
         """`key` is as it should be: its failures are forgotten."""
         self._failures.pop(key, None)
+        self._put_off.pop(key, None)

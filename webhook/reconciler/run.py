@@ -213,9 +213,10 @@ class Reconciler:
             seconds = self.queue.failed(key)
             log.exception("not done", namespace=key[0], name=key[1], againIn=round(seconds, 1))
         else:
-            self.queue.succeeded(key)
-            if again is not None:
-                self.queue.add_later(key, again)
+            if again is None:
+                self.queue.succeeded(key)
+            else:
+                self.queue.put_off(key, again)
 
     async def _resync(self) -> None:
         while True:
