@@ -186,6 +186,21 @@ def test_an_object_on_its_way_out_is_waited_for() -> None:
     told(story())
 
 
+def test_what_a_podgang_of_the_same_name_left_behind_is_waited_for_and_no_event_says_anything() -> None:
+    async def story() -> None:
+        cluster = world("demo-0-a")
+        owner = {"kind": "PodGang", "name": "demo-0", "uid": "the-one-before", "controller": True}
+        left = {"name": "demo-0-a", "namespace": "team-a", "uid": "old", "ownerReferences": [owner]}
+        cluster.put(GROUPS, {"metadata": left})
+        async with running(cluster) as found:
+            await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 0)
+            assert (cluster.writes, cluster.events) == ([], [])
+            cluster.remove(GROUPS, "team-a", "demo-0-a")
+            await until(lambda: cluster.writes != [])
+
+    told(story())
+
+
 def test_a_gang_that_its_scheduler_cannot_have_is_not_written_in_part() -> None:
     async def story() -> None:
         cluster = world()

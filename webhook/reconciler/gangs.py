@@ -17,7 +17,7 @@ from webhook.model.facts import Api, ObjectKey
 from webhook.model.podgang import PodGang
 from webhook.model.projections import POD_GANGS, Resource
 from webhook.model.reading import Malformed, Manifest
-from webhook.reconciler.differences import in_step, is_ours, stranger, to_apply
+from webhook.reconciler.differences import in_step, is_ours, left_behind, stranger, to_apply
 from webhook.reconciler.events import Events, Reason
 from webhook.reconciler.gates import Gates
 from webhook.reconciler.metrics import Metrics
@@ -125,6 +125,8 @@ class GangReconciler:
         for one in wanted:
             if one.live is None:
                 continue
+            if left_behind(one.live, podgang.name, uid):
+                return "waiting", LOOK_AGAIN_SECONDS
             if (owner := stranger(one.live, uid)) is not None:
                 kind, name = one.live["kind"], one.live["metadata"]["name"]
                 note = (
