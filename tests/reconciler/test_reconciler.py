@@ -386,3 +386,10 @@ def test_a_gated_pod_that_comes_later_is_not_kept_waiting_and_one_that_went_is_n
             assert sample(found, "rollcall_reconciled_total", outcome="failed") == 0
 
     told(story())
+
+
+def test_two_reconcilers_of_one_process_number_on_one_host_are_two() -> None:
+    first, second = (reconciler(world(), lease_namespace="system").lease for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert first.identity != second.identity

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import socket
 from collections.abc import Iterator
@@ -64,7 +65,8 @@ class Reconciler:
         self._settings = settings
         self._only = namespace
         self._client = Client(access, transport)
-        identity = f"{socket.gethostname()}_{os.getpid()}"
+        # Two pods on the host's network have one name between them, and both are process 1.
+        identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
         self.lease: Lease | None = None
         if lease_namespace is not None:
             self.lease = Lease(
