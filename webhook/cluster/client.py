@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -51,11 +51,14 @@ class Client:
         headers = {} if request.etag is None else {"if-none-match": request.etag}
         return await self._answer("GET", request.path, request.params, {"accept": request.accept, **headers})
 
-    async def write(self, write: Write) -> Any:
-        """The object as it is after a change. Raises `RequestFailed`, more exactly `NotFound`."""
+    async def write(self, write: Write, allowed: Callable[[], None] | None = None) -> Any:
+        """The object as it is after a change. Raises `RequestFailed`, more exactly `NotFound`.
+
+        `allowed` is called at the last moment, and may raise: then the API server never has the whole request.
+        """
         headers = {"accept": JSON, "content-type": write.content_type}
         content = orjson.dumps(write.body)
-        return (await self._answer(write.method, write.path, write.params, headers, content)).content
+        return (await self._answer(write.method, write.path, write.params, headers, content, allowed)).content
 
     async def _answer(
         self,
@@ -64,8 +67,13 @@ class Client:
         params: Mapping[str, str],
         headers: Mapping[str, str],
         content: bytes | None = None,
+        allowed: Callable[[], None] | None = None,
     ) -> Answer:
         built = await self._built(method, path, params, headers, content, ANSWER_SECONDS)
+        if allowed is not None:
+            # A connection may have to be made first, and a process may be frozen at any time.
+            allowed()
+            built.extensions = {**built.extensions, "trace": _before_the_body(allowed)}
         try:
             response = await self._http.send(built)
         except httpx.HTTPError as error:
@@ -135,6 +143,16 @@ class Client:
             extensions=extensions,
             timeout=httpx.Timeout(seconds, connect=CONNECT_SECONDS),
         )
+
+
+def _before_the_body(allowed: Callable[[], None]) -> Callable[[str, Any], Awaitable[None]]:
+    """Calls `allowed` when the body is about to be sent: without it the API server does nothing."""
+
+    async def trace(event: str, _: Any) -> None:
+        if event.endswith("send_request_body.started"):
+            allowed()
+
+    return trace
 
 
 def read_event(line: bytes) -> tuple[str, dict[str, Any]]:

@@ -6,9 +6,9 @@ follows any.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from webhook.cluster import requests
 from webhook.cluster.client import Client
@@ -46,12 +46,12 @@ def without_gate(namespace: str, name: str, index: int) -> requests.Write:
     return requests.json_patch(PODS, namespace, name, [test, {"op": "remove", "path": path}])
 
 
-async def lift(client: Client, key: ObjectKey, index: int) -> bool:
+async def lift(write: Callable[[requests.Write], Awaitable[Any]], key: ObjectKey, index: int) -> bool:
     """Take the gate off one pod; whether that was done. Not done is also that it moved, or went with its pod: the
-    watch tells. Raises `RequestFailed`.
+    watch tells. Raises what `write` does.
     """
     try:
-        await client.write(without_gate(*key, index))
+        await write(without_gate(*key, index))
     except NotFound:
         return False
     except RequestFailed as error:

@@ -28,6 +28,8 @@ LEASE_SECONDS = 15.0
 # A holder that has not renewed for so long writes no more: a write that is under way must end before another begins.
 RENEW_SECONDS = 10.0
 RETRY_SECONDS = 2.0
+# How long a write may take: it was begun before the first of these was over, and ends before the second is.
+WRITE_SECONDS = LEASE_SECONDS - RENEW_SECONDS
 _CONFLICT = 409
 
 
