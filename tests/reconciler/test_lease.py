@@ -148,7 +148,7 @@ def test_a_leader_that_renews_too_late_looks_at_everything_again() -> None:
         first = Replica(cluster, "first")
         await until(first.lease.leads)
         # The loop stands still, and the renewal is the first thing to happen then.
-        time.sleep(0.7)  # noqa: ASYNC251 - that is what is tested
+        time.sleep(0.7)
         assert not first.lease.leads()
         await until(lambda: first.told == [True, True])
         assert first.lease.leads()

@@ -219,16 +219,21 @@ def test_a_gang_that_its_scheduler_cannot_have_is_not_written_in_part() -> None:
     told(story())
 
 
+# With the word for it in the metric.
 TROUBLES = {
-    "a conflict": httpx.Response(409, json=failure(409, "conflict")),
-    "too many requests": httpx.Response(429, json=failure(429, "slow down"), headers={"retry-after": "0"}),
-    "a server that is starting": httpx.Response(503, content=b"apiserver not ready"),
-    "an answer that is none": httpx.Response(200, content=b"<html>"),
+    "a conflict": (httpx.Response(409, json=failure(409, "conflict")), "conflict"),
+    "too many requests": (
+        httpx.Response(429, json=failure(429, "slow down"), headers={"retry-after": "0"}),
+        "throttled",
+    ),
+    "a server that is starting": (httpx.Response(503, content=b"apiserver not ready"), "failed"),
+    "an answer that is none": (httpx.Response(200, content=b"<html>"), "unanswered"),
+    "a refusal": (httpx.Response(422, json=failure(422, "invalid")), "refused"),
 }
 
 
-@pytest.mark.parametrize("answer", TROUBLES.values(), ids=TROUBLES)
-def test_a_write_that_fails_is_tried_again_with_pauses(answer: httpx.Response) -> None:
+@pytest.mark.parametrize(("answer", "word"), TROUBLES.values(), ids=TROUBLES)
+def test_a_write_that_fails_is_tried_again_with_pauses(answer: httpx.Response, word: str) -> None:
     async def story() -> None:
         cluster = world("demo-0-a")
         asked = 0
@@ -247,6 +252,50 @@ def test_a_write_that_fails_is_tried_again_with_pauses(answer: httpx.Response) -
             assert asked == 5
             assert sample(found, "rollcall_reconciled_total", outcome="failed") == 4
             assert sample(found, "rollcall_queue_failing") == 0
+            assert sample(found, "rollcall_retries_total", why=word) == 4
+
+    told(story())
+
+
+def test_an_api_server_that_wants_to_be_left_alone_is_left_alone_by_all_gangs() -> None:
+    async def story() -> None:
+        cluster = WritableWorld()
+        for number in range(40):
+            gang = podgang(f"demo-{number}-a")
+            gang["metadata"] |= {"name": f"demo-{number}", "uid": f"u-{number}"}
+            cluster.put(GANGS, gang)
+        cluster.put(SETS, workload())
+        throttled = httpx.Response(429, json=failure(429, "slow down"), headers={"retry-after": "1"})
+        cluster.answering = lambda _: httpx.Response(429, content=throttled.content, headers=throttled.headers)
+        async with running(cluster) as found:
+            await until(lambda: sample(found, "rollcall_retries_total", why="throttled") > 0)
+            await asyncio.sleep(0.5)
+            # Those that had been sent when the first was answered.
+            assert len(cluster.writes) <= 8
+            cluster.answering = lambda _: None
+            await until(lambda: len(names(cluster)) == 40)
+
+    told(story())
+
+
+class Listing(WritableWorld):
+    """Lists are answered, watches not before `watching`."""
+
+    watching = False
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.params.get("watch") and not self.watching:
+            return httpx.Response(500, json=failure(500, "etcd is away"))
+        return await super().handle_async_request(request)
+
+
+def test_a_kind_that_is_not_followed_is_counted_until_it_is_again() -> None:
+    async def story() -> None:
+        cluster = Listing()
+        async with running(cluster) as found:
+            await until(lambda: sample(found, "rollcall_watches_interrupted") > 5)
+            cluster.watching = True
+            await until(lambda: sample(found, "rollcall_watches_interrupted") == 0)
 
     told(story())
 

@@ -22,6 +22,8 @@ CREDENTIALS_SECONDS = 15.0
 # A watch that is silent for so long is asked anew, from where it was: bookmarks come about once a minute, and a
 # connection that nobody closed, such as to a machine that is gone, says nothing for ever.
 SILENCE_SECONDS = 150.0
+# An API server that has too much to do asks for a second. Whoever asks for an hour is not the API server.
+MAX_WAIT_SECONDS = 60.0
 
 
 class Answer(NamedTuple):
@@ -92,7 +94,7 @@ class Client:
             response = await self._http.send(built, stream=True)
             try:
                 if response.status_code != HTTPStatus.OK:
-                    _check(response.status_code, await response.aread())
+                    _check(response.status_code, await response.aread(), response.headers.get("retry-after"))
                 rest = b""
                 yield rest
                 async for chunk in response.aiter_bytes():
@@ -189,7 +191,7 @@ def _check(code: int, content: bytes, retry_after: str | None = None) -> None:
         raise NotFound(why, code)
     if code == HTTPStatus.GONE:
         raise Gone(why, code)
-    wait = float(retry_after) if retry_after is not None and retry_after.isdigit() else None
+    wait = min(float(retry_after), MAX_WAIT_SECONDS) if retry_after is not None and retry_after.isdigit() else None
     raise RequestFailed(why, code, wait)
 
 

@@ -79,9 +79,16 @@ class Reconciler:
         gated = any(profile.gate for profile in settings.profiles.values())
         self._gates = Gates(self._client, self._add) if gated else None
         self._gangs = GangReconciler(settings, self.live, self.stores, writer, events, self.metrics, self._gates)
+        self.metrics.interrupted.set_function(self._interrupted)
         self._busy = 0
         # PodGangs by their PodCliqueSet.
         self._of_workload: Grouping[ObjectKey, ObjectKey] = Grouping()
+
+    def _interrupted(self) -> int:
+        """How many kinds are not followed now."""
+        watches = [store.watch for store in self.stores.by_kind.values()]
+        watches += [*self.live.watches.values(), *([self._gates.watch] if self._gates else [])]
+        return sum(watch.trouble is not None for watch in watches)
 
     def leads(self) -> bool:
         """Whether this process may write; one without a lease always may."""
@@ -213,10 +220,14 @@ class Reconciler:
             return
         except (RequestFailed, FactsUnavailable) as error:
             wait = getattr(error, "wait", None) or 0.0
+            # It is the API server that wants to be left alone, and not for this gang's sake.
+            self.queue.hold(wait)
             seconds = self.queue.failed(key, wait)
+            self.metrics.retry(error)
             log.info("gang not done", namespace=key[0], name=key[1], why=str(error), againIn=round(seconds, 1))
-        except Exception:  # noqa: BLE001 - a fault of ours with one gang must not stop the others
+        except Exception as error:  # noqa: BLE001 - a fault of ours with one gang must not stop the others
             seconds = self.queue.failed(key)
+            self.metrics.retry(error)
             log.exception("gang not done", namespace=key[0], name=key[1], againIn=round(seconds, 1))
         else:
             self.queue.succeeded(key)

@@ -55,8 +55,8 @@ class Store:
         await self._watch.run()
 
     def put(self, raw: Manifest) -> None:
-        """Take an answer to a write, which the watch will bring as well, and later."""
-        self._watch.index.put(raw)
+        """Take an answer to a write, which the watch will bring as well, and mostly later."""
+        self._watch.put(raw)
 
     def _read(self, raw: Manifest) -> tuple[ObjectKey, Manifest]:
         metadata = mapping(raw.get("metadata"))
