@@ -106,7 +106,11 @@ class Story:
         return Gang(name, members, gated=changes, pods=pods)
 
     def _post(self, gang: Gang, number: int) -> None:
-        metadata = {"name": gang.name, "namespace": self.namespace, "labels": {"rollcall.dev/scheduler": self.scheduler}}
+        metadata = {
+            "name": gang.name,
+            "namespace": self.namespace,
+            "labels": {"rollcall.dev/scheduler": self.scheduler},
+        }
         body = {
             "apiVersion": "scheduler.grove.io/v1alpha1",
             "kind": "PodGang",
@@ -131,7 +135,11 @@ class Story:
         _answered(self.plane.http.delete(f"/api/v1/namespaces/{self.namespace}/pods", params=params))
 
     def _pod(self, gang: Gang, member: str, index: int) -> Manifest:
-        container = {"name": "main", "image": "registry.example.com/main:1.0", "resources": {"requests": {"cpu": "10m"}}}
+        container = {
+            "name": "main",
+            "image": "registry.example.com/main:1.0",
+            "resources": {"requests": {"cpu": "10m"}},
+        }
         spec: Manifest = {"schedulerName": self.scheduler, "containers": [container]}
         labels = {"gang": gang.name, "member": member}
         if self.scheduler == KOORD:
@@ -184,7 +192,9 @@ class Story:
 
     def _plain(self, found: Manifest) -> Manifest:
         metadata = found["metadata"]
-        annotations = json.loads(json.dumps(metadata.get("annotations", {})).replace(f"{self.namespace}/", "NAMESPACE/"))
+        annotations = json.loads(
+            json.dumps(metadata.get("annotations", {})).replace(f"{self.namespace}/", "NAMESPACE/")
+        )
         # Of what was applied, uids included.
         assert annotations.pop("rollcall.dev/applied")
         owners = [{**owner, "uid": ""} for owner in metadata["ownerReferences"]]

@@ -1,4 +1,4 @@
-"""What is between a reconciler and a real API server: it counts what is sent, can answer in the server's place, and dies.
+"""What is between a reconciler and a real API server: it counts what is sent, can answer in its place, and dies.
 
 Death is that of the process behind it: from then on nothing is sent, and no answer is seen, be it on its way already.
 """

@@ -144,6 +144,12 @@ class Program:
         self._process.send_signal(number)
 
     @property
+    def pid(self) -> int:
+        """The number of its process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def running(self) -> bool:
         """Whether it has not ended by itself."""
         return self._process is not None and self._process.poll() is None

@@ -198,7 +198,9 @@ def test_an_answer_that_comes_after_its_object_has_gone_does_not_hide_that(story
     while_faulty(reconciler, holding)
     story.tell("create")
     path = eventually(lambda: paths[0] if paths else None, "the write is done and its answer is held back")
-    store = next(found for found in reconciler.reconciler.stores.by_kind.values() if found.resource.plural == "podgroups")
+    store = next(
+        found for found in reconciler.reconciler.stores.by_kind.values() if found.resource.plural == "podgroups"
+    )
     key = (story.namespace, "g0-b")
     eventually(lambda: key in store.objects, "the watch has told that it came")
     story.plane.http.delete(path).raise_for_status()

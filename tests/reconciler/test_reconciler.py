@@ -186,21 +186,6 @@ def test_an_object_on_its_way_out_is_waited_for() -> None:
     told(story())
 
 
-def test_what_a_podgang_of_the_same_name_left_behind_is_waited_for_and_no_event_says_anything() -> None:
-    async def story() -> None:
-        cluster = world("demo-0-a")
-        owner = {"kind": "PodGang", "name": "demo-0", "uid": "the-one-before", "controller": True}
-        left = {"name": "demo-0-a", "namespace": "team-a", "uid": "old", "ownerReferences": [owner]}
-        cluster.put(GROUPS, {"metadata": left})
-        async with running(cluster) as found:
-            await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 0)
-            assert (cluster.writes, cluster.events) == ([], [])
-            cluster.remove(GROUPS, "team-a", "demo-0-a")
-            await until(lambda: cluster.writes != [])
-
-    told(story())
-
-
 def test_a_gang_that_its_scheduler_cannot_have_is_not_written_in_part() -> None:
     async def story() -> None:
         cluster = world()
@@ -253,49 +238,6 @@ def test_a_write_that_fails_is_tried_again_with_pauses(answer: httpx.Response, w
             assert sample(found, "rollcall_reconciled_total", outcome="failed") == 4
             assert sample(found, "rollcall_queue_failing") == 0
             assert sample(found, "rollcall_retries_total", why=word) == 4
-
-    told(story())
-
-
-def test_an_api_server_that_wants_to_be_left_alone_is_left_alone_by_all_gangs() -> None:
-    async def story() -> None:
-        cluster = WritableWorld()
-        for number in range(40):
-            gang = podgang(f"demo-{number}-a")
-            gang["metadata"] |= {"name": f"demo-{number}", "uid": f"u-{number}"}
-            cluster.put(GANGS, gang)
-        cluster.put(SETS, workload())
-        throttled = httpx.Response(429, json=failure(429, "slow down"), headers={"retry-after": "1"})
-        cluster.answering = lambda _: httpx.Response(429, content=throttled.content, headers=throttled.headers)
-        async with running(cluster) as found:
-            await until(lambda: sample(found, "rollcall_retries_total", why="throttled") > 0)
-            await asyncio.sleep(0.5)
-            # Those that had been sent when the first was answered.
-            assert len(cluster.writes) <= 8
-            cluster.answering = lambda _: None
-            await until(lambda: len(names(cluster)) == 40)
-
-    told(story())
-
-
-class Listing(WritableWorld):
-    """Lists are answered, watches not before `watching`."""
-
-    watching = False
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        if request.url.params.get("watch") and not self.watching:
-            return httpx.Response(500, json=failure(500, "etcd is away"))
-        return await super().handle_async_request(request)
-
-
-def test_a_kind_that_is_not_followed_is_counted_until_it_is_again() -> None:
-    async def story() -> None:
-        cluster = Listing()
-        async with running(cluster) as found:
-            await until(lambda: sample(found, "rollcall_watches_interrupted") > 5)
-            cluster.watching = True
-            await until(lambda: sample(found, "rollcall_watches_interrupted") == 0)
 
     told(story())
 
@@ -435,10 +377,3 @@ def test_a_gated_pod_that_comes_later_is_not_kept_waiting_and_one_that_went_is_n
             assert sample(found, "rollcall_reconciled_total", outcome="failed") == 0
 
     told(story())
-
-
-def test_two_reconcilers_of_one_process_number_on_one_host_are_two() -> None:
-    first, second = (reconciler(world(), lease_namespace="system").lease for _ in range(2))
-    assert first is not None
-    assert second is not None
-    assert first.identity != second.identity
