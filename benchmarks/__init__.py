@@ -1,1 +1,1 @@
-"""How fast an admission is answered: `python -m benchmarks`. What the figures mean is in README.md."""
+"""How fast an admission is answered, and a thousand gangs are written. What the figures mean is in README.md."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import httpx
@@ -11,7 +12,9 @@ import pytest
 from tests.api.scripted import Script, Step, client, event, failure, listed, namespace, quota
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
 from webhook.cluster import watch as watching
+from webhook.cluster.requests import watch as watched
 from webhook.cluster.watch import BACKOFF_SECONDS, Watch, backoff
+from webhook.errors import RequestFailed
 from webhook.model.facts import Namespace, Quota
 from webhook.model.projections import NAMESPACES, Projection
 
@@ -177,3 +180,45 @@ def test_waits_double_and_are_spread(failures: int, longest: float, monkeypatch:
     monkeypatch.setattr(watching, "BACKOFF_SECONDS", BACKOFF_SECONDS)
     assert backoff(failures, 0.0) == pytest.approx(longest / 2)
     assert backoff(failures, 1.0) == pytest.approx(longest)
+
+
+def answer_to_a_write(version: str) -> Watch:
+    """A watch that knows of version 8, given what a write made at `version`."""
+    watch, _ = follow(listed("5"), [event("ADDED", namespace("a", "6")), event("DELETED", namespace("a", "8")), ...])
+    watch.put(namespace("a", version))
+    return watch
+
+
+def test_the_answer_to_a_write_is_known_before_the_watch_brings_it() -> None:
+    assert names(answer_to_a_write("9")) == ["a"]
+
+
+@pytest.mark.parametrize("version", ["6", "8"])
+def test_an_answer_that_comes_after_what_happened_then_is_no_news(version: str) -> None:
+    assert names(answer_to_a_write(version)) == []
+
+
+@pytest.mark.parametrize(("asked_for", "pause"), [("3", 3.0), ("3600", 60.0), ("Sat, 21 Nov 2026 16:00:00 GMT", 0.0)])
+def test_who_asks_to_be_left_alone_for_some_seconds_is(asked_for: str, pause: float) -> None:
+    async def refused() -> float:
+        script = Script((429, failure(429, "too many requests")), headers={"retry-after": asked_for})
+        with pytest.raises(RequestFailed) as told:
+            async for _ in client(script).lines(watched(NAMESPACES.resource, "5", 300)):
+                pass
+        return told.value.wait or 0.0
+
+    assert asyncio.run(refused()) == pause
+
+
+def test_a_watch_waits_as_long_as_it_is_asked_to() -> None:
+    async def waited() -> float:
+        script = Script((429, failure(429, "too many requests")), headers={"retry-after": "1"})
+        task = asyncio.create_task(Watch(client(script), NAMESPACES, lambda _: None).run())
+        begun = time.monotonic()
+        async with asyncio.timeout(10):
+            await script.over.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return time.monotonic() - begun
+
+    assert asyncio.run(waited()) >= 1

@@ -138,6 +138,17 @@ class Program:
         self._pid_file.unlink(missing_ok=True)
         return code
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal that does not end it."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        assert self._process is not None
+        return self._process.pid
+
     @property
     def running(self) -> bool:
         """Whether it has not ended by itself."""

@@ -184,6 +184,12 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         {"objects": changed("demo-0-worker", "metadata.deletionTimestamp", "2026-01-01T00:00:00Z")},
         "GangObjectLeaving: PodGroup demo-0-worker is on its way out; see which finalizer keeps it",
     ),
+    "an object is that of an earlier PodGang": (
+        {"objects": changed("demo-0-worker", "metadata.ownerReferences", [
+            {"kind": "PodGang", "name": "demo-0", "uid": "before", "controller": True}
+        ])},
+        "GangObjectLeaving: PodGroup demo-0-worker is still that of an earlier PodGang of this name; it goes by itself",
+    ),
     "its quota was deleted": (
         {"workload": QUOTA},
         'GangQuotaUnknown: koordinator/quota at metadata.annotations[scheduling.grove.io/koordinator-quota]: "team-a"',

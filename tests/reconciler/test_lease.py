@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -134,6 +135,24 @@ def test_a_leader_that_cannot_renew_writes_no_more_before_another_may() -> None:
         assert first.metrics.registry.get_sample_value("rollcall_lease_lost_total") == 1
         cluster.failing = None
         await until(first.lease.leads)
+        await first.stop()
+
+    told(story())
+
+
+def test_a_leader_that_renews_too_late_looks_at_everything_again() -> None:
+    """As a process that was frozen for a while: nobody took the lease, and nobody worked either."""
+
+    async def story() -> None:
+        cluster = Cluster()
+        first = Replica(cluster, "first")
+        await until(first.lease.leads)
+        # The loop stands still, and the renewal is the first thing to happen then.
+        time.sleep(0.7)
+        assert not first.lease.leads()
+        await until(lambda: first.told == [True, True])
+        assert first.lease.leads()
+        assert first.metrics.registry.get_sample_value("rollcall_lease_lost_total") == 0
         await first.stop()
 
     told(story())

@@ -89,3 +89,18 @@ def test_who_is_asked_to_wait_waits_at_least_so_long() -> None:
         assert queue.failed("a", 30) == 30
 
     told(story)
+
+
+def test_while_the_queue_is_held_nobody_gets_a_key_and_none_is_lost() -> None:
+    async def story(queue: KeyQueue[str]) -> None:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        queue.hold(0.3)
+        queue.hold(0.1)
+        for key in ("a", "b", "a"):
+            queue.add(key)
+        assert len(queue) == 2
+        assert [await queue.take(), await queue.take()] == ["a", "b"]
+        assert loop.time() - begun >= 0.3
+
+    told(story)

@@ -195,16 +195,21 @@ def test_a_gang_that_its_scheduler_cannot_have_is_not_written_in_part() -> None:
     told(story())
 
 
+# With the word for it in the metric.
 TROUBLES = {
-    "a conflict": httpx.Response(409, json=failure(409, "conflict")),
-    "too many requests": httpx.Response(429, json=failure(429, "slow down"), headers={"retry-after": "0"}),
-    "a server that is starting": httpx.Response(503, content=b"apiserver not ready"),
-    "an answer that is none": httpx.Response(200, content=b"<html>"),
+    "a conflict": (httpx.Response(409, json=failure(409, "conflict")), "conflict"),
+    "too many requests": (
+        httpx.Response(429, json=failure(429, "slow down"), headers={"retry-after": "0"}),
+        "throttled",
+    ),
+    "a server that is starting": (httpx.Response(503, content=b"apiserver not ready"), "failed"),
+    "an answer that is none": (httpx.Response(200, content=b"<html>"), "unanswered"),
+    "a refusal": (httpx.Response(422, json=failure(422, "invalid")), "refused"),
 }
 
 
-@pytest.mark.parametrize("answer", TROUBLES.values(), ids=TROUBLES)
-def test_a_write_that_fails_is_tried_again_with_pauses(answer: httpx.Response) -> None:
+@pytest.mark.parametrize(("answer", "word"), TROUBLES.values(), ids=TROUBLES)
+def test_a_write_that_fails_is_tried_again_with_pauses(answer: httpx.Response, word: str) -> None:
     async def story() -> None:
         cluster = world("demo-0-a")
         asked = 0
@@ -223,6 +228,7 @@ def test_a_write_that_fails_is_tried_again_with_pauses(answer: httpx.Response) -
             assert asked == 5
             assert sample(found, "rollcall_reconciled_total", outcome="failed") == 4
             assert sample(found, "rollcall_queue_failing") == 0
+            assert sample(found, "rollcall_retries_total", why=word) == 4
 
     told(story())
 

@@ -138,7 +138,7 @@ async def _ungate(access: Access, namespace: str | None, names: list[str] | None
         async for pod in gated(client, namespace, names):
             found += 1
             try:
-                done = dry_run or await lift(client, pod.key, pod.gates.index(GATE))
+                done = dry_run or await lift(client.write, pod.key, pod.gates.index(GATE))
             except RequestFailed as error:
                 failed += 1
                 tell(f"pod {pod.namespace}/{pod.name}: {error}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -22,6 +22,8 @@ CREDENTIALS_SECONDS = 15.0
 # A watch that is silent for so long is asked anew, from where it was: bookmarks come about once a minute, and a
 # connection that nobody closed, such as to a machine that is gone, says nothing for ever.
 SILENCE_SECONDS = 150.0
+# An API server that has too much to do asks for a second. Whoever asks for an hour is not the API server.
+MAX_WAIT_SECONDS = 60.0
 
 
 class Answer(NamedTuple):
@@ -51,11 +53,14 @@ class Client:
         headers = {} if request.etag is None else {"if-none-match": request.etag}
         return await self._answer("GET", request.path, request.params, {"accept": request.accept, **headers})
 
-    async def write(self, write: Write) -> Any:
-        """The object as it is after a change. Raises `RequestFailed`, more exactly `NotFound`."""
+    async def write(self, write: Write, allowed: Callable[[], None] | None = None) -> Any:
+        """The object as it is after a change. Raises `RequestFailed`, more exactly `NotFound`.
+
+        `allowed` is called at the last moment, and may raise: then the API server never has the whole request.
+        """
         headers = {"accept": JSON, "content-type": write.content_type}
         content = orjson.dumps(write.body)
-        return (await self._answer(write.method, write.path, write.params, headers, content)).content
+        return (await self._answer(write.method, write.path, write.params, headers, content, allowed)).content
 
     async def _answer(
         self,
@@ -64,8 +69,13 @@ class Client:
         params: Mapping[str, str],
         headers: Mapping[str, str],
         content: bytes | None = None,
+        allowed: Callable[[], None] | None = None,
     ) -> Answer:
         built = await self._built(method, path, params, headers, content, ANSWER_SECONDS)
+        if allowed is not None:
+            # A connection may have to be made first, and a process may be frozen at any time.
+            allowed()
+            built.extensions = {**built.extensions, "trace": _before_the_body(allowed)}
         try:
             response = await self._http.send(built)
         except httpx.HTTPError as error:
@@ -84,7 +94,7 @@ class Client:
             response = await self._http.send(built, stream=True)
             try:
                 if response.status_code != HTTPStatus.OK:
-                    _check(response.status_code, await response.aread())
+                    _check(response.status_code, await response.aread(), response.headers.get("retry-after"))
                 rest = b""
                 yield rest
                 async for chunk in response.aiter_bytes():
@@ -137,6 +147,16 @@ class Client:
         )
 
 
+def _before_the_body(allowed: Callable[[], None]) -> Callable[[str, Any], Awaitable[None]]:
+    """Calls `allowed` when the body is about to be sent: without it the API server does nothing."""
+
+    async def trace(event: str, _: Any) -> None:
+        if event.endswith("send_request_body.started"):
+            allowed()
+
+    return trace
+
+
 def read_event(line: bytes) -> tuple[str, dict[str, Any]]:
     """A watch event's type and object. Raises `Gone` for an expired version, `RequestFailed` for any other error."""
     event = _parse(line)
@@ -171,7 +191,7 @@ def _check(code: int, content: bytes, retry_after: str | None = None) -> None:
         raise NotFound(why, code)
     if code == HTTPStatus.GONE:
         raise Gone(why, code)
-    wait = float(retry_after) if retry_after is not None and retry_after.isdigit() else None
+    wait = min(float(retry_after), MAX_WAIT_SECONDS) if retry_after is not None and retry_after.isdigit() else None
     raise RequestFailed(why, code, wait)
 
 

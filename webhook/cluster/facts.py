@@ -118,7 +118,7 @@ class LiveFacts:
                 self.trouble = str(error)
                 if failures == 1:
                     log.warning("discovery failed", why=self.trouble)
-                await asyncio.sleep(backoff(failures, 1.0))
+                await asyncio.sleep(max(backoff(failures, 1.0), error.wait or 0.0))
             except Exception:  # noqa: BLE001 - a server that follows nothing any more must not go unnoticed
                 self.trouble = "a fault of ours; the log says more"
                 log.exception("discovery failed")

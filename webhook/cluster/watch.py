@@ -114,6 +114,17 @@ class Watch:
         self._failures = 0
         self._listed = 0.0
 
+    def put(self, raw: Manifest) -> None:
+        """Take the answer to a write before the watch brings it; or not, if the watch is past it already: then the
+        object may have changed since, or be gone, and nothing would be told of it a second time.
+        """
+        version = str(mapping(raw.get("metadata")).get("resourceVersion") or "")
+        known = self._version or ""
+        # Numbers that grow: Kubernetes API concepts, "Resource versions".
+        if version.isdigit() and known.isdigit() and int(version) <= int(known):
+            return
+        self.index.put(raw)
+
     async def run(self) -> None:
         """List and watch, for ever."""
         while True:
@@ -193,4 +204,5 @@ class Watch:
         if self._failures.bit_count() == 1:
             # At 1, 2, 4, 8 and so on: an outage of an hour is a dozen lines.
             log.info("watch interrupted", kind=self._resource.api.kind, why=self.trouble, failures=self._failures)
-        await asyncio.sleep(backoff(self._failures, random.random()))  # noqa: S311 - as above
+        pause = backoff(self._failures, random.random())  # noqa: S311 - as above
+        await asyncio.sleep(max(pause, error.wait or 0.0))

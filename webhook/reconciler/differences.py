@@ -13,6 +13,7 @@ from typing import Any
 from webhook.model.findings import shown
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.grove import LABEL_MANAGED_BY
+from webhook.model.projections import POD_GANGS
 from webhook.model.reading import Manifest
 
 FIELD_MANAGER = MANAGED_BY_ROLLCALL
@@ -80,6 +81,16 @@ def is_ours(live: Manifest, uid: str) -> bool:
     controller = controller_of(live)
     managed = (live["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
     return managed and controller is not None and controller.get("uid") == uid
+
+
+def left_behind(live: Manifest, name: str, uid: str) -> bool:
+    """Whether it is of a PodGang that had this name before, and goes with it."""
+    controller = controller_of(live)
+    return (
+        controller is not None
+        and (controller.get("kind"), controller.get("name")) == (POD_GANGS.resource.api.kind, name)
+        and controller.get("uid") != uid
+    )
 
 
 def stranger(live: Manifest, uid: str) -> str | None:

@@ -97,6 +97,14 @@ class Following:
             if watch is not None and not watch.filled:
                 yield f"cluster: the {name} objects are not read yet{f': {watch.trouble}' if watch.trouble else ''}"
 
+    def watches(self) -> Iterator[Watch]:
+        """What keeps all of it in step."""
+        yield from self.live.watches.values()
+        yield from self.stores.watches()
+        yield self.pods.watch
+        if self._workloads.watch is not None:
+            yield self._workloads.watch
+
     async def run(self) -> None:
         """Follow, until cancelled."""
         try:

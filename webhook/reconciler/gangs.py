@@ -19,7 +19,7 @@ from webhook.model.facts import ObjectKey
 from webhook.model.podgang import PodGang
 from webhook.model.projections import POD_GANGS, Resource
 from webhook.model.reading import Malformed, Manifest
-from webhook.reconciler.differences import holds, in_step, stranger, to_apply
+from webhook.reconciler.differences import holds, in_step, left_behind, stranger, to_apply
 from webhook.reconciler.events import Events
 from webhook.reconciler.gang_pods import GangPods
 from webhook.reconciler.gates import releasable
@@ -142,6 +142,8 @@ class GangReconciler:
         for one in wanted:
             if one.live is None:
                 continue
+            if left_behind(one.live, podgang.name, uid):
+                return "waiting", LOOK_AGAIN_SECONDS
             if (owner := stranger(one.live, uid)) is not None:
                 kind, name = one.live["kind"], one.live["metadata"]["name"]
                 note = (

@@ -8,8 +8,9 @@ half a gang. So ours is the last to go, from all at once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Container, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Sequence
 from http import HTTPStatus
+from typing import Any
 
 from webhook.cluster import requests
 from webhook.cluster.client import Client
@@ -39,12 +40,12 @@ def without_gate(namespace: str, name: str, index: int) -> requests.Write:
     return requests.json_patch(PODS, namespace, name, [test, {"op": "remove", "path": path}])
 
 
-async def lift(client: Client, key: ObjectKey, index: int) -> bool:
+async def lift(write: Callable[[requests.Write], Awaitable[Any]], key: ObjectKey, index: int) -> bool:
     """Take the gate off one pod; whether that was done. Not done is also that it moved, or went with its pod: the
-    watch tells. Raises `RequestFailed`.
+    watch tells. Raises what `write` does.
     """
     try:
-        await client.write(without_gate(*key, index))
+        await write(without_gate(*key, index))
     except NotFound:
         return False
     except RequestFailed as error:

@@ -23,7 +23,7 @@ from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
-from webhook.reconciler.differences import first_difference, in_step, stranger, to_apply
+from webhook.reconciler.differences import first_difference, in_step, left_behind, stranger, to_apply
 from webhook.reconciler.escapes import Escaped, escaped
 from webhook.reconciler.gang_pod import GangPod
 from webhook.reconciler.obstacles import Obstacle, Reason, ordered
@@ -253,6 +253,9 @@ def _of_object(seen: Observed, planned: Plan, desired: Manifest) -> Obstacle | N
         return Obstacle(
             Reason.OBJECT_MISSING, f"{name} is not there", "see whether rollcall reconcile runs, and its log"
         )
+    if left_behind(live, seen.podgang.name, seen.podgang.uid or ""):
+        why = f"{name} is still that of an earlier PodGang of this name"
+        return Obstacle(Reason.OBJECT_LEAVING, why, "it goes by itself; see whether the garbage collector runs")
     if (owner := stranger(live, seen.podgang.uid or "")) is not None:
         return Obstacle(Reason.CONFLICT, f"{name} belongs to {owner}", "it has to go, or be renamed")
     if live["metadata"].get("deletionTimestamp") is not None:

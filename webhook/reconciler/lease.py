@@ -28,6 +28,8 @@ LEASE_SECONDS = 15.0
 # A holder that has not renewed for so long writes no more: a write that is under way must end before another begins.
 RENEW_SECONDS = 10.0
 RETRY_SECONDS = 2.0
+# How long a write may take: it was begun before the first of these was over, and ends before the second is.
+WRITE_SECONDS = LEASE_SECONDS - RENEW_SECONDS
 _CONFLICT = 409
 
 
@@ -142,9 +144,10 @@ class Lease:
             log.info("lease not given up", why=str(error) or "no answer in time")
 
     def _lead(self, since: float | None) -> None:
-        led = self._renewed is not None
+        led, lapsed = self._renewed is not None, self._renewed is not None and not self.leads()
         self._renewed = since
-        if led is not (since is not None):
+        # Renewed too late: what was to be done meanwhile was left, as by one that does not lead.
+        if led is not (since is not None) or (lapsed and since is not None):
             self._metrics.leads.set(0 if since is None else 1)
             log.info("leading" if since is not None else "following", identity=self.identity)
             self._changed(since is not None)

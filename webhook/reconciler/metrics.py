@@ -6,11 +6,17 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from webhook.errors import FactsUnavailable, RequestFailed
 from webhook.reconciler.escapes import Escape
 from webhook.reconciler.health import State
 from webhook.reconciler.obstacles import Reason, TopologyReason
 from webhook.reconciler.plan import Aside
 
+_SERVER_ERROR = 500
+
+# Why a PodGang is to be worked on again: the words for HTTP statuses, and for what has none.
+_RETRIES = {409: "conflict", 429: "throttled", 0: "unanswered"}
+RETRIES = (*_RETRIES.values(), "refused", "failed", "unknown", "fault")
 # How working on one PodGang ends.
 OUTCOMES = ("inStep", "written", "inexpressible", "conflict", "frozen", "waiting", "refused", "failed", "gone", "fault")
 
@@ -42,6 +48,12 @@ class Metrics:
             "rollcall_queue_failing",
             "PodGangs and topology bindings that failed when last worked on.",
             registry=self.registry,
+        )
+        self.retries = Counter(
+            "rollcall_retries", "Times that a PodGang was put back, to be tried again.", ["why"], registry=self.registry
+        )
+        self.interrupted = Gauge(
+            "rollcall_watches_interrupted", "Kinds that are not followed now.", registry=self.registry
         )
         self.leads = Gauge("rollcall_leads", "1 while this process is the one that writes.", registry=self.registry)
         self.lease_lost = Counter(
@@ -83,8 +95,18 @@ class Metrics:
             self.events.labels(reason.value)
         for outcome in OUTCOMES:
             self.outcomes.labels(outcome)
-        for why in Aside:
-            self.asides.labels(why.value)
+        for why in RETRIES:
+            self.retries.labels(why)
+        for aside in Aside:
+            self.asides.labels(aside.value)
+
+    def retry(self, error: Exception) -> None:
+        """Count that what raised it is to be tried again."""
+        if isinstance(error, RequestFailed):
+            why = _RETRIES.get(error.code) or ("refused" if error.code < _SERVER_ERROR else "failed")
+        else:
+            why = "unknown" if isinstance(error, FactsUnavailable) else "fault"
+        self.retries.labels(why).inc()
 
     def scheduler(self, name: str | None) -> str:
         """The label for a gang's scheduler: few, whatever is written into records."""

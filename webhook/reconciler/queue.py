@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
@@ -31,6 +32,8 @@ class KeyQueue(Generic[K]):
         # How often in a row each was put off.
         self._put_off: dict[K, int] = {}
         self._timers: dict[K, asyncio.TimerHandle] = {}
+        # Until when nobody is given any key.
+        self._held = 0.0
 
     def __len__(self) -> int:
         """How many keys wait, those that wait for their time included."""
@@ -68,9 +71,15 @@ class KeyQueue(Generic[K]):
     async def take(self) -> K:
         """The next key, when there is one."""
         key = await self._ready.get()
+        while (seconds := self._held - time.monotonic()) > 0:
+            await asyncio.sleep(seconds)
         self._waiting.discard(key)
         self._running.add(key)
         return key
+
+    def hold(self, seconds: float) -> None:
+        """Give nobody a key for so long: whoever asked for that cares not which."""
+        self._held = max(self._held, time.monotonic() + seconds)
 
     def done(self, key: K) -> None:
         """`key` has been worked on; if it changed meanwhile, it comes again."""

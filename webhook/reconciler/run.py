@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import socket
 from collections.abc import Iterator
@@ -72,7 +73,8 @@ class Reconciler:
             transport=transport,
         )
         client = self.following.client
-        identity = f"{socket.gethostname()}_{os.getpid()}"
+        # Two pods on the host's network have one name between them, and both are process 1.
+        identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
         self.lease: Lease | None = None
         if lease_namespace is not None:
             self.lease = Lease(
@@ -98,7 +100,13 @@ class Reconciler:
             self.following.health, self.following.podgang, events, self.metrics, self.leads, deletion
         )
         self._topologies = Topologies(settings, client, writer, events, self.metrics, self.leads, self.queue.add)
+        self.metrics.interrupted.set_function(self._interrupted)
         self._busy = 0
+
+    def _interrupted(self) -> int:
+        """How many kinds are not followed now."""
+        watches = (*self.following.watches(), *self._topologies.watches())
+        return sum(watch.trouble is not None for watch in watches)
 
     def leads(self) -> bool:
         """Whether this process may write; one without a lease always may."""
@@ -207,10 +215,14 @@ class Reconciler:
             return
         except (RequestFailed, FactsUnavailable) as error:
             wait = getattr(error, "wait", None) or 0.0
+            # It is the API server that wants to be left alone, and not for this gang's sake.
+            self.queue.hold(wait)
             seconds = self.queue.failed(key, wait)
+            self.metrics.retry(error)
             log.info("not done", namespace=key[0], name=key[1], why=str(error), againIn=round(seconds, 1))
-        except Exception:  # noqa: BLE001 - a fault of ours with one gang must not stop the others
+        except Exception as error:  # noqa: BLE001 - a fault of ours with one gang must not stop the others
             seconds = self.queue.failed(key)
+            self.metrics.retry(error)
             log.exception("not done", namespace=key[0], name=key[1], againIn=round(seconds, 1))
         else:
             if again is None:

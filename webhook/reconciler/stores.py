@@ -70,8 +70,8 @@ class Store:
         await self._watch.run()
 
     def put(self, raw: Manifest) -> None:
-        """Take an answer to a write, which the watch will bring as well, and later."""
-        self._watch.index.put(raw)
+        """Take an answer to a write, which the watch will bring as well, and mostly later."""
+        self._watch.put(raw)
 
     def _read(self, raw: Manifest) -> tuple[ObjectKey, Manifest]:
         metadata = mapping(raw.get("metadata"))
@@ -129,6 +129,10 @@ class Stores:
         if not store.filled:
             raise FactsUnavailable(f"the {api.kind} objects are not read yet")
         return store
+
+    def watches(self) -> Iterator[Watch]:
+        """What keeps them in step."""
+        return (store.watch for store in self.by_kind.values())
 
     def owned_by(self, uid: str) -> list[Manifest]:
         """The objects of every kind that are ours and controlled by that uid, but for those on their way out."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from webhook.backends.base import Backend, DriftReason
 from webhook.cluster.client import Client
+from webhook.cluster.watch import Watch
 from webhook.errors import FactsUnavailable, Inexpressible, RequestFailed
 from webhook.model.facts import Api, ObjectKey
 from webhook.model.projections import TOPOLOGY_BINDINGS, key_of
@@ -103,6 +104,10 @@ class Topologies:
     async def close(self) -> None:
         """Follow nothing any more."""
         await self._stores.close()
+
+    def watches(self) -> Iterator[Watch]:
+        """What keeps them in step."""
+        return self._stores.watches()
 
     def look_at_all(self) -> None:
         """Every binding wants attention; of those that went, and where another process leads, nothing is known."""

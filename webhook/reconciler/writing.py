@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any
 
 from webhook.cluster import requests
 from webhook.cluster.client import Client
@@ -15,6 +17,7 @@ from webhook.model.reading import Manifest
 from webhook.reconciler.differences import FIELD_MANAGER
 from webhook.reconciler.gang_pod import PODS, GangPod
 from webhook.reconciler.gates import lift
+from webhook.reconciler.lease import WRITE_SECONDS
 from webhook.reconciler.metrics import Metrics
 
 # HTTP: the API server understood the object and will not have it as it is.
@@ -22,7 +25,9 @@ REFUSALS = frozenset({400, 403, 404, 422})
 
 
 class Writer:
-    """Applies and deletes. `leads` is asked before every write, so that of two processes one writes at a time."""
+    """Applies and deletes. `leads` is asked when a write leaves, and no write takes long, so that of two processes one
+    writes at a time.
+    """
 
     def __init__(self, client: Client, leads: Callable[[], bool], metrics: Metrics, *, dry_run: bool = False) -> None:
         self._client = client
@@ -32,39 +37,34 @@ class Writer:
 
     async def apply(self, resource: Resource, wanted: Manifest) -> Manifest:
         """Make the object what `wanted` says, and leave what it does not say. Raises `RequestFailed`, `NotLeading`."""
-        self._check()
-        written = await self._client.write(requests.apply(resource, wanted, FIELD_MANAGER, dry_run=self.dry_run))
+        written = await self._write(requests.apply(resource, wanted, FIELD_MANAGER, dry_run=self.dry_run))
         self._say("apply", resource, *key_of(wanted))
         return dict(written)
 
     async def rehearse(self, resource: Resource, wanted: Manifest) -> None:
         """Ask what the API server would say to `apply`, and change nothing. Raises `RequestFailed`, `NotLeading`."""
-        self._check()
-        await self._client.write(requests.apply(resource, wanted, FIELD_MANAGER, dry_run=True))
+        await self._write(requests.apply(resource, wanted, FIELD_MANAGER, dry_run=True))
 
     async def delete(self, resource: Resource, live: Manifest) -> None:
         """Delete the object, if it still is that one. Raises `RequestFailed`, `NotLeading`."""
-        self._check()
         metadata = live["metadata"]
         request = requests.delete(
             resource, metadata.get("namespace"), metadata["name"], metadata["uid"], dry_run=self.dry_run
         )
         try:
-            await self._client.write(request)
+            await self._write(request)
         except NotFound:
             return
         self._say("delete", resource, *key_of(live))
 
     async def ungate(self, pod: ObjectKey, index: int) -> None:
         """Take the gate off a pod. Raises `RequestFailed`, `NotLeading`."""
-        self._check()
-        if self.dry_run or not await lift(self._client, pod, index):
+        if self.dry_run or not await lift(self._write, pod, index):
             return
         self._say("ungate", PODS, *pod)
 
     async def delete_unbound(self, pod: GangPod) -> bool:
         """Delete a pod that never was on a node; whether that was done. Raises `RequestFailed`, `NotLeading`."""
-        self._check()
         try:
             live = (await self._client.get(requests.read(PODS, pod.name, pod.namespace))).content
         except NotFound:
@@ -77,7 +77,7 @@ class Writer:
             PODS, pod.namespace, pod.name, pod.uid, version=metadata["resourceVersion"], dry_run=self.dry_run
         )
         try:
-            await self._client.write(request)
+            await self._write(request)
         except NotFound:
             return False
         except RequestFailed as error:
@@ -86,6 +86,13 @@ class Writer:
             raise
         self._say("delete", PODS, *pod.key)
         return True
+
+    async def _write(self, request: requests.Write) -> Any:
+        try:
+            async with asyncio.timeout(WRITE_SECONDS):
+                return await self._client.write(request, self._check)
+        except TimeoutError:
+            raise RequestFailed(f"no answer within {WRITE_SECONDS:g} s") from None
 
     def _check(self) -> None:
         if not self._leads():
