@@ -85,9 +85,8 @@ def test_pods_are_gated_where_the_scheduler_would_start_half_a_gang_unless_the_f
     name: str, gated: bool
 ) -> None:
     for profile, expected in (({}, gated), ({"gate": True}, True), ({"gate": False}, False)):
-        section = {"profiles": [{"name": name, **profile}], "defaultProfileName": name}
-        settings = settings_from({**HEAD, "scheduler": section}, "rollcall.yaml")
-        assert settings.profiles[name].gate is expected
+        document = {**HEAD, "scheduler": {"profiles": [{"name": name, **profile}]}}
+        assert settings_from(document, "rollcall.yaml").profiles[name].gate is expected
 
 
 def test_a_profile_s_own_keys() -> None:
