@@ -5,18 +5,21 @@ from __future__ import annotations
 import io
 import json
 import ssl
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import structlog
 from rich.console import Console
 
 from tests.api.scripted import failure
 from tests.cli.conftest import Run
 from tests.reconciler.cluster import PODS, WritableWorld
 from tests.reconciler.test_reconciler import GANGS, podgang, workload
+from webhook import logs
 from webhook.cli import gang_text
 from webhook.cluster import access
 from webhook.reconciler import looking
@@ -29,6 +32,16 @@ kind: RollcallConfiguration
 scheduler: {defaultProfileName: koord-scheduler, profiles: [{name: koord-scheduler, gate: true}]}
 """
 GATE = "rollcall.dev/gang-sync"
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Logs as a command configures them, but for this test alone: a logger that is once cached stays as it is."""
+    monkeypatch.setattr(
+        logs, "configure", lambda: structlog.configure(logger_factory=structlog.PrintLoggerFactory(io.StringIO()))
+    )
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture
