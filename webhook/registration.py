@@ -7,11 +7,14 @@ policies are those of the design's section on the server's own life.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from webhook.model import grove
+from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.projections import GENERAL, TOPOLOGY_BINDINGS
 from webhook.model.reading import Manifest
+from webhook.model.stored_object import PODS
 from webhook.settings import Settings
 
 # Mutating webhooks run in the order of their configurations' names: this one after koordinator-, kueue- and lws-, whose
@@ -60,7 +63,7 @@ def webhook_configurations(
         }
 
     def hooks(path: str) -> list[Manifest]:
-        return [
+        found = [
             hook(
                 "podcliquesets",
                 path,
@@ -69,6 +72,7 @@ def webhook_configurations(
             ),
             hook("pods", path, _rule("", "v1", "pods", "CREATE"), {"objectSelector": _GANG_PODS}),
         ]
+        return found if path == "mutate" else [*found, *(hook(*one) for one in _object_hooks(settings))]
 
     return [
         {
@@ -79,6 +83,40 @@ def webhook_configurations(
     ]
 
 
+def _object_hooks(settings: Settings) -> Iterator[tuple[str, str, Manifest, Manifest]]:
+    """The hooks for gang objects that somebody else stores, and for pods that name such: one a group of kinds."""
+    kinds = dict.fromkeys(judged for profile in settings.profiles.values() for judged in profile.judged)
+    groups = dict.fromkeys(judged.group for judged in kinds if judged != PODS)
+    for group in groups:
+        plurals = sorted(judged.plural for judged in kinds if judged.group == group)
+        rule = {
+            "apiGroups": [group],
+            "apiVersions": ["*"],
+            "resources": plurals,
+            "operations": ["CREATE", "UPDATE"],
+            "scope": "*",
+        }
+        yield group.replace(".", "-"), "validate", rule, {"matchConditions": [_NOT_LEAVING, _NOT_OURS]}
+    conditions = [
+        condition for profile in settings.profiles.values() if (condition := profile.backend.judged_pods) is not None
+    ]
+    if conditions:
+        named = {"name": "names-a-group", "expression": " || ".join(f"({one})" for one in conditions)}
+        rule = _rule("", "v1", "pods", "CREATE")
+        yield "group-pods", "validate", rule, {"matchConditions": [_NOT_GROVES, named]}
+
+
+# Ours are right, and must not wait for us.
+_NOT_OURS = {
+    "name": "not-ours",
+    "expression": '!has(object.metadata.labels) || !("app.kubernetes.io/managed-by" in object.metadata.labels) || '
+    f'object.metadata.labels["app.kubernetes.io/managed-by"] != "{MANAGED_BY_ROLLCALL}"',
+}
+# Those are asked about by the hook for pods.
+_NOT_GROVES = {
+    "name": "not-groves",
+    "expression": f'!has(object.metadata.labels) || !("{grove.LABEL_PODGANG}" in object.metadata.labels)',
+}
 # The pods that Grove's operator makes for a gang; no other pod of the cluster ever comes here.
 _GANG_PODS: Manifest = {
     "matchLabels": {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE},

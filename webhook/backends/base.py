@@ -20,6 +20,7 @@ from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Record, SpecFi
 from webhook.model.podgang import PodGang
 from webhook.model.projections import Projection, Resource
 from webhook.model.reading import Manifest
+from webhook.model.stored_object import Judged
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.version import Version
 from webhook.validators.registry import Rule
@@ -154,6 +155,18 @@ class Backend(ABC, Generic[S]):
     def writable_kinds(self) -> tuple[Api, ...]:
         """Every kind that `gang_kinds` may name, whatever the cluster: what a reconciler must be allowed to write."""
         return self.gang_kinds(NOTHING_KNOWN)
+
+    @property
+    def judged_kinds(self) -> tuple[Judged, ...]:
+        """The kinds of objects that are judged when somebody else stores them: those that its rules are about."""
+        return tuple(dict.fromkeys(judged for declared in self.rules for judged in declared.kinds))
+
+    @property
+    def judged_pods(self) -> str | None:
+        """Of pods that are not Grove's, those that its rules are about: a CEL expression over `object`, so that the API
+        server asks about no others. None where there are none.
+        """
+        return None
 
     @property
     def carries_priority(self) -> bool:

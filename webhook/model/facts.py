@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from webhook.model.group_tree import Groups, Workload
 
 # (namespace, name)
 ObjectKey = tuple[str, str]
@@ -163,6 +166,9 @@ _PARTS = {
     "kai_queues": "KAI Queue",
     "kai_topologies": "KAI Topology",
     "kai_shards": "SchedulingShard",
+    "workloads": "Workload",
+    "pod_groups": "PodGroup",
+    "composite_pod_groups": "CompositePodGroup",
     "apis": "list of served APIs",
     "spec_fields": "schemas of served APIs",
 }
@@ -190,6 +196,10 @@ class ClusterFacts:
     kai_topologies: Mapping[str, tuple[str, ...]] | None = None
     # KAI's SchedulingShards by name: the value of the node-pool label that each serves, None for the default one.
     kai_shards: Mapping[str, str | None] | None = None
+    # Of the Workload API, by namespace and name.
+    workloads: Mapping[ObjectKey, Workload] | None = None
+    pod_groups: Groups | None = None
+    composite_pod_groups: Groups | None = None
     apis: frozenset[Api] | None = None
     # Of kinds whose schema is known: the fields of their spec.
     spec_fields: Mapping[Api, frozenset[str]] | None = None
@@ -218,7 +228,7 @@ class ClusterFacts:
             if not needed.key or needed.part == "bound_gangs":
                 changed[needed.part] = value
                 continue
-            part = changed.setdefault(needed.part, dict(getattr(self, needed.part) or {}))
+            part = changed.setdefault(needed.part, _copied(getattr(self, needed.part) or {}))
             if value is None:
                 part.pop(needed.key, None)
             else:
@@ -230,8 +240,13 @@ class ClusterFacts:
         copied: dict[str, Any] = {}
         for part in fields(self):
             value = getattr(self, part.name)
-            copied[part.name] = dict(value) if isinstance(value, dict) else value
+            copied[part.name] = _copied(value) if isinstance(value, dict) else value
         return ClusterFacts(**copied)
+
+
+def _copied(part: Mapping[Any, Any]) -> Any:
+    """A part that can be written to, of the same type: some keep more than their entries."""
+    return type(part)(part) if isinstance(part, dict) else dict(part)
 
 
 _NOTHING: Mapping[str, Namespace] = MappingProxyType({})

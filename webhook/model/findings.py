@@ -53,6 +53,8 @@ class Finding:
     fails_closed: bool = False
     # The fact whose absence is the reason. A snapshot may lag, so a refusal for want of it is checked first.
     absent: Needed | None = None
+    # The least that is done about it, whatever the rule's action: where a namespace asks for more.
+    at_least: Action = Action.OFF
     # Values that would be right at that place, best first, where the rule knows some.
     instead: tuple[Any, ...] = ()
 

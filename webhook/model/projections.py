@@ -44,6 +44,8 @@ class Projection(NamedTuple):
     part: str
     resource: Resource
     read: Callable[[Manifest], tuple[Any, Any]]
+    # What the entries are kept in.
+    entries: Callable[[], dict[Any, Any]] = dict
 
 
 def spec_fields(schema: Mapping[str, Any]) -> frozenset[str] | None:
