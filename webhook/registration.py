@@ -244,8 +244,7 @@ def _reading(settings: Settings, *verbs: str) -> list[Manifest]:
     """The rules for what the facts of the enabled schedulers are read from."""
     backends = [profile.backend for profile in settings.profiles.values()]
     resources = [
-        projection.resource
-        for projection in (*GENERAL, *(found for backend in backends for found in backend.projections))
+        projection.resource for projection in (*GENERAL, *(found for backend in backends for found in backend.followed))
     ]
     return [{"apiGroups": [found.api.group], "resources": [found.plural], "verbs": list(verbs)} for found in resources]
 

@@ -36,7 +36,7 @@ def live_facts(
 ) -> LiveFacts:
     """The facts that the enabled schedulers need; the arguments are those of `LiveFacts`."""
     backends = [profile.backend for profile in settings.profiles.values()]
-    projections = {projection: None for backend in backends for projection in backend.projections}
+    projections = {projection: None for backend in backends for projection in backend.followed}
     schemas = [wanted.api for backend in backends for wanted in backend.required_fields]
     return LiveFacts(client, projections, changed, schemas, touched)
 
