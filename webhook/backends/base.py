@@ -156,10 +156,12 @@ class Backend(ABC, Generic[S]):
         """Every kind that `gang_kinds` may name, whatever the cluster: what a reconciler must be allowed to write."""
         return self.gang_kinds(NOTHING_KNOWN)
 
-    @property
-    def followed(self) -> tuple[Projection, ...]:
-        """Of its `projections`, those that these settings need a cluster to be followed for."""
-        return self.projections
+    def followed(self, *, objects: bool) -> tuple[Projection, ...]:
+        """Of its `projections`, those that a cluster is to be followed for under these settings: by who judges gang
+        `objects` that somebody else stores, or by who does not.
+        """
+        judging = objects and bool(self.judged_kinds)
+        return tuple(found for found in self.projections if judging or not found.for_objects)
 
     @property
     def judged_kinds(self) -> tuple[Judged, ...]:

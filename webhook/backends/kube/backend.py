@@ -23,7 +23,6 @@ from webhook.backends.kube.settings import KubeSettings
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.facts import Api, ClusterFacts, Record
 from webhook.model.podgang import PodGang
-from webhook.model.projections import Projection
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged
 from webhook.validators.registry import collect
@@ -37,10 +36,6 @@ class KubeBackend(Backend[KubeSettings]):
     settings_model = KubeSettings
     rules = collect(rules, change_rules, object_rules, tree_rules, agreement_rules, pod_rules)
     projections = PROJECTIONS
-
-    @property
-    def followed(self) -> tuple[Projection, ...]:
-        return self.projections if self.settings.gangScheduling else ()
 
     @property
     def judged_kinds(self) -> tuple[Judged, ...]:

@@ -92,12 +92,14 @@ def _composite(raw: Manifest) -> tuple[ObjectKey, Group]:
 
 PROJECTIONS = (
     *(
-        Projection("workloads", Resource(Api(GROUP, version, "Workload"), "workloads"), _workload)
+        Projection("workloads", Resource(Api(GROUP, version, "Workload"), "workloads"), _workload, for_objects=True)
         for version in ("v1beta1", "v1alpha2", "v1alpha1")
     ),
     *(
-        Projection("pod_groups", Resource(Api(GROUP, version, "PodGroup"), "podgroups"), _pod_group, Groups)
+        Projection(
+            "pod_groups", Resource(Api(GROUP, version, "PodGroup"), "podgroups"), _pod_group, Groups, for_objects=True
+        )
         for version in ("v1beta1", "v1alpha2")
     ),
-    Projection("composite_pod_groups", Resource(COMPOSITE, "compositepodgroups"), _composite, Groups),
+    Projection("composite_pod_groups", Resource(COMPOSITE, "compositepodgroups"), _composite, Groups, for_objects=True),
 )
