@@ -232,7 +232,7 @@ class ClusterFacts:
                 one_by_one.setdefault(needed.part, {})[needed.key] = value
         for name, entries in one_by_one.items():
             before = changed.get(name, getattr(self, name))
-            changed[name] = _changed(before or {}, entries)
+            changed[name] = _changed({} if before is None else before, entries)
         return replace(self, **changed)
 
     def snapshot(self) -> ClusterFacts:
