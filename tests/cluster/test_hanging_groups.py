@@ -13,7 +13,7 @@ from tests.cluster.gang_writer import why
 from tests.cluster.judged_objects import CLASS, TREE, branch, composite, leaf, member, near, pod_group, workload
 from tests.cluster.programs import Program, eventually
 from tests.cluster.test_gang_starts import QUIET_SECONDS
-from tests.cluster.test_judged_objects import placed, send, stored
+from tests.cluster.test_judged_objects import SURROUNDINGS, api_path, placed, send, stored
 
 
 class Gang(NamedTuple):
@@ -71,8 +71,7 @@ def test_what_rollcall_finds_hangs(
     topology-key: no node is in a domain of that key.
     """
     scheduler(plane, "kube")
-    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": CLASS}}
-    stored(plane, {**priority, "value": 1000})
+    stored(plane, SURROUNDINGS[0])
     nodes(1, cpu=64)
     for rule, gang in {**HANGING, "right": RIGHT}.items():
         for one in (*gang.objects, *gang.pods):
@@ -91,6 +90,7 @@ def test_what_rollcall_finds_hangs(
     for rule, gang in HANGING.items():
         conditions = stored_pods[f"{rule.removeprefix('kube/')}-pod-0"]["status"].get("conditions") or [{}]
         assert conditions[0].get("message") == gang.says, rule
+    plane.http.delete(api_path(SURROUNDINGS[0])).raise_for_status()
 
 
 def pods(plane: ControlPlane, namespace: str) -> dict[str, Manifest]:

@@ -39,16 +39,39 @@ BINDING = {
     "spec": {"levels": [{"domain": "zone", "key": ZONE}, {"domain": "rack", "key": RACK}]},
 }
 MERGE = {"Content-Type": "application/merge-patch+json"}
+_CLASS = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": CLASS}, "value": 1000}
+SURROUNDINGS: tuple[Manifest, ...] = (
+    _CLASS,
+    BINDING,
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OUTSIDE}},
+)
 _numbers = count(1)
 
 
+@pytest.fixture(scope="module")
+def surroundings() -> Iterator[Callable[[ControlPlane], None]]:
+    """Make what the cases refer to, once a control plane: a class, a topology, a namespace. It goes with the module."""
+    made: dict[str, ControlPlane] = {}
+
+    def make(plane: ControlPlane) -> None:
+        if plane.version not in made:
+            made[plane.version] = plane
+            for manifest in SURROUNDINGS:
+                stored(plane, manifest)
+
+    yield make
+    for plane in made.values():
+        plane.http.delete(f"/api/v1/namespaces/{OUTSIDE}/pods", params={"gracePeriodSeconds": "0"})
+        for manifest in SURROUNDINGS:
+            plane.http.delete(api_path(manifest)).raise_for_status()
+
+
 @pytest.fixture
-def asked(plane: ControlPlane, rollcall: Callable[..., RollcallServer]) -> RollcallServer:
+def asked(
+    plane: ControlPlane, rollcall: Callable[..., RollcallServer], surroundings: Callable[[ControlPlane], None]
+) -> RollcallServer:
     """A server that judges the objects of all namespaces but one, on a plane with a class and a topology."""
-    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": CLASS}}
-    for manifest in ({**priority, "value": 1000}, BINDING):
-        stored(plane, manifest)
-    stored(plane, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OUTSIDE}})
+    surroundings(plane)
     server = rollcall(plane, CONFIG)
     wanted = {"PriorityClass": 3, "ClusterTopologyBinding": 1, "Workload": 0}
 
@@ -78,10 +101,15 @@ def stored(plane: ControlPlane, manifest: Manifest) -> None:
     assert answer.is_success or answer.status_code == httpx.codes.CONFLICT, why(answer)
 
 
+def api_path(manifest: Manifest, *, named: bool = True) -> str:
+    """Where the API has an object, also one of the core's."""
+    path = path_of(manifest, named=named)
+    return path if "/" in manifest["apiVersion"] else path.replace("/apis/", "/api/", 1)
+
+
 def send(plane: ControlPlane, manifest: Manifest, *, dry: bool = False, update: bool = False) -> httpx.Response:
     """Create an object, or change it. A field that the API server does not know is an error of the table's."""
-    core = "/" not in manifest["apiVersion"]
-    path = path_of(manifest, named=update).replace("/apis/", "/api/" if core else "/apis/", 1)
+    path = api_path(manifest, named=update)
     params = {"fieldValidation": "Strict", **({"dryRun": "All"} if dry else {})}
     if update:
         return plane.http.patch(path, params=params, json=manifest, headers=MERGE)
