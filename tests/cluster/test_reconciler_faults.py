@@ -96,7 +96,7 @@ def changes(exchanges: list[Exchange]) -> list[Exchange]:
     return [found for found in exchanges if found.changes_gangs]
 
 
-@pytest.mark.parametrize(("code", "word"), [(409, "conflict"), (500, "failed")])
+@pytest.mark.parametrize(("code", "word"), [(409, "conflict"), pytest.param(500, "failed", marks=pytest.mark.long)])
 def test_writes_that_fail_are_tried_again_later_and_later(story: Story, started: Started, code: int, word: str) -> None:
     reconciler = started()
 
