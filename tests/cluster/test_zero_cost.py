@@ -73,6 +73,13 @@ def test_a_thousand_gangs_in_step_cost_no_write_and_no_list(quiet_plane: Control
     eventually(written, "every gang has its PodGroups", timeout=180, pause=0.5)
     process.until_settled()
     assert process.metric("rollcall_writes_total") == GANGS * MEMBERS, "each is written once"
+
+    def told() -> bool:
+        # None of them has a pod, which is said of each, some at a time.
+        assert process.metric("rollcall_events_total", reason="GangTooFewPods") == GANGS
+        return True
+
+    eventually(told, "every PodGang was told what it lacks", timeout=180, pause=0.5)
     before, begun = requests_of(plane), time.monotonic()
     assert before["APPLY"] + before["PATCH"] >= GANGS * MEMBERS, "the counters count what the reconciler does"
     assert before["LIST"] > 0
