@@ -231,12 +231,15 @@ def story(
     return begun
 
 
-@pytest.mark.parametrize(("seed", "scheduler_name"), [(1, KOORD), (2, KOORD), (3, KUBE)])
+@pytest.mark.parametrize(
+    ("seed", "scheduler_name"),
+    [pytest.param(1, KOORD, marks=pytest.mark.long), pytest.param(2, KOORD, marks=pytest.mark.long), (3, KUBE)],
+)
 def test_a_reconciler_that_dies_again_and_again_leaves_what_an_undisturbed_one_does(
     story: Callable[[int, str], Story], undisturbed: Callable[..., Undisturbed], seed: int, scheduler_name: str
 ) -> None:
-    told = story(8, scheduler_name)
-    endured(told, seed, undisturbed(told.plane, scheduler_name, 8))
+    told = story(6, scheduler_name)
+    endured(told, seed, undisturbed(told.plane, scheduler_name, 6))
 
 
 @pytest.mark.long

@@ -29,7 +29,7 @@ SLACK_SECONDS = 10.0
 Started = Callable[[], HostedReconciler]
 
 # Whoever is killed closes no connection.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
 
 
 @pytest.fixture
@@ -111,14 +111,13 @@ def killed(story: Story, started: Started, change: int, *, done: bool) -> None:
     took_over(story, leader, follower)
 
 
-@pytest.mark.parametrize(("change", "done"), [pytest.param(1, True, marks=pytest.mark.long), (20, False)])
+@pytest.mark.parametrize(("change", "done"), [(1, True), (20, False)])
 def test_when_the_leader_dies_the_other_takes_over_within_the_lease(
     quick: None, story: Story, started: Started, change: int, done: bool
 ) -> None:
     killed(story, started, change, done=done)
 
 
-@pytest.mark.long
 def test_when_the_leader_dies_the_other_takes_over_within_the_lease_as_it_is_by_default(
     story: Story, started: Started
 ) -> None:
@@ -154,14 +153,13 @@ def frozen(story: Story, started: Started, change: int) -> None:
     assert max(sent(leader)) < min(sent(follower)), "what was about to leave did not"
 
 
-@pytest.mark.parametrize("change", [12, pytest.param(25, marks=pytest.mark.long)])
+@pytest.mark.parametrize("change", [12, 25])
 def test_a_leader_that_wakes_up_after_its_lease_writes_nothing(
     quick: None, story: Story, started: Started, change: int
 ) -> None:
     frozen(story, started, change)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_a_leader_that_freezes_anywhere_writes_nothing_when_it_wakes_up(
     quick: None, story: Story, started: Started, seed: int
@@ -183,7 +181,6 @@ def test_a_leader_that_freezes_anywhere_writes_nothing_when_it_wakes_up(
     assert max(sent(leader)) < min(sent(follower))
 
 
-@pytest.mark.long
 def test_a_process_that_is_stopped_and_goes_on_writes_nothing(plane: ControlPlane, story: Story) -> None:
     first, second = ReconcilerProcess(plane, KOORDINATOR), ReconcilerProcess(plane, KOORDINATOR)
     try:
