@@ -7,6 +7,7 @@ the pod for that scheduler; `validate` judges the prepared pod. Everything else 
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 
 from webhook.backends.base import GangMember
@@ -17,15 +18,16 @@ from webhook.model.admission_request import ALLOWED, Request, Verdict
 from webhook.model.capabilities import capabilities_of_pod, capabilities_used
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Record
 from webhook.model.fields import LABELS, ROOT, SPEC
-from webhook.model.findings import Action, Finding
+from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.pod import Pod
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL, record_in
+from webhook.model.stored_object import StoredObject
 from webhook.mutators.prepare_pod import prepare_pod
 from webhook.mutators.record import record_scheduler
 from webhook.settings import CHOICE_BOUND, CHOICE_RULE_IDS, SHAPE_BOUND, Profile, Settings
-from webhook.validators.registry import Context, Outcome, run
+from webhook.validators.registry import Context, Outcome, run, run_on_object
 from webhook.validators.selection import (
     DEFAULT_SCHEDULER,
     Choice,
@@ -48,8 +50,10 @@ def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
             return ALLOWED
         if request.kind[::2] == _POD_CLIQUE_SET:
             return _validate_workload(request, facts, settings)
-        if request.kind[::2] == _POD and request.operation == "CREATE":
+        if request.kind[::2] == _POD and request.operation == "CREATE" and _of_grove(request):
             return _validate_pod(request, facts, settings)
+        if (profiles := settings.judging.get(request.kind[::2])) is not None:
+            return _validate_object(request, profiles, facts, settings)
     except Malformed:
         return malformed(request)
     return ALLOWED
@@ -187,6 +191,11 @@ def _ratchet(findings: list[Finding], old: PodCliqueSet, facts: ClusterFacts, se
         before = {finding.identity for finding in _judge(old, None, choice, facts, settings).findings}
     except Malformed:
         return findings
+    return softened(findings, before)
+
+
+def softened(findings: list[Finding], before: Container[tuple[str, str, str]]) -> list[Finding]:
+    """`findings`, with those that refuse for what was wrong `before` as warnings."""
     return [
         replace(finding, action=Action.WARN)
         if finding.action is Action.DENY and not finding.forbidden and finding.identity in before
@@ -195,7 +204,48 @@ def _ratchet(findings: list[Finding], old: PodCliqueSet, facts: ClusterFacts, se
     ]
 
 
+# Gang objects that somebody else stores, and pods that name them
+
+
+def _validate_object(
+    request: Request, profiles: tuple[Profile, ...], facts: ClusterFacts, settings: Settings
+) -> Verdict:
+    """What the rules about objects of that kind say of one that Rollcall did not make. On UPDATE what was wrong before
+    becomes a warning.
+    """
+    found = _stored(request, _manifest(request))
+    if found.is_ours:
+        return ALLOWED
+    if request.old is not None:
+        found.old = _stored(request, request.old)
+    findings: list[Finding] = []
+    unjudged: list[Unjudged] = []
+    for profile in profiles:
+        rules = profile.rules[settings.ceiling(profile, facts, request.namespace)]
+        choice = Choice(profile.name, ROOT, settings.available)
+        context = replace(gang_context(profile, facts, choice, {}), namespace=request.namespace)
+        outcome = run_on_object(rules, context, request.kind.group, found)
+        if found.old is not None and any(one.action is Action.DENY for one in outcome.findings):
+            before = {one.identity for one in run_on_object(rules, context, request.kind.group, found.old).findings}
+            findings += softened(outcome.findings, before)
+        else:
+            findings += outcome.findings
+        unjudged += outcome.unjudged
+    findings.sort(key=lambda finding: -finding.action)
+    allowed = not any(finding.action is Action.DENY for finding in findings)
+    return Verdict(allowed, profiles[0].name, tuple(findings), tuple(unjudged))
+
+
+def _stored(request: Request, manifest: Manifest) -> StoredObject:
+    return StoredObject(manifest, request.kind.kind, request.kind.version, request.namespace)
+
+
 # Pod
+
+
+def _of_grove(request: Request) -> bool:
+    """Whether a pod belongs to a gang of Grove's: then it is judged as that, and by nothing else."""
+    return Pod(_manifest(request), request.namespace).podgang is not None
 
 
 def _validate_pod(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:

@@ -7,7 +7,7 @@ express it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 
 from webhook import admission
@@ -24,7 +24,7 @@ from webhook.model.review import request_from
 from webhook.settings import Profile, Settings
 from webhook.translation import gang_objects, shown_record
 
-_JUDGED = {(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang"), ("", "Pod")}
+_JUDGED = frozenset({(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang"), ("", "Pod")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def judge(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterat
 
     The manifest is changed as admission would change it. Raises `ReviewError` for a broken AdmissionReview.
     """
-    for request, at in requests_in(manifest):
+    for request, at in requests_in(manifest, judged=_JUDGED | settings.judging.keys()):
         yield _judgement(request, at, facts, settings)
 
 
@@ -54,22 +54,24 @@ def profile_of(podgang: PodGang, settings: Settings) -> Profile | None:
     return settings.profiles.get(text(podgang.labels.get(SCHEDULER_LABEL)) or settings.default)
 
 
-def requests_in(manifest: Manifest, at: FieldPath = ROOT) -> Iterator[tuple[Request, FieldPath]]:
+def requests_in(
+    manifest: Manifest, at: FieldPath = ROOT, judged: Container[tuple[str, str]] = _JUDGED
+) -> Iterator[tuple[Request, FieldPath]]:
     """Each object in a document that there are rules for, as if it were being created, and where it stands; a review's
-    as it came.
+    as it came. `judged` are the groups and kinds that there are rules for.
     """
     kind = kind_of(manifest)
     if kind.kind == REVIEW:
         request = request_from(manifest)
-        if request.kind[::2] in _JUDGED and request.object is not None:
+        if request.kind[::2] in judged and request.object is not None:
             yield request, at / "request" / "object"
     elif kind.kind.endswith("List") and isinstance(manifest.get("items"), list):
         for index, item in enumerate(manifest["items"]):
             if isinstance(item, dict):
                 # The items of a typed list need not repeat what they are.
                 typed = {"apiVersion": manifest.get("apiVersion"), "kind": kind.kind.removesuffix("List"), **item}
-                yield from requests_in(typed, at / "items" / Item(index))
-    elif kind[::2] in _JUDGED:
+                yield from requests_in(typed, at / "items" / Item(index), judged)
+    elif kind[::2] in judged:
         name, namespace = _names(manifest)
         yield Request("", "CREATE", kind, namespace, name, manifest), at
 

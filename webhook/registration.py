@@ -7,11 +7,14 @@ policies are those of the design's section on the server's own life.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from webhook.model import grove
+from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.projections import GENERAL, TOPOLOGY_BINDINGS
 from webhook.model.reading import Manifest
+from webhook.model.stored_object import PODS
 from webhook.settings import Settings
 
 # Mutating webhooks run in the order of their configurations' names: this one after koordinator-, kueue- and lws-, whose
@@ -60,7 +63,7 @@ def webhook_configurations(
         }
 
     def hooks(path: str) -> list[Manifest]:
-        return [
+        found = [
             hook(
                 "podcliquesets",
                 path,
@@ -69,6 +72,7 @@ def webhook_configurations(
             ),
             hook("pods", path, _rule("", "v1", "pods", "CREATE"), {"objectSelector": _GANG_PODS}),
         ]
+        return found if path == "mutate" else [*found, *(hook(*one) for one in _object_hooks(settings))]
 
     return [
         {
@@ -79,6 +83,40 @@ def webhook_configurations(
     ]
 
 
+def _object_hooks(settings: Settings) -> Iterator[tuple[str, str, Manifest, Manifest]]:
+    """The hooks for gang objects that somebody else stores, and for pods that name such: one a group of kinds."""
+    kinds = dict.fromkeys(judged for profile in settings.profiles.values() for judged in profile.judged)
+    groups = dict.fromkeys(judged.group for judged in kinds if judged != PODS)
+    for group in groups:
+        plurals = sorted(judged.plural for judged in kinds if judged.group == group)
+        rule = {
+            "apiGroups": [group],
+            "apiVersions": ["*"],
+            "resources": plurals,
+            "operations": ["CREATE", "UPDATE"],
+            "scope": "*",
+        }
+        yield group.replace(".", "-"), "validate", rule, {"matchConditions": [_NOT_LEAVING, _NOT_OURS]}
+    conditions = [
+        condition for profile in settings.profiles.values() if (condition := profile.backend.judged_pods) is not None
+    ]
+    if conditions:
+        named = {"name": "names-a-group", "expression": " || ".join(f"({one})" for one in conditions)}
+        rule = _rule("", "v1", "pods", "CREATE")
+        yield "group-pods", "validate", rule, {"matchConditions": [_NOT_GROVES, named]}
+
+
+# Ours are right, and must not wait for us.
+_NOT_OURS = {
+    "name": "not-ours",
+    "expression": '!has(object.metadata.labels) || !("app.kubernetes.io/managed-by" in object.metadata.labels) || '
+    f'object.metadata.labels["app.kubernetes.io/managed-by"] != "{MANAGED_BY_ROLLCALL}"',
+}
+# Those are asked about by the hook for pods.
+_NOT_GROVES = {
+    "name": "not-groves",
+    "expression": f'!has(object.metadata.labels) || !("{grove.LABEL_PODGANG}" in object.metadata.labels)',
+}
 # The pods that Grove's operator makes for a gang; no other pod of the cluster ever comes here.
 _GANG_PODS: Manifest = {
     "matchLabels": {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE},
@@ -133,7 +171,7 @@ def _head(kind: str, name: str) -> Manifest:
 def access_rules(settings: Settings, namespace: str, account: str) -> list[Manifest]:
     """The ClusterRole of the serving process, and its binding to a service account. Nothing in it can write."""
     # What a watch has not brought yet is read by its name.
-    rules = _reading(settings, "get", "list", "watch")
+    rules = _reading(settings, "get", "list", "watch", objects=True)
     # Whether a set that is adopted has pods on nodes.
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]})
     return _bound("ClusterRole", "rollcall-serve", rules, namespace, account)
@@ -141,7 +179,7 @@ def access_rules(settings: Settings, namespace: str, account: str) -> list[Manif
 
 def reconciler_access_rules(settings: Settings, namespace: str, account: str) -> list[Manifest]:
     """The ClusterRole of the reconciler, the Role for its Lease, and their bindings to a service account."""
-    rules = _reading(settings, "list", "watch")
+    rules = _reading(settings, "list", "watch", objects=False)
     for profile in settings.profiles.values():
         for api in profile.backend.writable_kinds:
             rules.append({"apiGroups": [api.group], "resources": [f"{api.kind.lower()}s"], "verbs": list(_WRITING)})
@@ -202,12 +240,12 @@ def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, account:
     ]
 
 
-def _reading(settings: Settings, *verbs: str) -> list[Manifest]:
-    """The rules for what the facts of the enabled schedulers are read from."""
+def _reading(settings: Settings, *verbs: str, objects: bool) -> list[Manifest]:
+    """The rules for what the facts of the enabled schedulers are read from, those for judging `objects` or without."""
     backends = [profile.backend for profile in settings.profiles.values()]
     resources = [
         projection.resource
-        for projection in (*GENERAL, *(found for backend in backends for found in backend.projections))
+        for projection in (*GENERAL, *(found for one in backends for found in one.followed(objects=objects)))
     ]
     return [{"apiGroups": [found.api.group], "resources": [found.plural], "verbs": list(verbs)} for found in resources]
 

@@ -62,7 +62,7 @@ class Profile:
     `prepared` remembers what the backend said for the members of gangs (PreparePod's frame fills and bounds it).
     """
 
-    __slots__ = ("backend", "ceiling", "every_rule", "gate", "name", "prepared", "rules")
+    __slots__ = ("backend", "ceiling", "every_rule", "gate", "judged", "name", "prepared", "rules")
 
     def __init__(
         self, backend: Backend[Any], general: Enforcement, own: Enforcement, *, gate: bool | None = None
@@ -79,6 +79,8 @@ class Profile:
                 break
         self.every_rule = (*GENERAL_RULES, *backend.rules)
         self.rules = bind(self.every_rule, general, own)
+        # The kinds of objects that it has rules about, besides PodCliqueSets and their pods.
+        self.judged = backend.judged_kinds
 
     def member(self, namespace: str, podgang: str, podclique: str, record: Record, facts: ClusterFacts) -> GangMember:
         """A pod's place in its gang, with what its preparation depends on.
@@ -136,9 +138,16 @@ class Settings:
     standalone: bool = False
     forced: str | None = None
     available: tuple[str, ...] = ()
+    # By group and kind: the profiles that have rules about such objects.
+    judging: Mapping[tuple[str, str], tuple[Profile, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "available", tuple(self.profiles))
+        judging: dict[tuple[str, str], tuple[Profile, ...]] = {}
+        for profile in self.profiles.values():
+            for judged in profile.judged:
+                judging[judged[:2]] = (*judging.get(judged[:2], ()), profile)
+        object.__setattr__(self, "judging", judging)
 
     def scheduler_of_namespace(self, facts: ClusterFacts, namespace: str) -> str | None:
         """The scheduler that a namespace chooses: by its label, else by the configuration."""

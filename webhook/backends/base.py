@@ -20,6 +20,7 @@ from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Record, SpecFi
 from webhook.model.podgang import PodGang
 from webhook.model.projections import Projection, Resource
 from webhook.model.reading import Manifest
+from webhook.model.stored_object import Judged
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.version import Version
 from webhook.validators.registry import Rule
@@ -119,7 +120,7 @@ class Backend(ABC, Generic[S]):
     name: ClassVar[str]
     settings_model: ClassVar[type[BackendSettings]]
     rules: ClassVar[tuple[Rule, ...]] = ()
-    # What its rules know of a cluster beyond what every backend's do.
+    # What its rules may know of a cluster beyond what every backend's do.
     projections: ClassVar[tuple[Projection, ...]] = ()
     # Whether its pods bear the pod gate where the profile does not say: for a scheduler that binds some pods of a gang
     # while others are still gated.
@@ -154,6 +155,25 @@ class Backend(ABC, Generic[S]):
     def writable_kinds(self) -> tuple[Api, ...]:
         """Every kind that `gang_kinds` may name, whatever the cluster: what a reconciler must be allowed to write."""
         return self.gang_kinds(NOTHING_KNOWN)
+
+    def followed(self, *, objects: bool) -> tuple[Projection, ...]:
+        """Of its `projections`, those that a cluster is to be followed for under these settings: by who judges gang
+        `objects` that somebody else stores, or by who does not.
+        """
+        judging = objects and bool(self.judged_kinds)
+        return tuple(found for found in self.projections if judging or not found.for_objects)
+
+    @property
+    def judged_kinds(self) -> tuple[Judged, ...]:
+        """The kinds of objects that are judged when somebody else stores them: those that its rules are about."""
+        return tuple(dict.fromkeys(judged for declared in self.rules for judged in declared.kinds))
+
+    @property
+    def judged_pods(self) -> str | None:
+        """Of pods that are not Grove's, those that its rules are about: a CEL expression over `object`, so that the API
+        server asks about no others. None where there are none.
+        """
+        return None
 
     @property
     def carries_priority(self) -> bool:

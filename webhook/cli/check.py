@@ -31,7 +31,7 @@ from webhook.cli.options import (
 from webhook.errors import InputError, ReviewError
 from webhook.model.findings import Action, Finding, shown
 from webhook.reporting import Place, Report
-from webhook.sources.facts import with_namespaces
+from webhook.sources.facts import one_world
 from webhook.sources.manifests import Document, read_file, read_text
 
 _STYLES = {Action.DENY: ("error", "bold red"), Action.WARN: ("warning", "yellow"), Action.AUDIT: ("audit", "cyan")}
@@ -60,8 +60,8 @@ def check(
     """
     settings, known = settings_of(config, scheduler), facts_of(facts)
     documents, unreadable = _read(paths)
-    # What is applied together is known together: the labels of a namespace in the same folder count.
-    known = with_namespaces(known, documents)
+    # What is applied together is known together: the labels of a namespace, the parent of a PodGroup.
+    known = one_world(known, documents)
     report = Report()
     for document in documents:
         try:

@@ -32,7 +32,7 @@ from webhook.explaining import Explanation, explain_document
 from webhook.judging import Answer
 from webhook.model.fields import FieldPath
 from webhook.settings import Settings
-from webhook.sources.facts import with_namespaces
+from webhook.sources.facts import one_world
 from webhook.sources.manifests import Document, read_file, read_text
 
 _ASSUMED = "no --config: default-scheduler is shown with gangScheduling, as Kubernetes 1.37 has it"
@@ -111,7 +111,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
         for path in inputs_of(paths)
         for document in (read_file(path) if isinstance(path, Path) else read_text(sys.stdin.buffer.read(), "<stdin>"))
     ]
-    known = with_namespaces(known, documents)
+    known = one_world(known, documents)
     found: list[Found] = []
     for document in documents:
         try:

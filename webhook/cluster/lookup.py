@@ -35,7 +35,10 @@ class Lookup:
         self, client: Client, projections: Iterable[Projection], discovery: Discovery, schemas: Schemas
     ) -> None:
         self._client = client
-        self._projections = {projection.part: projection for projection in projections}
+        # One part may be read from any of several versions of a kind.
+        self._projections: dict[str, list[Projection]] = {}
+        for projection in projections:
+            self._projections.setdefault(projection.part, []).append(projection)
         self._discovery = discovery
         self._schemas = schemas
         self._under_way: dict[Needed, asyncio.Task[Any]] = {}
@@ -89,12 +92,15 @@ class Lookup:
         try:
             if wanted.part == "bound_gangs":
                 return await self._bound(*wanted.key)
-            projection = self._projections[wanted.part]
+            projection = self._served(self._projections[wanted.part])
             return await (self._object(projection, wanted.key) if wanted.key else self._whole(projection))
         except NotFound:
             return None
         except Malformed as error:
             raise RequestFailed(f"it is not understood: {error}") from None
+
+    def _served(self, projections: list[Projection]) -> Projection:
+        return next((one for one in projections if one.resource.api in self._discovery.resources), projections[0])
 
     async def _object(self, projection: Projection, key: ObjectKey | str) -> Any:
         namespace, name = (None, key) if isinstance(key, str) else key

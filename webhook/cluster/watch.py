@@ -47,7 +47,7 @@ class Index:
         """`changed` is told the key of each entry that comes, goes or becomes another."""
         self.projection = projection
         self._changed = changed
-        self.entries: dict[Any, Any] = {}
+        self.entries: dict[Any, Any] = projection.entries()
         # Every object that is known, with its key and value: two may have one key, as ElasticQuotas of two namespaces.
         self._objects: dict[ObjectKey, tuple[Any, Any]] = {}
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from webhook.model.group_tree import Groups, Workload
 
 # (namespace, name)
 ObjectKey = tuple[str, str]
@@ -163,6 +166,9 @@ _PARTS = {
     "kai_queues": "KAI Queue",
     "kai_topologies": "KAI Topology",
     "kai_shards": "SchedulingShard",
+    "workloads": "Workload",
+    "pod_groups": "PodGroup",
+    "composite_pod_groups": "CompositePodGroup",
     "apis": "list of served APIs",
     "spec_fields": "schemas of served APIs",
 }
@@ -190,6 +196,10 @@ class ClusterFacts:
     kai_topologies: Mapping[str, tuple[str, ...]] | None = None
     # KAI's SchedulingShards by name: the value of the node-pool label that each serves, None for the default one.
     kai_shards: Mapping[str, str | None] | None = None
+    # Of the Workload API, by namespace and name.
+    workloads: Mapping[ObjectKey, Workload] | None = None
+    pod_groups: Groups | None = None
+    composite_pod_groups: Groups | None = None
     apis: frozenset[Api] | None = None
     # Of kinds whose schema is known: the fields of their spec.
     spec_fields: Mapping[Api, frozenset[str]] | None = None
@@ -214,15 +224,15 @@ class ClusterFacts:
         was needed as a whole all of it.
         """
         changed: dict[str, Any] = {}
+        one_by_one: dict[str, dict[Any, Any]] = {}
         for needed, value in found.items():
             if not needed.key or needed.part == "bound_gangs":
                 changed[needed.part] = value
-                continue
-            part = changed.setdefault(needed.part, dict(getattr(self, needed.part) or {}))
-            if value is None:
-                part.pop(needed.key, None)
             else:
-                part[needed.key] = value
+                one_by_one.setdefault(needed.part, {})[needed.key] = value
+        for name, entries in one_by_one.items():
+            before = changed.get(name, getattr(self, name))
+            changed[name] = _changed({} if before is None else before, entries)
         return replace(self, **changed)
 
     def snapshot(self) -> ClusterFacts:
@@ -230,8 +240,27 @@ class ClusterFacts:
         copied: dict[str, Any] = {}
         for part in fields(self):
             value = getattr(self, part.name)
-            copied[part.name] = dict(value) if isinstance(value, dict) else value
+            copied[part.name] = _copied(value) if isinstance(value, dict) else value
         return ClusterFacts(**copied)
+
+
+def _changed(part: Mapping[Any, Any], entries: Mapping[Any, Any]) -> Any:
+    """A part with these entries, None for one that is gone. Some kinds of part need no copy for that."""
+    overlaid = getattr(part, "overlaid", None)
+    if overlaid is not None:
+        return overlaid(entries)
+    found = _copied(part)
+    for key, value in entries.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = value
+    return found
+
+
+def _copied(part: Mapping[Any, Any]) -> Any:
+    """A part that can be written to, of the same type: some keep more than their entries."""
+    return type(part)(part) if isinstance(part, dict) else dict(part)
 
 
 _NOTHING: Mapping[str, Namespace] = MappingProxyType({})

@@ -8,6 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from webhook.cluster.facts import LiveFacts
+from webhook.cluster.watch import Watch
 
 
 class ClusterCollector(Collector):
@@ -26,12 +27,16 @@ class ClusterCollector(Collector):
             "rollcall_cache_failing", "1 while a kind cannot be followed, and what is known grows old.", labels=labels
         )
         failing.add_metric(["", "discovery"], 0 if self._cluster.trouble is None else 1)
+        # Of a kind that may come in several versions, the one that is served.
+        followed = {projection.resource.api: watch for projection, watch in self._cluster.watches.items()}
+        kinds: dict[tuple[str, str], Watch | None] = {}
         for projection in self._cluster.projections:
-            watch = self._cluster.watches.get(projection)
-            kind = [projection.resource.api.group, projection.resource.api.kind]
-            objects.add_metric(kind, 0 if watch is None else len(watch.index.entries))
-            lists.add_metric(kind, 0 if watch is None else watch.lists)
-            failing.add_metric(kind, 0 if watch is None or watch.trouble is None else 1)
+            api = projection.resource.api
+            kinds[api.group, api.kind] = followed.get(api) or kinds.get((api.group, api.kind))
+        for kind, watch in kinds.items():
+            objects.add_metric(list(kind), 0 if watch is None else len(watch.index.entries))
+            lists.add_metric(list(kind), 0 if watch is None else watch.lists)
+            failing.add_metric(list(kind), 0 if watch is None or watch.trouble is None else 1)
         lookups = CounterMetricFamily(
             "rollcall_lookups", "Facts that no cache had and that were read live, by outcome.", labels=["outcome"]
         )

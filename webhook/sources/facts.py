@@ -6,7 +6,7 @@ A part of the facts is known once a document of its kind was there, also a typed
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from webhook.backends.registry import installed_backends
 from webhook.checking import kind_of
 from webhook.errors import InputError
 from webhook.model import grove
-from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Namespace
+from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.projections import GENERAL, NAMESPACES, Missing, Projection, key_of, labels_of, required, spec_fields
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
@@ -61,23 +61,44 @@ def facts_from(documents: Iterable[Document], known: ClusterFacts = NOTHING_KNOW
     return replace(known, **found)
 
 
-def with_namespaces(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFacts:
-    """`known`, and the namespaces among `documents`, which are about other things too. Raises `InputError`."""
-    found: dict[str, Namespace] = {}
+def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFacts:
+    """`known`, and what `documents`, which are to be judged together, tell of each other: namespaces by their labels,
+    gang objects by what they refer to. Raises `InputError`.
+    """
+    found: dict[str, Any] = {}
     for item in _objects(documents):
-        if kind_of(item.manifest)[::2] == ("", "Namespace"):
+        group, _, kind = kind_of(item.manifest)
+        for part in _parts(group, kind):
+            if part not in _TOGETHER:
+                continue
             try:
-                _add(NAMESPACES.part, item.manifest, found)
+                _add(part, item.manifest, found.setdefault(part, _start(known, part)))
             except Missing as error:
                 raise item.error(error.path, str(error)) from None
             except Malformed as error:
-                raise item.error(FieldPath(), f"Namespace: {error}") from None
-    return replace(known, namespaces={**(known.namespaces or {}), **found}) if found else known
+                if part == NAMESPACES.part:
+                    raise item.error(FieldPath(), f"{kind}: {error}") from None
+                # Judged for itself, which says more.
+    return replace(known, **found)
+
+
+# What objects of one folder know of each other.
+_TOGETHER = frozenset({NAMESPACES.part, "workloads", "pod_groups", "composite_pod_groups"})
 
 
 def _start(known: ClusterFacts, part: str) -> Any:
     before = getattr(known, part)
-    return set(before or ()) if part in _SETS else dict(before or {})
+    if part in _SETS:
+        return set(before or ())
+    fresh: dict[Any, Any] = _entries().get(part, dict)()
+    fresh.update(before or {})
+    return fresh
+
+
+@cache
+def _entries() -> dict[str, Callable[[], dict[Any, Any]]]:
+    """What the entries of a part are kept in."""
+    return {projection.part: projection.entries for projection in _projections().values()}
 
 
 def _objects(documents: Iterable[Document]) -> Iterator[_Object]:

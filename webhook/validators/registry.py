@@ -19,6 +19,7 @@ from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podtemplate import PodTemplate
 from webhook.model.reading import Manifest
+from webhook.model.stored_object import Judged, StoredObject
 from webhook.model.version import Version
 from webhook.validators.selection import Choice
 
@@ -35,6 +36,8 @@ class Subject(StrEnum):
     MALFORMED = "malformed object"
     # Called with a `Change`, on UPDATE only. Its findings are forbidden changes: never softened by the ratchet.
     CHANGE = "change of a PodCliqueSet"
+    # Called with a `StoredObject` of one of the rule's `kinds`, which Rollcall did not make.
+    OBJECT = "gang object"
 
 
 class Change(NamedTuple):
@@ -87,6 +90,12 @@ class Rule:
     fails_closed: bool
     passes: Example
     fails: Example
+    kinds: tuple[Judged, ...] = ()
+
+    @property
+    def judges(self) -> str:
+        """What it is called with, in words."""
+        return ", ".join(judged.kind for judged in self.kinds) or self.subject.value
 
     @property
     def documentation(self) -> str:
@@ -103,12 +112,16 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
     capability: Capability | tuple[Capability, ...] = (),
     default: Action = Action.DENY,
     fails_closed: bool = False,
+    kinds: tuple[Judged, ...] = (),
 ) -> Callable[[Callable[[Any, Context[Any]], Results]], Rule]:
-    """Declare the decorated function as the rule `id`; with `capability`, only for workloads that use one of them."""
+    """Declare the decorated function as the rule `id`; with `capability`, only for workloads that use one of them, with
+    `kinds` for objects of these kinds.
+    """
+    subject = Subject.OBJECT if kinds else subject
     capabilities = frozenset({capability} if isinstance(capability, Capability) else capability)
 
     def declare(check: Callable[[Any, Context[Any]], Results]) -> Rule:
-        return Rule(id, check, subject, capabilities, default, fails_closed, passes, fails)
+        return Rule(id, check, subject, capabilities, default, fails_closed, passes, fails, kinds)
 
     return declare
 
@@ -137,7 +150,8 @@ class Outcome:
         declared = bound.rule
         for result in results:
             if isinstance(result, Finding):
-                said = replace(result, rule=declared.id, action=bound.action, fails_closed=declared.fails_closed)
+                action = max(bound.action, result.at_least)
+                said = replace(result, rule=declared.id, action=action, fails_closed=declared.fails_closed)
                 self.findings.append(said)
             else:
                 self.unjudged.append(replace(result, rule=declared.id))
@@ -165,4 +179,14 @@ def run(
             outcome.add(bound, declared.check(workload, context))
         elif declared.subject is Subject.CHANGE and old is not None:
             outcome.add(bound, declared.check(Change(old, workload), context))
+    return outcome
+
+
+def run_on_object(rules: Sequence[BoundRule], context: Context[Any], group: str, found: StoredObject) -> Outcome:
+    """Run each rule about objects of that kind."""
+    outcome = Outcome()
+    for bound in rules:
+        declared = bound.rule
+        if any((judged.group, judged.kind) == (group, found.kind) for judged in declared.kinds):
+            outcome.add(bound, declared.check(found, context))
     return outcome

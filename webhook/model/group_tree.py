@@ -1,0 +1,147 @@
+"""Groups of pods in trees, as the Workload API has them: what is known of each PodGroup, CompositePodGroup and
+Workload, and who is below whom.
+
+A tree is followed from any of its groups up, and down by its composites: never over all its leaves, of which a
+namespace may have thousands. Source: k8s.io/api scheduling (1.35 to 1.37), KEP-6012.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from webhook.model.facts import ObjectKey
+
+# Levels of a tree, its leaves included (WorkloadMaxTreeDepth, k8s.io/api scheduling/v1beta1). kube-scheduler follows no
+# longer chain of parents.
+MAX_DEPTH = 4
+
+
+class Disruption(StrEnum):
+    """How pods of a group may be disrupted: each by itself, or only all of them."""
+
+    SINGLE = "single"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A PodGroup or a CompositePodGroup, or a template of one. `minimum` is how many pods, or groups below, it starts
+    with; None for a group that is no gang. `workload` and `template` are what it says it was made from.
+    """
+
+    composite: bool
+    minimum: int | None
+    parent: str | None = None
+    workload: str | None = None
+    template: str | None = None
+    disruption: Disruption = Disruption.SINGLE
+    topology: str | None = None
+    priority_class: str | None = None
+    priority: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A Workload's templates by name; `parent` of each is the template above it."""
+
+    templates: Mapping[str, Group]
+
+    def below(self, name: str) -> int:
+        """How many templates are right below one."""
+        return sum(template.parent == name for template in self.templates.values())
+
+
+class Groups(dict[ObjectKey, Group]):
+    """Groups by namespace and name, and for each parent those below it: kept, not searched."""
+
+    def __init__(self, known: Mapping[ObjectKey, Group] | None = None) -> None:
+        super().__init__()
+        self._below: dict[ObjectKey, dict[ObjectKey, None]] = {}
+        self.update(known or {})
+
+    def __setitem__(self, key: ObjectKey, group: Group) -> None:
+        self._forget(key)
+        super().__setitem__(key, group)
+        if group.parent is not None:
+            self._below.setdefault((key[0], group.parent), {})[key] = None
+
+    def __delitem__(self, key: ObjectKey) -> None:
+        self._forget(key)
+        super().__delitem__(key)
+
+    def update(self, *known: Any, **_: Any) -> None:
+        """Add all of these."""
+        for found in known:
+            for key, group in dict(found).items():
+                self[key] = group
+
+    def pop(self, key: ObjectKey, *default: Any) -> Any:
+        """Remove a group, and return it."""
+        self._forget(key)
+        return super().pop(key, *default)
+
+    def below(self, parent: ObjectKey) -> Iterable[ObjectKey]:
+        """The groups right below one, whether that is there or not."""
+        return self._below.get(parent, {}).keys()
+
+    def overlaid(self, changes: Mapping[ObjectKey, Group | None]) -> Groups:
+        """These groups with some of them changed, None for one that is gone; without a copy, so that one live read
+        costs the same however many groups are known.
+        """
+        return _Overlaid(self, changes)
+
+    def _forget(self, key: ObjectKey) -> None:
+        before = self.get(key)
+        if before is None or before.parent is None:
+            return
+        place = (key[0], before.parent)
+        below = self._below[place]
+        del below[key]
+        if not below:
+            del self._below[place]
+
+
+class _Overlaid(Groups):
+    """Groups as they were, but for a few. Only what rules ask for: one by its name, and those below it."""
+
+    def __init__(self, known: Groups, changes: Mapping[ObjectKey, Group | None]) -> None:
+        self._known = known
+        self._changed = frozenset(changes)
+        super().__init__({key: group for key, group in changes.items() if group is not None})
+
+    def __missing__(self, key: ObjectKey) -> Group:
+        if key in self._changed:
+            raise KeyError(key)
+        return self._known[key]
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or (key not in self._changed and key in self._known)
+
+    def get(self, key: ObjectKey, default: Any = None) -> Any:
+        """One group."""
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    def below(self, parent: ObjectKey) -> Iterable[ObjectKey]:
+        yield from super().below(parent)
+        yield from (key for key in self._known.below(parent) if key not in self._changed)
+
+
+def ancestors(key: ObjectKey, group: Group, composites: Mapping[ObjectKey, Group]) -> Iterator[tuple[ObjectKey, Group]]:
+    """The groups above one, from the nearest, as far as they are known: no further than a tree may be high, so that a
+    cycle ends as well. The last may be the one that was asked about, which then is its own ancestor.
+    """
+    for _ in range(MAX_DEPTH):
+        if group.parent is None:
+            return
+        above = (key[0], group.parent)
+        found = composites.get(above)
+        if found is None:
+            return
+        yield above, found
+        group = found

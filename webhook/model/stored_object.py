@@ -1,0 +1,55 @@
+"""StoredObject: a read view over an object that somebody else stores, such as a PodGroup written by hand, with which
+a rule about gang objects is called.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from webhook.model.facts import ObjectKey
+from webhook.model.gang_object import MANAGED_BY_ROLLCALL
+from webhook.model.grove import LABEL_MANAGED_BY
+from webhook.model.reading import Manifest, mapping, text
+
+
+class Judged(NamedTuple):
+    """A kind that has rules, whatever its version. `plural` is its name in paths."""
+
+    group: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+
+
+PODS = Judged("", "Pod", "pods")
+
+
+class StoredObject:
+    """An object as it is to be stored. `version` is that of its API, `old` the same object before an update."""
+
+    __slots__ = ("annotations", "kind", "labels", "name", "namespace", "old", "raw", "spec", "version")
+
+    def __init__(
+        self, raw: Manifest, kind: str, version: str, namespace: str = "", old: StoredObject | None = None
+    ) -> None:
+        """Raises `Malformed` where metadata or spec are of the wrong type."""
+        self.raw = raw
+        self.kind = kind
+        self.version = version
+        self.old = old
+        metadata = mapping(raw.get("metadata"))
+        self.name = text(metadata.get("name")) or ""
+        self.namespace = text(metadata.get("namespace")) or namespace
+        self.labels = mapping(metadata.get("labels"))
+        self.annotations = mapping(metadata.get("annotations"))
+        self.spec = mapping(raw.get("spec"))
+
+    @property
+    def key(self) -> ObjectKey:
+        """Namespace and name."""
+        return self.namespace or "default", self.name
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is one that Rollcall's reconciler made: nothing is to be said to it."""
+        return self.labels.get(LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
