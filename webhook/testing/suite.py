@@ -73,7 +73,7 @@ class Installed:
     def validate(self, manifest: Manifest, old: Manifest | None = None, facts: ClusterFacts | None = None) -> Verdict:
         """The verdict on an object as it would be stored: mutated first, as in a cluster."""
         known = self.facts if facts is None else facts
-        kind = kind_of(manifest) if manifest.get("apiVersion") and manifest.get("kind") else _WORKLOAD
+        kind = kind_of(manifest) if "apiVersion" in manifest else _WORKLOAD
         operation = "CREATE" if old is None else "UPDATE"
         request = Request("uid", operation, kind, "default", "demo", deepcopy(manifest), deepcopy(old))
         admission.mutate(request, known, self.settings)
