@@ -84,7 +84,9 @@ class World:
         for tree in (*_Trees(self._composites, self._groups, self._counted()).all(), *self._of_workloads()):
             yield tree, self._place(tree)
         counts = _summed(self._gang_pods)
-        for tree in _gang_groups({**self._described, **self._gangs}, counts):
+        # What a PodGroup says goes before what pods say.
+        described = {name: gang for name, gang in self._described.items() if name not in self._gangs}
+        for tree in _gang_groups(self._gangs | described, counts):
             yield tree, self._place(tree)
 
     def _add_pods(self, kind: str, manifest: Manifest, where: Any) -> None:
