@@ -141,7 +141,9 @@ def tree_depth(found: StoredObject, context: Rules) -> Results:
     if _is_circle(found, group, above):
         return
     below, deepest = _levels_below(found.key, context.facts.composite_pod_groups) if group.composite else (0, None)
-    levels = len(above) + 1 + below
+    # A parent that is named is a level, whether it is there yet or not.
+    named = (above[-1][1] if above else group).parent is not None and len(above) < MAX_DEPTH
+    levels = named + len(above) + 1 + below
     if levels > MAX_DEPTH:
         key = deepest or (above[-1][0] if above else None)
         yield Finding(
