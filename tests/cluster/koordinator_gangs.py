@@ -78,7 +78,7 @@ WRONG: dict[str, Wrong] = {
     ),
     "a PodGroup that another one lists": Wrong("gang-groups-differ", pod_group("leader"), (BOTH,)),
     "a list that changes": Wrong(
-        "gang-groups-edited", pod_group("leader", "leader", "worker"), (BOTH,), pod_group("leader"), refused=False
+        "gang-groups-edited", pod_group("leader", "leader", "worker"), old=pod_group("leader"), refused=False
     ),
     "a member that is not there": Wrong("gang-member-missing", pod_group("leader", "leader", "worker"), refused=False),
     "a mode in lower case": Wrong("gang-mode", setting("mode", "strict")),

@@ -81,7 +81,7 @@ def test_kubectl_shows_why(plane: ControlPlane, server: RollcallServer, namespac
     refused = plane.apply(moved(WRONG["a member without a namespace"].object, namespace))
     assert refused.code == 1
     assert (
-        "koordinator/gang-groups-member at metadata.annotations[gang.scheduling.koordinator.sh/groups]: "
+        "metadata.annotations[gang.scheduling.koordinator.sh/groups]: koordinator/gang-groups-member: "
         '"worker": koord-scheduler looks members up by namespace and name'
     ) in refused.err
     warned = plane.apply(moved(WRONG["a PodGroup that is not there"].object, namespace))

@@ -100,7 +100,7 @@ STORIES: dict[str, Story] = {
     ),
     # The workers are complete, and nobody counts the leaders: one of two starts.
     "a gang that omits itself from its list starts with fewer than its minimum": Story(
-        (pod_group("leader", "worker"), pod_group("worker", "worker"), LEADERS[0], *WORKERS),
+        (pod_group("leader", "worker"), pod_group("worker", "worker"), *WORKERS, LEADERS[0]),
         ("leader-0", "worker-0", "worker-1"), NOTHING, "a list without the gang itself",
     ),
     # The multiple is quoted, so nothing of the topology is read: it starts where there is none.

@@ -5,7 +5,7 @@ Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,19 +33,26 @@ class KoordinatorPodGroup:
 
 
 class KoordinatorPodGroups(dict[ObjectKey, KoordinatorPodGroup]):
-    """PodGroups by namespace and name, and for each id those that list it: kept, not searched."""
+    """PodGroups by namespace and name, and for each id those that list it: kept, not searched.
+
+    What lists an id is a tuple, never changed: a decision that learns of one more PodGroup works on a copy of all, and
+    that copies two dicts and nothing in them.
+    """
 
     def __init__(self, known: Mapping[ObjectKey, KoordinatorPodGroup] | None = None) -> None:
         super().__init__()
-        self._listing: dict[str, dict[ObjectKey, None]] = {}
-        self.update(known or {})
+        self._listing: dict[str, tuple[ObjectKey, ...]] = {}
+        if isinstance(known, KoordinatorPodGroups):
+            super().update(known)
+            self._listing = dict(known._listing)
+        else:
+            self.update(known or {})
 
     def __setitem__(self, key: ObjectKey, group: KoordinatorPodGroup) -> None:
         self._forget(key)
         super().__setitem__(key, group)
-        for member in group.groups:
-            if member != gang_id(key):
-                self._listing.setdefault(member, {})[key] = None
+        for member in {*group.groups} - {gang_id(key)}:
+            self._listing[member] = (*self._listing.get(member, ()), key)
 
     def __delitem__(self, key: ObjectKey) -> None:
         self._forget(key)
@@ -62,17 +69,18 @@ class KoordinatorPodGroups(dict[ObjectKey, KoordinatorPodGroup]):
         self._forget(key)
         return super().pop(key, *default)
 
-    def listing(self, key: ObjectKey) -> Set[ObjectKey]:
+    def listing(self, key: ObjectKey) -> tuple[ObjectKey, ...]:
         """The other PodGroups that list this one, whether it is there or not."""
-        return self._listing.get(gang_id(key), {}).keys()
+        return self._listing.get(gang_id(key), ())
 
     def _forget(self, key: ObjectKey) -> None:
         before = self.get(key)
-        for member in () if before is None else before.groups:
-            listing = self._listing.get(member, {})
-            listing.pop(key, None)
-            if not listing:
-                self._listing.pop(member, None)
+        for member in () if before is None else {*before.groups} - {gang_id(key)}:
+            left = tuple(other for other in self._listing[member] if other != key)
+            if left:
+                self._listing[member] = left
+            else:
+                del self._listing[member]
 
 
 def gang_id(key: ObjectKey) -> str:
