@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from webhook import admission
 from webhook.backends.base import Backend, GangMember
+from webhook.checking import kind_of
 from webhook.errors import Inexpressible
-from webhook.model import grove
 from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Record
 from webhook.model.podgang import PodGang
@@ -40,7 +40,6 @@ GENERATED = settings(
     suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow],
 )
 
-_WORKLOAD = Kind(grove.GROUP, "v1alpha1", "PodCliqueSet")
 _POD = Kind("", "v1", "Pod")
 
 
@@ -72,7 +71,7 @@ class Installed:
     def validate(self, manifest: Manifest, old: Manifest | None = None, facts: ClusterFacts | None = None) -> Verdict:
         """The verdict on an object as it would be stored: mutated first, as in a cluster."""
         known = self.facts if facts is None else facts
-        kind = _POD if manifest.get("kind") == "Pod" else _WORKLOAD
+        kind = _POD if manifest.get("kind") == "Pod" else kind_of(manifest)
         operation = "CREATE" if old is None else "UPDATE"
         request = Request("uid", operation, kind, "default", "demo", deepcopy(manifest), deepcopy(old))
         admission.mutate(request, known, self.settings)
