@@ -96,7 +96,7 @@ def _object_hooks(settings: Settings) -> Iterator[tuple[str, str, Manifest, Mani
             "operations": ["CREATE", "UPDATE"],
             "scope": "*",
         }
-        yield group.replace(".", "-"), "validate", rule, {"matchConditions": [_NOT_LEAVING, _NOT_OURS]}
+        yield group.replace(".", "-"), "validate", rule, {"matchConditions": [_NOT_LEAVING, _NOT_OURS, _CHANGED]}
     conditions = [
         condition for profile in settings.profiles.values() if (condition := profile.backend.judged_pods) is not None
     ]
@@ -111,6 +111,14 @@ _NOT_OURS = {
     "name": "not-ours",
     "expression": '!has(object.metadata.labels) || !("app.kubernetes.io/managed-by" in object.metadata.labels) || '
     f'object.metadata.labels["app.kubernetes.io/managed-by"] != "{MANAGED_BY_ROLLCALL}"',
+}
+# Schedulers write status into the objects themselves where these have no subresource for it (Volcano's and
+# Koordinator's PodGroups), at every turn: that is nothing to judge, and must not hang on us.
+_CHANGED = {
+    "name": "changed",
+    "expression": "request.operation == 'CREATE' || object.?spec != oldObject.?spec || "
+    "object.metadata.?labels != oldObject.metadata.?labels || "
+    "object.metadata.?annotations != oldObject.metadata.?annotations",
 }
 # Those are asked about by the hook for pods.
 _NOT_GROVES = {

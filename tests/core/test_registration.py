@@ -109,7 +109,24 @@ def test_the_file_says_who_decides_without_an_answer_and_where_nobody_is_asked()
 def test_a_url_in_place_of_a_service() -> None:
     found = webhook_configurations(default_settings(), Address(url="https://127.0.0.1:8443/"), "x", "Q0E=")
     urls = [hook["clientConfig"]["url"] for configuration in found for hook in configuration["webhooks"]]
-    assert urls == ["https://127.0.0.1:8443/mutate"] * 2 + ["https://127.0.0.1:8443/validate"] * 2
+    assert urls[:2] == ["https://127.0.0.1:8443/mutate"] * 2
+    assert set(urls[2:]) == {"https://127.0.0.1:8443/validate"}
+
+
+def test_gang_objects_of_others_are_asked_about_when_they_come_or_change() -> None:
+    settings = settings_from({**HEAD, "scheduler": {"profiles": [{"name": "volcano"}]}}, "test")
+    _, validating = webhook_configurations(settings, SERVICE, "rollcall-system", "Q0E=")
+    (hook,) = (hook for hook in validating["webhooks"] if hook["name"].startswith("scheduling-volcano-sh."))
+    assert hook["rules"] == [
+        {
+            "apiGroups": ["scheduling.volcano.sh"],
+            "apiVersions": ["*"],
+            "resources": ["podgroups", "queues"],
+            "operations": ["CREATE", "UPDATE"],
+            "scope": "*",
+        }
+    ]
+    assert [condition["name"] for condition in hook["matchConditions"]] == ["not-leaving", "not-ours", "changed"]
 
 
 def rights(*groups: str, settings: Any = None) -> dict[str, list[str]]:
@@ -134,7 +151,9 @@ def test_a_server_may_read_what_its_caches_hold_and_write_nothing() -> None:
         "kai.scheduler/schedulingshards": reading,
         "kai.scheduler/topologies": reading,
         "scheduling.run.ai/queues": reading,
+        "scheduling.run.ai/podgroups": reading,
         "scheduling.volcano.sh/queues": reading,
+        "scheduling.volcano.sh/podgroups": reading,
         "topology.volcano.sh/hypernodes": reading,
         "/pods": ["list"],
     }

@@ -33,10 +33,14 @@ def live_facts(
     client: Client,
     changed: Callable[[ClusterFacts], None],
     touched: Callable[[Projection, Any], None] | None = None,
+    needed: Callable[[Projection], bool] = lambda _: True,
 ) -> LiveFacts:
-    """The facts that the enabled schedulers need; the arguments are those of `LiveFacts`."""
+    """The facts that the enabled schedulers need, as far as they are `needed` here; the other arguments are those of
+    `LiveFacts`.
+    """
     backends = [profile.backend for profile in settings.profiles.values()]
-    projections = {projection: None for backend in backends for projection in backend.projections}
+    every = (projection for backend in backends for projection in backend.projections)
+    projections = {projection: None for projection in every if needed(projection)}
     schemas = [wanted.api for backend in backends for wanted in backend.required_fields]
     return LiveFacts(client, projections, changed, schemas, touched)
 

@@ -46,6 +46,8 @@ class Projection(NamedTuple):
     read: Callable[[Manifest], tuple[Any, Any]]
     # What the entries are kept in.
     entries: Callable[[], dict[Any, Any]] = dict
+    # Gang objects as admission needs them. A reconciler keeps those that concern it whole, and follows no others.
+    admission_only: bool = False
 
 
 def spec_fields(schema: Mapping[str, Any]) -> frozenset[str] | None:

@@ -56,7 +56,13 @@ class Following:
         self._gang_changed = gang_changed
         self._held_changed = facts_changed
         self._all_changed = all_changed
-        self.live: LiveFacts = live_facts(settings, Client(access, transport), self._facts_changed, self._touched)
+        self.live: LiveFacts = live_facts(
+            settings,
+            Client(access, transport),
+            self._facts_changed,
+            self._touched,
+            lambda projection: not projection.admission_only,
+        )
         self.stores = Stores(self.client, self._stored)
         self.pods = GangPods(self.client, pods_changed)
         self._workloads = Workloads(self.client, self._workload_changed)
