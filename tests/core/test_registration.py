@@ -170,6 +170,22 @@ def test_a_url_in_place_of_a_service() -> None:
     assert set(validating) == {"https://127.0.0.1:8443/validate"}
 
 
+def test_gang_objects_of_others_are_asked_about_when_they_come_or_change() -> None:
+    settings = settings_from({**HEAD, "scheduler": {"profiles": [{"name": "volcano"}]}}, "test")
+    _, validating = webhook_configurations(settings, SERVICE, "rollcall-system", "Q0E=")
+    (hook,) = (hook for hook in validating["webhooks"] if hook["name"].startswith("scheduling-volcano-sh."))
+    assert hook["rules"] == [
+        {
+            "apiGroups": ["scheduling.volcano.sh"],
+            "apiVersions": ["*"],
+            "resources": ["podgroups", "queues"],
+            "operations": ["CREATE", "UPDATE"],
+            "scope": "*",
+        }
+    ]
+    assert [condition["name"] for condition in hook["matchConditions"]] == ["not-leaving", "not-ours", "changed"]
+
+
 def rights(*groups: str, settings: Any = None) -> dict[str, list[str]]:
     role, _ = access_rules(settings or default_settings(), "rollcall-system", "rollcall")
     return {
@@ -193,7 +209,9 @@ def test_a_server_may_read_what_its_caches_hold_and_write_nothing() -> None:
         "kai.scheduler/schedulingshards": reading,
         "kai.scheduler/topologies": reading,
         "scheduling.run.ai/queues": reading,
+        "scheduling.run.ai/podgroups": reading,
         "scheduling.volcano.sh/queues": reading,
+        "scheduling.volcano.sh/podgroups": reading,
         "topology.volcano.sh/hypernodes": reading,
         "/pods": ["list"],
     }
