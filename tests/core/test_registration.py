@@ -368,7 +368,7 @@ def test_the_workload_api_s_objects_are_asked_about_where_gangs_are_made_of_them
             "scope": "*",
         }
     ]
-    assert [condition["name"] for condition in objects["matchConditions"]] == ["not-leaving", "not-ours"]
+    assert [condition["name"] for condition in objects["matchConditions"]] == ["not-leaving", "not-ours", "changed"]
     assert members["rules"][0]["resources"] == ["pods"]
     assert [condition["name"] for condition in members["matchConditions"]] == ["not-groves", "names-a-group"]
     assert members["matchConditions"][1]["expression"] == (
