@@ -171,7 +171,7 @@ def _head(kind: str, name: str) -> Manifest:
 def access_rules(settings: Settings, namespace: str, account: str) -> list[Manifest]:
     """The ClusterRole of the serving process, and its binding to a service account. Nothing in it can write."""
     # What a watch has not brought yet is read by its name.
-    rules = _reading(settings, "get", "list", "watch")
+    rules = _reading(settings, "get", "list", "watch", objects=True)
     # Whether a set that is adopted has pods on nodes.
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]})
     return _bound("ClusterRole", "rollcall-serve", rules, namespace, account)
@@ -179,7 +179,7 @@ def access_rules(settings: Settings, namespace: str, account: str) -> list[Manif
 
 def reconciler_access_rules(settings: Settings, namespace: str, account: str) -> list[Manifest]:
     """The ClusterRole of the reconciler, the Role for its Lease, and their bindings to a service account."""
-    rules = _reading(settings, "list", "watch")
+    rules = _reading(settings, "list", "watch", objects=False)
     for profile in settings.profiles.values():
         for api in profile.backend.writable_kinds:
             rules.append({"apiGroups": [api.group], "resources": [f"{api.kind.lower()}s"], "verbs": list(_WRITING)})
@@ -240,12 +240,12 @@ def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, account:
     ]
 
 
-def _reading(settings: Settings, *verbs: str) -> list[Manifest]:
-    """The rules for what the facts of the enabled schedulers are read from."""
+def _reading(settings: Settings, *verbs: str, objects: bool) -> list[Manifest]:
+    """The rules for what the facts of the enabled schedulers are read from, those for judging `objects` or without."""
     backends = [profile.backend for profile in settings.profiles.values()]
     resources = [
         projection.resource
-        for projection in (*GENERAL, *(found for backend in backends for found in backend.projections))
+        for projection in (*GENERAL, *(found for one in backends for found in one.followed(objects=objects)))
     ]
     return [{"apiGroups": [found.api.group], "resources": [found.plural], "verbs": list(verbs)} for found in resources]
 

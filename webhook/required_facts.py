@@ -11,6 +11,7 @@ from collections.abc import Container
 from webhook.model import grove
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import ClusterFacts, Needed
+from webhook.model.findings import Action
 from webhook.model.pod import Pod
 from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
@@ -36,10 +37,9 @@ def required_facts(request: Request, facts: ClusterFacts, doubted: Container[str
 
 
 def in_doubt(verdict: Verdict) -> tuple[Needed, ...]:
-    """What must be read before `verdict` is given: the facts whose absence makes it a refusal."""
-    if verdict.allowed:
-        return ()
-    found = {finding.absent for finding in verdict.denials if finding.absent is not None}
+    """What must be read before `verdict` is given: facts whose absence, or state, makes it a refusal, or hides one."""
+    told = (finding for finding in verdict.findings if finding.action is Action.DENY or finding.hides_more)
+    found = {finding.absent for finding in told if finding.absent is not None}
     return tuple(sorted(found, key=str))
 
 

@@ -262,3 +262,50 @@ def test_a_reconciler_may_do_what_the_enabled_schedulers_need_and_hold_its_lease
             "verbs": ["get", "update"],
         },
     ]
+
+
+GANGS = {"name": "default-scheduler", "config": {"gangScheduling": True}}
+
+
+def validating(profile: dict[str, Any]) -> list[dict[str, Any]]:
+    settings = settings_from({**HEAD, "scheduler": {"profiles": [profile]}}, "test")
+    found = webhook_configurations(settings, SERVICE, "rollcall-system", "Q0E=")
+    # Nothing of it is ever changed.
+    assert [hook["name"] for hook in found[0]["webhooks"]] == ["podcliquesets.mutate.rollcall.dev", POD_HOOK]
+    hooks: list[dict[str, Any]] = found[1]["webhooks"]
+    return hooks
+
+
+POD_HOOK = "pods.mutate.rollcall.dev"
+
+
+def test_the_workload_api_s_objects_are_asked_about_where_gangs_are_made_of_them() -> None:
+    objects, members = validating(GANGS)[2:]
+    assert objects["name"] == "scheduling-k8s-io.validate.rollcall.dev"
+    assert objects["rules"] == [
+        {
+            "apiGroups": ["scheduling.k8s.io"],
+            "apiVersions": ["*"],
+            "resources": ["compositepodgroups", "podgroups", "workloads"],
+            "operations": ["CREATE", "UPDATE"],
+            "scope": "*",
+        }
+    ]
+    assert [condition["name"] for condition in objects["matchConditions"]] == ["not-leaving", "not-ours"]
+    assert members["rules"][0]["resources"] == ["pods"]
+    assert [condition["name"] for condition in members["matchConditions"]] == ["not-groves", "names-a-group"]
+    assert members["matchConditions"][1]["expression"] == (
+        "(has(object.spec.schedulingGroup) || has(object.spec.workloadRef))"
+    )
+    assert len(validating({"name": "default-scheduler"})) == 2
+
+
+def test_a_server_may_read_the_workload_api_s_objects_where_gangs_are_made_of_them() -> None:
+    settings = settings_from({**HEAD, "scheduler": {"profiles": [GANGS]}}, "test")
+    reading = ["get", "list", "watch"]
+    assert rights("scheduling.k8s.io", settings=settings) == {
+        "scheduling.k8s.io/priorityclasses": reading,
+        "scheduling.k8s.io/workloads": reading,
+        "scheduling.k8s.io/podgroups": reading,
+        "scheduling.k8s.io/compositepodgroups": reading,
+    }

@@ -120,7 +120,7 @@ class Backend(ABC, Generic[S]):
     name: ClassVar[str]
     settings_model: ClassVar[type[BackendSettings]]
     rules: ClassVar[tuple[Rule, ...]] = ()
-    # What its rules know of a cluster beyond what every backend's do.
+    # What its rules may know of a cluster beyond what every backend's do.
     projections: ClassVar[tuple[Projection, ...]] = ()
     # Whether its pods bear the pod gate where the profile does not say: for a scheduler that binds some pods of a gang
     # while others are still gated.
@@ -155,6 +155,13 @@ class Backend(ABC, Generic[S]):
     def writable_kinds(self) -> tuple[Api, ...]:
         """Every kind that `gang_kinds` may name, whatever the cluster: what a reconciler must be allowed to write."""
         return self.gang_kinds(NOTHING_KNOWN)
+
+    def followed(self, *, objects: bool) -> tuple[Projection, ...]:
+        """Of its `projections`, those that a cluster is to be followed for under these settings: by who judges gang
+        `objects` that somebody else stores, or by who does not.
+        """
+        judging = objects and bool(self.judged_kinds)
+        return tuple(found for found in self.projections if judging or not found.for_objects)
 
     @property
     def judged_kinds(self) -> tuple[Judged, ...]:

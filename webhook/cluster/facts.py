@@ -33,10 +33,14 @@ def live_facts(
     client: Client,
     changed: Callable[[ClusterFacts], None],
     touched: Callable[[Projection, Any], None] | None = None,
+    *,
+    objects: bool = True,
 ) -> LiveFacts:
-    """The facts that the enabled schedulers need; the arguments are those of `LiveFacts`."""
+    """The facts that the enabled schedulers need, those for judging gang `objects` of somebody else's or without; the
+    other arguments are those of `LiveFacts`.
+    """
     backends = [profile.backend for profile in settings.profiles.values()]
-    projections = {projection: None for backend in backends for projection in backend.projections}
+    projections = {projection: None for backend in backends for projection in backend.followed(objects=objects)}
     schemas = [wanted.api for backend in backends for wanted in backend.required_fields]
     return LiveFacts(client, projections, changed, schemas, touched)
 

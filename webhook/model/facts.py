@@ -224,15 +224,15 @@ class ClusterFacts:
         was needed as a whole all of it.
         """
         changed: dict[str, Any] = {}
+        one_by_one: dict[str, dict[Any, Any]] = {}
         for needed, value in found.items():
             if not needed.key or needed.part == "bound_gangs":
                 changed[needed.part] = value
-                continue
-            part = changed.setdefault(needed.part, _copied(getattr(self, needed.part) or {}))
-            if value is None:
-                part.pop(needed.key, None)
             else:
-                part[needed.key] = value
+                one_by_one.setdefault(needed.part, {})[needed.key] = value
+        for name, entries in one_by_one.items():
+            before = changed.get(name, getattr(self, name))
+            changed[name] = _changed({} if before is None else before, entries)
         return replace(self, **changed)
 
     def snapshot(self) -> ClusterFacts:
@@ -242,6 +242,20 @@ class ClusterFacts:
             value = getattr(self, part.name)
             copied[part.name] = _copied(value) if isinstance(value, dict) else value
         return ClusterFacts(**copied)
+
+
+def _changed(part: Mapping[Any, Any], entries: Mapping[Any, Any]) -> Any:
+    """A part with these entries, None for one that is gone. Some kinds of part need no copy for that."""
+    overlaid = getattr(part, "overlaid", None)
+    if overlaid is not None:
+        return overlaid(entries)
+    found = _copied(part)
+    for key, value in entries.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = value
+    return found
 
 
 def _copied(part: Mapping[Any, Any]) -> Any:

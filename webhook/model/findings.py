@@ -51,8 +51,10 @@ class Finding:
     rule: str = ""
     action: Action = Action.DENY
     fails_closed: bool = False
-    # The fact whose absence is the reason. A snapshot may lag, so a refusal for want of it is checked first.
+    # The fact whose absence, or whose state, is the reason. A snapshot may lag, so it is read live before this refuses.
     absent: Needed | None = None
+    # Whether what is absent may be there and be wrong in turn: then it is read before a mere warning, too.
+    hides_more: bool = False
     # The least that is done about it, whatever the rule's action: where a namespace asks for more.
     at_least: Action = Action.OFF
     # Values that would be right at that place, best first, where the rule knows some.

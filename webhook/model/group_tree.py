@@ -7,7 +7,7 @@ namespace may have thousands. Source: k8s.io/api scheduling (1.35 to 1.37), KEP-
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -83,9 +83,15 @@ class Groups(dict[ObjectKey, Group]):
         self._forget(key)
         return super().pop(key, *default)
 
-    def below(self, parent: ObjectKey) -> Set[ObjectKey]:
+    def below(self, parent: ObjectKey) -> Iterable[ObjectKey]:
         """The groups right below one, whether that is there or not."""
         return self._below.get(parent, {}).keys()
+
+    def overlaid(self, changes: Mapping[ObjectKey, Group | None]) -> Groups:
+        """These groups with some of them changed, None for one that is gone; without a copy, so that one live read
+        costs the same however many groups are known.
+        """
+        return _Overlaid(self, changes)
 
     def _forget(self, key: ObjectKey) -> None:
         before = self.get(key)
@@ -96,6 +102,34 @@ class Groups(dict[ObjectKey, Group]):
         del below[key]
         if not below:
             del self._below[place]
+
+
+class _Overlaid(Groups):
+    """Groups as they were, but for a few. Only what rules ask for: one by its name, and those below it."""
+
+    def __init__(self, known: Groups, changes: Mapping[ObjectKey, Group | None]) -> None:
+        self._known = known
+        self._changed = frozenset(changes)
+        super().__init__({key: group for key, group in changes.items() if group is not None})
+
+    def __missing__(self, key: ObjectKey) -> Group:
+        if key in self._changed:
+            raise KeyError(key)
+        return self._known[key]
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or (key not in self._changed and key in self._known)
+
+    def get(self, key: ObjectKey, default: Any = None) -> Any:
+        """One group."""
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    def below(self, parent: ObjectKey) -> Iterable[ObjectKey]:
+        yield from super().below(parent)
+        yield from (key for key in self._known.below(parent) if key not in self._changed)
 
 
 def ancestors(key: ObjectKey, group: Group, composites: Mapping[ObjectKey, Group]) -> Iterator[tuple[ObjectKey, Group]]:

@@ -46,6 +46,8 @@ class Projection(NamedTuple):
     read: Callable[[Manifest], tuple[Any, Any]]
     # What the entries are kept in.
     entries: Callable[[], dict[Any, Any]] = dict
+    # Whether it is known only for rules about objects that somebody else stores. A reconciler judges none of these.
+    for_objects: bool = False
 
 
 def spec_fields(schema: Mapping[str, Any]) -> frozenset[str] | None:

@@ -56,7 +56,9 @@ class Following:
         self._gang_changed = gang_changed
         self._held_changed = facts_changed
         self._all_changed = all_changed
-        self.live: LiveFacts = live_facts(settings, Client(access, transport), self._facts_changed, self._touched)
+        self.live: LiveFacts = live_facts(
+            settings, Client(access, transport), self._facts_changed, self._touched, objects=False
+        )
         self.stores = Stores(self.client, self._stored)
         self.pods = GangPods(self.client, pods_changed)
         self._workloads = Workloads(self.client, self._workload_changed)

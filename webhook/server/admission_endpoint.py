@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from webhook.errors import DeadlineExceeded, FactsUnavailable, Overloaded, ReviewError, TooLarge
 from webhook.logs import decided, log
 from webhook.model.admission_request import Request, Verdict
-from webhook.model.facts import ClusterFacts
+from webhook.model.facts import ClusterFacts, Needed
 from webhook.required_facts import in_doubt, required_facts
 from webhook.server.answers import JSON, ClientGone, answer, plain, read_body
 from webhook.server.review import read_review, write_review
@@ -31,6 +31,8 @@ Decision = Callable[[Request, ClusterFacts, Settings], Verdict]
 # Each call holds a body of at most 7 MiB; the API server opens far fewer at once, and one that is answered late is
 # worth nothing to it. Beyond this, saying no at once lets it try another replica.
 MAX_IN_FLIGHT = 256
+# What is read may name the next that is missing: a group, the one above it, and so on to the root of a tree.
+MAX_READ = 8
 
 
 class AdmissionEndpoint:
@@ -108,8 +110,10 @@ class AdmissionEndpoint:
             if needed := required_facts(request, facts, doubted):
                 facts = await cluster.learn(needed, facts, deadline - perf_counter())
         verdict = self._decide(request, facts, self._state.settings)
-        if cluster is not None and (needed := in_doubt(verdict)):
-            facts = await cluster.learn(needed, facts, deadline - perf_counter())
+        read: set[Needed] = set()
+        while cluster is not None and len(read) < MAX_READ and (doubts := set(in_doubt(verdict)) - read):
+            read |= doubts
+            facts = await cluster.learn(sorted(doubts, key=str), facts, deadline - perf_counter())
             verdict = self._decide(request, facts, self._state.settings)
         written = write_review(api_version, request, verdict)
         if verdict.findings or verdict.unjudged:

@@ -5,14 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from webhook.backends.base import Backend, Frozen, GangMember, PodChanges
-from webhook.backends.kube import change_rules, frozen, gangs, pods, rules
+from webhook.backends.kube import (
+    agreement_rules,
+    change_rules,
+    frozen,
+    gangs,
+    object_rules,
+    pod_rules,
+    pods,
+    rules,
+    tree_rules,
+)
 from webhook.backends.kube.capabilities import GANGS, ONE_BY_ONE
+from webhook.backends.kube.facts import PROJECTIONS
 from webhook.backends.kube.generation import Generation, generation, kinds, known, missing
 from webhook.backends.kube.settings import KubeSettings
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.facts import Api, ClusterFacts, Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
+from webhook.model.stored_object import Judged
 from webhook.validators.registry import collect
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
@@ -22,7 +34,16 @@ class KubeBackend(Backend[KubeSettings]):
 
     name = DEFAULT_SCHEDULER
     settings_model = KubeSettings
-    rules = collect(rules, change_rules)
+    rules = collect(rules, change_rules, object_rules, tree_rules, agreement_rules, pod_rules)
+    projections = PROJECTIONS
+
+    @property
+    def judged_kinds(self) -> tuple[Judged, ...]:
+        return super().judged_kinds if self.settings.gangScheduling else ()
+
+    @property
+    def judged_pods(self) -> str | None:
+        return pod_rules.IN_A_GROUP if self.settings.gangScheduling else None
 
     @property
     def carries_priority(self) -> bool:

@@ -1,0 +1,105 @@
+"""What kube-scheduler's rules know of the Workload API's objects, in each of its generations.
+
+Each reader takes the fields of all of them, because documents in files are read by whichever comes first: no field has
+two meanings. Source: k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 and v1alpha3 (1.37).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from webhook.backends.kube.generation import COMPOSITE, GROUP
+from webhook.model.facts import Api, ObjectKey
+from webhook.model.fields import SPEC, FieldPath, Item
+from webhook.model.group_tree import Disruption, Group, Groups, Workload
+from webhook.model.projections import Projection, Resource, key_of
+from webhook.model.reading import Manifest, integer, mapping, sequence, text
+
+# The lists in which templates stand, and whether they are of composites: 1.35's, and those of the later ones.
+_LISTS = {"podGroups": False, "podGroupTemplates": False, "compositePodGroupTemplates": True}
+# How 1.36 and 1.37 say that pods of a group go together or not at all.
+_TOGETHER = "PodGroup"
+
+
+class Template(NamedTuple):
+    """A template of a Workload, where it stands, and its spec as it was written."""
+
+    name: str
+    path: FieldPath
+    group: Group
+    spec: Mapping[str, Any]
+
+
+def templates_in(spec: Mapping[str, Any]) -> Iterator[Template]:
+    """Every template of a Workload's spec, those of composites before what is in them. Raises `Malformed`."""
+    # A list of what is left to do: how deep they are nested is somebody else's choice.
+    holders: list[tuple[Mapping[str, Any], FieldPath, str | None]] = [(spec, SPEC, None)]
+    while holders:
+        holder, place, parent = holders.pop()
+        for field, composite in _LISTS.items():
+            for index, entry in enumerate(sequence(holder.get(field))):
+                found = mapping(entry)
+                name = text(found.get("name")) or ""
+                path = place / field / Item(index, name)
+                yield Template(name, path, group_in(found, composite=composite, parent=parent), found)
+                if composite:
+                    holders.append((found, path, name))
+
+
+def group_in(spec: Mapping[str, Any], *, composite: bool, parent: str | None = None) -> Group:
+    """A group from the spec of a PodGroup or CompositePodGroup, or from a template. Raises `Malformed`."""
+    of_1_36 = mapping(mapping(spec.get("podGroupTemplateRef")).get("workload"))
+    reference = mapping(spec.get("workloadRef")) or of_1_36
+    mode = spec.get("disruptionMode")
+    together = mode == _TOGETHER if isinstance(mode, str) else mapping(mode).get("all") is not None
+    return Group(
+        composite=composite,
+        minimum=minimum_in(spec, composite=composite),
+        parent=parent or text(spec.get("parentCompositePodGroupName")),
+        workload=text(reference.get("workloadName")),
+        template=text(reference.get("templateName")) or text(reference.get("podGroupTemplateName")),
+        disruption=Disruption.ALL if together else Disruption.SINGLE,
+        topology=topology_in(spec),
+        priority_class=text(spec.get("priorityClassName")),
+        priority=integer(spec.get("priority")),
+    )
+
+
+def minimum_in(spec: Mapping[str, Any], *, composite: bool) -> int | None:
+    """The minimum of a gang, None for a group that is none. Raises `Malformed`."""
+    policy = mapping(spec.get("schedulingPolicy")) or mapping(spec.get("policy"))
+    return integer(mapping(policy.get("gang")).get("minGroupCount" if composite else "minCount"))
+
+
+def topology_in(spec: Mapping[str, Any]) -> str | None:
+    """The node label key by which a group is to be together: there is one at most. Raises `Malformed`."""
+    constraints = sequence(mapping(spec.get("schedulingConstraints")).get("topology"))
+    return text(mapping(constraints[0]).get("key")) if constraints else None
+
+
+def _workload(raw: Manifest) -> tuple[ObjectKey, Workload]:
+    return key_of(raw), Workload({found.name: found.group for found in templates_in(mapping(raw.get("spec")))})
+
+
+def _pod_group(raw: Manifest) -> tuple[ObjectKey, Group]:
+    return key_of(raw), group_in(mapping(raw.get("spec")), composite=False)
+
+
+def _composite(raw: Manifest) -> tuple[ObjectKey, Group]:
+    return key_of(raw), group_in(mapping(raw.get("spec")), composite=True)
+
+
+PROJECTIONS = (
+    *(
+        Projection("workloads", Resource(Api(GROUP, version, "Workload"), "workloads"), _workload, for_objects=True)
+        for version in ("v1beta1", "v1alpha2", "v1alpha1")
+    ),
+    *(
+        Projection(
+            "pod_groups", Resource(Api(GROUP, version, "PodGroup"), "podgroups"), _pod_group, Groups, for_objects=True
+        )
+        for version in ("v1beta1", "v1alpha2")
+    ),
+    Projection("composite_pod_groups", Resource(COMPOSITE, "compositepodgroups"), _composite, Groups, for_objects=True),
+)

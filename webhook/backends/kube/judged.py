@@ -1,0 +1,149 @@
+"""What the rules about the Workload API's own objects share: the kinds, the label that asks for strictness, who is next
+to a group in its tree, and what priority a group comes to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, NamedTuple
+
+from webhook.backends.kube.facts import group_in
+from webhook.backends.kube.generation import COMPOSITE, GROUP
+from webhook.backends.kube.settings import KubeSettings
+from webhook.model.facts import ClusterFacts, Needed, ObjectKey, TopologyBinding
+from webhook.model.fields import SPEC, FieldPath, Item
+from webhook.model.findings import Action
+from webhook.model.group_tree import Group, Workload, ancestors
+from webhook.model.stored_object import Judged, StoredObject
+from webhook.validators.registry import Context
+
+Rules = Context[KubeSettings]
+
+WORKLOADS = Judged(GROUP, "Workload", "workloads")
+POD_GROUPS = Judged(GROUP, "PodGroup", "podgroups")
+COMPOSITES = Judged(GROUP, COMPOSITE.kind, "compositepodgroups")
+GROUPS = (POD_GROUPS, COMPOSITES)
+
+# On a namespace: what is referred to must be there first. Otherwise it may follow, and there is a warning.
+ORDER_LABEL, STRICT = "rollcall.dev/creation-order", "strict"
+
+# Of the groups right below a new one, so many are looked at: a bound that trees of ordinary size do not reach.
+MOST_BELOW = 32
+
+PARENT = SPEC / "parentCompositePodGroupName"
+REFERENCE = SPEC / "workloadRef"
+
+
+def order_demanded(context: Rules) -> Action:
+    """What is to be done, at least, where something is named that is not there."""
+    label = context.facts.namespace_label(context.namespace, ORDER_LABEL)
+    return Action.DENY if label == STRICT else Action.OFF
+
+
+def group_of(found: StoredObject) -> Group:
+    """The PodGroup or CompositePodGroup that is judged. Raises `Malformed`."""
+    return group_in(found.spec, composite=found.kind == COMPOSITES.kind)
+
+
+def is_of_1_37(found: StoredObject) -> bool:
+    """Whether an object is of the generation that has trees, and whose API server looks for no Workload."""
+    return found.version not in {"v1alpha1", "v1alpha2"}
+
+
+def workload_key(found: StoredObject, group: Group) -> ObjectKey | None:
+    """The Workload that a group names."""
+    return None if group.workload is None else (found.key[0], group.workload)
+
+
+def template_of(found: StoredObject, group: Group, facts: ClusterFacts) -> tuple[Workload, Group] | None:
+    """The Workload and the template that a group names, where both are known and of its kind."""
+    key = workload_key(found, group)
+    workload = None if key is None else (facts.workloads or {}).get(key)
+    if workload is None or group.template is None:
+        return None
+    template = workload.templates.get(group.template)
+    return None if template is None or template.composite != group.composite else (workload, template)
+
+
+# The groups above one, from the nearest.
+Chain = list[tuple[ObjectKey, Group]]
+
+
+def above_of(found: StoredObject, group: Group, context: Rules) -> Chain:
+    """The groups above the one that is judged, as far as they are known; a group may be above itself."""
+    return list(ancestors(found.key, group, context.facts.composite_pod_groups or {}))
+
+
+class Neighbour(NamedTuple):
+    """A group right above or right below the one that is judged."""
+
+    # As one would say it: "CompositePodGroup demo above it".
+    called: str
+    above: bool
+    group: Group
+    needed: Needed
+
+
+def parent_of(found: StoredObject, group: Group, facts: ClusterFacts) -> Neighbour | None:
+    """The group right above one, where it is known and is not itself."""
+    key = (found.key[0], group.parent or "")
+    parent = None if facts.composite_pod_groups is None else facts.composite_pod_groups.get(key)
+    if parent is None or (group.composite and key == found.key):
+        return None
+    return Neighbour(f"{COMPOSITES.kind} {key[1]} above it", True, parent, Needed("composite_pod_groups", key))
+
+
+def neighbours(found: StoredObject, group: Group, facts: ClusterFacts) -> Iterator[Neighbour]:
+    """The group right above one, then those right below, as far as they are known, and not more than a bound."""
+    parent = parent_of(found, group, facts)
+    if parent is not None:
+        yield parent
+    if not group.composite:
+        return
+    for part, kind in (("composite_pod_groups", COMPOSITES.kind), ("pod_groups", POD_GROUPS.kind)):
+        known = getattr(facts, part)
+        for key in islice(known.below(found.key) if known is not None else (), MOST_BELOW):
+            if key != found.key or kind != found.kind:
+                yield Neighbour(f"{kind} {key[1]} below it", False, known[key], Needed(part, key))
+
+
+def priority_of(group: Group, facts: ClusterFacts) -> int | None:
+    """The priority that the API server gives a group, or gave it; None where that is not known."""
+    return resolved(group.priority, group.priority_class, facts)
+
+
+def resolved(priority: int | None, name: str | None, facts: ClusterFacts) -> int | None:
+    """The priority of what names that class, or none, and bears that number where it is stored already."""
+    classes = facts.priority_classes
+    if priority is not None or classes is None:
+        return priority
+    if name is not None:
+        found = classes.get(name)
+        return None if found is None else found.value
+    # Of several the API server takes the lowest.
+    return min((found.value for found in classes.values() if found.is_default), default=0)
+
+
+def is_wider(key: str, than: str, bindings: Mapping[str, TopologyBinding]) -> bool:
+    """Whether one topology's domains of `key` hold those of `than`: its levels stand broadest first."""
+    for binding in bindings.values():
+        keys = list(binding.keys.values())
+        if key in keys and than in keys and keys.index(key) < keys.index(than):
+            return True
+    return False
+
+
+def said_policy(group: Group) -> Any:
+    """The policy of a group, as a message says it."""
+    return "basic" if group.minimum is None else group.minimum
+
+
+def policy_path(place: FieldPath, group: Group) -> FieldPath:
+    """Where the minimum of a group stands."""
+    return place / "schedulingPolicy" / "gang" / ("minGroupCount" if group.composite else "minCount")
+
+
+def topology_path(place: FieldPath) -> FieldPath:
+    """Where the key of a group's topology stands."""
+    return place / "schedulingConstraints" / "topology" / Item(0) / "key"

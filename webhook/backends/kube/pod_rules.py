@@ -1,0 +1,190 @@
+"""What keeps a pod waiting for a group by itself: a group that is not there or takes no pods, another priority than
+the group's, a scheduler that knows no groups. About pods that are not Grove's; those of Rollcall's gangs are right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from webhook.backends.kube.gang_examples import ON, TREE, known, member, pod, root
+from webhook.backends.kube.generation import generation
+from webhook.backends.kube.judged import Rules, order_demanded, priority_of, resolved
+from webhook.backends.kube.priority import CARRIES_CLASS
+from webhook.model.facts import Needed
+from webhook.model.fields import SPEC
+from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.group_tree import Group
+from webhook.model.reading import integer, mapping, text
+from webhook.model.stored_object import PODS, StoredObject
+from webhook.validators.registry import Example, Results, rule
+from webhook.validators.selection import DEFAULT_SCHEDULER
+
+# Of all pods of a cluster, those that say of which group they are.
+IN_A_GROUP = "has(object.spec.schedulingGroup) || has(object.spec.workloadRef)"
+
+_GROUP = SPEC / "schedulingGroup" / "podGroupName"
+_ENTRY = SPEC / "workloadRef" / "podGroup"
+_WORKER = Group(composite=False, minimum=2)
+_KNOWN = known(pod_groups={"worker": _WORKER}, workloads={"demo": TREE})
+_HIGH = known(pod_groups={"worker": replace(_WORKER, priority_class="high")})
+# The schedulers that Rollcall knows and that read no membership of the Workload API.
+_OTHERS = frozenset({"koord-scheduler", "volcano", "kai-scheduler", "lpx-scheduler"})
+
+
+def _group_name(found: StoredObject) -> str | None:
+    return text(mapping(found.spec.get("schedulingGroup")).get("podGroupName"))
+
+
+def _named(found: StoredObject) -> tuple[str, str, Needed] | None:
+    """What the pod's membership names: field, kind and key."""
+    name = _group_name(found)
+    if name is not None:
+        return "schedulingGroup.podGroupName", "PodGroup", Needed("pod_groups", (found.key[0], name))
+    name = text(mapping(found.spec.get("workloadRef")).get("name"))
+    return None if name is None else ("workloadRef.name", "Workload", Needed("workloads", (found.key[0], name)))
+
+
+@rule(
+    "kube/pod-group-missing",
+    kinds=(PODS,),
+    default=Action.WARN,
+    passes=Example(member(), config=ON, facts=_KNOWN),
+    fails=Example(member("wroker"), config=ON, facts=_KNOWN),
+)
+def pod_group_missing(found: StoredObject, context: Rules) -> Results:
+    """kube-scheduler holds such a pod ("waiting for pods's pod group to appear in scheduling queue") for as long as it
+    takes. A warning, because the group may follow; a namespace can ask for more.
+
+    Source: kubernetes, pkg/scheduler/framework/plugins/gangscheduling (v1.35 to v1.37).
+    """
+    named = _named(found)
+    if named is None:
+        return
+    field, kind, needed = named
+    path = SPEC / field.partition(".")[0] / field.partition(".")[2]
+    stored = getattr(context.facts, needed.part)
+    if stored is None:
+        yield Unjudged(path, f"the {kind}s")
+    elif needed.key not in stored and not _is_composite(needed, context):
+        yield Finding(
+            at=path,
+            found=needed.key[1],
+            why=f"there is no such {kind} yet, and kube-scheduler holds the pod until there is",
+            remedy="create the group before its pods",
+            absent=needed,
+            at_least=order_demanded(context),
+            hides_more=True,
+        )
+
+
+def _is_composite(needed: Needed, context: Rules) -> bool:
+    return needed.part == "pod_groups" and needed.key in (context.facts.composite_pod_groups or {})
+
+
+@rule(
+    "kube/pod-composite",
+    kinds=(PODS,),
+    passes=Example(member(), config=ON, facts=_KNOWN),
+    fails=Example(member("root"), config=ON, facts=known(composite_pod_groups={"root": root()})),
+)
+def pod_composite(found: StoredObject, context: Rules) -> Results:
+    """Pods are of PodGroups, and never of the CompositePodGroup above: kube-scheduler looks for a PodGroup of that name
+    and holds the pod for ever.
+
+    Source: k8s.io/api core/v1 (PodSchedulingGroup.podGroupName); kubernetes, pkg/scheduler (v1.37.0).
+    """
+    name = _group_name(found)
+    groups = context.facts.pod_groups
+    needed = Needed("pod_groups", (found.key[0], name or ""))
+    if name is not None and groups is not None and needed.key not in groups and _is_composite(needed, context):
+        yield Finding(
+            at=_GROUP,
+            found=name,
+            why="it is a CompositePodGroup, and pods are of PodGroups: it is looked for among these, and not found",
+            remedy="name the PodGroup below it that the pod is of",
+            absent=needed,
+        )
+
+
+@rule(
+    "kube/pod-entry",
+    kinds=(PODS,),
+    passes=Example(pod(workloadRef={"name": "demo", "podGroup": "worker"}), config=ON, facts=_KNOWN),
+    fails=Example(pod(workloadRef={"name": "demo", "podGroup": "wroker"}), config=ON, facts=_KNOWN),
+)
+def pod_entry(found: StoredObject, context: Rules) -> Results:
+    """In 1.35 a pod names an entry of a Workload. The list of entries cannot change, so a pod of another one is held
+    for ever ("pod group doesn't exist for a workload").
+
+    Source: kubernetes, pkg/scheduler/framework/plugins/gangscheduling (v1.35); k8s.io/api scheduling/v1alpha1.
+    """
+    reference = mapping(found.spec.get("workloadRef"))
+    key = (found.key[0], text(reference.get("name")) or "")
+    entry = text(reference.get("podGroup"))
+    stored = (context.facts.workloads or {}).get(key)
+    if stored is not None and entry is not None and entry not in stored.templates:
+        yield Finding(
+            at=_ENTRY,
+            found=entry,
+            why=f"the Workload {key[1]} has no such entry, and none can be added to it",
+            remedy="name one of its entries, or create the Workload anew",
+            absent=Needed("workloads", key),
+        )
+
+
+@rule(
+    "kube/pod-priority",
+    kinds=(PODS,),
+    passes=Example(member(priorityClassName="high"), config=ON, facts=_HIGH),
+    fails=Example(member(), config=ON, facts=_HIGH),
+)
+def pod_priority(found: StoredObject, context: Rules) -> Results:
+    """kube-scheduler 1.37 rejects a whole group when one pod's priority is not the group's; 1.36 goes by the group.
+
+    Source: kubernetes, pkg/scheduler (podgroup cycle, v1.37.0): "all pods in a single pod group should have the same
+    priority as the pod group's priority".
+    """
+    facts = context.facts
+    key = (found.key[0], _group_name(found) or "")
+    group = None if facts.pod_groups is None else facts.pod_groups.get(key)
+    if group is None or generation(context.settings, facts.apis) not in CARRIES_CLASS:
+        return
+    name, at = text(found.spec.get("priorityClassName")), SPEC / "priorityClassName"
+    own, wanted = resolved(integer(found.spec.get("priority")), name, facts), priority_of(group, facts)
+    if own is None or wanted is None:
+        if facts.priority_classes is None and name != group.priority_class:
+            yield Unjudged(at, "the PriorityClasses")
+    elif own != wanted:
+        yield Finding(
+            at=at,
+            found=name,
+            why=f"the pod's priority is {own} and its group's {wanted}: kube-scheduler rejects the whole group",
+            remedy=f"name the group's PriorityClass {group.priority_class}" if group.priority_class else "name none",
+            absent=Needed("pod_groups", key),
+        )
+
+
+@rule(
+    "kube/pod-scheduler",
+    kinds=(PODS,),
+    passes=Example(member(schedulerName=DEFAULT_SCHEDULER), config=ON, facts=_KNOWN),
+    fails=Example(member(schedulerName="volcano"), config=ON, facts=_KNOWN),
+)
+def pod_scheduler(found: StoredObject, context: Rules) -> Results:
+    """Only kube-scheduler reads the membership. Another scheduler places the pod alone, and the rest of its group is
+    rejected, because its pods must name one scheduler.
+
+    Source: kubernetes, pkg/scheduler (podgroup cycle, v1.37.0): "all pods in a single pod group should have the same
+    .spec.schedulerName set"; no other scheduler that Rollcall knows reads these fields.
+    """
+    scheduler = text(found.spec.get("schedulerName"))
+    if _named(found) is None or scheduler is None or scheduler == DEFAULT_SCHEDULER:
+        return
+    # One that nobody knows may be a second kube-scheduler.
+    if scheduler in _OTHERS or scheduler in context.choice.available:
+        yield Finding(
+            at=SPEC / "schedulerName",
+            found=scheduler,
+            why="it does not read the pod's group, so it places the pod alone, and the rest of the group waits",
+            remedy=f"leave the pod to {DEFAULT_SCHEDULER}, or remove its membership",
+        )
