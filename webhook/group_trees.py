@@ -184,7 +184,7 @@ class _Trees:
         """A composite, and every composite that hangs below it, without `start`."""
         found, waiting = {key}, [key]
         while waiting:
-            fresh = self._composites.below(waiting.pop()) - found - {start}
+            fresh = {below for below in self._composites.below(waiting.pop()) if below not in found and below != start}
             found |= fresh
             waiting += fresh
         return found
@@ -218,7 +218,7 @@ class _Trees:
         """What is right below, and how many groups below that are not drawn."""
         if level == _DRAWN:
             composites = self._from(key, start)
-            return (), len(composites) - 1 + sum(len(self._groups.below(one)) for one in composites)
+            return (), len(composites) - 1 + sum(1 for one in composites for _ in self._groups.below(one))
         parts = (
             # Where it goes around, once more by name alone.
             Branch(Kind.COMPOSITE, *below, self._composites[below].minimum, fault=Fault.CYCLE)
