@@ -14,10 +14,11 @@ from typing import Any
 
 from webhook.backends.koordinator import gang_groups, keys
 from webhook.backends.koordinator.gang_groups import Gang
+from webhook.backends.kube import facts as kube
+from webhook.backends.kube.facts import Membership
+from webhook.backends.kube.generation import GROUP as API_GROUP
 from webhook.gang_satisfaction import Branch, Fault, Kind, walk
-from webhook.model import group_objects
 from webhook.model.facts import ObjectKey
-from webhook.model.group_objects import API_GROUP, FIRST, Membership
 from webhook.model.group_tree import MAX_DEPTH, Groups, Workload
 from webhook.model.reading import Malformed, Manifest, integer, mapping, text
 
@@ -32,6 +33,8 @@ GROUP_KINDS = frozenset(
         (keys.POD_GROUP.group, keys.POD_GROUP.kind),
     }
 )
+# The generation whose Workloads are the groups themselves; later ones have PodGroups, made from templates.
+_FIRST = "v1alpha1"
 # Deep enough to see what is wrong with a tree that is too deep, or with a cycle.
 _DRAWN = 2 * MAX_DEPTH
 # So many names are said of those that name one that is not there.
@@ -63,15 +66,15 @@ class World:
                 # Its own validation refuses it; of a group it says nothing that could be read.
                 return
         elif (group, kind) == (API_GROUP, "Workload"):
-            key, workload = group_objects.read_workload(manifest)
-            (self._first if version == FIRST else self._workloads)[key] = workload
+            key, workload = kube.read_workload(manifest)
+            (self._first if version == _FIRST else self._workloads)[key] = workload
             self._where[Kind.WORKLOAD, *key] = where
         elif (group, kind) == (API_GROUP, "CompositePodGroup"):
-            key, composite = group_objects.read_composite_pod_group(manifest)
+            key, composite = kube.read_composite_pod_group(manifest)
             self._composites[key] = composite
             self._where[Kind.COMPOSITE, *key] = where
         elif (group, kind) == (API_GROUP, "PodGroup"):
-            key, found = group_objects.read_pod_group(manifest)
+            key, found = kube.read_pod_group(manifest)
             self._groups[key] = found
             self._where[Kind.POD_GROUP, *key] = where
         elif (group, kind) == (keys.POD_GROUP.group, keys.POD_GROUP.kind):
@@ -97,7 +100,7 @@ class World:
         if kind != "Pod":
             count = _copies(kind, spec)
             metadata, spec = (mapping(mapping(spec.get("template")).get(part)) for part in ("metadata", "spec"))
-        membership = group_objects.membership_of(spec)
+        membership = kube.membership_of(spec)
         if membership is not None:
             self._pods[own] = namespace, membership, count
             if membership.workload is None:
@@ -184,7 +187,7 @@ class _Trees:
         """A composite, and every composite that hangs below it, without `start`."""
         found, waiting = {key}, [key]
         while waiting:
-            fresh = set(self._composites.below(waiting.pop())) - found - {start}
+            fresh = {below for below in self._composites.below(waiting.pop()) if below not in found and below != start}
             found |= fresh
             waiting += fresh
         return found
@@ -218,7 +221,7 @@ class _Trees:
         """What is right below, and how many groups below that are not drawn."""
         if level == _DRAWN:
             composites = self._from(key, start)
-            return (), len(composites) - 1 + sum(len(set(self._groups.below(one))) for one in composites)
+            return (), len(composites) - 1 + sum(1 for one in composites for _ in self._groups.below(one))
         parts = (
             # Where it goes around, once more by name alone.
             Branch(Kind.COMPOSITE, *below, self._composites[below].minimum, fault=Fault.CYCLE)
@@ -319,7 +322,7 @@ def _gang(
     if name not in gang.listed:
         notes.append("leaves itself out of its list")
     if any(lists.get(other, lists[name]) != lists[name] for other in gang.listed):
-        notes.append("lists others than those that it lists do")
+        notes.append("its list differs from theirs")
     return Branch(Kind.GANG, namespace, name, minimum=gang.minimum, pods=count, notes=tuple(notes))
 
 

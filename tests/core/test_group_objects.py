@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from webhook.model.group_objects import (
+from webhook.backends.kube.facts import (
     Membership,
     membership_of,
     read_composite_pod_group,
