@@ -236,6 +236,7 @@ def test_what_the_reconciler_made_is_never_judged() -> None:
         ('{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather","podCountMultiple":4}]}', []),
         ('{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather","podCountMultiple":null}]}', []),
         ('{"gatherStrategy":[{"layer":"spine","strategy":"PreferGather"}]}', []),
+        ('{"gatherStrategy":[{"layer":"SpineLayer","layer":null,"strategy":"MustGather"}]}', []),
         ("invalid", ["gang-topology-unread"]),
         ("[]", ["gang-topology-unread"]),
         ("4", ["gang-topology-unread"]),
