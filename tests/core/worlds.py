@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from webhook import admission
+from webhook.checking import kind_of
 from webhook.config import settings_from
 from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
@@ -59,7 +60,7 @@ def three_schedulers(default: str = "koord-scheduler", **koordinator: Any) -> Se
 
 def request(manifest: Manifest, old: Manifest | None = None, kind: Kind | None = None) -> Request:
     """A CREATE of `manifest`, or an UPDATE of `old`. Copies, because admission changes what it is given."""
-    found = kind or (POD if manifest.get("kind") == "Pod" else PCS)
+    found = kind or (POD if manifest.get("kind") == "Pod" else kind_of(manifest) if "apiVersion" in manifest else PCS)
     operation = "CREATE" if old is None else "UPDATE"
     return Request("test-uid", operation, found, "default", "demo", deepcopy(manifest), deepcopy(old))
 

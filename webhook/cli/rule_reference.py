@@ -42,7 +42,7 @@ def summary(rule: Rule) -> str:
 def reference(rules: list[Rule]) -> str:
     """The page: the rules as a table and one by one, then what each backend is capable of."""
     lines = [_HEAD, "| rule | default | judges |", "|---|---|---|"]
-    lines += [f"| [{rule.id}](#{_anchor(rule)}) | {rule.default} | {rule.subject.value} |" for rule in rules]
+    lines += [f"| [{rule.id}](#{_anchor(rule)}) | {rule.default} | {rule.judges} |" for rule in rules]
     for rule in rules:
         lines += ["", *_section(rule)]
     lines += ["", "# Capabilities", ""]
@@ -73,7 +73,7 @@ def _section(rule: Rule) -> Iterator[str]:
     capability = f" Runs for workloads that use {used}." if used else ""
     yield f"## {rule.id}"
     yield ""
-    yield f"Default: **{rule.default}**.{softened} Judges: {rule.subject.value}.{capability}"
+    yield f"Default: **{rule.default}**.{softened} Judges: {rule.judges}.{capability}"
     for paragraph in paragraphs(rule):
         yield ""
         yield paragraph

@@ -52,7 +52,7 @@ def rules(
 
 def _list(found: list[Rule]) -> None:
     out = console()
-    rows = [(declared.id, str(declared.default), declared.subject.value, summary(declared)) for declared in found]
+    rows = [(declared.id, str(declared.default), declared.judges, summary(declared)) for declared in found]
     if not out.is_terminal:
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
         for row in rows:
@@ -82,7 +82,7 @@ def _as_json(declared: Rule) -> dict[str, Any]:
     return {
         "id": declared.id,
         "default": str(declared.default),
-        "judges": declared.subject.value,
+        "judges": declared.judges,
         "failsClosed": declared.fails_closed,
         "capabilities": sorted(declared.capabilities),
         "documentation": "\n\n".join(paragraphs(declared)),

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from webhook.model.gang_groups import KoordinatorPodGroups
     from webhook.model.group_tree import Groups, Workload
 
 # (namespace, name)
@@ -160,6 +161,7 @@ _PARTS = {
     "elastic_quotas": "ElasticQuota",
     "topology_bindings": "ClusterTopologyBinding",
     "network_topologies": "ClusterNetworkTopology",
+    "koordinator_pod_groups": "Koordinator PodGroup",
     "priority_classes": "PriorityClass",
     "volcano_queues": "Volcano Queue",
     "hyper_nodes": "HyperNode",
@@ -187,6 +189,7 @@ class ClusterFacts:
     elastic_quotas: Mapping[str, Quota] | None = None
     topology_bindings: Mapping[str, TopologyBinding] | None = None
     network_topologies: Mapping[str, tuple[TopologyLayer, ...]] | None = None
+    koordinator_pod_groups: KoordinatorPodGroups | None = None
     priority_classes: Mapping[str, PriorityClass] | None = None
     volcano_queues: Mapping[str, VolcanoQueue] | None = None
     # HyperNodes by name: the tier of each.

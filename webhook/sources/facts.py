@@ -83,7 +83,7 @@ def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFact
 
 
 # What objects of one folder know of each other.
-_TOGETHER = frozenset({NAMESPACES.part, "workloads", "pod_groups", "composite_pod_groups"})
+_TOGETHER = frozenset({NAMESPACES.part, "workloads", "pod_groups", "composite_pod_groups", "koordinator_pod_groups"})
 
 
 def _start(known: ClusterFacts, part: str) -> Any:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from webhook import admission
 from webhook.backends.base import Backend, GangMember
+from webhook.checking import kind_of
 from webhook.errors import Inexpressible
 from webhook.model import grove
 from webhook.model.admission_request import Kind, Request, Verdict
@@ -72,7 +73,7 @@ class Installed:
     def validate(self, manifest: Manifest, old: Manifest | None = None, facts: ClusterFacts | None = None) -> Verdict:
         """The verdict on an object as it would be stored: mutated first, as in a cluster."""
         known = self.facts if facts is None else facts
-        kind = _POD if manifest.get("kind") == "Pod" else _WORKLOAD
+        kind = kind_of(manifest) if "apiVersion" in manifest else _WORKLOAD
         operation = "CREATE" if old is None else "UPDATE"
         request = Request("uid", operation, kind, "default", "demo", deepcopy(manifest), deepcopy(old))
         admission.mutate(request, known, self.settings)
