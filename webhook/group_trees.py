@@ -321,7 +321,7 @@ def _gang(
     if name not in gang.listed:
         notes.append("leaves itself out of its list")
     if any(lists.get(other, lists[name]) != lists[name] for other in gang.listed):
-        notes.append("lists others than those that it lists do")
+        notes.append("its list differs from theirs")
     return Branch(Kind.GANG, namespace, name, minimum=gang.minimum, pods=count, notes=tuple(notes))
 
 

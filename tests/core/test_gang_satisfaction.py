@@ -67,7 +67,7 @@ def widest(pods_of_last: int) -> GroupWorld:
     return GroupWorld({"c": (None, 8), **middle, **low}, {**leaves}, pods)
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @example(widest(2))
 @example(widest(1))
 @given(group_worlds())

@@ -333,8 +333,8 @@ def test_gangs_that_list_each_other_start_together_or_never(
 def test_lists_that_differ_and_leave_out_their_own_gang_are_noted() -> None:
     (tree,) = trees_of([gang("a", 1, BOTH), gang("b", 1, '["team-a/a"]')])
     assert {branch.name: branch.notes for branch in tree.below} == {
-        "team-a/a": ("lists others than those that it lists do",),
-        "team-a/b": ("leaves itself out of its list", "lists others than those that it lists do"),
+        "team-a/a": ("its list differs from theirs",),
+        "team-a/b": ("leaves itself out of its list", "its list differs from theirs"),
     }
 
 
