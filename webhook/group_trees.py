@@ -21,6 +21,7 @@ from webhook.gang_satisfaction import Branch, Fault, Kind, walk
 from webhook.model.facts import ObjectKey
 from webhook.model.group_tree import MAX_DEPTH, Groups, Workload
 from webhook.model.reading import Malformed, Manifest, integer, mapping, text
+from webhook.model.stored_object import StoredObject
 
 # What pods are told of by: themselves, and what makes them from a template.
 _MAKERS = frozenset({("batch", "Job"), ("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet")})
@@ -107,13 +108,14 @@ class World:
                 self._where.setdefault((Kind.POD_GROUP, namespace, membership.group), where)
             else:
                 self._where.setdefault((Kind.WORKLOAD, namespace, membership.workload), where)
-        gang = gang_groups.gang_of_pod(metadata)
+        gang = gang_groups.gang_of_pod(StoredObject({"metadata": metadata}, "Pod", "v1", namespace))
         if gang is not None:
-            full = f"{namespace}/{gang[0]}"
+            name, described = gang
+            full = f"{namespace}/{name}"
             self._gang_pods[own] = full, count
-            self._where.setdefault((Kind.GANG, namespace, gang[0]), where)
-            if gang[1]:
-                self._described.setdefault(full, gang_groups.described_gang(metadata, full))
+            self._where.setdefault((Kind.GANG, namespace, name), where)
+            if described is not None:
+                self._described.setdefault(full, described)
 
     def _counted(self) -> Counter[ObjectKey] | None:
         """How many pods name each PodGroup; None where no pods are told of."""

@@ -62,9 +62,9 @@ def alias() -> Manifest:
 BOTH = pod_group("worker", "leader", "worker")
 
 WRONG: dict[str, Wrong] = {
-    "a list that is no JSON": Wrong("gang-groups-unreadable", setting("groups", "default/leader,default/worker")),
-    "a list that is an object": Wrong("gang-groups-unreadable", setting("groups", '{"groups":["default/leader"]}')),
-    "a list on a pod that is no JSON": Wrong("gang-groups-unreadable", annotated_pod(groups="worker")),
+    "a list that is no JSON": Wrong("gang-groups-unread", setting("groups", "default/leader,default/worker")),
+    "a list that is an object": Wrong("gang-groups-unread", setting("groups", '{"groups":["default/leader"]}')),
+    "a list on a pod that is no JSON": Wrong("gang-groups-unread", annotated_pod(groups="worker")),
     "a member without a namespace": Wrong("gang-groups-member", setting("groups", '["default/leader","worker"]')),
     "a member that is a number": Wrong("gang-groups-member", setting("groups", '["default/leader",1]')),
     "a member that is null": Wrong("gang-groups-member", setting("groups", '["default/leader",null]')),
@@ -98,18 +98,18 @@ WRONG: dict[str, Wrong] = {
     "a wait of an hour": Wrong("gang-timeout", pod_group("leader", scheduleTimeoutSeconds=3600), refused=False),
     "a wait of no time": Wrong("gang-timeout", pod_group("leader", scheduleTimeoutSeconds=0), refused=False),
     "a topology that is no JSON": Wrong(
-        "gang-topology-unreadable", setting("network-topology-spec", "SpineLayer"), (NETWORK,)
+        "gang-topology-unread", setting("network-topology-spec", "SpineLayer"), (NETWORK,)
     ),
     "a topology that is a list": Wrong(
-        "gang-topology-unreadable", setting("network-topology-spec", json.dumps([SPINE])), (NETWORK,)
+        "gang-topology-unread", setting("network-topology-spec", json.dumps([SPINE])), (NETWORK,)
     ),
-    "a multiple that is a string": Wrong("gang-topology-unreadable", topology(podCountMultiple="4"), (NETWORK,)),
-    "a multiple with a point": Wrong("gang-topology-unreadable", topology(podCountMultiple=4.0), (NETWORK,)),
-    "a layer that is a number": Wrong("gang-topology-unreadable", topology(layer=1), (NETWORK,)),
+    "a multiple that is a string": Wrong("gang-topology-unread", topology(podCountMultiple="4"), (NETWORK,)),
+    "a multiple with a point": Wrong("gang-topology-unread", topology(podCountMultiple=4.0), (NETWORK,)),
+    "a layer that is a number": Wrong("gang-topology-unread", topology(layer=1), (NETWORK,)),
     "a strategy that there is not": Wrong("gang-topology-strategy", topology(strategy="mustGather"), (NETWORK,)),
     "a layer in another case": Wrong("gang-topology-layer", topology(layer="spineLayer"), (NETWORK,)),
     "a layer of the proposal": Wrong("gang-topology-layer", topology(layer="hostLayer"), (NETWORK,)),
-    "a topology without a ClusterNetworkTopology": Wrong("gang-topology-unavailable", topology()),
+    "a topology without a ClusterNetworkTopology": Wrong("gang-topology-missing", topology()),
     "a member with another topology": Wrong(
         "gang-topology-differs",
         pod_group("leader", "leader", "worker", settings=gather(SPINE)),

@@ -64,15 +64,15 @@ def topology(written: str) -> Manifest:
         ("[]", []),
         ('["default/leader"]', []),
         (' [ "default/leader" ] ', []),
-        ("default/leader", ["gang-groups-unreadable"]),
-        (" ", ["gang-groups-unreadable"]),
-        ("['default/leader']", ["gang-groups-unreadable"]),
-        ('["default/leader",]', ["gang-groups-unreadable"]),
-        ("[NaN]", ["gang-groups-unreadable"]),
-        ('{"groups":["default/leader"]}', ["gang-groups-unreadable"]),
-        ('"default/leader"', ["gang-groups-unreadable"]),
-        ("true", ["gang-groups-unreadable"]),
-        ("[" * 100_000, ["gang-groups-unreadable"]),
+        ("default/leader", ["gang-groups-unread"]),
+        (" ", ["gang-groups-unread"]),
+        ("['default/leader']", ["gang-groups-unread"]),
+        ('["default/leader",]', ["gang-groups-unread"]),
+        ("[NaN]", ["gang-groups-unread"]),
+        ('{"groups":["default/leader"]}', ["gang-groups-unread"]),
+        ('"default/leader"', ["gang-groups-unread"]),
+        ("true", ["gang-groups-unread"]),
+        ("[" * 100_000, ["gang-groups-unread"]),
         ("[" + "9" * 5_000 + "]", ["gang-groups-itself", "gang-groups-member"]),
         ('["default/leader", 1]', ["gang-groups-member"]),
         ('["default/leader", null]', ["gang-groups-member"]),
@@ -236,20 +236,21 @@ def test_what_the_reconciler_made_is_never_judged() -> None:
         ('{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather","podCountMultiple":4}]}', []),
         ('{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather","podCountMultiple":null}]}', []),
         ('{"gatherStrategy":[{"layer":"spine","strategy":"PreferGather"}]}', []),
-        ("invalid", ["gang-topology-unreadable"]),
-        ("[]", ["gang-topology-unreadable"]),
-        ("4", ["gang-topology-unreadable"]),
-        ('"SpineLayer"', ["gang-topology-unreadable"]),
-        ('{"gatherStrategy":{}}', ["gang-topology-unreadable"]),
-        ('{"gatherStrategy":"MustGather"}', ["gang-topology-unreadable"]),
-        ('{"gatherStrategy":["MustGather"]}', ["gang-topology-unreadable"]),
-        ('{"gatherStrategy":[{"layer":1}]}', ["gang-topology-unreadable"]),
-        ('{"gatherStrategy":[{"strategy":["MustGather"]}]}', ["gang-topology-unreadable"]),
-        ('{"gatherStrategy":[{"podCountMultiple":"4"}]}', ["gang-topology-unreadable"]),
-        ('{"gatherStrategy":[{"podCountMultiple":4.0}]}', ["gang-topology-unreadable"]),
-        ('{"gatherStrategy":[{"podCountMultiple":4e0}]}', ["gang-topology-unreadable"]),
-        ('{"gatherStrategy":[{"podCountMultiple":9223372036854775808}]}', ["gang-topology-unreadable"]),
-        ('{"gatherStrategy":[{"podCountMultiple":"4"}],"gatherStrategy":[]}', ["gang-topology-unreadable"]),
+        ('{"gatherStrategy":[{"layer":"SpineLayer","layer":null,"strategy":"MustGather"}]}', []),
+        ("invalid", ["gang-topology-unread"]),
+        ("[]", ["gang-topology-unread"]),
+        ("4", ["gang-topology-unread"]),
+        ('"SpineLayer"', ["gang-topology-unread"]),
+        ('{"gatherStrategy":{}}', ["gang-topology-unread"]),
+        ('{"gatherStrategy":"MustGather"}', ["gang-topology-unread"]),
+        ('{"gatherStrategy":["MustGather"]}', ["gang-topology-unread"]),
+        ('{"gatherStrategy":[{"layer":1}]}', ["gang-topology-unread"]),
+        ('{"gatherStrategy":[{"strategy":["MustGather"]}]}', ["gang-topology-unread"]),
+        ('{"gatherStrategy":[{"podCountMultiple":"4"}]}', ["gang-topology-unread"]),
+        ('{"gatherStrategy":[{"podCountMultiple":4.0}]}', ["gang-topology-unread"]),
+        ('{"gatherStrategy":[{"podCountMultiple":4e0}]}', ["gang-topology-unread"]),
+        ('{"gatherStrategy":[{"podCountMultiple":9223372036854775808}]}', ["gang-topology-unread"]),
+        ('{"gatherStrategy":[{"podCountMultiple":"4"}],"gatherStrategy":[]}', ["gang-topology-unread"]),
         ('{"gatherStrategy":[{"layer":"SpineLayer","strategy":"mustGather"}]}', ["gang-topology-strategy"]),
         ('{"gatherStrategy":[null]}', ["gang-topology-strategy"]),
         ('{"gatherStrategy":[{"layer":"spineLayer","strategy":"MustGather"}]}', ["gang-topology-layer"]),
@@ -263,14 +264,14 @@ def test_a_network_topology_is_read_as_go_reads_it(written: str, expected: list[
 
 def test_a_topology_needs_one_to_be_there() -> None:
     group = pod_group(settings=gather(SPINE))
-    assert found(group, known(network_topologies={})) == ["gang-topology-unavailable"]
-    assert found(group, awareNetworkTopology=False) == ["gang-topology-unavailable"]
+    assert found(group, known(network_topologies={})) == ["gang-topology-missing"]
+    assert found(group, awareNetworkTopology=False) == ["gang-topology-missing"]
     # A tree that koord-scheduler does not build.
     broken = {"default": LAYERS["default"][:2]}
-    assert found(group, known(network_topologies=broken)) == ["gang-topology-unavailable"]
+    assert found(group, known(network_topologies=broken)) == ["gang-topology-missing"]
     unjudged = judged(group, known()).unjudged
     assert [(one.rule, one.needs) for one in unjudged] == [
-        ("koordinator/gang-topology-unavailable", "the ClusterNetworkTopology")
+        ("koordinator/gang-topology-missing", "the ClusterNetworkTopology")
     ]
 
 

@@ -1,29 +1,21 @@
-"""Koordinator's gangs as they are written: PodGroups and the list of gangs that each of them starts with, pods and the
-gang that each is of.
+"""Koordinator's gangs as explaining a folder needs them: PodGroups and the list of gangs that each of them starts with,
+pods and the gang that each is of. How settings are read is `gang_settings`' business.
 
-Source: koordinator-sh/koordinator v1.8, pkg/scheduler/plugins/coscheduling (core/gang.go, util/gang_helper.go).
+Source: koordinator-sh/koordinator v1.8.0, pkg/scheduler/plugins/coscheduling (core/gang.go, util/gang_helper.go).
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from webhook.backends.koordinator.keys import ANNOTATION_GROUPS, LABEL_POD_GROUP
+from webhook.backends.koordinator.gang_settings import listed, naming
+from webhook.backends.koordinator.go_values import int32
+from webhook.backends.koordinator.keys import ANNOTATION_MINIMUM, LABEL_OLD_MINIMUM, POD_GROUP
 from webhook.model.facts import ObjectKey
+from webhook.model.gang_groups import gang_id
 from webhook.model.projections import key_of
-from webhook.model.reading import Manifest, integer, mapping, text
-
-# Deprecated labels, read where those that replace them are not there.
-LABEL_LIGHTWEIGHT = "pod-group.scheduling.sigs.k8s.io/name"
-LABEL_LIGHTWEIGHT_MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
-ANNOTATION_NAME = "gang.scheduling.koordinator.sh/name"
-ANNOTATION_MINIMUM = "gang.scheduling.koordinator.sh/min-available"
-
-# As Go's strconv.ParseInt reads it.
-_WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
+from webhook.model.reading import Manifest, integer, text
+from webhook.model.stored_object import StoredObject
 
 
 class Gang(NamedTuple):
@@ -37,37 +29,16 @@ class Gang(NamedTuple):
 
 def read_gang(raw: Manifest) -> tuple[ObjectKey, Gang]:
     """A PodGroup. Raises `Malformed`."""
-    key = key_of(raw)
-    minimum = integer(mapping(raw.get("spec")).get("minMember")) or 0
-    annotations = mapping(mapping(raw.get("metadata")).get("annotations"))
-    return key, Gang(minimum, listed(annotations, "/".join(key)))
+    key, found = key_of(raw), StoredObject(raw, POD_GROUP.kind, POD_GROUP.version)
+    return key, Gang(integer(found.spec.get("minMember")) or 0, listed(found) or (gang_id(key),))
 
 
-def gang_of_pod(metadata: Mapping[str, Any]) -> tuple[str, bool] | None:
-    """The name of the gang that a pod's metadata says, and whether the pod itself describes that gang, which then needs
-    no PodGroup. None for a pod of no gang. Raises `Malformed`.
+def gang_of_pod(pod: StoredObject) -> tuple[str, Gang | None] | None:
+    """The name of a pod's gang, and the gang itself where the pod describes it, which then needs no PodGroup. None for
+    a pod of no gang. Raises `Malformed`.
     """
-    labels, annotations = mapping(metadata.get("labels")), mapping(metadata.get("annotations"))
-    if (name := text(labels.get(LABEL_POD_GROUP))) is not None:
-        return name, False
-    name = text(labels.get(LABEL_LIGHTWEIGHT)) or text(annotations.get(ANNOTATION_NAME))
-    return None if name is None else (name, True)
-
-
-def described_gang(metadata: Mapping[str, Any], own: str) -> Gang:
-    """The gang `own` as the metadata of one of its pods describes it. Raises `Malformed`."""
-    labels, annotations = mapping(metadata.get("labels")), mapping(metadata.get("annotations"))
-    said = text(labels.get(LABEL_LIGHTWEIGHT_MINIMUM)) or text(annotations.get(ANNOTATION_MINIMUM)) or ""
-    return Gang(int(said) if _WHOLE.fullmatch(said) else None, listed(annotations, own))
-
-
-def listed(annotations: Mapping[str, Any], own: str) -> tuple[str, ...]:
-    """The gangs that one lists, as koord-scheduler reads the list: what is no text becomes an empty name, what is no
-    list is as if it were not there.
-    """
-    try:
-        found = json.loads(text(annotations.get(ANNOTATION_GROUPS)) or "[]")
-    except (ValueError, RecursionError):
-        found = []
-    names = [one if isinstance(one, str) else "" for one in found] if isinstance(found, list) else []
-    return tuple(names) or (own,)
+    named = naming(pod)
+    if named is None or named.by_label:
+        return None if named is None else (named.gang, None)
+    written = text(pod.labels.get(LABEL_OLD_MINIMUM)) or text(pod.annotations.get(ANNOTATION_MINIMUM)) or ""
+    return named.gang, Gang(int32(written), listed(pod) or (gang_id((pod.key[0], named.gang)),))

@@ -173,20 +173,25 @@ def _rule(entry: Any, place: str) -> GatherRule:
         return GatherRule("", "", 0)
     if not isinstance(entry, Fields):
         raise Unreadable(f"has a {place} that is no object")
-    words = {"layer": "", "strategy": ""}
-    for name in words:
-        for value in entry.named(name):
-            word = "" if value is None else _text(value)
-            if word is None:
-                raise Unreadable(f"has a {place}.{name} that is no string")
-            words[name] = word
+    layer, strategy = (_word(entry, name, place) for name in ("layer", "strategy"))
     multiple = 0
     for value in entry.named("podCountMultiple"):
-        number = 0 if value is None else value.int64() if isinstance(value, Number) else None
+        number = multiple if value is None else value.int64() if isinstance(value, Number) else None
         if number is None:
             raise Unreadable(f"has a {place}.podCountMultiple that is no whole number, written without quotes or point")
         multiple = number
-    return GatherRule(words["layer"], words["strategy"], multiple)
+    return GatherRule(layer, strategy, multiple)
+
+
+def _word(entry: Fields, name: str, place: str) -> str:
+    """A field of type string. Null is no error anywhere, and leaves a field as it is."""
+    word = ""
+    for value in entry.named(name):
+        found = word if value is None else _text(value)
+        if found is None:
+            raise Unreadable(f"has a {place}.{name} that is no string")
+        word = found
+    return word
 
 
 def _text(value: Any) -> str | None:

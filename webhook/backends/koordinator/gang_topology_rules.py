@@ -38,7 +38,7 @@ _FINE = pod_group(settings=gather(_SPINE))
 
 
 @rule(
-    "koordinator/gang-topology-unreadable",
+    "koordinator/gang-topology-unread",
     kinds=BOTH,
     passes=Example(pod_group(settings=gather({**_SPINE, "podCountMultiple": 4})), facts=_CLUSTER),
     fails=Example(pod_group(settings=gather({**_SPINE, "podCountMultiple": "4"})), facts=_CLUSTER),
@@ -88,7 +88,7 @@ def topology_strategy(found: StoredObject, _: Rules) -> Results:
 
 
 @rule(
-    "koordinator/gang-topology-unavailable",
+    "koordinator/gang-topology-missing",
     kinds=BOTH,
     passes=Example(_FINE, facts=_CLUSTER),
     fails=Example(_FINE, facts=known(network_topologies={})),

@@ -35,7 +35,7 @@ MOST_MEMBERS = 32
 
 
 @rule(
-    "koordinator/gang-groups-unreadable",
+    "koordinator/gang-groups-unread",
     kinds=BOTH,
     passes=Example(pod_group("leader", settings={"groups": '["default/leader"]'})),
     fails=Example(pod_group("leader", settings={"groups": "default/leader,default/worker"})),
