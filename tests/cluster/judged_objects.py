@@ -183,9 +183,11 @@ OF_1_37 = {
     "all, come after single": Judged(composite("demo-root", **ALL), "kube/disruption-single", (TREE, WORKER)),
     "templates, single below all": Judged(workload(branch("root", 1, leaf(), **ALL)), "kube/disruption-single"),
     "a key that no binding has": Judged(pod_group(**near("example.com/rakc")), "kube/topology-key", refused=False),
-    "a zone in a rack": Judged(pod_group("demo-worker", "demo-root", **near(ZONE)), "kube/topology-order", IN_A_RACK),
+    "a zone in a rack": Judged(
+        pod_group("demo-worker", "demo-root", **near(ZONE)), "kube/topology-order", IN_A_RACK, refused=False
+    ),
     "templates, a zone in a rack": Judged(
-        workload(branch("root", 1, leaf(**near(ZONE)), **near(RACK))), "kube/topology-order"
+        workload(branch("root", 1, leaf(**near(ZONE)), **near(RACK))), "kube/topology-order", refused=False
     ),
     "another class than the parent's": Judged(
         WORKER, "kube/group-priority", (TREE, composite("demo-root", priorityClassName=CLASS))

@@ -282,6 +282,11 @@ MEMBERS: dict[str, Case] = {
         known(composite_pod_groups={"worker": root()}, pod_groups=leaf_group()),
         [],
     ),
+    "of a group below a circle": (
+        member(),
+        known(composite_pod_groups=CIRCLE, pod_groups=leaf_group(parent="a")),
+        ["kube/pod-cycle"],
+    ),
     "of an entry of a Workload, in 1.35": (
         pod(workloadRef={"name": "demo", "podGroup": "worker", "podGroupReplicaKey": "0"}),
         ALONE,

@@ -79,6 +79,15 @@ def test_a_tree_that_is_too_high_is_seen_level_by_level() -> None:
     assert world.asked == [f"{COMPOSITES}/{name}" for name in "dcba"]
 
 
+def test_what_cannot_be_read_is_a_warning_still() -> None:
+    """A pod must not wait for a server that cannot ask about its group."""
+    world = World()
+    world.failing = OSError("no route")
+    answer = ask(world, member())
+    assert answer["allowed"] is True
+    assert "kube/pod-group-missing" in answer["warnings"][0]
+
+
 @pytest.mark.parametrize("stored", [True, False])
 def test_the_group_of_a_pod_is_read_before_its_author_is_warned(stored: bool) -> None:
     world = World()

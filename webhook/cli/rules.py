@@ -52,7 +52,7 @@ def rules(
 
 def _list(found: list[Rule]) -> None:
     out = console()
-    rows = [(declared.id, str(declared.default), declared.judges, summary(declared)) for declared in found]
+    rows = [(declared.id, str(declared.default), _judges(declared), summary(declared)) for declared in found]
     if not out.is_terminal:
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
         for row in rows:
@@ -65,6 +65,11 @@ def _list(found: list[Rule]) -> None:
     for name, default, judges, why in rows:
         table.add_row(f"[bold]{name}[/]", default, judges, why)
     out.print(table)
+
+
+def _judges(declared: Rule) -> str:
+    """What a rule is about, in a few words: a column is as wide as its longest cell."""
+    return declared.subject.value if len(declared.kinds) > 1 else declared.judges
 
 
 def _show(declared: Rule) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 
 from webhook.model.facts import ObjectKey
 
-# Levels of a tree, its leaves included (WorkloadMaxTreeDepth, k8s.io/api scheduling/v1beta1). kube-scheduler follows no
-# longer chain of parents.
+# Levels of a tree, its leaves included, that a Workload can declare (WorkloadMaxTreeDepth, k8s.io/api
+# scheduling/v1beta1).
 MAX_DEPTH = 4
 
 

@@ -15,6 +15,7 @@ from time import perf_counter
 
 from starlette.types import Receive, Scope, Send
 
+from webhook.cluster.facts import LiveFacts
 from webhook.errors import DeadlineExceeded, FactsUnavailable, Overloaded, ReviewError, TooLarge
 from webhook.logs import decided, log
 from webhook.model.admission_request import Request, Verdict
@@ -98,6 +99,24 @@ class AdmissionEndpoint:
             log.exception("failed", endpoint=self._name)
             return 500, f"internal error: {type(error).__name__}; the log says more".encode(), "failed"
 
+    async def _without_doubt(
+        self, verdict: Verdict, request: Request, facts: ClusterFacts, cluster: LiveFacts, deadline: float
+    ) -> Verdict:
+        """The verdict after what it rests on was read live; what is read may be found wrong for want of more."""
+        read: set[Needed] = set()
+        while len(read) < MAX_READ and (doubts := set(in_doubt(verdict)) - read):
+            read |= doubts
+            try:
+                facts = await cluster.learn(sorted(doubts, key=str), facts, deadline - perf_counter())
+            except FactsUnavailable as error:
+                if not verdict.allowed:
+                    raise
+                # A warning that may be out of date is no reason to stop anybody.
+                log.warning("not read before a warning", endpoint=self._name, why=str(error))
+                break
+            verdict = self._decide(request, facts, self._state.settings)
+        return verdict
+
     async def _verdict(self, body: bytes, deadline: float) -> tuple[int, bytes, str]:
         begun = perf_counter()
         api_version, request = read_review(body)
@@ -110,11 +129,8 @@ class AdmissionEndpoint:
             if needed := required_facts(request, facts, doubted):
                 facts = await cluster.learn(needed, facts, deadline - perf_counter())
         verdict = self._decide(request, facts, self._state.settings)
-        read: set[Needed] = set()
-        while cluster is not None and len(read) < MAX_READ and (doubts := set(in_doubt(verdict)) - read):
-            read |= doubts
-            facts = await cluster.learn(sorted(doubts, key=str), facts, deadline - perf_counter())
-            verdict = self._decide(request, facts, self._state.settings)
+        if cluster is not None:
+            verdict = await self._without_doubt(verdict, request, facts, cluster, deadline)
         written = write_review(api_version, request, verdict)
         if verdict.findings or verdict.unjudged:
             self._state.metrics.count(verdict)

@@ -32,7 +32,7 @@ from webhook.backends.kube.judged import (
 )
 from webhook.model.facts import Needed
 from webhook.model.fields import SPEC, FieldPath
-from webhook.model.findings import Finding, Unjudged
+from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.group_tree import MAX_DEPTH, Disruption, Group, Workload
 from webhook.model.stored_object import StoredObject
 from webhook.validators.registry import Example, Results, rule
@@ -130,6 +130,7 @@ def _breaks(below: Group, above: Group) -> bool:
 @rule(
     "kube/topology-order",
     kinds=(WORKLOADS, *GROUPS),
+    default=Action.WARN,
     passes=Example(
         pod_group(**child_of("root"), **near(RACK)),
         config=ON,
@@ -142,11 +143,11 @@ def _breaks(below: Group, above: Group) -> bool:
     ),
 )
 def topology_order(found: StoredObject, context: Rules) -> Results:
-    """A tree's topology is decided from the root down. A group that is kept in one rack cannot be spread by wanting one
-    zone: the constraint below says nothing, and most likely the two were exchanged, so that the gang waits for a room
-    that it does not need.
+    """A tree's topology is decided from the root down, so a group that is kept in one rack is in one zone anyway: the
+    wider constraint below says nothing, and most likely the two were exchanged. Its pods start: hence a warning.
 
-    Source: kubernetes/enhancements, KEP-5732 and KEP-6012 (a parent's constraint holds for all below it).
+    Source: kubernetes/enhancements, KEP-5732 and KEP-6012 (a parent's constraint holds for all below it); seen with
+    v1.37.0.
     """
     bindings = context.facts.topology_bindings
     if found.kind == WORKLOADS.kind:

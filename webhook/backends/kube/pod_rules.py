@@ -13,7 +13,7 @@ from webhook.backends.kube.priority import CARRIES_CLASS
 from webhook.model.facts import Needed
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Finding, Unjudged
-from webhook.model.group_tree import Group
+from webhook.model.group_tree import Group, ancestors
 from webhook.model.reading import integer, mapping, text
 from webhook.model.stored_object import PODS, StoredObject
 from webhook.validators.registry import Example, Results, rule
@@ -103,6 +103,39 @@ def pod_composite(found: StoredObject, context: Rules) -> Results:
             why="it is a CompositePodGroup, and pods are of PodGroups: it is looked for among these, and not found",
             remedy="name the PodGroup below it that the pod is of",
             absent=needed,
+        )
+
+
+_CIRCLE = known(
+    pod_groups={"worker": replace(_WORKER, parent="a")},
+    composite_pod_groups={"a": root(parent="b"), "b": root(parent="a")},
+)
+
+
+@rule(
+    "kube/pod-cycle",
+    kinds=(PODS,),
+    passes=Example(member(), config=ON, facts=_KNOWN),
+    fails=Example(member(), config=ON, facts=_CIRCLE),
+)
+def pod_cycle(found: StoredObject, context: Rules) -> Results:
+    """Two composites that were created at the same moment, each below the other, could know nothing of it. The pods of
+    a tree without a root are never scheduled, and nothing says so but this.
+
+    Source: kubernetes, pkg/scheduler (v1.37.0, seen).
+    """
+    key = (found.key[0], _group_name(found) or "")
+    group = None if context.facts.pod_groups is None else context.facts.pod_groups.get(key)
+    if group is None:
+        return
+    above = [one for one, _ in ancestors(key, group, context.facts.composite_pod_groups or {})]
+    if len(set(above)) < len(above):
+        yield Finding(
+            at=_GROUP,
+            found=key[1],
+            why="the groups above it are above each other, and no pod of such a circle is scheduled",
+            remedy=f"delete the CompositePodGroup {above[0][1]}, and create it without a parent",
+            absent=Needed("composite_pod_groups", above[0]),
         )
 
 

@@ -51,7 +51,8 @@ def parent_missing(found: StoredObject, context: Rules) -> Results:
     """The pods of a group wait until every group above it is there ("failed to build hierarchy snapshot"), and nothing
     says so but the scheduler's log. A warning, because the parent may follow; a namespace can ask for more.
 
-    Source: kubernetes, pkg/scheduler (v1.37.0; the API server accepts it); KEP-6012 (creation from the root down).
+    Source: kubernetes, pkg/scheduler (seen with v1.37.0; the API server accepts it); KEP-6012 (creation from the root
+    down).
     """
     group = group_of(found)
     composites = context.facts.composite_pod_groups
@@ -86,10 +87,10 @@ def parent_missing(found: StoredObject, context: Rules) -> Results:
     ),
 )
 def tree_cycle(found: StoredObject, context: Rules) -> Results:
-    """Groups that are above each other have no root: kube-scheduler gives up after four steps, and no pod of theirs is
-    ever scheduled.
+    """Groups that are above each other have no root: kube-scheduler gives up after some steps, and no pod of theirs is
+    ever scheduled. Nothing says so.
 
-    Source: kubernetes, pkg/scheduler (v1.37.0: the walk is bounded; the API server accepts it); KEP-6012.
+    Source: kubernetes, pkg/scheduler (v1.37.0, seen; the API server accepts it); KEP-6012.
     """
     group = group_of(found)
     above = above_of(found, group, context)
@@ -131,10 +132,12 @@ _DEEP = {
     fails=Example(pod_group(**child_of("c")), config=ON, facts=known(composite_pod_groups=_DEEP)),
 )
 def tree_depth(found: StoredObject, context: Rules) -> Results:
-    """kube-scheduler follows four levels, the PodGroups among them, and gives up on the pods of a higher tree. The API
-    server counts the levels of a Workload's templates, and not those of the groups.
+    """A Workload declares four levels at most, the PodGroups among them, so a higher tree is no copy of one; of six
+    levels kube-scheduler 1.37.0 schedules no pod, and says nothing. The API server counts the levels of templates, and
+    not those of groups.
 
-    Source: k8s.io/api scheduling/v1beta1 (WorkloadMaxTreeDepth); kubernetes, pkg/scheduler (v1.37.0).
+    Source: k8s.io/api scheduling/v1beta1 (WorkloadMaxTreeDepth); kubernetes, pkg/scheduler (v1.37.0, seen: five levels
+    start, six do not).
     """
     group = group_of(found)
     above = above_of(found, group, context)
@@ -149,7 +152,7 @@ def tree_depth(found: StoredObject, context: Rules) -> Results:
         yield Finding(
             at=METADATA / "name" if group.parent is None else PARENT,
             found=group.parent or found.name,
-            why=f"the tree would have {levels} levels, PodGroups included, and kube-scheduler follows {MAX_DEPTH}",
+            why=f"the tree would have {levels} levels, PodGroups included, and a Workload declares {MAX_DEPTH} at most",
             remedy="leave out a level of CompositePodGroups",
             absent=None if key is None else Needed("composite_pod_groups", key),
         )

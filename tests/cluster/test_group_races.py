@@ -1,0 +1,165 @@
+"""Several clients at once, against a real API server and a server that judges: neither order nor speed may refuse what
+is right, and what no cache can know yet is not lost.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import httpx
+import pytest
+
+from tests.cluster.control_plane import ControlPlane, Manifest
+from tests.cluster.gang_writer import path_of, why
+from tests.cluster.judged_objects import branch, composite, leaf, member, of, pod_group, workload
+from tests.cluster.programs import eventually
+from tests.cluster.rollcall_server import RollcallServer
+from tests.cluster.test_judged_objects import CONFIG, placed, send
+
+CLIENTS = 8
+WARNED_OF = {"kube/workload-missing", "kube/parent-missing", "kube/pod-group-missing"}
+
+
+@pytest.fixture
+def asked(plane: ControlPlane, rollcall: Callable[..., RollcallServer]) -> RollcallServer:
+    return rollcall(plane, CONFIG)
+
+
+def branched(name: str) -> Manifest:
+    return branch(name, 4, *(leaf(f"{name}-{index}") for index in range(4)))
+
+
+def tree() -> list[Manifest]:
+    """A tree of three levels: a root, two composites, eight PodGroups, and their sixteen pods."""
+    halves = {"compositePodGroupTemplates": [branched("left"), branched("right")]}
+    root = {**branch("root", 2), **halves}
+    del root["podGroupTemplates"]
+    found = [workload(root), composite("demo-root", count=2)]
+    for half in ("left", "right"):
+        found.append(composite(f"demo-{half}", "demo-root", template=half, count=4))
+        for index in range(4):
+            name = f"demo-{half}-{index}"
+            found.append(pod_group(name, f"demo-{half}", **of(f"{half}-{index}")))
+            found += [member(name, name=f"{name}-{number}") for number in range(2)]
+    return found
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_tree_is_complete_in_whatever_order_eight_clients_create_it(
+    plane: ControlPlane, asked: RollcallServer, namespace: str, seed: int
+) -> None:
+    objects = [placed(one, plane, namespace, "demo") for one in tree()]
+    random.Random(seed).shuffle(objects)  # noqa: S311 - an order, and no secret
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        answers = list(clients.map(lambda one: send(plane, one), objects))
+    for answer in answers:
+        assert answer.is_success, why(answer)
+        told = answer.headers.get("warning", "")
+        assert told.count("kube/") == sum(told.count(rule) for rule in WARNED_OF), told
+    # Created once more, nothing is said any more: all of it is there, and is known to be.
+    for one in objects:
+        again = {**one, "metadata": {**one["metadata"], "name": f"{one['metadata']['name']}-x"}}
+
+        def nothing_is_said(again: Manifest = again) -> bool:
+            answer = send(plane, again, dry=True)
+            assert answer.is_success, why(answer)
+            assert "kube/" not in answer.headers.get("warning", "")
+            return True
+
+        eventually(nothing_is_said, f"all that {one['metadata']['name']} needs is known")
+
+
+# Of so many pairs some are created in the same millisecond, and most are not.
+PAIRS = 24
+
+
+def test_two_clients_close_no_circle_that_is_not_told_of(
+    plane: ControlPlane, asked: RollcallServer, namespace: str
+) -> None:
+    """The second reads the first live, and is refused. Two that are judged before either is stored cannot know of each
+    other: then there is a circle, and whoever puts a group below it is refused and told.
+    """
+    together = Barrier(2)
+
+    def created(manifest: Manifest) -> httpx.Response:
+        together.wait(timeout=30)
+        return send(plane, manifest)
+
+    circles, refusals = [], 0
+    with ThreadPoolExecutor(2) as clients:
+        for pair in range(PAIRS):
+            names = f"demo-{pair}-a", f"demo-{pair}-b"
+            two = [composite(*names), composite(*reversed(names))]
+            answers = list(clients.map(created, [placed(one, plane, namespace, "demo") for one in two]))
+            refused = [answer for answer in answers if not answer.is_success]
+            assert len(refused) <= 1, "neither could be created"
+            refusals += len(refused)
+            for answer in refused:
+                assert "kube/tree-cycle" in answer.json()["message"]
+            if not refused:
+                circles.append(names[0])
+    assert len(circles) + refusals == PAIRS
+    for name in circles:
+        below = placed(pod_group(f"{name}-worker", name), plane, namespace, "demo")
+
+        def told(below: Manifest = below) -> bool:
+            answer = send(plane, below, dry=True)
+            assert answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY, why(answer)
+            assert "kube/tree-cycle" in answer.json()["message"]
+            return True
+
+        eventually(told, "a group below the circle is refused", timeout=10)
+
+
+def test_a_circle_that_nobody_could_see_is_told_to_who_creates_a_pod_below_it(
+    plane: ControlPlane, asked: RollcallServer, namespace: str
+) -> None:
+    """Here the groups came first, and the circle while nobody was asked: by deleting a root, and creating it below."""
+    group = pod_group("demo-worker", "demo-a")
+    for one in (composite("demo-a"), composite("demo-b", "demo-a"), group):
+        assert send(plane, placed(one, plane, namespace, "demo")).is_success
+    root = placed(composite("demo-a", "demo-b"), plane, namespace, "demo")
+    asked.unregister()
+    try:
+        plane.http.delete(path_of(root)).raise_for_status()
+
+        def created() -> bool:
+            answer = send(plane, root)
+            assert answer.is_success, why(answer)
+            return True
+
+        eventually(created, "nobody is asked any more")
+    finally:
+        asked.register()
+
+    def told() -> bool:
+        ran = plane.apply(placed(member(), plane, namespace, "demo"), options=["--dry-run=server"])
+        assert ran.code, ran.out
+        assert "kube/pod-cycle" in ran.err
+        return True
+
+    eventually(told, "kubectl shows why the pod would wait for ever")
+
+
+def test_where_order_is_demanded_two_clients_close_no_circle(
+    plane: ControlPlane, asked: RollcallServer, namespace: str
+) -> None:
+    """Each names a group that must be there first, and so neither can be created."""
+    labels = {"metadata": {"labels": {"rollcall.dev/creation-order": "strict"}}}
+    headers = {"Content-Type": "application/merge-patch+json"}
+    plane.http.patch(f"/api/v1/namespaces/{namespace}", json=labels, headers=headers).raise_for_status()
+    first, second = (
+        placed(one, plane, namespace, "demo") for one in (composite("demo-a", "demo-b"), composite("demo-b", "demo-a"))
+    )
+
+    def strict() -> bool:
+        assert send(plane, first, dry=True).status_code == httpx.codes.UNPROCESSABLE_ENTITY
+        return True
+
+    eventually(strict, "the server knows of the label")
+    with ThreadPoolExecutor(2) as clients:
+        answers = list(clients.map(lambda one: send(plane, one), [first, second]))
+    assert {answer.status_code for answer in answers} == {httpx.codes.UNPROCESSABLE_ENTITY}
