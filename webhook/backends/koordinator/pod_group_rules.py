@@ -93,7 +93,7 @@ def groups_member(found: StoredObject, _: Rules) -> Results:
 )
 def groups_itself(found: StoredObject, _: Rules) -> Results:
     """Each pod is judged by its own gang's list: a gang that is not in it is not waited for by its own pods, so that
-    fewer of them than its minimum may start.
+    fewer of them than its minimum may start. Which pods start then depends on who came first (seen).
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`Permit`), v1.8.0.
     """
