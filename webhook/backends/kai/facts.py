@@ -41,6 +41,8 @@ def _shard(raw: Manifest) -> tuple[str, str | None]:
 QUEUES = Projection("kai_queues", Resource(keys.QUEUE, "queues", namespaced=False), _queue, QueueTree)
 TOPOLOGIES = Projection("kai_topologies", Resource(keys.TOPOLOGY, "topologies", namespaced=False), _topology)
 SHARDS = Projection("kai_shards", Resource(keys.SHARD, "schedulingshards", namespaced=False), _shard)
-POD_GROUPS = Projection("kai_pod_groups", Resource(keys.POD_GROUP, "podgroups"), _pod_group, QueuedGroups, admission_only=True)
+POD_GROUPS = Projection(
+    "kai_pod_groups", Resource(keys.POD_GROUP, "podgroups"), _pod_group, QueuedGroups, admission_only=True
+)
 
 PROJECTIONS = (QUEUES, TOPOLOGIES, SHARDS, POD_GROUPS)

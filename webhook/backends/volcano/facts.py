@@ -34,6 +34,8 @@ QUEUES = Projection("volcano_queues", Resource(keys.QUEUE, "queues", namespaced=
 HYPER_NODES = Projection(
     "hyper_nodes", Resource(keys.HYPER_NODE, "hypernodes", namespaced=False), _hyper_node, HyperNodes
 )
-POD_GROUPS = Projection("volcano_pod_groups", Resource(keys.POD_GROUP, "podgroups"), _pod_group, QueuedGroups, admission_only=True)
+POD_GROUPS = Projection(
+    "volcano_pod_groups", Resource(keys.POD_GROUP, "podgroups"), _pod_group, QueuedGroups, admission_only=True
+)
 
 PROJECTIONS = (QUEUES, HYPER_NODES, POD_GROUPS)
