@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -32,7 +33,15 @@ from webhook.backends.volcano import examples as volcano
 from webhook.backends.volcano.examples import policy
 from webhook.checking import judge
 from webhook.model.admission_request import Verdict
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Needed
+from webhook.model.facts import (
+    NOTHING_KNOWN,
+    ClusterFacts,
+    KaiQueue,
+    Needed,
+    ObjectKey,
+    QueuedGroups,
+    QueueTree,
+)
 from webhook.model.findings import Action
 from webhook.model.reading import Manifest
 from webhook.required_facts import in_doubt
@@ -94,6 +103,40 @@ def test_without_a_cluster_nothing_is_refused_for_what_is_not_known(case: Applie
     assert by_action(verdict, Action.DENY) <= case.refused
     for finding in validate(case.manifest, case.before, settings=settings, facts=known).denials:
         assert finding.rule in rules(verdict) or finding.rule in {missing.rule for missing in verdict.unjudged}, finding
+
+
+class Unsearched(QueuedGroups):
+    """PodGroups that are found by what they are asked for, and by nothing else, once they are all there."""
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        raise AssertionError("a rule goes through all PodGroups")
+
+    items = values = keys = __iter__  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(("case", "settings"), CASES)
+def test_what_an_object_costs_does_not_grow_with_the_pod_groups(case: Applied, settings: Settings) -> None:
+    known = WORLDS[settings.default]
+    kai_groups, volcano_groups = (
+        Unsearched(groups or {}) for groups in (known.kai_pod_groups, known.volcano_pod_groups)
+    )
+    facts = replace(known, kai_pod_groups=kai_groups, volcano_pod_groups=volcano_groups)
+    verdict = validate(case.manifest, case.before, settings=settings, facts=facts)
+    assert {finding.rule for finding in verdict.findings} == case.refused | case.warned
+
+
+def test_what_is_kept_with_an_index_is_found_by_it_however_it_changes() -> None:
+    tree = QueueTree({"a": KaiQueue(None), "b": KaiQueue("a"), "c": KaiQueue("a")})
+    tree["c"] = KaiQueue("b")
+    del tree["b"]
+    assert (list(tree.having("a")), list(tree.having("b")), list(tree.having(None))) == ([], ["c"], ["a"])
+    assert tree.pop("c") == KaiQueue("b")
+    assert tree.pop("c", None) is None
+    assert dict(tree) == {"a": KaiQueue(None)}
+    assert set(tree.every_term) == {None}
+    learned = ClusterFacts(kai_queues=tree).learned({Needed("kai_queues", "d"): KaiQueue("a")})
+    assert isinstance(learned.kai_queues, QueueTree)
+    assert (list(learned.kai_queues.having("a")), list(tree.having("a"))) == (["d"], [])
 
 
 def test_what_rollcall_made_is_right() -> None:
