@@ -120,6 +120,8 @@ def group_node_pool(found: StoredObject, context: Rules) -> Results:
         yield problem
         if isinstance(problem, Finding):
             return
+    if context.facts.kai_queues is None:
+        yield Unjudged(path, "the KAI Queues")
     yield from judge_line(text(found.spec.get("queue")), pool, path, "the PodGroup", context)
 
 

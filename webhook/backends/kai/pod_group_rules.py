@@ -149,14 +149,19 @@ def set_minimum(found: StoredObject, _: Rules) -> Results:
     if found.old is None:
         # Refused by KAI itself.
         return
-    for group in Tree(found.spec).sets:
-        if group.name and group.pods is not None:
+    before = {group.name for group in _sets_with_pods(found.old)}
+    for group in _sets_with_pods(found):
+        if group.name not in before:
             yield Finding(
                 at=group.path / "minMember",
                 found=group.pods,
                 why="it has subgroups below it, so kai-scheduler ignores it, and refuses it when created anew",
                 remedy="leave it out, or say minSubGroup",
             )
+
+
+def _sets_with_pods(found: StoredObject) -> list[SubGroup]:
+    return [group for group in Tree(found.spec).sets if group.name and group.pods is not None]
 
 
 @pod_group_rule(

@@ -69,10 +69,12 @@ def queue_pool(found: StoredObject, context: Rules) -> Results:
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/conf (partition selector), pkg/scheduler/cache/cluster_info.
     """
-    key = context.settings.nodePoolLabelKey
+    key, name = context.settings.nodePoolLabelKey, text(found.spec.get("parentQueue"))
     pool = text(found.labels.get(key))
     path = LABELS / key if pool is not None else _PARENT
-    yield from judge_line(text(found.spec.get("parentQueue")), pool, path, "this Queue", context)
+    if name is not None and context.facts.kai_queues is None:
+        yield Unjudged(path, "the KAI Queues")
+    yield from judge_line(name, pool, path, "this Queue", context)
 
 
 @rule(
@@ -91,7 +93,10 @@ def queue_cycle(found: StoredObject, context: Rules) -> Results:
     name, known = text(found.spec.get("parentQueue")), context.facts.kai_queues
     if name is None:
         return
-    if (again := turning_point(found.name, name, known or {})) is not None:
+    if (again := turning_point(found.name, name, known or {})) is None:
+        if known is None:
+            yield Unjudged(_PARENT, "the KAI Queues")
+    else:
         yield Finding(
             at=_PARENT,
             found=name,

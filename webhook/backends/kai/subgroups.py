@@ -68,10 +68,10 @@ class Tree:
         found: set[str] = set()
         for leaf in self.leaves:
             above = leaf.parent or ""
-            # Whoever was here before went on to the root.
-            while leaf.pods and above not in found:
+            # Whoever was at a set before went on from there.
+            while leaf.pods and above not in found and (not above or above in self.by_name):
                 found.add(above)
-                above = (self.by_name[above].parent or "") if above in self.by_name else ""
+                above = (self.by_name[above].parent or "") if above else ""
         return found
 
     def lost(self) -> set[str]:

@@ -106,15 +106,23 @@ def group_two_tiers(found: StoredObject, _: Rules) -> Results:
     if found.old is None:
         # Refused by Volcano itself.
         return
-    for topology, path in _hard(found):
-        name = text(topology.get("highestTierName"))
-        if name is not None and integer(topology.get("highestTierAllowed")) is not None:
+    before = {path.anchor for path, _ in _with_two(found.old)}
+    for path, name in _with_two(found):
+        if path.anchor not in before:
             yield Finding(
-                at=path / "highestTierName",
+                at=path,
                 found=name,
                 why="highestTierAllowed is there, too, and volcano reads that alone",
                 remedy="keep one of the two",
             )
+
+
+def _with_two(found: StoredObject) -> Iterator[tuple[FieldPath, str]]:
+    """The names of tiers beside which there is a number, too."""
+    for topology, path in _hard(found):
+        name = text(topology.get("highestTierName"))
+        if name is not None and integer(topology.get("highestTierAllowed")) is not None:
+            yield path / "highestTierName", name
 
 
 @pod_group_rule(

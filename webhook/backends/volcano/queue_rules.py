@@ -74,7 +74,11 @@ def queue_cycle(found: StoredObject, context: Rules) -> Results:
     name = text(found.spec.get("parent"))
     if name is None or ROOT_QUEUE in {name, found.name}:
         return
-    if (again := turning_point(found.name, name, context.facts.volcano_queues or {})) not in (None, ROOT_QUEUE):
+    known = context.facts.volcano_queues
+    if (again := turning_point(found.name, name, known or {})) is None:
+        if known is None:
+            yield Unjudged(_PARENT, "the Volcano Queues")
+    elif again != ROOT_QUEUE:
         yield Finding(
             at=_PARENT,
             found=name,
