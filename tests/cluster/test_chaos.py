@@ -238,8 +238,8 @@ def story(
 def test_a_reconciler_that_dies_again_and_again_leaves_what_an_undisturbed_one_does(
     story: Callable[[int, str], Story], undisturbed: Callable[..., Undisturbed], seed: int, scheduler_name: str
 ) -> None:
-    told = story(6, scheduler_name)
-    endured(told, seed, undisturbed(told.plane, scheduler_name, 6))
+    told = story(8, scheduler_name)
+    endured(told, seed, undisturbed(told.plane, scheduler_name, 8))
 
 
 @pytest.mark.long
