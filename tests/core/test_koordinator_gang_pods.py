@@ -57,6 +57,7 @@ def test_a_pod_may_come_before_its_pod_group_unless_the_namespace_is_strict(
         (".s", ["gang-waiting-time"]),
         ("+", ["gang-waiting-time"]),
         ("9223372036854775808ns", ["gang-waiting-time"]),
+        ("9223372036s9223372036s", ["gang-waiting-time"]),
         ("9" * 5_000 + "h", ["gang-waiting-time"]),
         ("WenShiqi222", ["gang-waiting-time"]),
     ],
