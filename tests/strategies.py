@@ -4,7 +4,7 @@ conformance kit (`webhook.testing.strategies`).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
@@ -79,3 +79,89 @@ def pod_clique_sets(draw: st.DrawFn) -> dict[str, Any]:
     grouped = draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
     groups = [scaling_group("group", *grouped, topologyConstraint=draw(topology))] if grouped else []
     return pod_clique_set(*cliques, groups=groups, annotations=draw(nvlink))
+
+
+# Trees of groups
+
+
+class GroupWorld(NamedTuple):
+    """Groups by name, as plain data: (parent, minimum), a minimum of None for one that is no gang; and how many pods
+    name each PodGroup, None for a folder without pods.
+    """
+
+    composites: dict[str, tuple[str | None, int | None]]
+    leaves: dict[str, tuple[str | None, int | None]]
+    pods: dict[str, int] | None
+
+    def manifests(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """API group, version and manifest of each object."""
+        found = [
+            ("scheduling.k8s.io", "v1alpha3", _group_manifest("CompositePodGroup", "minGroupCount", name, *said))
+            for name, said in self.composites.items()
+        ]
+        found += [
+            ("scheduling.k8s.io", "v1beta1", _group_manifest("PodGroup", "minCount", name, *said))
+            for name, said in self.leaves.items()
+        ]
+        for name, count in (self.pods or {}).items():
+            spec = {"parallelism": count, "template": {"spec": {"schedulingGroup": {"podGroupName": name}}}}
+            found.append(("batch", "v1", {"kind": "Job", "metadata": {"name": name}, "spec": spec}))
+        return found
+
+
+def _group_manifest(kind: str, count: str, name: str, parent: str | None, minimum: int | None) -> dict[str, Any]:
+    policy = {"basic": {}} if minimum is None else {"gang": {count: minimum}}
+    spec = {"schedulingPolicy": policy} | ({} if parent is None else {"parentCompositePodGroupName": parent})
+    return {"kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+@st.composite
+def group_worlds(draw: st.DrawFn, width: int = 8) -> GroupWorld:
+    """Trees of up to four levels and `width` groups below each, some of them broken: a parent that is not there, a
+    cycle, a level too many, a minimum above what there is.
+
+    Groups of one level are drawn alike, and then a few of all are changed: a draw for each of 512 leaves would take
+    long and say little.
+    """
+    composites: dict[str, tuple[str | None, int | None]] = {}
+    level: list[str | None] = [None]
+    minimums = st.none() | st.integers(1, 2)
+    for depth in range(draw(st.integers(0, 3))):
+        fan, minimum = (1 if depth == 0 else draw(st.integers(1, width))), draw(minimums)
+        names = {f"{parent or 'c'}-{index}": parent for parent in level for index in range(fan)}
+        composites |= {name: (parent, minimum) for name, parent in names.items()}
+        level = list(names)
+    fan, minimum = draw(st.integers(1, width)), draw(minimums)
+    leaves = {f"{parent or 'l'}-p{index}": (parent, minimum) for parent in level for index in range(fan)}
+    pods = draw(st.none() | st.integers(0, 2).map(lambda count: dict.fromkeys(leaves, count)))
+    for _ in range(draw(st.integers(0, 5))):
+        _change(draw, composites, leaves, pods)
+    return GroupWorld(composites, leaves, pods)
+
+
+def _change(
+    draw: st.DrawFn,
+    composites: dict[str, tuple[str | None, int | None]],
+    leaves: dict[str, tuple[str | None, int | None]],
+    pods: dict[str, int] | None,
+) -> None:
+    groups = draw(st.sampled_from([composites, leaves]))
+    if not groups:
+        return
+    name = draw(st.sampled_from(sorted(groups)))
+    parent, minimum = groups[name]
+    what = draw(st.sampled_from(["minimum", "parent", "remove", "top", "deeper", "pods"]))
+    if what == "minimum":
+        groups[name] = parent, draw(st.none() | st.integers(1, 9))
+    elif what == "parent" and composites:
+        # Possibly itself, or one below it.
+        groups[name] = draw(st.sampled_from(sorted(composites))), minimum
+    elif what == "remove":
+        del groups[name]
+    elif what == "top":
+        groups[name] = None, minimum
+    elif what == "deeper":
+        composites[f"{name}-above"] = parent, draw(st.sampled_from([None, 1]))
+        groups[name] = f"{name}-above", minimum
+    elif what == "pods" and pods:
+        pods[draw(st.sampled_from(sorted(pods)))] = draw(st.integers(0, 9))

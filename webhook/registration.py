@@ -96,7 +96,7 @@ def _object_hooks(settings: Settings) -> Iterator[tuple[str, str, Manifest, Mani
             "operations": ["CREATE", "UPDATE"],
             "scope": "*",
         }
-        yield group.replace(".", "-"), "validate", rule, {"matchConditions": [_NOT_LEAVING, _NOT_OURS]}
+        yield group.replace(".", "-"), "validate", rule, {"matchConditions": [_NOT_LEAVING, _NOT_OURS, _CHANGED]}
     conditions = [
         condition for profile in settings.profiles.values() if (condition := profile.backend.judged_pods) is not None
     ]
@@ -106,6 +106,19 @@ def _object_hooks(settings: Settings) -> Iterator[tuple[str, str, Manifest, Mani
         yield "group-pods", "validate", rule, {"matchConditions": [_NOT_GROVES, named]}
 
 
+def _differs(field: str) -> str:
+    """A CEL expression: whether an update changes that field."""
+    new, old = f"object.{field}", f"oldObject.{field}"
+    return f"has({new}) != has({old}) || (has({new}) && {new} != {old})"
+
+
+# Schedulers write their status into the object itself where its kind has no subresource for it (Koordinator's and
+# Volcano's PodGroups): that must not wait for us either.
+_CHANGED = {
+    "name": "changed",
+    "expression": "request.operation == 'CREATE' || "
+    + " || ".join(map(_differs, ("spec", "metadata.labels", "metadata.annotations"))),
+}
 # Ours are right, and must not wait for us.
 _NOT_OURS = {
     "name": "not-ours",

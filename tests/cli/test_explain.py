@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.cli.conftest import Run
 from tests.cli.test_commands import CHECKOUT
+from webhook.cli.drawing import gangs_box
 from webhook.cli.mermaid import escaped, flowchart
 from webhook.gang_tree import Level, Node, gang_tree
 from webhook.model.podcliqueset import PodCliqueSet
@@ -194,7 +195,7 @@ def test_without_a_configuration_the_default_scheduler_makes_gangs_and_that_is_s
 
 def test_what_has_no_gang_is_nothing_to_explain(rollcall: Run) -> None:
     ran = rollcall("explain", "-", stdin="apiVersion: v1\nkind: Service\nmetadata: {name: x}\n")
-    assert ran == (2, "", "rollcall: nothing to explain: no PodCliqueSet\n")
+    assert ran == (2, "", "rollcall: nothing to explain: no PodCliqueSet, and no gang object\n")
 
 
 def test_a_field_of_the_wrong_type_is_told_in_place_of_everything_else(rollcall: Run, config: str) -> None:
@@ -270,12 +271,12 @@ def test_a_label_is_escaped(text: str, expected: str) -> None:
 
 @given(st.text(max_size=40))
 def test_no_name_breaks_out_of_its_label(name: str) -> None:
-    drawn = flowchart([Node(Level.CLIQUE, name, 1, 1)])
+    drawn = flowchart([gangs_box(Node(Level.CLIQUE, name, 1, 1))])
     assert re.fullmatch(r'flowchart TD\n    n0\(\["[^"\n<>]*<br/>1 pod"\]\)\n', drawn)
 
 
 def test_several_workloads_are_drawn_side_by_side() -> None:
-    tree = gang_tree(PodCliqueSet(pod_clique_set()))
+    tree = gangs_box(gang_tree(PodCliqueSet(pod_clique_set())))
     drawn = flowchart([tree, tree]).splitlines()
     assert drawn.count("flowchart TD") == 1
     boxes = [line.split("[")[0].split("(")[0].strip() for line in drawn[1:] if "-->" not in line]

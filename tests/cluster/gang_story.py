@@ -102,7 +102,8 @@ class Story:
         members = dict(zip((f"{name}-a", f"{name}-b", f"{name}-c")[: 2 + number % 2], (1, 2, 1), strict=False))
         # Whose shape will change has pods that wait for it, as Grove's operator would have them wait.
         changes = quarter <= number < 3 * quarter
-        pods = self._pods and not (changes and self.scheduler == KUBE)
+        # The larger ones, which stay to the end.
+        pods = self._pods and number % 2 == 1 and not (changes and self.scheduler == KUBE)
         return Gang(name, members, gated=changes, pods=pods)
 
     def _post(self, gang: Gang, number: int) -> None:

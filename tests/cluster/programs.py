@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,9 @@ cat >/dev/null
 for file in "$1"/*.pid; do [ ! -f "$file" ] || kill -KILL "$(cat "$file")"; done
 rm -rf "$1"
 """
+
+# How long a program that is revived stays dead.
+_REVIVE_SECONDS = 0.5
 
 
 def folder_of(name: str) -> Path | None:
@@ -80,9 +84,13 @@ class Workplace:
         )
         self.programs: list[Program] = []
 
-    def start(self, name: str, command: Sequence[str | Path], env: Mapping[str, str] | None = None) -> Program:
-        """Start a program; its output goes to a log in the folder."""
-        started = Program(self.folder, name, command, env)
+    def start(
+        self, name: str, command: Sequence[str | Path], env: Mapping[str, str] | None = None, *, revived: bool = False
+    ) -> Program:
+        """Start a program; its output goes to a log in the folder. With `revived` it is started again when it ends by
+        itself, as a kubelet would.
+        """
+        started = (Revived if revived else Program)(self.folder, name, command, env)
         self.programs.append(started)
         return started
 
@@ -170,3 +178,31 @@ class Program:
         """Raise AssertionError where it has ended."""
         if not self.running:
             raise RuntimeError(f"{self.name} has ended; its log:\n{self.tail()}")
+
+
+class Revived(Program):
+    """A program that is started again when it ends by itself, until it is stopped."""
+
+    def __init__(
+        self, folder: Path, name: str, command: Sequence[str | Path], env: Mapping[str, str] | None = None
+    ) -> None:
+        self._lock = threading.Lock()
+        super().__init__(folder, name, command, env)
+        threading.Thread(target=self._revive, daemon=True).start()
+
+    def stop(self, *, kill: bool = False, timeout: float = 15) -> int | None:
+        """End it, for good."""
+        with self._lock:
+            return super().stop(kill=kill, timeout=timeout)
+
+    def check(self) -> None:
+        """It may have ended for a moment."""
+
+    def _revive(self) -> None:
+        while True:
+            time.sleep(_REVIVE_SECONDS)
+            with self._lock:
+                if self._process is None:
+                    return
+                if self._process.poll() is not None:
+                    self.start()

@@ -80,4 +80,6 @@ def _koordinator(plane: ControlPlane) -> Program:
         "--port=0",
         "-v=4",
     ]
-    return plane.workplace.start("koord-scheduler", command)
+    # v1.8.0 panics now and then ("assignment to entry in nil map", in the queue's runPreEnqueuePlugin): seen when a pod
+    # that was being scheduled changed its gates.
+    return plane.workplace.start("koord-scheduler", command, revived=True)

@@ -132,9 +132,9 @@ class Chaos:
                 self._reconciler.stop()
 
     def _disturbed(self, step: str) -> None:
-        """One step, in which the reconciler dies once or more often: mostly before it is done with what there is."""
+        """One step, in which the reconciler dies once or twice: mostly before it is done with what there is."""
         writes = self._undisturbed.writes[step]
-        for attempt in range(self._chance.randint(1, 3)):
+        for attempt in range(self._chance.randint(1, 2)):
             network = self._running()
             if writes:
                 network.die_at(self._chance.randint(1, max(1, writes >> attempt)), sent=self._chance.random() < 0.5)
@@ -231,7 +231,10 @@ def story(
     return begun
 
 
-@pytest.mark.parametrize(("seed", "scheduler_name"), [(1, KOORD), (2, KOORD), (3, KUBE)])
+@pytest.mark.parametrize(
+    ("seed", "scheduler_name"),
+    [pytest.param(1, KOORD, marks=pytest.mark.long), pytest.param(2, KOORD, marks=pytest.mark.long), (3, KUBE)],
+)
 def test_a_reconciler_that_dies_again_and_again_leaves_what_an_undisturbed_one_does(
     story: Callable[[int, str], Story], undisturbed: Callable[..., Undisturbed], seed: int, scheduler_name: str
 ) -> None:
@@ -240,7 +243,7 @@ def test_a_reconciler_that_dies_again_and_again_leaves_what_an_undisturbed_one_d
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(52))
+@pytest.mark.parametrize("seed", range(50))
 def test_twenty_gangs_outlive_any_death(
     story: Callable[[int, str], Story], undisturbed: Callable[..., Undisturbed], seed: int
 ) -> None:

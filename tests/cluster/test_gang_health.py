@@ -227,7 +227,7 @@ def break_objects(gangs: Gangs) -> None:
     http.delete(f"{groups}/leaving-0-leader").raise_for_status()
 
 
-@pytest.mark.beside
+@pytest.mark.long
 def test_each_reason_is_named_as_it_is(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
@@ -275,7 +275,7 @@ def test_each_reason_is_named_as_it_is(
     assert started.metric("rollcall_escaped_pods", escape="unmutated") == 11
 
 
-@pytest.mark.beside
+@pytest.mark.long
 def test_the_gate_comes_off_by_hand_and_pods_that_escaped_are_replaced_if_that_is_wanted(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],

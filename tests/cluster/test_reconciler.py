@@ -97,7 +97,7 @@ def test_a_pod_group_of_somebody_else_is_left_alone_and_the_gang_told(
     eventually(lambda: len(pod_groups(plane, namespace)) == 2, "the gang's own are written")
 
 
-@pytest.mark.beside
+@pytest.mark.long
 def test_when_the_leader_is_killed_another_takes_over(
     plane: ControlPlane,
     server: RollcallServer,

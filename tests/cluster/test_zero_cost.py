@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.cluster.conftest import KOORDINATOR
+from tests.cluster.conftest import KOORDINATOR, apply_crds
 from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.gang_story import KOORD
 from tests.cluster.programs import eventually
@@ -26,10 +26,14 @@ _REQUESTS = re.compile(r'apiserver_request_total\{.*group="([^"]*)".*verb="([A-Z
 
 
 @pytest.fixture
-def process(plane: ControlPlane) -> Iterator[ReconcilerProcess]:
-    found = ReconcilerProcess(plane, KOORDINATOR)
-    yield found
-    found.close()
+def quiet_plane(version: str) -> Iterator[ControlPlane]:
+    """A control plane without schedulers, which would write the status of each PodGroup, and without controllers."""
+    found = ControlPlane(version)
+    try:
+        apply_crds(found)
+        yield found
+    finally:
+        found.close()
 
 
 def requests_of(plane: ControlPlane) -> Counter[str]:
@@ -53,13 +57,13 @@ def podgang(number: int, namespace: str) -> Manifest:
     }
 
 
-def test_a_thousand_gangs_in_step_cost_no_write_and_no_list(
-    plane: ControlPlane, process: ReconcilerProcess, namespace: str
-) -> None:
+def test_a_thousand_gangs_in_step_cost_no_write_and_no_list(quiet_plane: ControlPlane) -> None:
+    plane, namespace = quiet_plane, "default"
     path = f"/apis/scheduler.grove.io/v1alpha1/namespaces/{namespace}/podgangs"
     with ThreadPoolExecutor(4) as clients:
         for answer in clients.map(lambda number: plane.http.post(path, json=podgang(number, namespace)), range(GANGS)):
             assert answer.is_success, answer.text
+    process = ReconcilerProcess(plane, KOORDINATOR)
     process.until_leading()
 
     def written() -> bool:
@@ -69,6 +73,13 @@ def test_a_thousand_gangs_in_step_cost_no_write_and_no_list(
     eventually(written, "every gang has its PodGroups", timeout=180, pause=0.5)
     process.until_settled()
     assert process.metric("rollcall_writes_total") == GANGS * MEMBERS, "each is written once"
+
+    def told() -> bool:
+        # None of them has a pod, which is said of each, some at a time.
+        assert process.metric("rollcall_events_total", reason="GangTooFewPods") == GANGS
+        return True
+
+    eventually(told, "every PodGang was told what it lacks", timeout=180, pause=0.5)
     before, begun = requests_of(plane), time.monotonic()
     assert before["APPLY"] + before["PATCH"] >= GANGS * MEMBERS, "the counters count what the reconciler does"
     assert before["LIST"] > 0
@@ -78,3 +89,4 @@ def test_a_thousand_gangs_in_step_cost_no_write_and_no_list(
     assert process.metric("rollcall_writes_total") == GANGS * MEMBERS
     # For the log: what it holds is no matter of passing or failing.
     print(f"resident {process.program.resident_megabytes:.0f} MB with {GANGS} PodGangs of {MEMBERS} PodGroups")
+    process.close()

@@ -76,6 +76,63 @@ def pods(path: str) -> dict[str, Any]:
     }
 
 
+def pod_groups() -> dict[str, Any]:
+    key = "app.kubernetes.io/managed-by"
+    labels = "object.metadata.labels"
+    changed = (
+        "request.operation == 'CREATE'"
+        " || has(object.spec) != has(oldObject.spec) || (has(object.spec) && object.spec != oldObject.spec)"
+        " || has(object.metadata.labels) != has(oldObject.metadata.labels)"
+        " || (has(object.metadata.labels) && object.metadata.labels != oldObject.metadata.labels)"
+        " || has(object.metadata.annotations) != has(oldObject.metadata.annotations)"
+        " || (has(object.metadata.annotations) && object.metadata.annotations != oldObject.metadata.annotations)"
+    )
+    return {
+        "name": "scheduling-sigs-k8s-io.validate.rollcall.dev",
+        "clientConfig": service("/validate"),
+        "rules": [
+            {
+                "apiGroups": ["scheduling.sigs.k8s.io"],
+                "apiVersions": ["*"],
+                "resources": ["podgroups"],
+                "operations": ["CREATE", "UPDATE"],
+                "scope": "*",
+            }
+        ],
+        "matchConditions": [
+            *sets("validate")["matchConditions"],
+            {
+                "name": "not-ours",
+                "expression": f'!has({labels}) || !("{key}" in {labels}) || {labels}["{key}"] != "rollcall"',
+            },
+            {"name": "changed", "expression": changed},
+        ],
+        **COMMON,
+    }
+
+
+def group_pods() -> dict[str, Any]:
+    labels, annotations = "object.metadata.labels", "object.metadata.annotations"
+    named = (
+        f'((has({labels}) && ("pod-group.scheduling.sigs.k8s.io" in {labels}'
+        f' || "pod-group.scheduling.sigs.k8s.io/name" in {labels}'
+        f' || "pod-group.scheduling.sigs.k8s.io/min-available" in {labels}))'
+        f' || (has({annotations}) && ("gang.scheduling.koordinator.sh/name" in {annotations}'
+        f' || "gang.scheduling.koordinator.sh/min-available" in {annotations})))'
+    )
+    not_groves = f'!has({labels}) || !("grove.io/podgang" in {labels})'
+    return {
+        "name": "group-pods.validate.rollcall.dev",
+        "clientConfig": service("/validate"),
+        "rules": pods("validate")["rules"],
+        "matchConditions": [
+            {"name": "not-groves", "expression": not_groves},
+            {"name": "names-a-group", "expression": named},
+        ],
+        **COMMON,
+    }
+
+
 def test_the_configurations_are_as_the_design_has_them() -> None:
     again = {"reinvocationPolicy": "IfNeeded"}
     assert webhook_configurations(koordinator(), SERVICE, "rollcall-system", "Q0E=") == [
@@ -89,7 +146,7 @@ def test_the_configurations_are_as_the_design_has_them() -> None:
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingWebhookConfiguration",
             "metadata": {"name": "v-rollcall", "labels": LABELS},
-            "webhooks": [sets("validate"), pods("validate")],
+            "webhooks": [sets("validate"), pods("validate"), pod_groups(), group_pods()],
         },
     ]
 
@@ -108,8 +165,25 @@ def test_the_file_says_who_decides_without_an_answer_and_where_nobody_is_asked()
 
 def test_a_url_in_place_of_a_service() -> None:
     found = webhook_configurations(default_settings(), Address(url="https://127.0.0.1:8443/"), "x", "Q0E=")
-    urls = [hook["clientConfig"]["url"] for configuration in found for hook in configuration["webhooks"]]
-    assert urls == ["https://127.0.0.1:8443/mutate"] * 2 + ["https://127.0.0.1:8443/validate"] * 2
+    mutating, validating = ([hook["clientConfig"]["url"] for hook in one["webhooks"]] for one in found)
+    assert set(mutating) == {"https://127.0.0.1:8443/mutate"}
+    assert set(validating) == {"https://127.0.0.1:8443/validate"}
+
+
+def test_gang_objects_of_others_are_asked_about_when_they_come_or_change() -> None:
+    settings = settings_from({**HEAD, "scheduler": {"profiles": [{"name": "volcano"}]}}, "test")
+    _, validating = webhook_configurations(settings, SERVICE, "rollcall-system", "Q0E=")
+    (hook,) = (hook for hook in validating["webhooks"] if hook["name"].startswith("scheduling-volcano-sh."))
+    assert hook["rules"] == [
+        {
+            "apiGroups": ["scheduling.volcano.sh"],
+            "apiVersions": ["*"],
+            "resources": ["podgroups", "queues"],
+            "operations": ["CREATE", "UPDATE"],
+            "scope": "*",
+        }
+    ]
+    assert [condition["name"] for condition in hook["matchConditions"]] == ["not-leaving", "not-ours", "changed"]
 
 
 def rights(*groups: str, settings: Any = None) -> dict[str, list[str]]:
@@ -131,10 +205,13 @@ def test_a_server_may_read_what_its_caches_hold_and_write_nothing() -> None:
         "scheduling.k8s.io/priorityclasses": reading,
         "scheduling.sigs.k8s.io/elasticquotas": reading,
         "scheduling.koordinator.sh/clusternetworktopologies": reading,
+        "scheduling.sigs.k8s.io/podgroups": reading,
         "kai.scheduler/schedulingshards": reading,
         "kai.scheduler/topologies": reading,
         "scheduling.run.ai/queues": reading,
+        "scheduling.run.ai/podgroups": reading,
         "scheduling.volcano.sh/queues": reading,
+        "scheduling.volcano.sh/podgroups": reading,
         "topology.volcano.sh/hypernodes": reading,
         "/pods": ["list"],
     }
@@ -291,7 +368,7 @@ def test_the_workload_api_s_objects_are_asked_about_where_gangs_are_made_of_them
             "scope": "*",
         }
     ]
-    assert [condition["name"] for condition in objects["matchConditions"]] == ["not-leaving", "not-ours"]
+    assert [condition["name"] for condition in objects["matchConditions"]] == ["not-leaving", "not-ours", "changed"]
     assert members["rules"][0]["resources"] == ["pods"]
     assert [condition["name"] for condition in members["matchConditions"]] == ["not-groves", "names-a-group"]
     assert members["matchConditions"][1]["expression"] == (

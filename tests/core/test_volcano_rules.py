@@ -366,4 +366,5 @@ def test_queues_and_hyper_nodes_are_read_by_name() -> None:
     assert [(found.part, found.resource.plural, found.resource.namespaced) for found in PROJECTIONS] == [
         ("volcano_queues", "queues", False),
         ("hyper_nodes", "hypernodes", False),
+        ("volcano_pod_groups", "podgroups", True),
     ]

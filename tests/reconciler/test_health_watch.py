@@ -153,6 +153,25 @@ def test_who_starts_anew_does_not_say_everything_again() -> None:
     told(story())
 
 
+def test_a_fault_of_ours_with_one_gang_keeps_no_gang_from_its_objects() -> None:
+    async def story() -> None:
+        cluster = world("demo-0-a")
+        async with running(cluster) as found:
+            asked: list[Any] = []
+
+            def broken(key: Any) -> Any:
+                asked.append(key)
+                raise RuntimeError("ours")
+
+            found.health._health = broken
+            await until(lambda: asked)
+            await until(lambda: names(cluster) == ["demo-0-a"])
+            held = {"scheduler": "koord-scheduler", "health": "GangTooFewPods"}
+            assert sample(found, "rollcall_gangs", **held) == 0
+
+    told(story())
+
+
 DELETING = replace(koordinator(standalone=False), deleted_escapes=frozenset({"unmutated"}))
 
 

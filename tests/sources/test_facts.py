@@ -22,7 +22,8 @@ from webhook.model.facts import (
     TopologyLayer,
     VolcanoQueue,
 )
-from webhook.sources.facts import facts_from
+from webhook.model.gang_groups import GatherRule, KoordinatorPodGroup, KoordinatorPodGroups
+from webhook.sources.facts import facts_from, one_world
 from webhook.sources.manifests import read_text
 
 
@@ -30,7 +31,43 @@ def facts(text: str, known: ClusterFacts = NOTHING_KNOWN) -> ClusterFacts:
     return facts_from(read_text(text, "facts.yaml"), known)
 
 
+LEADER = """
+apiVersion: scheduling.sigs.k8s.io/v1alpha1
+kind: PodGroup
+metadata:
+  name: leader
+  namespace: a
+  annotations:
+    gang.scheduling.koordinator.sh/groups: '["a/worker", "a/leader"]'
+    gang.scheduling.koordinator.sh/network-topology-spec: >-
+      {"gatherStrategy": [{"layer": "SpineLayer", "strategy": "MustGather", "podCountMultiple": 2}]}
+spec: {minMember: 3}
+"""
+LEADER_KNOWN = KoordinatorPodGroup(3, ("a/leader", "a/worker"), (GatherRule("SpineLayer", "MustGather", 2),))
+UNREADABLE = """
+apiVersion: scheduling.sigs.k8s.io/v1alpha1
+kind: PodGroup
+metadata:
+  name: leader
+  annotations:
+    gang.scheduling.koordinator.sh/groups: "leader, worker"
+    gang.scheduling.koordinator.sh/network-topology-spec: "SpineLayer"
+"""
+
 PARTS: dict[str, tuple[str, ClusterFacts]] = {
+    "a PodGroup of koord-scheduler": (
+        LEADER,
+        ClusterFacts(koordinator_pod_groups=KoordinatorPodGroups({("a", "leader"): LEADER_KNOWN})),
+    ),
+    "a PodGroup that koord-scheduler cannot read": (
+        UNREADABLE,
+        ClusterFacts(
+            koordinator_pod_groups=KoordinatorPodGroups(
+                {("default", "leader"): KoordinatorPodGroup(0, ("default/leader",))}
+            )
+        ),
+    ),
+    "a PodGroup of another group of APIs": (LEADER.replace("sigs.k8s.io", "x-k8s.io"), NOTHING_KNOWN),
     "a namespace": (
         "{apiVersion: v1, kind: Namespace, metadata: {name: a, labels: {x: one}}}",
         ClusterFacts(namespaces={"a": Namespace({"x": "one"})}),
@@ -269,3 +306,10 @@ def test_facts_that_cannot_be_understood_are_told_with_their_place(text: str, to
     with pytest.raises(InputError) as error:
         facts(text)
     assert str(error.value) == told
+
+
+def test_pod_groups_that_are_judged_together_know_each_other() -> None:
+    known = one_world(NOTHING_KNOWN, read_text(LEADER, "gang.yaml")).koordinator_pod_groups
+    assert known == {("a", "leader"): LEADER_KNOWN}
+    assert known is not None
+    assert list(known.listing(("a", "worker"))) == [("a", "leader")]

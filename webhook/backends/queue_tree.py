@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
 from webhook.model.capabilities import Use
+from webhook.model.facts import QueueTree
 from webhook.model.findings import Finding, shown
 
 # Queues that are offered in the place of a wrong one.
@@ -25,6 +26,8 @@ Q = TypeVar("Q", bound=Queue)
 
 def children_of(name: str, queues: Mapping[str, Q]) -> dict[str, Q]:
     """The queues right below one."""
+    if isinstance(queues, QueueTree):
+        return {other: queues[other] for other in queues.having(name)}
     return {other: queue for other, queue in queues.items() if queue.parent == name}
 
 
@@ -51,6 +54,17 @@ def missing_ancestor(queue: Queue, queues: Mapping[str, Queue], built_in: Contai
         passed.add(parent)
         parent = queues[parent].parent
     return None
+
+
+def turning_point(name: str, parent: str, queues: Mapping[str, Queue]) -> str | None:
+    """The queue that is met twice on the way up from `name` when that is below `parent`; None where the way ends."""
+    passed = {name}
+    above: str | None = parent
+    while above and above not in passed:
+        passed.add(above)
+        found = queues.get(above)
+        above = None if found is None else found.parent
+    return above or None
 
 
 def disagreeing(named: Iterable[Use], remedy: str) -> Iterator[Finding]:

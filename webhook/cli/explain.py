@@ -12,7 +12,9 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, tell
+from webhook.cli.drawing import gangs_box
 from webhook.cli.explain_gang import explain_gangs, gangs_named
+from webhook.cli.explain_groups import FoundTree, print_tree, trees_in
 from webhook.cli.explain_text import print_explanation
 from webhook.cli.mermaid import flowchart
 from webhook.cli.options import (
@@ -26,6 +28,7 @@ from webhook.cli.options import (
     inputs_of,
     settings_of,
 )
+from webhook.cli.svg import drawing
 from webhook.config import choosing_settings, force_scheduler
 from webhook.errors import InputError, ReviewError
 from webhook.explaining import Explanation, explain_document
@@ -45,6 +48,7 @@ class Picture(StrEnum):
     TEXT = "text"
     JSON = "json"
     MERMAID = "mermaid"
+    SVG = "svg"
 
 
 class Found(NamedTuple):
@@ -82,25 +86,30 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     context: KubeContext = None,
 ) -> None:
     """Say which schedulers could run a workload, what stops each of the others, and the smallest edit that would help.
-    Of a PodGang in a cluster: why it does not start.
+    Of gang objects written by hand: whether their trees can ever start. Of a PodGang in a cluster: why it does not.
 
     Prints, for each PodCliqueSet, what it asks for by scheduler, the edits, and its gangs as a tree; `-o mermaid` the
-    tree as a flowchart. Without `--config` every installed scheduler is asked, kube-scheduler with gangs switched on.
+    tree as a flowchart, `-o svg` as a drawing. Without `--config` every installed scheduler is asked, kube-scheduler
+    with gangs switched on. PodGroups, CompositePodGroups, Workloads and pods of all files are one world: each tree that
+    they make, with the minimum and what is there at every level, and why it can never start.
 
-    Exit code 0: the scheduler that is chosen for it refuses nothing. 1: it refuses. 2: something cannot be read. 3: it
-    cannot be told without more facts. For `podgang/NAME` 0: it has started. 1: it is held. 2: there is none. 3: the
-    cluster cannot be read.
+    Exit code 0: the scheduler that is chosen for it refuses nothing, the tree can start. 1: it refuses, the tree
+    cannot. 2: something cannot be read. 3: it cannot be told without more facts, or pods. For `podgang/NAME` 0: it has
+    started. 1: it is held. 2: there is none. 3: the cluster cannot be read.
 
     **Examples**
 
     - `rollcall explain set.yaml`
     - `rollcall explain --config rollcall.yaml --facts cluster/ -o json deploy/`
     - `kubectl get podcliqueset demo -o yaml | rollcall explain -o mermaid -`
+    - `rollcall explain -o svg gang-objects/ > gangs.svg`
     - `rollcall explain podgang/demo-0 -n team-a --config rollcall.yaml`
     """
     if (named := gangs_named(paths)) is not None:
-        if scheduler is not None or facts or output is Picture.MERMAID:
-            raise typer.BadParameter("--scheduler, --facts and -o mermaid are for manifests, not for podgang/NAME")
+        if scheduler is not None or facts or output in {Picture.MERMAID, Picture.SVG}:
+            raise typer.BadParameter(
+                "--scheduler, --facts and -o mermaid or svg are for manifests, not for podgang/NAME"
+            )
         as_json = output is Picture.JSON
         raise typer.Exit(explain_gangs(named, namespace, config, kubeconfig, context, as_json=as_json))
     if namespace is not None or kubeconfig is not None or context is not None:
@@ -119,24 +128,33 @@ def explain(  # noqa: PLR0913 - one parameter for each option
         except ReviewError as error:
             raise InputError(document.source, str(error), document.line, 1) from None
         found += [Found(document, one.at, one.explanation) for one in explained]
-    assumed = [_ASSUMED] if config is None else []
+    trees = trees_in(documents)
+    _print(found, trees, output, [_ASSUMED] if config is None else [])
+    if not found and not trees:
+        tell("nothing to explain: no PodCliqueSet, and no gang object")
+        raise typer.Exit(UNREADABLE)
+    codes = {*(_CODES[one.explanation.answer] for one in found), *(one.code for one in trees)}
+    # A refusal is certain, whatever else is not known.
+    raise typer.Exit(REFUSED if REFUSED in codes else max(codes))
+
+
+def _print(found: list[Found], trees: list[FoundTree], output: Picture, assumed: list[str]) -> None:
+    boxes = [gangs_box(one.explanation.tree) for one in found if one.explanation.tree is not None]
+    boxes += [one.box for one in trees]
     if output is Picture.JSON:
-        typer.echo(json.dumps(_json(found, assumed), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(_json(found, trees, assumed), indent=2, ensure_ascii=False))
     elif output is Picture.MERMAID:
-        trees = [one.explanation.tree for one in found if one.explanation.tree is not None]
-        typer.echo(flowchart(trees), nl=False)
+        typer.echo(flowchart(boxes), nl=False)
+    elif output is Picture.SVG:
+        typer.echo(drawing(boxes), nl=False)
     else:
         out = console()
         for one in found:
             print_explanation(one.place, one.explanation, out)
+        for tree in trees:
+            print_tree(tree, out)
         for note in assumed if found else []:
             out.print(note, style="dim")
-    if not found:
-        tell("nothing to explain: no PodCliqueSet")
-        raise typer.Exit(UNREADABLE)
-    codes = {_CODES[one.explanation.answer] for one in found}
-    # A refusal is certain, whatever else is not known.
-    raise typer.Exit(REFUSED if REFUSED in codes else max(codes))
 
 
 def _settings(config: Path | None, scheduler: str | None) -> Settings:
@@ -148,9 +166,9 @@ def _settings(config: Path | None, scheduler: str | None) -> Settings:
     return replace(settings, standalone=True)
 
 
-def _json(found: list[Found], assumed: list[str]) -> dict[str, Any]:
+def _json(found: list[Found], trees: list[FoundTree], assumed: list[str]) -> dict[str, Any]:
     workloads = []
     for one in found:
         file, line, column = one.place
         workloads.append(one.explanation.as_json() | {"file": file, "line": line, "column": column})
-    return {"workloads": workloads, "assumed": assumed}
+    return {"workloads": workloads, "trees": [one.as_json() for one in trees], "assumed": assumed}

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
 from webhook.cli import printable
+from webhook.cli.drawing import gangs_box, tree_lines
 from webhook.edits import Change
 from webhook.explaining import Edit, Explanation, View
-from webhook.gang_tree import Level, Node
 from webhook.judging import Answer, Honour, Honoured
 from webhook.model.findings import Action, Finding, shown
 
@@ -41,7 +40,7 @@ def print_explanation(place: tuple[str, int, int], found: Explanation, out: Cons
     file, line, column = place
     out.print(Text(printable(f"{file}:{line}:{column}: PodCliqueSet {found.namespace}/{found.name}"), "bold"))
     if found.choice.scheduler:
-        _say(out, 1, f"scheduler {found.choice.scheduler}, {found.chosen_by}")
+        say(out, 1, f"scheduler {found.choice.scheduler}, {found.chosen_by}")
     for problem in found.broken:
         _finding(problem, out, 1)
     if found.views:
@@ -52,8 +51,8 @@ def print_explanation(place: tuple[str, int, int], found: Explanation, out: Cons
             _view(view, found.choice.scheduler, out)
     if found.tree is not None:
         out.print()
-        for line_of_tree in tree_lines(found.tree):
-            _say(out, 1, line_of_tree)
+        for line_of_tree in tree_lines(gangs_box(found.tree)):
+            say(out, 1, line_of_tree)
     out.print()
 
 
@@ -97,17 +96,17 @@ def _view(view: View, chosen: str, out: Console) -> None:
         _honour(honour, out)
     unstated = [str(honour.capability) for honour in opinion.honours if honour.honoured is Honoured.UNSTATED]
     if unstated:
-        _say(out, 2, f"not known to act on {', '.join(unstated)}")
+        say(out, 2, f"not known to act on {', '.join(unstated)}")
     for other in opinion.others:
         _finding(other, out, 2)
     told = {missing for honour in opinion.honours for missing in honour.unjudged}
     for missing in opinion.unjudged:
         if missing not in told:
-            _say(out, 2, f"not judged: {missing.rule} at {missing.at}: {missing.needs} unknown")
+            say(out, 2, f"not judged: {missing.rule} at {missing.at}: {missing.needs} unknown")
     if view.edit is not None:
         _edit(view.edit, out)
     elif opinion.answer is Answer.REFUSED:
-        _say(out, 2, "no small edit would help; see what to do above")
+        say(out, 2, "no small edit would help; see what to do above")
 
 
 def _honour(honour: Honour, out: Console) -> None:
@@ -119,28 +118,28 @@ def _honour(honour: Honour, out: Console) -> None:
     if honour.honoured is Honoured.UNKNOWN:
         out.print(lead + Text("not judged", style))
         for missing in honour.unjudged:
-            _say(out, 3, f"at   {missing.at}: {missing.needs} unknown")
+            say(out, 3, f"at   {missing.at}: {missing.needs} unknown")
         return
     out.print(lead + Text(word, style))
     if not honour.findings and support is not None:
-        _say(out, 3, f"why  {support.why}")
-        _say(out, 3, f"do   {support.remedy}")
+        say(out, 3, f"why  {support.why}")
+        say(out, 3, f"do   {support.remedy}")
     for index, found in enumerate(honour.findings):
-        _say(out, 3, f"at   {found.at}: {shown(found.found)}")
+        say(out, 3, f"at   {found.at}: {shown(found.found)}")
         # Said once where many places have the same fault.
         following = honour.findings[index + 1 : index + 2]
         if not following or (following[0].why, following[0].remedy) != (found.why, found.remedy):
-            _say(out, 3, f"why  {found.why}")
-            _say(out, 3, f"do   {found.remedy}")
+            say(out, 3, f"why  {found.why}")
+            say(out, 3, f"do   {found.remedy}")
 
 
 def _finding(found: Finding, out: Console, depth: int) -> None:
     word = "error" if found.action is Action.DENY else "warning"
     style = "bold red" if found.action is Action.DENY else "yellow"
     out.print(Text.assemble("    " * depth, (word, style), f" {found.rule}"))
-    _say(out, depth + 1, f"at   {found.at}: {shown(found.found)}")
-    _say(out, depth + 1, f"why  {found.why}")
-    _say(out, depth + 1, f"do   {found.remedy}")
+    say(out, depth + 1, f"at   {found.at}: {shown(found.found)}")
+    say(out, depth + 1, f"why  {found.why}")
+    say(out, depth + 1, f"do   {found.remedy}")
 
 
 def _edit(edit: Edit, out: Console) -> None:
@@ -148,7 +147,7 @@ def _edit(edit: Edit, out: Console) -> None:
     then = ("runs", style) if edit.then is Answer.RUNS else (f"is {word}", style)
     out.print(Text.assemble("        ", ("smallest edit", "bold"), ", after which it ", then))
     for change in edit.changes:
-        _say(out, 3, change_line(change))
+        say(out, 3, change_line(change))
 
 
 def change_line(change: Change) -> str:
@@ -165,47 +164,8 @@ def _value(value: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
-def tree_lines(tree: Node) -> Iterator[str]:
-    """The tree, a line a node."""
-    yield _line(tree)
-    yield from _below(tree, "")
-
-
-def _below(node: Node, indent: str) -> Iterator[str]:
-    for index, below in enumerate(node.below):
-        last = index == len(node.below) - 1
-        yield f"{indent}{'└── ' if last else '├── '}{_line(below)}"
-        yield from _below(below, indent + ("    " if last else "│   "))
-
-
-def _line(node: Node) -> str:
-    title, *details = describe(node)
-    return f"{title}: {', '.join(details)}"
-
-
-def describe(node: Node) -> tuple[str, ...]:
-    """What a picture of the tree says of a node: its title, then one detail each."""
-    titles = {Level.GROUP: f"replica {node.name}", Level.CLIQUE: node.name}
-    title = titles.get(node.level, f"{node.level} {node.name}")
-    details = [_count(node.pods, "pod") if node.level is not Level.SET else f"{_count(node.pods, 'pod')} in all"]
-    if node.level is not Level.SET and node.minimum != node.pods:
-        details.append(f"starts with {node.minimum:,}")
-    if node.required is not None:
-        details.append(f"requires one {node.required}")
-    if node.preferred is not None:
-        details.append(f"prefers one {node.preferred}")
-    if node.waits_for is not None:
-        details.append(f"waits for {node.waits_for}")
-    if node.more:
-        details.append(f"and {node.more:,} more like it, up to {node.last}")
-    return (title, *details)
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
-def _say(out: Console, depth: int, text: str) -> None:
+def say(out: Console, depth: int, text: str) -> None:
+    """One line, indented by `depth` steps."""
     if out.is_terminal:
         # So that a long line goes on below its own start.
         out.print(Padding(Text(printable(text)), (0, 0, 0, 4 * depth)))

@@ -1,4 +1,4 @@
-"""The gangs of workloads as a Mermaid flowchart, as GitHub and most wikis draw it.
+"""Trees as a Mermaid flowchart, as GitHub and most wikis draw it.
 
 Labels hold names from manifests. Inside quotes only Mermaid's own entity codes are safe (`#35;` and the like), so every
 character but plain ones is written as one.
@@ -9,20 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
-from webhook.cli.explain_text import describe
-from webhook.gang_tree import Level, Node
+from webhook.cli.drawing import Box, Shape
 
 _SAFE = frozenset(" -_./:,()+")
 # A gang's box has a heavier border than what is in it; what waits is dashed.
-_SHAPES = {Level.SET: ("[[", "]]"), Level.GANG: ("[", "]"), Level.GROUP: ("(", ")"), Level.CLIQUE: ("([", "])")}
+_SHAPES = {Shape.WHOLE: ("[[", "]]"), Shape.GANG: ("[", "]"), Shape.PART: ("(", ")"), Shape.LEAF: ("([", "])")}
+_CANNOT = "    classDef cannot stroke:#c62828,stroke-dasharray:4 3"
 
 
-def flowchart(trees: Sequence[Node]) -> str:
+def flowchart(trees: Sequence[Box]) -> str:
     """The flowchart of all `trees`, side by side."""
     lines = ["flowchart TD"]
     numbers = count()
     for tree in trees:
         _draw(tree, None, numbers, lines)
+    if any(line.endswith(":::cannot") for line in lines):
+        lines.append(_CANNOT)
     return "\n".join(lines) + "\n"
 
 
@@ -34,19 +36,18 @@ def escaped(text: str) -> str:
     )
 
 
-def _draw(node: Node, parent: str | None, numbers: count[int], lines: list[str]) -> str:
+def _draw(box: Box, parent: str | None, numbers: count[int], lines: list[str]) -> str:
     own = f"n{next(numbers)}"
-    opened, closed = _SHAPES[node.level]
-    title, *details = describe(node)
-    label = "<br/>".join(escaped(part) for part in (title, *details))
-    lines.append(f'    {own}{opened}"{label}"{closed}')
+    opened, closed = _SHAPES[box.shape]
+    label = "<br/>".join(escaped(part) for part in (box.title, *box.details))
+    lines.append(f'    {own}{opened}"{label}"{closed}{":::cannot" if box.cannot else ""}')
     if parent is not None:
         lines.append(f"    {parent} --> {own}")
-    gangs: dict[str, str] = {}
-    for below in node.below:
-        drawn = _draw(below, own, numbers, lines)
-        if below.waits_for in gangs:
-            lines.append(f'    {gangs[below.waits_for]} -. "starts first" .-> {drawn}')
-        elif below.level is Level.GANG:
-            gangs[below.name] = drawn
+    drawn: dict[str, str] = {}
+    for below in box.below:
+        its = _draw(below, own, numbers, lines)
+        if below.waits_for in drawn:
+            lines.append(f'    {drawn[below.waits_for]} -. "starts first" .-> {its}')
+        else:
+            drawn[below.name] = its
     return own

@@ -6,12 +6,15 @@ neither passes nor refuses.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from webhook.model.indexed import Indexed
+
 if TYPE_CHECKING:
+    from webhook.model.gang_groups import KoordinatorPodGroups
     from webhook.model.group_tree import Groups, Workload
 
 # (namespace, name)
@@ -110,6 +113,69 @@ class KaiQueue:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
+class QueueTree(Indexed[str, Any]):
+    """Queues by name, found by their parent as well, whether that is there or not."""
+
+    @staticmethod
+    def terms(_: str, value: Any) -> Iterable[Hashable]:
+        """Its parent."""
+        return (value.parent,)
+
+
+class HyperNodes(Indexed[str, HyperNode]):
+    """HyperNodes by name, found by their tier and by its name as well: a cluster may have one for each of its nodes."""
+
+    @staticmethod
+    def terms(_: str, value: HyperNode) -> Iterable[Hashable]:
+        """Its tier, and what that is called."""
+        return (value.tier,) if value.tier_name is None else (value.tier, (value.tier_name, value.tier))
+
+    @property
+    def tiers(self) -> list[int]:
+        """The tiers that there are, the closest first."""
+        return sorted(term for term in self.every_term if isinstance(term, int))
+
+    def tiers_named(self, name: str) -> set[int]:
+        """The tiers that bear a name."""
+        return {term[1] for term in self.every_term if isinstance(term, tuple) and term[0] == name}
+
+
+class KaiLevels(tuple[str, ...]):
+    """The levels of a KAI Topology, as node label keys, broadest first; `aliases` are other names of some of them."""
+
+    aliases: Mapping[str, str]
+
+    def __new__(cls, keys: Iterable[str], aliases: Mapping[str, str] = MappingProxyType({})) -> KaiLevels:
+        """Levels with these keys; each alias says the key that it stands for."""
+        found = super().__new__(cls, keys)
+        found.aliases = aliases
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedGroup:
+    """A PodGroup of KAI or Volcano: the Queue that it is in."""
+
+    queue: str | None
+
+
+class QueuedGroups(Indexed[ObjectKey, QueuedGroup]):
+    """PodGroups by namespace and name, found by their bare name and by their queue as well."""
+
+    @staticmethod
+    def terms(key: ObjectKey, value: QueuedGroup) -> Iterable[Hashable]:
+        """Its name and its queue."""
+        return (("name", key[1]), ("queue", value.queue))
+
+    def called(self, name: str) -> Iterable[ObjectKey]:
+        """Those of that name, in any namespace."""
+        return self.having(("name", name))
+
+    def in_queue(self, queue: str) -> Iterable[ObjectKey]:
+        """Those in a queue."""
+        return self.having(("queue", queue))
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Api:
     """A kind that a cluster may serve."""
@@ -160,12 +226,15 @@ _PARTS = {
     "elastic_quotas": "ElasticQuota",
     "topology_bindings": "ClusterTopologyBinding",
     "network_topologies": "ClusterNetworkTopology",
+    "koordinator_pod_groups": "Koordinator PodGroup",
     "priority_classes": "PriorityClass",
     "volcano_queues": "Volcano Queue",
     "hyper_nodes": "HyperNode",
     "kai_queues": "KAI Queue",
     "kai_topologies": "KAI Topology",
     "kai_shards": "SchedulingShard",
+    "kai_pod_groups": "KAI PodGroup",
+    "volcano_pod_groups": "Volcano PodGroup",
     "workloads": "Workload",
     "pod_groups": "PodGroup",
     "composite_pod_groups": "CompositePodGroup",
@@ -187,6 +256,7 @@ class ClusterFacts:
     elastic_quotas: Mapping[str, Quota] | None = None
     topology_bindings: Mapping[str, TopologyBinding] | None = None
     network_topologies: Mapping[str, tuple[TopologyLayer, ...]] | None = None
+    koordinator_pod_groups: KoordinatorPodGroups | None = None
     priority_classes: Mapping[str, PriorityClass] | None = None
     volcano_queues: Mapping[str, VolcanoQueue] | None = None
     # HyperNodes by name: the tier of each.
@@ -196,6 +266,8 @@ class ClusterFacts:
     kai_topologies: Mapping[str, tuple[str, ...]] | None = None
     # KAI's SchedulingShards by name: the value of the node-pool label that each serves, None for the default one.
     kai_shards: Mapping[str, str | None] | None = None
+    kai_pod_groups: QueuedGroups | None = None
+    volcano_pod_groups: QueuedGroups | None = None
     # Of the Workload API, by namespace and name.
     workloads: Mapping[ObjectKey, Workload] | None = None
     pod_groups: Groups | None = None
@@ -203,6 +275,8 @@ class ClusterFacts:
     apis: frozenset[Api] | None = None
     # Of kinds whose schema is known: the fields of their spec.
     spec_fields: Mapping[Api, frozenset[str]] | None = None
+    # Parts of which only some objects are known, those of one folder: that another is not among them says nothing.
+    partial: frozenset[str] | None = None
 
     def lacks_field(self, wanted: SpecField) -> bool:
         """Whether the cluster is known to have no such field. What is unknown is not lacking."""

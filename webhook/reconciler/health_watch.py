@@ -106,6 +106,9 @@ class HealthWatch:
         except Malformed as error:
             log.info("gang not judged", namespace=key[0], name=key[1], why=str(error))
             health = None
+        except Exception:  # noqa: BLE001 - a fault of ours with one gang must keep no gang from its objects
+            log.exception("gang not judged", namespace=key[0], name=key[1])
+            health = None
         before = self._known.get(key)
         if before is not None:
             self._count(before.health, -1)

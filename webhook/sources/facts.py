@@ -79,11 +79,22 @@ def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFact
                 if part == NAMESPACES.part:
                     raise item.error(FieldPath(), f"{kind}: {error}") from None
                 # Judged for itself, which says more.
-    return replace(known, **found)
+    partial = frozenset(part for part in _IN_PART & found.keys() if getattr(known, part) is None)
+    return replace(known, **found, partial=partial or known.partial)
 
 
+# What belongs to a cluster rather than to those who use it: a folder may have some, and seldom has all.
+_IN_PART = frozenset({"kai_queues", "kai_topologies", "volcano_queues", "hyper_nodes"})
 # What objects of one folder know of each other.
-_TOGETHER = frozenset({NAMESPACES.part, "workloads", "pod_groups", "composite_pod_groups"})
+_TOGETHER = _IN_PART | {
+    NAMESPACES.part,
+    "workloads",
+    "pod_groups",
+    "composite_pod_groups",
+    "koordinator_pod_groups",
+    "kai_pod_groups",
+    "volcano_pod_groups",
+}
 
 
 def _start(known: ClusterFacts, part: str) -> Any:

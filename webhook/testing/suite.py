@@ -18,7 +18,6 @@ from webhook import admission
 from webhook.backends.base import Backend, GangMember
 from webhook.checking import kind_of
 from webhook.errors import Inexpressible
-from webhook.model import grove
 from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Record
 from webhook.model.podgang import PodGang
@@ -41,8 +40,8 @@ GENERATED = settings(
     suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow],
 )
 
-_WORKLOAD = Kind(grove.GROUP, "v1alpha1", "PodCliqueSet")
 _POD = Kind("", "v1", "Pod")
+_WORKLOAD = Kind("grove.io", "v1alpha1", "PodCliqueSet")
 
 
 class Installed:

@@ -145,11 +145,16 @@ class Outcome:
     findings: list[Finding] = field(default_factory=list)
     unjudged: list[Unjudged] = field(default_factory=list)
 
-    def add(self, bound: BoundRule, results: Iterable[Finding | Unjudged]) -> None:
-        """Take what one rule said, with its id and action."""
+    def add(self, bound: BoundRule, results: Iterable[Finding | Unjudged], facts: ClusterFacts = NOTHING_KNOWN) -> None:
+        """Take what one rule said, with its id and action. What is only missing among `facts` that are known in part
+        may be there.
+        """
         declared = bound.rule
         for result in results:
             if isinstance(result, Finding):
+                if result.absent is not None and result.absent.part in (facts.partial or ()):
+                    self.unjudged.append(Unjudged(result.at, f"the {result.absent}", declared.id))
+                    continue
                 action = max(bound.action, result.at_least)
                 said = replace(result, rule=declared.id, action=action, fails_closed=declared.fails_closed)
                 self.findings.append(said)
@@ -172,13 +177,13 @@ def run(
             continue
         if declared.subject is Subject.POD:
             for pod in pods:
-                outcome.add(bound, declared.check(pod, context))
+                outcome.add(bound, declared.check(pod, context), context.facts)
         elif workload is None:
             continue
         elif declared.subject is Subject.WORKLOAD:
-            outcome.add(bound, declared.check(workload, context))
+            outcome.add(bound, declared.check(workload, context), context.facts)
         elif declared.subject is Subject.CHANGE and old is not None:
-            outcome.add(bound, declared.check(Change(old, workload), context))
+            outcome.add(bound, declared.check(Change(old, workload), context), context.facts)
     return outcome
 
 
@@ -188,5 +193,5 @@ def run_on_object(rules: Sequence[BoundRule], context: Context[Any], group: str,
     for bound in rules:
         declared = bound.rule
         if any((judged.group, judged.kind) == (group, found.kind) for judged in declared.kinds):
-            outcome.add(bound, declared.check(found, context))
+            outcome.add(bound, declared.check(found, context), context.facts)
     return outcome

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, TopologyDrift
-from webhook.backends.kai import gangs, pods, queue, rules, topology, topology_rules
+from webhook.backends.kai import (
+    gangs,
+    pod_group_place_rules,
+    pod_group_rules,
+    pods,
+    queue,
+    queue_rules,
+    rules,
+    topology,
+    topology_rules,
+)
 from webhook.backends.kai.capabilities import CAPABILITIES
 from webhook.backends.kai.facts import PROJECTIONS, TOPOLOGIES
 from webhook.backends.kai.keys import NAME, POD_GROUP, TOPOLOGY
@@ -27,7 +37,7 @@ class KaiBackend(Backend[KaiSettings]):
 
     name = NAME
     settings_model = KaiSettings
-    rules = collect(rules, queue, topology_rules)
+    rules = collect(rules, queue, topology_rules, pod_group_rules, pod_group_place_rules, queue_rules)
     required_apis = (POD_GROUP,)
     required_fields = (SpecField(POD_GROUP, "minSubGroup", "KAI 0.15"),)
     projections = PROJECTIONS

@@ -1,14 +1,16 @@
-"""What KAI's rules know of a cluster: its queues, its topologies, and the node pools that its shards serve.
+"""What KAI's rules know of a cluster: its queues and which PodGroups are in them, its topologies, and the node pools
+that its shards serve.
 
-Source: kai-scheduler/KAI-Scheduler, deployments/kai-scheduler/crds (Queue v2, Topology v1alpha1, SchedulingShard v1).
+Source: kai-scheduler/KAI-Scheduler, deployments/kai-scheduler/crds (Queue v2, PodGroup v2alpha2, Topology v1alpha1,
+SchedulingShard v1).
 """
 
 from __future__ import annotations
 
 from webhook.backends.kai import keys
-from webhook.model.facts import KaiQueue
+from webhook.model.facts import KaiLevels, KaiQueue, ObjectKey, QueuedGroup, QueuedGroups, QueueTree
 from webhook.model.fields import SPEC, Item
-from webhook.model.projections import Projection, Resource, labels_of, name_of, required
+from webhook.model.projections import Projection, Resource, key_of, labels_of, name_of, required
 from webhook.model.reading import Manifest, mapping, sequence, text
 
 
@@ -17,20 +19,30 @@ def _queue(raw: Manifest) -> tuple[str, KaiQueue]:
     return name_of(raw), KaiQueue(text(mapping(raw.get("spec")).get("parentQueue")), labels)
 
 
-def _topology(raw: Manifest) -> tuple[str, tuple[str, ...]]:
-    levels = []
+def _topology(raw: Manifest) -> tuple[str, KaiLevels]:
+    levels, aliases = [], {}
     for index, level in enumerate(sequence(mapping(raw.get("spec")).get("levels"))):
         place = SPEC / "levels" / Item(index) / "nodeLabel"
-        levels.append(required(text(mapping(level).get("nodeLabel")), place))
-    return name_of(raw), tuple(levels)
+        key = required(text(mapping(level).get("nodeLabel")), place)
+        levels.append(key)
+        if (alias := text(mapping(level).get("alias"))) is not None:
+            aliases[alias] = key
+    return name_of(raw), KaiLevels(levels, aliases)
+
+
+def _pod_group(raw: Manifest) -> tuple[ObjectKey, QueuedGroup]:
+    return key_of(raw), QueuedGroup(text(mapping(raw.get("spec")).get("queue")))
 
 
 def _shard(raw: Manifest) -> tuple[str, str | None]:
     return name_of(raw), text(mapping(raw.get("spec")).get("partitionLabelValue"))
 
 
-QUEUES = Projection("kai_queues", Resource(keys.QUEUE, "queues", namespaced=False), _queue)
+QUEUES = Projection("kai_queues", Resource(keys.QUEUE, "queues", namespaced=False), _queue, QueueTree)
 TOPOLOGIES = Projection("kai_topologies", Resource(keys.TOPOLOGY, "topologies", namespaced=False), _topology)
 SHARDS = Projection("kai_shards", Resource(keys.SHARD, "schedulingshards", namespaced=False), _shard)
+POD_GROUPS = Projection(
+    "kai_pod_groups", Resource(keys.POD_GROUP, "podgroups"), _pod_group, QueuedGroups, for_objects=True
+)
 
-PROJECTIONS = (QUEUES, TOPOLOGIES, SHARDS)
+PROJECTIONS = (QUEUES, TOPOLOGIES, SHARDS, POD_GROUPS)

@@ -18,6 +18,8 @@ ANNOTATION_GROUP = "pod-group-name"
 LABEL_SUBGROUP = "kai.scheduler/subgroup-name"
 # On a pod: "true", and nothing else, keeps podgrouper from making a group of its own and pointing the pod to that.
 ANNOTATION_SKIP = "kai.scheduler/skip-podgrouper"
+# On a PodGroup that podgrouper made: of what.
+ANNOTATION_OWNER = "kai.scheduler/top-owner-metadata"
 # The administrator may have chosen other keys for these two (`global.queueLabelKey`, `global.nodePoolLabelKey`).
 LABEL_QUEUE = "kai.scheduler/queue"
 LABEL_NODE_POOL = "kai.scheduler/node-pool"
@@ -25,6 +27,10 @@ LABEL_NODE_POOL = "kai.scheduler/node-pool"
 LABEL_PREEMPTIBILITY = "kai.scheduler/preemptibility"
 PREEMPTIBILITIES = ("preemptible", "non-preemptible")
 
+# From this value on a PriorityClass makes a PodGroup non-preemptible, unless that says otherwise.
+NON_PREEMPTIBLE = 100
+# What the scheduler calls the whole of any Topology, as a level.
+WHOLE = "root"
 HOSTNAME = "kubernetes.io/hostname"
 # The Topology CRD's limit.
 MAX_LEVELS = 16

@@ -151,7 +151,7 @@ def queue_change(change: Change, context: Rules) -> Results:
             f"the queue {shown(queues[0])}" if queues[0] else "no queue",
             "queue",
         ),
-        (LABELS / pool, pools, _pool(pools[0]), "node pool"),
+        (LABELS / pool, pools, pool_called(pools[0]), "node pool"),
     ]
     for path, (before, now), place, what in changes:
         if before == now:
@@ -185,31 +185,47 @@ def node_pool(workload: PodCliqueSet, context: Rules) -> Results:
     key = settings.nodePoolLabelKey
     pool = text(workload.labels.get(key))
     path = LABELS / key if pool is not None else METADATA / "labels"
-    if pool is not None and facts.kai_shards is None:
-        yield Unjudged(path, "the SchedulingShards")
-    elif pool is not None and pool not in (facts.kai_shards or {}).values():
-        yield Finding(
-            at=path,
-            found=pool,
-            why="no SchedulingShard serves that node pool, so no scheduler would ever see the gang",
-            remedy="remove the label for the default shard, or name the partitionLabelValue of a SchedulingShard",
-            absent=Needed("kai_shards"),
-        )
-        return
-    name = _effective(workload, settings)
-    for found, labels in _line(name, facts.kai_queues or {}):
+    if (problem := unserved_pool(pool, path, facts)) is not None:
+        yield problem
+        if isinstance(problem, Finding):
+            return
+    yield from judge_line(_effective(workload, settings), pool, path, "the set", context)
+
+
+def unserved_pool(pool: str | None, path: FieldPath, facts: ClusterFacts) -> Finding | Unjudged | None:
+    """What is wrong with a node pool by itself: that no shard serves it, or that the shards are not known."""
+    if pool is None:
+        return None
+    if facts.kai_shards is None:
+        return Unjudged(path, "the SchedulingShards")
+    if pool in facts.kai_shards.values():
+        return None
+    return Finding(
+        at=path,
+        found=pool,
+        why="no SchedulingShard serves that node pool, so no scheduler would ever see the gang",
+        remedy="remove the label for the default shard, or name the partitionLabelValue of a SchedulingShard",
+        absent=Needed("kai_shards"),
+    )
+
+
+def judge_line(name: str | None, pool: str | None, path: FieldPath, whose: str, context: Rules) -> Results:
+    """A finding where a queue, or one above it, is in another node pool than `whose` gang."""
+    key = context.settings.nodePoolLabelKey
+    for found, labels in _line(name, context.facts.kai_queues or {}):
         if (other := labels.get(key)) != pool:
             which = shown(found) if found == name else f"{shown(found)}, above {shown(name)},"
             yield Finding(
                 at=path,
                 found=pool,
-                why=f"the queue {which} is of {_pool(other)}, and each shard sees only its own",
-                remedy=f"give the set, its queue and those above it the same label {key}, or none",
+                why=f"the queue {which} is of {pool_called(other)}, and each shard sees only its own",
+                remedy=f"give {whose}, its queue and those above it the same label {key}, or none",
             )
             return
 
 
-def _pool(label: str | None) -> str:
+def pool_called(label: str | None) -> str:
+    """A node pool in words."""
     return "the default node pool" if label is None else f"the node pool {shown(label)}"
 
 
@@ -241,7 +257,13 @@ def _judge(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Resu
     if not is_queue_name(name):
         why, remedy = f"{called} is no name that a label can bear and a Queue can have", "name a Queue that exists"
         yield Finding(at=path, found=name, why=why, remedy=remedy)
-    elif facts.kai_queues is None:
+    else:
+        yield from judge_queue(name, path, called, facts)
+
+
+def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
+    """What is wrong with a queue that is `called` so where it is named."""
+    if facts.kai_queues is None:
         yield Unjudged(path, "the KAI Queues")
     elif (found := facts.kai_queues.get(name)) is None:
         yield Finding(

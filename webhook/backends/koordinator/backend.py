@@ -5,10 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from webhook.backends.base import Backend, Frozen, GangMember, PodChanges
-from webhook.backends.koordinator import gangs, pods, qos, quota, rules, topology_rules
+from webhook.backends.koordinator import (
+    annotation_rules,
+    gang_pod_rules,
+    gang_topology_rules,
+    gangs,
+    pod_group_rules,
+    pods,
+    qos,
+    quota,
+    rules,
+    topology_rules,
+)
 from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.facts import PROJECTIONS
-from webhook.backends.koordinator.keys import NAME, POD_GROUP
+from webhook.backends.koordinator.keys import (
+    ANNOTATION_MINIMUM,
+    ANNOTATION_NAME,
+    LABEL_OLD_MINIMUM,
+    LABEL_OLD_NAME,
+    LABEL_POD_GROUP,
+    NAME,
+    POD_GROUP,
+)
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.backends.koordinator.topology import unavailable
 from webhook.model.capabilities import Capability, CapabilityTable
@@ -22,6 +41,18 @@ from webhook.validators.registry import collect
 FIRST_VERSION = Version(1, 5)
 
 
+def _has_any(part: str, *keys: str) -> str:
+    """A CEL expression: whether the object's metadata has any of these labels or annotations."""
+    each = " || ".join(f'"{key}" in object.metadata.{part}' for key in keys)
+    return f"has(object.metadata.{part}) && ({each})"
+
+
+_NAMES_A_GANG = (
+    f"({_has_any('labels', LABEL_POD_GROUP, LABEL_OLD_NAME, LABEL_OLD_MINIMUM)})"
+    f" || ({_has_any('annotations', ANNOTATION_NAME, ANNOTATION_MINIMUM)})"
+)
+
+
 class KoordinatorBackend(Backend[KoordinatorSettings]):
     """Koordinator 1.5 and newer; topology from 1.7."""
 
@@ -29,7 +60,16 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     # v1.8.0, seen: a rejected pod may stay in the queue with JobRejectPlugin as its only reason.
     when_held = "; if there is room, delete the pods: koord-scheduler may not look at a rejected gang for five minutes"
     settings_model = KoordinatorSettings
-    rules = collect(rules, topology_rules, qos, quota)
+    rules = collect(
+        rules,
+        topology_rules,
+        qos,
+        quota,
+        pod_group_rules,
+        annotation_rules,
+        gang_topology_rules,
+        gang_pod_rules,
+    )
     # It plans a gang with all of its pods and binds those that are free (seen with v1.8.0; pkg/scheduler/plugins/
     # coscheduling/core/core.go looks at no gates): while Grove frees one after the other, half a gang would start.
     gate = True
@@ -41,6 +81,10 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         if version < FIRST_VERSION:
             return f"koord-scheduler before {FIRST_VERSION} ignores scheduling gates, which Grove puts on every pod"
         return None
+
+    @property
+    def judged_pods(self) -> str | None:
+        return _NAMES_A_GANG
 
     @property
     def implied(self) -> tuple[Capability, ...]:

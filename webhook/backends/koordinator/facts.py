@@ -1,4 +1,4 @@
-"""What Koordinator's rules know of a cluster: its quotas, and its layers of network topology.
+"""What Koordinator's rules know of a cluster: its quotas, its layers of network topology, and its PodGroups.
 
 Source: koordinator-sh/koordinator, apis/thirdparty/scheduler-plugins (ElasticQuota), apis/scheduling/v1alpha1
 (ClusterNetworkTopology), apis/extension/elastic_quota.go.
@@ -6,10 +6,14 @@ Source: koordinator-sh/koordinator, apis/thirdparty/scheduler-plugins (ElasticQu
 
 from __future__ import annotations
 
-from webhook.model.facts import Api, Quota, TopologyLayer
+from webhook.backends.koordinator.gang_settings import pod_group_facts
+from webhook.backends.koordinator.keys import POD_GROUP, POD_GROUPS
+from webhook.model.facts import Api, ObjectKey, Quota, TopologyLayer
 from webhook.model.fields import SPEC, Item
-from webhook.model.projections import Projection, Resource, labels_of, name_of, required
+from webhook.model.gang_groups import KoordinatorPodGroup, KoordinatorPodGroups
+from webhook.model.projections import Projection, Resource, key_of, labels_of, name_of, required
 from webhook.model.reading import Manifest, mapping, sequence, text
+from webhook.model.stored_object import StoredObject
 
 IS_PARENT_LABEL = "quota.scheduling.koordinator.sh/is-parent"
 
@@ -29,6 +33,10 @@ def _network_topology(raw: Manifest) -> tuple[str, tuple[TopologyLayer, ...]]:
     return name_of(raw), tuple(layers)
 
 
+def _pod_group(raw: Manifest) -> tuple[ObjectKey, KoordinatorPodGroup]:
+    return key_of(raw), pod_group_facts(StoredObject(raw, POD_GROUP.kind, POD_GROUP.version))
+
+
 # A quota goes by its name alone: Koordinator looks it up over all namespaces.
 ELASTIC_QUOTAS = Projection(
     "elastic_quotas",
@@ -44,5 +52,8 @@ NETWORK_TOPOLOGIES = Projection(
     ),
     _network_topology,
 )
+POD_GROUPS_KNOWN = Projection(
+    "koordinator_pod_groups", Resource(POD_GROUP, POD_GROUPS.plural), _pod_group, KoordinatorPodGroups
+)
 
-PROJECTIONS = (ELASTIC_QUOTAS, NETWORK_TOPOLOGIES)
+PROJECTIONS = (ELASTIC_QUOTAS, NETWORK_TOPOLOGIES, POD_GROUPS_KNOWN)

@@ -4,12 +4,14 @@ Source: apis/extension/{coscheduling,network_topology,qos,priority,elastic_quota
 """
 
 from webhook.model.facts import Api
+from webhook.model.stored_object import Judged
 
 NAME = "koord-scheduler"
 
 # Koordinator's vendored group. Upstream scheduler-plugins moved to scheduling.x-k8s.io, which koord-scheduler never
 # reads.
 POD_GROUP = Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")
+POD_GROUPS = Judged(POD_GROUP.group, POD_GROUP.kind, "podgroups")
 
 # The label that puts a pod into the PodGroup of that name in its namespace. Settings on the pod are never read then.
 LABEL_POD_GROUP = "pod-group.scheduling.sigs.k8s.io"
@@ -17,12 +19,38 @@ LABEL_PRIORITY_CLASS = "koordinator.sh/priority-class"
 # Overrides spec.schedulerName inside koord-scheduler (v1.7+), even when empty.
 LABEL_SCHEDULER_NAME = "scheduling.koordinator.sh/scheduler-name"
 
-_GANG = "gang.scheduling.koordinator.sh/"
-ANNOTATION_GROUPS = _GANG + "groups"
-ANNOTATION_MODE = _GANG + "mode"
-ANNOTATION_MATCH_POLICY = _GANG + "match-policy"
-ANNOTATION_TOTAL_NUMBER = _GANG + "total-number"
-ANNOTATION_TOPOLOGY = _GANG + "network-topology-spec"
+# The two older ways: a label that is deprecated, and an annotation. Settings are then read from the first pod seen.
+LABEL_OLD_NAME = "pod-group.scheduling.sigs.k8s.io/name"
+LABEL_OLD_MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
+
+GANG_PREFIX = "gang.scheduling.koordinator.sh/"
+ANNOTATION_NAME = GANG_PREFIX + "name"
+ANNOTATION_MINIMUM = GANG_PREFIX + "min-available"
+ANNOTATION_WAITING_TIME = GANG_PREFIX + "waiting-time"
+ANNOTATION_GROUPS = GANG_PREFIX + "groups"
+ANNOTATION_MODE = GANG_PREFIX + "mode"
+ANNOTATION_MATCH_POLICY = GANG_PREFIX + "match-policy"
+# Read where the one above is empty.
+ANNOTATION_MATCH_POLICY_ALIAS = "pod-group.scheduling.sigs.k8s.io/match-policy"
+ANNOTATION_TOTAL_NUMBER = GANG_PREFIX + "total-number"
+ANNOTATION_TOPOLOGY = GANG_PREFIX + "network-topology-spec"
+# What a gang is set by, whether on a PodGroup or on a pod of one of the older ways.
+GANG_SETTINGS = (
+    ANNOTATION_MINIMUM,
+    ANNOTATION_WAITING_TIME,
+    ANNOTATION_GROUPS,
+    ANNOTATION_MODE,
+    ANNOTATION_MATCH_POLICY,
+    ANNOTATION_MATCH_POLICY_ALIAS,
+    ANNOTATION_TOTAL_NUMBER,
+    ANNOTATION_TOPOLOGY,
+)
+
+MODES = ("Strict", "NonStrict")
+ONLY_WAITING = "only-waiting"
+MATCH_POLICIES = ("waiting-and-running", "once-satisfied", ONLY_WAITING)
+MUST_GATHER = "MustGather"
+STRATEGIES = (MUST_GATHER, "PreferGather")
 
 BATCH_RESOURCES = frozenset({"kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"})
 
@@ -38,6 +66,8 @@ QOS_CLASSES = ("LSE", "LSR", "LS", "BE", "SYSTEM")
 NETWORK_TOPOLOGY = "default"
 # The built-in leaf layer: all pods on one node.
 NODE_LAYER = "NodeTopologyLayer"
+# The built-in root: the whole cluster, which is no constraint.
+ROOT_LAYER = "ClusterTopologyLayer"
 HOSTNAME = "kubernetes.io/hostname"
 
 # Quotas that Koordinator creates itself; the first is the parent of all.

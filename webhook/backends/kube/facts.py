@@ -78,28 +78,63 @@ def topology_in(spec: Mapping[str, Any]) -> str | None:
     return text(mapping(constraints[0]).get("key")) if constraints else None
 
 
-def _workload(raw: Manifest) -> tuple[ObjectKey, Workload]:
+class Membership(NamedTuple):
+    """The group that a pod names. In the first generation that is an entry of a Workload, and `replica` tells gangs of
+    one entry apart.
+    """
+
+    group: str
+    workload: str | None = None
+    replica: str | None = None
+
+
+def membership_of(spec: Mapping[str, Any]) -> Membership | None:
+    """The group that a pod's spec names, None for one without. Raises `Malformed`."""
+    group = text(mapping(spec.get("schedulingGroup")).get("podGroupName"))
+    if group is not None:
+        return Membership(group)
+    reference = mapping(spec.get("workloadRef"))
+    group, workload = text(reference.get("podGroup")), text(reference.get("name"))
+    if group is None or workload is None:
+        return None
+    return Membership(group, workload, text(reference.get("podGroupReplicaKey")))
+
+
+def read_workload(raw: Manifest) -> tuple[ObjectKey, Workload]:
+    """A Workload of any generation. Raises `Malformed`."""
     return key_of(raw), Workload({found.name: found.group for found in templates_in(mapping(raw.get("spec")))})
 
 
-def _pod_group(raw: Manifest) -> tuple[ObjectKey, Group]:
+def read_pod_group(raw: Manifest) -> tuple[ObjectKey, Group]:
+    """A PodGroup of 1.36 or later. Raises `Malformed`."""
     return key_of(raw), group_in(mapping(raw.get("spec")), composite=False)
 
 
-def _composite(raw: Manifest) -> tuple[ObjectKey, Group]:
+def read_composite_pod_group(raw: Manifest) -> tuple[ObjectKey, Group]:
+    """A CompositePodGroup. Raises `Malformed`."""
     return key_of(raw), group_in(mapping(raw.get("spec")), composite=True)
 
 
 PROJECTIONS = (
     *(
-        Projection("workloads", Resource(Api(GROUP, version, "Workload"), "workloads"), _workload, for_objects=True)
+        Projection("workloads", Resource(Api(GROUP, version, "Workload"), "workloads"), read_workload, for_objects=True)
         for version in ("v1beta1", "v1alpha2", "v1alpha1")
     ),
     *(
         Projection(
-            "pod_groups", Resource(Api(GROUP, version, "PodGroup"), "podgroups"), _pod_group, Groups, for_objects=True
+            "pod_groups",
+            Resource(Api(GROUP, version, "PodGroup"), "podgroups"),
+            read_pod_group,
+            Groups,
+            for_objects=True,
         )
         for version in ("v1beta1", "v1alpha2")
     ),
-    Projection("composite_pod_groups", Resource(COMPOSITE, "compositepodgroups"), _composite, Groups, for_objects=True),
+    Projection(
+        "composite_pod_groups",
+        Resource(COMPOSITE, "compositepodgroups"),
+        read_composite_pod_group,
+        Groups,
+        for_objects=True,
+    ),
 )

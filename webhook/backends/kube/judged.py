@@ -1,4 +1,4 @@
-"""What the rules about the Workload API's own objects share: the kinds, the label that asks for strictness, who is next
+"""What the rules about the Workload API's own objects share: the kinds, who is next
 to a group in its tree, and what priority a group comes to.
 """
 
@@ -13,7 +13,6 @@ from webhook.backends.kube.generation import COMPOSITE, GROUP
 from webhook.backends.kube.settings import KubeSettings
 from webhook.model.facts import ClusterFacts, Needed, ObjectKey, TopologyBinding
 from webhook.model.fields import SPEC, FieldPath, Item
-from webhook.model.findings import Action
 from webhook.model.group_tree import Group, Workload, ancestors
 from webhook.model.stored_object import Judged, StoredObject
 from webhook.validators.registry import Context
@@ -25,20 +24,11 @@ POD_GROUPS = Judged(GROUP, "PodGroup", "podgroups")
 COMPOSITES = Judged(GROUP, COMPOSITE.kind, "compositepodgroups")
 GROUPS = (POD_GROUPS, COMPOSITES)
 
-# On a namespace: what is referred to must be there first. Otherwise it may follow, and there is a warning.
-ORDER_LABEL, STRICT = "rollcall.dev/creation-order", "strict"
-
 # Of the groups right below a new one, so many are looked at: a bound that trees of ordinary size do not reach.
 MOST_BELOW = 32
 
 PARENT = SPEC / "parentCompositePodGroupName"
 REFERENCE = SPEC / "workloadRef"
-
-
-def order_demanded(context: Rules) -> Action:
-    """What is to be done, at least, where something is named that is not there."""
-    label = context.facts.namespace_label(context.namespace, ORDER_LABEL)
-    return Action.DENY if label == STRICT else Action.OFF
 
 
 def group_of(found: StoredObject) -> Group:

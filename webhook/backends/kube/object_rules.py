@@ -35,7 +35,6 @@ from webhook.backends.kube.judged import (
     Rules,
     group_of,
     is_of_1_37,
-    order_demanded,
     policy_path,
     said_policy,
     template_of,
@@ -47,6 +46,7 @@ from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.group_tree import Disruption, Group
 from webhook.model.stored_object import StoredObject
+from webhook.validators.creation_order import least_action
 from webhook.validators.registry import Example, Results, rule
 
 _TREE = known(workloads={"demo": TREE})
@@ -80,7 +80,7 @@ def workload_missing(found: StoredObject, context: Rules) -> Results:
             why="there is no such Workload yet",
             remedy="create it first, then the groups from the root down",
             absent=Needed("workloads", key),
-            at_least=order_demanded(context),
+            at_least=least_action(context),
             hides_more=True,
         )
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from webhook.backends.kube.gang_examples import ON, TREE, known, member, pod, root
 from webhook.backends.kube.generation import generation
-from webhook.backends.kube.judged import Rules, order_demanded, priority_of, resolved
+from webhook.backends.kube.judged import Rules, priority_of, resolved
 from webhook.backends.kube.priority import CARRIES_CLASS
 from webhook.model.facts import Needed
 from webhook.model.fields import SPEC
@@ -16,6 +16,7 @@ from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.group_tree import Group, ancestors
 from webhook.model.reading import integer, mapping, text
 from webhook.model.stored_object import PODS, StoredObject
+from webhook.validators.creation_order import least_action
 from webhook.validators.registry import Example, Results, rule
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
@@ -72,7 +73,7 @@ def pod_group_missing(found: StoredObject, context: Rules) -> Results:
             why=f"there is no such {kind} yet, and kube-scheduler holds the pod until there is",
             remedy="create the group before its pods",
             absent=needed,
-            at_least=order_demanded(context),
+            at_least=least_action(context),
             hides_more=True,
         )
 

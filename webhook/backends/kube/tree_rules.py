@@ -25,7 +25,6 @@ from webhook.backends.kube.judged import (
     above_of,
     group_of,
     neighbours,
-    order_demanded,
     parent_of,
     template_of,
 )
@@ -34,6 +33,7 @@ from webhook.model.fields import METADATA
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.group_tree import MAX_DEPTH, Group, Groups
 from webhook.model.stored_object import StoredObject
+from webhook.validators.creation_order import least_action
 from webhook.validators.registry import Example, Results, rule
 
 _BELOW = pod_group(**child_of("root"))
@@ -71,7 +71,7 @@ def parent_missing(found: StoredObject, context: Rules) -> Results:
             why=f"there is no {which} yet, and no pod below it is scheduled until there is",
             remedy="create the groups from the root down",
             absent=Needed("composite_pod_groups", key),
-            at_least=order_demanded(context),
+            at_least=least_action(context),
             hides_more=True,
         )
 

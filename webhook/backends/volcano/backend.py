@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from webhook.backends.base import Backend, GangMember, PodChanges
-from webhook.backends.volcano import gangs, pods, queue, rules, topology_rules
+from webhook.backends.volcano import (
+    gangs,
+    pod_group_rules,
+    pod_group_topology_rules,
+    pods,
+    queue,
+    queue_rules,
+    rules,
+    topology_rules,
+)
 from webhook.backends.volcano.capabilities import capabilities
 from webhook.backends.volcano.facts import PROJECTIONS
 from webhook.backends.volcano.keys import HYPER_NODE, NAME, POD_GROUP
@@ -24,7 +33,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
 
     name = NAME
     settings_model = VolcanoSettings
-    rules = collect(rules, queue, topology_rules)
+    rules = collect(rules, queue, topology_rules, pod_group_rules, pod_group_topology_rules, queue_rules)
     required_apis: tuple[Api, ...] = (POD_GROUP,)
     required_fields = (SpecField(POD_GROUP, "subGroupPolicy", "Volcano 1.14"),)
     projections = PROJECTIONS

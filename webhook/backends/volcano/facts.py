@@ -1,14 +1,14 @@
-"""What Volcano's rules know of a cluster: its queues, and the tiers of its HyperNodes.
+"""What Volcano's rules know of a cluster: its queues and which PodGroups are in them, and the tiers of its HyperNodes.
 
-Source: volcano-sh/volcano, config/crd/volcano/bases (Queue, HyperNode).
+Source: volcano-sh/volcano, config/crd/volcano/bases (Queue, PodGroup, HyperNode).
 """
 
 from __future__ import annotations
 
 from webhook.backends.volcano import keys
-from webhook.model.facts import HyperNode, VolcanoQueue
+from webhook.model.facts import HyperNode, HyperNodes, ObjectKey, QueuedGroup, QueuedGroups, QueueTree, VolcanoQueue
 from webhook.model.fields import SPEC
-from webhook.model.projections import Missing, Projection, Resource, name_of
+from webhook.model.projections import Missing, Projection, Resource, key_of, name_of
 from webhook.model.reading import Manifest, integer, mapping, text
 
 
@@ -25,7 +25,17 @@ def _hyper_node(raw: Manifest) -> tuple[str, HyperNode]:
     return name_of(raw), HyperNode(tier, text(spec.get("tierName")))
 
 
-QUEUES = Projection("volcano_queues", Resource(keys.QUEUE, "queues", namespaced=False), _queue)
-HYPER_NODES = Projection("hyper_nodes", Resource(keys.HYPER_NODE, "hypernodes", namespaced=False), _hyper_node)
+def _pod_group(raw: Manifest) -> tuple[ObjectKey, QueuedGroup]:
+    # The queue is what the CRD's default fills in.
+    return key_of(raw), QueuedGroup(text(mapping(raw.get("spec")).get("queue")) or keys.DEFAULT_QUEUE)
 
-PROJECTIONS = (QUEUES, HYPER_NODES)
+
+QUEUES = Projection("volcano_queues", Resource(keys.QUEUE, "queues", namespaced=False), _queue, QueueTree)
+HYPER_NODES = Projection(
+    "hyper_nodes", Resource(keys.HYPER_NODE, "hypernodes", namespaced=False), _hyper_node, HyperNodes
+)
+POD_GROUPS = Projection(
+    "volcano_pod_groups", Resource(keys.POD_GROUP, "podgroups"), _pod_group, QueuedGroups, for_objects=True
+)
+
+PROJECTIONS = (QUEUES, HYPER_NODES, POD_GROUPS)

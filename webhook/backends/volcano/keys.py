@@ -18,6 +18,11 @@ ANNOTATION_DEVICE_GROUP = "scheduling.volcano.sh/group-name"
 # The queue of a group that Volcano makes itself, and of its own jobs: neither is read of a pod that names its group.
 ANNOTATIONS_OTHER_QUEUE = ("scheduling.volcano.sh/queue-name", "volcano.sh/queue-name")
 
+# Whether a PodGroup or pod may be a victim: an annotation, else a label.
+PREEMPTABLE = "volcano.sh/preemptable"
+# The API group of Volcano's own Jobs.
+JOB_GROUP = "batch.volcano.sh"
+
 # The scheduler makes both at its start: the parent of all queues, and the queue of who names none.
 ROOT_QUEUE = "root"
 DEFAULT_QUEUE = "default"

@@ -52,9 +52,9 @@ def queue(workload: PodCliqueSet, context: Rules) -> Results:
     """
     named = _named(context)
     for use in named:
-        yield from _judge(use.value, use.path, "it", context.facts)
+        yield from judge_queue(use.value, use.path, "it", context.facts)
     if not named:
-        yield from _judge(
+        yield from judge_queue(
             context.settings.defaultQueue, context.choice.path, "the profile's defaultQueue", context.facts
         )
 
@@ -207,7 +207,8 @@ def _open_leaves(queues: Mapping[str, VolcanoQueue]) -> tuple[str, ...]:
     return offered(name for name in leaves(queues) if queues[name].state == OPEN)
 
 
-def _judge(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
+def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
+    """What is wrong with a queue that is `called` so where it is named."""
     if not is_subdomain(name):
         # Refused by a rule of its own.
         return

@@ -9,9 +9,9 @@ may write the number over it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from webhook.model.facts import ClusterFacts, HyperNode, Needed
+from webhook.model.facts import ClusterFacts, HyperNode, HyperNodes, Needed
 
 # All of them: which one bears a tier's name cannot be asked.
 HYPER_NODES = Needed("hyper_nodes")
@@ -45,13 +45,15 @@ def tier_of(key: str, topology: str | None, facts: ClusterFacts) -> int:
         raise UnknownTiers("the HyperNodes")
     if not facts.hyper_nodes:
         raise NoTier("the cluster has no HyperNode, so volcano would ignore the constraint", HYPER_NODES)
-    tiers = _tiers(facts.hyper_nodes.values())
-    names = [key] if key in tiers else sorted(_domains(key, topology, facts) & tiers.keys())
+    known = indexed(facts.hyper_nodes)
+    names = [key]
+    if not known.tiers_named(key):
+        names = sorted(domain for domain in _domains(key, topology, facts) if known.tiers_named(domain))
     if not names:
         raise NoTier(f"no HyperNode has the tierName of the domain, nor {key}, so no tier stands for it", HYPER_NODES)
     if len(names) > 1:
         raise NoTier(f"several tiers of HyperNodes bear a name that a ClusterTopologyBinding gives {key}")
-    numbers = tiers[names[0]]
+    numbers = known.tiers_named(names[0])
     if len(numbers) > 1:
         raise NoTier(
             f"HyperNodes of different tiers share its tierName ({names[0][:63]}), so no one tier stands for it"
@@ -62,12 +64,9 @@ def tier_of(key: str, topology: str | None, facts: ClusterFacts) -> int:
     return number
 
 
-def _tiers(hyper_nodes: Iterable[HyperNode]) -> Mapping[str, set[int]]:
-    found: dict[str, set[int]] = {}
-    for node in hyper_nodes:
-        if node.tier_name is not None:
-            found.setdefault(node.tier_name, set()).add(node.tier)
-    return found
+def indexed(known: Mapping[str, HyperNode]) -> HyperNodes:
+    """HyperNodes with their index: as they are kept of a cluster, or made of a plain mapping."""
+    return known if isinstance(known, HyperNodes) else HyperNodes(known)
 
 
 def _domains(key: str, topology: str | None, facts: ClusterFacts) -> set[str]:

@@ -1,0 +1,105 @@
+"""A PodGroup's subgroups as kai-scheduler reads them: those with others below them are sets, which count groups, and
+those without are leaves, which count pods. A PodGroup without subgroups is a single leaf.
+
+Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info (2026-08).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from webhook.backends.kai.keys import ANNOTATION_OWNER
+from webhook.model.fields import SPEC, FieldPath, Item
+from webhook.model.reading import integer, mapping, sequence, text
+from webhook.model.stored_object import Judged, StoredObject
+
+POD_GROUPS = Judged("scheduling.run.ai", "PodGroup", "podgroups")
+QUEUES = Judged("scheduling.run.ai", "Queue", "queues", namespaced=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SubGroup:
+    """One of them; the root of all has no name. `pods` is its minMember, `groups` its minSubGroup."""
+
+    name: str
+    parent: str | None
+    pods: int | None
+    groups: int | None
+    topology: Mapping[str, Any] | None
+    path: FieldPath
+
+
+class Tree:
+    """The subgroups of one PodGroup, by name, and which are below which."""
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        """Raises `Malformed`."""
+        self.root = _subgroup(spec, "", None, SPEC)
+        self.by_name: dict[str, SubGroup] = {}
+        self.below: dict[str, list[SubGroup]] = {}
+        for index, raw in enumerate(sequence(spec.get("subGroups"))):
+            found = mapping(raw)
+            name, parent = text(found.get("name")) or "", text(found.get("parent"))
+            group = _subgroup(found, name, parent, SPEC / "subGroups" / Item(index, name))
+            self.by_name[name] = group
+            self.below.setdefault(parent or "", []).append(group)
+
+    @property
+    def sets(self) -> list[SubGroup]:
+        """The root, where it has subgroups, and every other that has."""
+        return [group for group in (self.root, *self.by_name.values()) if group.name in self.below]
+
+    @property
+    def leaves(self) -> list[SubGroup]:
+        """Those that pods belong to."""
+        return [group for group in self.by_name.values() if group.name not in self.below]
+
+    @property
+    def minimums(self) -> dict[str, int]:
+        """How many pods each leaf needs; a PodGroup without subgroups needs one where it says nothing."""
+        if not self.by_name:
+            return {"": 1 if self.root.pods is None else self.root.pods}
+        return {leaf.name: leaf.pods or 0 for leaf in self.leaves}
+
+    def demanding(self) -> set[str]:
+        """The sets that have a leaf below them, at whatever depth, that needs pods."""
+        found: set[str] = set()
+        for leaf in self.leaves:
+            above = leaf.parent or ""
+            # Whoever was at a set before went on from there.
+            while leaf.pods and above not in found and (not above or above in self.by_name):
+                found.add(above)
+                above = (self.by_name[above].parent or "") if above else ""
+        return found
+
+    def lost(self) -> set[str]:
+        """Those that no way leads to from the root: below a parent that is not there, or in a cycle."""
+        reached: set[str] = set()
+        waiting = [""]
+        while waiting:
+            for group in self.below.get(waiting.pop(), ()):
+                if group.name not in reached:
+                    reached.add(group.name)
+                    waiting.append(group.name)
+        return self.by_name.keys() - reached
+
+
+def _subgroup(raw: Mapping[str, Any], name: str, parent: str | None, path: FieldPath) -> SubGroup:
+    topology = raw.get("topologyConstraint")
+    return SubGroup(
+        name,
+        parent,
+        integer(raw.get("minMember")),
+        integer(raw.get("minSubGroup")),
+        None if topology is None else mapping(topology),
+        path,
+    )
+
+
+def is_podgroupers(found: StoredObject) -> bool:
+    """Whether KAI's own podgrouper made a PodGroup, which it does for every pod of the scheduler that has none: nobody
+    applied it, and what would be said of it nobody would hear.
+    """
+    return ANNOTATION_OWNER in found.annotations

@@ -1,0 +1,210 @@
+"""What koord-scheduler reads of a PodGroup, and of a pod that names its gang: which settings, and what becomes of them.
+
+Source: koordinator-sh/koordinator v1.8.0, apis/extension/{coscheduling,network_topology,multi_scheduler}.go,
+pkg/scheduler/plugins/coscheduling/core/gang.go and util/gang_helper.go.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from webhook.backends.koordinator.go_values import Fields, Number, json_value, string
+from webhook.backends.koordinator.keys import (
+    ANNOTATION_GROUPS,
+    ANNOTATION_MATCH_POLICY,
+    ANNOTATION_MATCH_POLICY_ALIAS,
+    ANNOTATION_NAME,
+    ANNOTATION_TOPOLOGY,
+    GANG_PREFIX,
+    GANG_SETTINGS,
+    LABEL_OLD_NAME,
+    LABEL_POD_GROUP,
+    LABEL_SCHEDULER_NAME,
+    NAME,
+    POD_GROUP,
+)
+from webhook.model.facts import ObjectKey
+from webhook.model.fields import ANNOTATIONS, LABELS, FieldPath
+from webhook.model.gang_groups import GatherRule, KoordinatorPodGroup, gang_id
+from webhook.model.reading import integer, text
+from webhook.model.stored_object import StoredObject
+
+Topology = tuple[GatherRule, ...]
+
+# The members of one GangGroup carry the same annotations: what is read from them is kept, and shared, unless it is
+# so long that keeping it would cost more.
+_KEPT_TEXTS, _LONGEST_KEPT = 1024, 4096
+
+
+class Unreadable(Exception):
+    """An annotation that koord-scheduler fails to read; the text says what is wrong with it."""
+
+
+class Naming(NamedTuple):
+    """How a pod names its gang: by the label (`by_label`), and then no setting on it is read, or in an older way."""
+
+    gang: str
+    at: FieldPath
+    by_label: bool
+
+
+def naming(pod: StoredObject) -> Naming | None:
+    """The first of a pod's keys that names a gang, which is the one that counts."""
+    for key in (LABEL_POD_GROUP, LABEL_OLD_NAME):
+        if (gang := text(pod.labels.get(key))) is not None:
+            return Naming(gang, LABELS / key, key == LABEL_POD_GROUP)
+    gang = text(pod.annotations.get(ANNOTATION_NAME))
+    return None if gang is None else Naming(gang, ANNOTATIONS / ANNOTATION_NAME, by_label=False)
+
+
+def is_scheduled_here(pod: StoredObject) -> bool:
+    """Whether a pod is koord-scheduler's. The label wins over the field, also when it is empty."""
+    if LABEL_SCHEDULER_NAME in pod.labels:
+        return bool(pod.labels[LABEL_SCHEDULER_NAME] == NAME)
+    return bool(pod.spec.get("schedulerName") == NAME)
+
+
+def is_set(found: StoredObject) -> bool:
+    """Whether an object has settings that koord-scheduler reads. A PodGroup without any may be meant for another
+    scheduler, as the kind is shared: nothing is said about its spec.
+    """
+    if found.kind == POD_GROUP.kind:
+        return any(key.startswith(GANG_PREFIX) or key in GANG_SETTINGS for key in found.annotations)
+    named = naming(found)
+    return named is not None and not named.by_label and is_scheduled_here(found)
+
+
+def own_id(found: StoredObject) -> str:
+    """The id of an object's gang; empty where it has no name yet."""
+    if found.kind == POD_GROUP.kind:
+        return gang_id(found.key) if found.name else ""
+    named = naming(found)
+    return "" if named is None else gang_id((found.key[0], named.gang))
+
+
+def key_of_gang(gang: str) -> ObjectKey | None:
+    """Namespace and name in an id; None where one is missing, so that it is no gang's."""
+    namespace, _, name = gang.partition("/")
+    return (namespace, name) if namespace and name else None
+
+
+def listed(found: StoredObject) -> tuple[str, ...]:
+    """The ids in the annotation `groups` as koord-scheduler reads them; none where it has none, or reads none."""
+    written = text(found.annotations.get(ANNOTATION_GROUPS))
+    try:
+        return () if written is None else read_groups(written)
+    except Unreadable:
+        return ()
+
+
+def match_policy(found: StoredObject) -> tuple[str, FieldPath] | None:
+    """The match policy that is read, and from where."""
+    for key in (ANNOTATION_MATCH_POLICY, ANNOTATION_MATCH_POLICY_ALIAS):
+        if (policy := text(found.annotations.get(key))) is not None:
+            return policy, ANNOTATIONS / key
+    return None
+
+
+def topology_of(found: StoredObject) -> Topology | None:
+    """The network topology that an object asks for; None for none. Raises `Unreadable`."""
+    written = text(found.annotations.get(ANNOTATION_TOPOLOGY))
+    return None if written is None else read_topology(written)
+
+
+def pod_group_facts(found: StoredObject) -> KoordinatorPodGroup:
+    """What is known of a stored PodGroup."""
+    try:
+        topology = topology_of(found)
+    except Unreadable:
+        topology = None
+    return KoordinatorPodGroup(
+        integer(found.spec.get("minMember")) or 0, _group(listed(found) or (gang_id(found.key),)), topology
+    )
+
+
+def group_of(found: StoredObject) -> tuple[str, ...]:
+    """The ids of an object's GangGroup, sorted: its own alone where it lists none."""
+    return _group(listed(found) or (own_id(found),))
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def _kept_group(ids: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(ids))
+
+
+def _group(ids: tuple[str, ...]) -> tuple[str, ...]:
+    return _kept_group(ids) if sum(map(len, ids)) <= _LONGEST_KEPT else tuple(sorted(ids))
+
+
+def read_groups(written: str) -> tuple[str, ...]:
+    """The ids in a `groups` annotation; "" for an item that is no string. Raises `Unreadable`."""
+    return _kept_groups(written) if len(written) <= _LONGEST_KEPT else _groups(written)
+
+
+def read_topology(written: str) -> Topology:
+    """The entries of a network-topology-spec, sorted: their order does not matter. Raises `Unreadable`."""
+    return _kept_topology(written) if len(written) <= _LONGEST_KEPT else _topology(written)
+
+
+def _groups(written: str) -> tuple[str, ...]:
+    value = _json(written)
+    if value is not None and not isinstance(value, list):
+        raise Unreadable("is no array")
+    return tuple(_text(item) or "" for item in value or ())
+
+
+def _topology(written: str) -> Topology:
+    spec = _json(written)
+    if spec is None:
+        return ()
+    if not isinstance(spec, Fields):
+        raise Unreadable("is no object")
+    rules: list[GatherRule] = []
+    for strategy in spec.named("gatherStrategy"):
+        if strategy is not None and not isinstance(strategy, list):
+            raise Unreadable("has a gatherStrategy that is no array")
+        rules = [_rule(entry, f"gatherStrategy[{index}]") for index, entry in enumerate(strategy or ())]
+    return tuple(sorted(rules))
+
+
+def _rule(entry: Any, place: str) -> GatherRule:
+    if entry is None:
+        return GatherRule("", "", 0)
+    if not isinstance(entry, Fields):
+        raise Unreadable(f"has a {place} that is no object")
+    layer, strategy = (_word(entry, name, place) for name in ("layer", "strategy"))
+    multiple = 0
+    for value in entry.named("podCountMultiple"):
+        number = multiple if value is None else value.int64() if isinstance(value, Number) else None
+        if number is None:
+            raise Unreadable(f"has a {place}.podCountMultiple that is no whole number, written without quotes or point")
+        multiple = number
+    return GatherRule(layer, strategy, multiple)
+
+
+def _word(entry: Fields, name: str, place: str) -> str:
+    """A field of type string. Null is no error anywhere, and leaves a field as it is."""
+    word = ""
+    for value in entry.named(name):
+        found = word if value is None else _text(value)
+        if found is None:
+            raise Unreadable(f"has a {place}.{name} that is no string")
+        word = found
+    return word
+
+
+def _text(value: Any) -> str | None:
+    """A string in JSON; None for anything else. A `Number` is a str in Python only."""
+    return string(value) if isinstance(value, str) and not isinstance(value, Number) else None
+
+
+def _json(written: str) -> Any:
+    try:
+        return json_value(written)
+    except ValueError:
+        raise Unreadable("is no JSON") from None
+
+
+_kept_groups = lru_cache(maxsize=_KEPT_TEXTS)(_groups)
+_kept_topology = lru_cache(maxsize=_KEPT_TEXTS)(_topology)

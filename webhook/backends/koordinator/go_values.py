@@ -1,0 +1,105 @@
+"""Values in strings, read as Go's standard library reads them: what Python takes need not be legal for koord-scheduler.
+
+Source: Go's strconv.ParseInt, time.ParseDuration and encoding/json.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+_WHOLE = re.compile(r"[+-]?[0-9]+\Z")
+_JSON_WHOLE = re.compile(r"-?[0-9]+\Z")
+_LONGEST_DIGITS = 19
+_INT32, _INT64 = 2**31, 2**63
+
+_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]+)")
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def int32(written: str) -> int | None:
+    """`strconv.ParseInt(written, 10, 32)`; None for its errors."""
+    return _bounded(written, _INT32) if _WHOLE.match(written) else None
+
+
+def _bounded(digits: str, limit: int) -> int | None:
+    sign = -1 if digits.startswith("-") else 1
+    significant = digits.lstrip("+-").lstrip("0")
+    # Python refuses to convert what is thousands of digits long.
+    if len(significant) > _LONGEST_DIGITS:
+        return None
+    value = sign * int(significant or "0")
+    return value if -limit <= value < limit else None
+
+
+def nanoseconds(written: str) -> int | None:
+    """`time.ParseDuration(written)`; None for its errors."""
+    sign = -1 if written.startswith("-") else 1
+    rest = written[1:] if written[:1] in ("-", "+") else written
+    if rest == "0":
+        return 0
+    total, end = 0, 0
+    while end < len(rest):
+        part = _PART.match(rest, end)
+        if part is None:
+            return None
+        whole, fraction, unit = part.groups()
+        if unit not in _UNITS or not (whole or fraction) or len(whole.lstrip("0")) > _LONGEST_DIGITS:
+            return None
+        # Go reads no more of a fraction than fits.
+        digits = (fraction or "")[:_LONGEST_DIGITS]
+        total += int(whole or "0") * _UNITS[unit] + int(digits or "0") * _UNITS[unit] // 10 ** len(digits)
+        if total > _INT64:
+            return None
+        end = part.end()
+    if not rest or (total == _INT64 and sign > 0):
+        return None
+    return sign * total
+
+
+class Number(str):
+    """A number in JSON, as it is written: Go reads a field of type int from `4`, and not from `4.0`."""
+
+    __slots__ = ()
+
+    def int64(self) -> int | None:
+        """What a field of type int becomes; None where that is an error."""
+        return _bounded(self, _INT64) if _JSON_WHOLE.match(self) else None
+
+
+class Fields(tuple[tuple[str, Any], ...]):
+    """An object in JSON, as it is written: a name may be there twice."""
+
+    __slots__ = ()
+
+    def named(self, name: str) -> Iterator[Any]:
+        """The values of a field, whatever the case of its name: the last one counts, each must be right."""
+        wanted = name.casefold()
+        return (value for key, value in self if key.casefold() == wanted)
+
+
+def json_value(written: str) -> Any:
+    """The value in a JSON text, with `Fields`, lists, `Number`, strings, booleans and None. Raises `ValueError`."""
+    try:
+        return json.loads(
+            _LONE_SURROGATE.sub("\ufffd", written),
+            object_pairs_hook=Fields,
+            parse_int=Number,
+            parse_float=Number,
+            parse_constant=_refuse,
+        )
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def string(value: Any) -> str:
+    """A string of `json_value`, with U+FFFD for half of a surrogate pair, as Go has it."""
+    return _LONE_SURROGATE.sub("\ufffd", value)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")

@@ -1,0 +1,266 @@
+"""The queue and the minimums of PodGroups that Rollcall did not make. Volcano's own webhook looks at a PodGroup only
+when it is created, and then at whether its queue is there and Open; of updates, leaves and subgroups it says nothing.
+
+Topology has a file of its own. The PodGroups of Volcano's own Jobs are not judged: Volcano judges these as Jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from webhook.backends.applied import rules_about
+from webhook.backends.volcano.examples import pod_group, policy
+from webhook.backends.volcano.keys import (
+    ANNOTATIONS_OTHER_QUEUE,
+    DEFAULT_QUEUE,
+    JOB_GROUP,
+    OPEN,
+    POD_GROUP,
+    PREEMPTABLE,
+    ROOT_QUEUE,
+)
+from webhook.backends.volcano.queue import judge_queue
+from webhook.backends.volcano.rules import Rules
+from webhook.model.capabilities import VOLCANO_QUEUE
+from webhook.model.facts import ClusterFacts, VolcanoQueue
+from webhook.model.fields import ANNOTATIONS, LABELS, SPEC, FieldPath, Item
+from webhook.model.findings import Action, Finding, shown
+from webhook.model.reading import integer, mapping, sequence, text
+from webhook.model.stored_object import Judged, StoredObject
+from webhook.validators.registry import Example, Results
+
+POD_GROUPS = Judged(POD_GROUP.group, POD_GROUP.kind, "podgroups")
+
+
+def _of_a_job(found: StoredObject) -> bool:
+    owners = map(mapping, sequence(mapping(found.raw.get("metadata")).get("ownerReferences")))
+    return any((text(owner.get("apiVersion")) or "").startswith(f"{JOB_GROUP}/") for owner in owners)
+
+
+pod_group_rule = rules_about(POD_GROUPS, _of_a_job)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One subgroup policy, and where it stands."""
+
+    name: str
+    raw: Mapping[str, Any]
+    path: FieldPath
+
+    @property
+    def size(self) -> int:
+        """How many pods a subgroup needs."""
+        size = integer(self.raw.get("subGroupSize"))
+        return 1 if size is None else size
+
+    @property
+    def wanted(self) -> int:
+        """How many subgroups the PodGroup needs."""
+        return integer(self.raw.get("minSubGroups")) or 0
+
+    @property
+    def keys(self) -> int:
+        """How many labels tell its subgroups apart."""
+        return len(sequence(self.raw.get("matchLabelKeys")))
+
+
+def policies(found: StoredObject) -> Iterator[Policy]:
+    """The subgroup policies of a PodGroup."""
+    for index, raw in enumerate(sequence(found.spec.get("subGroupPolicy"))):
+        name = text(mapping(raw).get("name")) or ""
+        yield Policy(name, mapping(raw), SPEC / "subGroupPolicy" / Item(index, name or None))
+
+
+_QUEUES = ClusterFacts(
+    volcano_queues={
+        "default": VolcanoQueue(ROOT_QUEUE, OPEN),
+        "research": VolcanoQueue(ROOT_QUEUE, OPEN),
+        "team-a": VolcanoQueue("research", OPEN),
+    }
+)
+
+
+@pod_group_rule(
+    "volcano/group-queue",
+    passes=Example(pod_group(queue="team-a"), facts=_QUEUES),
+    fails=Example(pod_group(queue="research"), facts=_QUEUES),
+)
+def group_queue(found: StoredObject, context: Rules) -> Results:
+    """Volcano drops a PodGroup whose queue is missing with a log line, holds one whose queue is not Open, and under its
+    capacity plugin stops every other queue while a PodGroup is in `root`, in a queue with children, or in one whose
+    parent is missing, even one without pods. Its own webhook looks for the first two, and only at creation.
+
+    Source: volcano-sh/volcano, pkg/scheduler/plugins/{proportion,capacity}, pkg/webhooks/admission/podgroups; seen with
+    vc-scheduler v1.15.1.
+    """
+    yield from judge_queue(_queue_of(found), SPEC / "queue", "it", context.facts)
+
+
+def _queue_of(found: StoredObject) -> str:
+    return text(found.spec.get("queue")) or DEFAULT_QUEUE
+
+
+@pod_group_rule(
+    "volcano/group-keys",
+    default=Action.WARN,
+    passes=Example(pod_group(queue="team-a", annotations={ANNOTATIONS_OTHER_QUEUE[0]: "team-a"})),
+    fails=Example(pod_group(queue="team-a", annotations={ANNOTATIONS_OTHER_QUEUE[0]: "team-b"})),
+)
+def group_keys(found: StoredObject, _: Rules) -> Results:
+    """Of a PodGroup the scheduler reads `spec.queue` alone: the annotations that name a queue are for pods, namespaces
+    and sets. Whether it may be preempted is read of the annotation, and of the label only where there is none.
+
+    Source: volcano-sh/volcano, pkg/scheduler/api/job_info.go, pkg/controllers/podgroup.
+    """
+    queue = _queue_of(found)
+    for key in (*ANNOTATIONS_OTHER_QUEUE, VOLCANO_QUEUE):
+        if (said := text(found.annotations.get(key))) is not None and said.strip() != queue:
+            yield Finding(
+                at=ANNOTATIONS / key,
+                found=said,
+                why=f"spec.queue says {shown(queue[:48])}, which alone counts",
+                remedy="name the same queue, or remove it",
+            )
+    label, annotation = (text(keys.get(PREEMPTABLE)) for keys in (found.labels, found.annotations))
+    if label is not None and annotation is not None and label != annotation:
+        yield Finding(
+            at=LABELS / PREEMPTABLE,
+            found=label,
+            why=f"the annotation of that key says {shown(annotation[:32])}, and the label then counts for nothing",
+            remedy="say the same in both, or remove one",
+        )
+
+
+@pod_group_rule(
+    "volcano/group-minimum",
+    passes=Example(pod_group(minMember=4)),
+    fails=Example(pod_group(minMember=0)),
+)
+def group_minimum(found: StoredObject, _: Rules) -> Results:
+    """A PodGroup that needs no pod is complete before it has any: its phase is Completed and its condition Scheduled,
+    and pods for which there is no room wait behind that. minMember left out is 0.
+
+    Source: volcano-sh/volcano, pkg/scheduler/plugins/gang; seen with vc-scheduler v1.15.1.
+    """
+    if not (minimum := integer(found.spec.get("minMember"))):
+        yield Finding(
+            at=SPEC / "minMember",
+            found=minimum,
+            why="volcano takes a PodGroup that needs no pod for completed, and its pods for no gang",
+            remedy="set it to how many pods must start together",
+        )
+
+
+@pod_group_rule(
+    "volcano/task-minimums",
+    passes=Example(pod_group(minMember=4, minTaskMember={"leader": 1, "worker": 3})),
+    fails=Example(pod_group(minMember=3, minTaskMember={"leader": 1, "worker": 3})),
+)
+def task_minimums(found: StoredObject, _: Rules) -> Results:
+    """Minimums of tasks that together are more than the PodGroup's own are not looked at at all, none of them: three
+    workers without their leader start.
+
+    Source: volcano-sh/volcano, pkg/scheduler/api/job_info.go (`MinAvailable < TaskMinAvailableTotal`).
+    """
+    total = sum(integer(count) or 0 for count in mapping(found.spec.get("minTaskMember")).values())
+    minimum = integer(found.spec.get("minMember")) or 0
+    if total > minimum:
+        yield Finding(
+            at=SPEC / "minTaskMember",
+            found=total,
+            why=f"together they are more than minMember ({minimum}), and volcano then ignores them all",
+            remedy=f"set minMember to {total}",
+        )
+
+
+@pod_group_rule(
+    "volcano/subgroup-keys",
+    passes=Example(pod_group(policy("leader"), policy("worker"))),
+    fails=Example(pod_group(policy("leader", matchLabelKeys=None), policy("worker"))),
+)
+def subgroup_keys(found: StoredObject, _: Rules) -> Results:
+    """A policy without matchLabelKeys takes no pod, whatever its labelSelector: with minSubGroups the PodGroup waits
+    for ever for subgroups that never come, without it the policy says nothing at all.
+
+    Source: volcano-sh/volcano, pkg/scheduler/api/sub_job_info.go; seen with vc-scheduler v1.15.1.
+    """
+    for found_policy in policies(found):
+        if not found_policy.keys:
+            comes_to = "the PodGroup never starts" if found_policy.wanted else "it demands nothing"
+            yield Finding(
+                at=found_policy.path / "matchLabelKeys",
+                found=found_policy.raw.get("matchLabelKeys"),
+                why=f"volcano puts no pod into a subgroup of a policy without them, so {comes_to}",
+                remedy="name a label that the pods of the subgroup share",
+            )
+
+
+@pod_group_rule(
+    "volcano/subgroup-minimum",
+    default=Action.WARN,
+    passes=Example(pod_group(policy("leader"), policy("worker"))),
+    fails=Example(pod_group(policy("leader"), policy("worker", minSubGroups=0))),
+)
+def subgroup_minimum(found: StoredObject, _: Rules) -> Results:
+    """A policy whose minSubGroups is 0, as it is when left out, demands no subgroup: of two roles of two pods, three of
+    the one start without the other. A subGroupSize then says only how many pods are placed together.
+
+    Source: volcano-sh/volcano, pkg/scheduler/api/job_info.go (`MinSubJobs`); seen with vc-scheduler v1.15.1.
+    """
+    for found_policy in policies(found):
+        if found_policy.keys and not found_policy.wanted and found_policy.size > 1:
+            yield Finding(
+                at=found_policy.path / "minSubGroups",
+                found=found_policy.raw.get("minSubGroups"),
+                why=f"it demands none of its subgroups of {found_policy.size}, so others start without them",
+                remedy="set it to 1 or more",
+            )
+
+
+@pod_group_rule(
+    "volcano/subgroup-twins",
+    passes=Example(pod_group(policy("leader"), policy("worker"))),
+    fails=Example(pod_group(policy("worker"), policy("worker"))),
+)
+def subgroup_twins(found: StoredObject, _: Rules) -> Results:
+    """Two policies of one name, or without one, are one to the scheduler: the minSubGroups of the last counts for both.
+
+    Source: volcano-sh/volcano, pkg/scheduler/api/job_info.go (`MinSubJobs` goes by name); the CRD demands none.
+    """
+    seen: set[str] = set()
+    for found_policy in policies(found):
+        if found_policy.name in seen:
+            yield Finding(
+                at=found_policy.path / "name",
+                found=found_policy.name,
+                why="another policy has that name, and volcano counts the subgroups of both for the last",
+                remedy="give each policy a name of its own",
+            )
+        seen.add(found_policy.name)
+
+
+@pod_group_rule(
+    "volcano/group-sum",
+    default=Action.WARN,
+    passes=Example(pod_group(policy("leader"), policy("worker"), minMember=4)),
+    fails=Example(pod_group(policy("leader"), policy("worker"), minMember=3)),
+)
+def group_sum(found: StoredObject, _: Rules) -> Results:
+    """The subgroups hold whatever minMember says, but who preempts pods, and who writes the PodGroup's conditions,
+    looks at minMember alone: with less than their sum a role can be preempted below its size.
+
+    Source: volcano-sh/volcano, pkg/scheduler/plugins/gang (victims by the job's minimum; conditions).
+    """
+    minimum = integer(found.spec.get("minMember"))
+    total = sum(one.size * one.wanted for one in policies(found) if one.keys)
+    if minimum and minimum < total:
+        yield Finding(
+            at=SPEC / "minMember",
+            found=minimum,
+            why=f"its subgroups need {total} pods, and preemption stops only at this number",
+            remedy=f"set it to {total}",
+            instead=(total,),
+        )

@@ -1,0 +1,142 @@
+"""What a picture shows, however it is drawn: boxes with a title and details, some below others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from webhook.gang_satisfaction import Branch, Fault, Kind, Standing
+from webhook.gang_tree import Level, Node
+
+
+class Shape(Enum):
+    """How a box looks: what it stands for, from the whole to the pods."""
+
+    WHOLE = auto()
+    GANG = auto()
+    PART = auto()
+    LEAF = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One box. `waits_for` is the name of one beside it that comes first; `cannot` marks what stops a tree."""
+
+    title: str
+    details: tuple[str, ...]
+    shape: Shape
+    name: str
+    waits_for: str | None = None
+    cannot: bool = False
+    below: tuple[Box, ...] = ()
+
+
+_LEVELS = {Level.SET: Shape.WHOLE, Level.GANG: Shape.GANG, Level.GROUP: Shape.PART, Level.CLIQUE: Shape.LEAF}
+_KINDS = {
+    Kind.WORKLOAD: Shape.WHOLE,
+    Kind.GANG_GROUP: Shape.WHOLE,
+    Kind.COMPOSITE: Shape.GANG,
+    Kind.COMPOSITE_TEMPLATE: Shape.GANG,
+}
+_FAULTS = {
+    Fault.ABSENT: "not there",
+    Fault.CYCLE: "above itself",
+    Fault.TOO_DEEP: "too deep",
+    Fault.NO_NAMESPACE: "listed without a namespace",
+    Fault.NOT_DESCRIBED: "its pods do not say how many it starts with",
+}
+
+# Of these nothing is known but who names them.
+_UNKNOWN = frozenset({Fault.ABSENT, Fault.NO_NAMESPACE, Fault.NOT_DESCRIBED})
+
+
+def tree_lines(tree: Box) -> Iterator[str]:
+    """The tree, a line a box."""
+    yield _line(tree)
+    yield from _below(tree, "")
+
+
+def _below(box: Box, indent: str) -> Iterator[str]:
+    for index, below in enumerate(box.below):
+        last = index == len(box.below) - 1
+        yield f"{indent}{'└── ' if last else '├── '}{_line(below)}"
+        yield from _below(below, indent + ("    " if last else "│   "))
+
+
+def _line(box: Box) -> str:
+    return f"{box.title}: {', '.join(box.details)}"
+
+
+# The gangs of a PodCliqueSet
+
+
+def gangs_box(node: Node) -> Box:
+    """A PodCliqueSet, or what is below it."""
+    below = tuple(gangs_box(one) for one in node.below)
+    return Box(_title(node), tuple(_details(node)), _LEVELS[node.level], node.name, node.waits_for, below=below)
+
+
+def _title(node: Node) -> str:
+    titles = {Level.GROUP: f"replica {node.name}", Level.CLIQUE: node.name}
+    return titles.get(node.level, f"{node.level} {node.name}")
+
+
+def _details(node: Node) -> Iterator[str]:
+    yield _count(node.pods, "pod") if node.level is not Level.SET else f"{_count(node.pods, 'pod')} in all"
+    if node.level is not Level.SET and node.minimum != node.pods:
+        yield f"starts with {node.minimum:,}"
+    if node.required is not None:
+        yield f"requires one {node.required}"
+    if node.preferred is not None:
+        yield f"prefers one {node.preferred}"
+    if node.waits_for is not None:
+        yield f"waits for {node.waits_for}"
+    if node.more:
+        yield f"and {node.more:,} more like it, up to {node.last}"
+
+
+# Groups that somebody wrote by hand
+
+
+def group_box(branch: Branch, *, top: bool = True) -> Box:
+    """A tree of groups, or what is below its top."""
+    title = f"{branch.kind} {branch.full_name if top else branch.name}"
+    cannot = branch.standing is Standing.CANNOT
+    below = tuple(group_box(one, top=False) for one in branch.below)
+    return Box(title, tuple(_said(branch)), _KINDS.get(branch.kind, Shape.LEAF), title, cannot=cannot, below=below)
+
+
+def _said(branch: Branch) -> Iterator[str]:
+    if branch.fault is not None:
+        yield _FAULTS[branch.fault]
+    if branch.fault in _UNKNOWN:
+        if branch.pods:
+            yield f"{_count(branch.pods, 'pod')} of it"
+    elif branch.of_pods:
+        yield "starts with any pod" if branch.minimum is None else f"starts with {_count(branch.minimum, 'pod')}"
+        if branch.pods is not None:
+            yield f"has {branch.pods:,}"
+    else:
+        yield _starts(branch)
+    if branch.fault is None and branch.below and branch.standing is Standing.CANNOT:
+        yield f"{sum(below.standing is Standing.CAN for below in branch.below):,} can start"
+    if branch.topology is not None:
+        yield f"requires one {branch.topology}"
+    yield from branch.notes
+    if branch.hidden:
+        yield f"and {_count(branch.hidden, 'group')} further below"
+
+
+def _starts(branch: Branch) -> str:
+    count = len(branch.below)
+    if branch.kind is Kind.GANG_GROUP:
+        return f"starts with all of {_count(count, 'gang')}"
+    if branch.kind is Kind.WORKLOAD:
+        return _count(count, "group" if any(one.kind is Kind.ENTRY for one in branch.below) else "template")
+    needed = "any" if branch.minimum is None else f"{branch.minimum:,}"
+    return f"starts with {needed} of {_count(count, 'group')}" if not branch.hidden else f"starts with {needed}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

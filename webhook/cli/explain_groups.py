@@ -1,0 +1,98 @@
+"""Trees of groups that somebody wrote by hand, for `rollcall explain`: read from manifests, told as text or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from webhook.checking import requests_in
+from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED, printable
+from webhook.cli.drawing import Box, group_box, tree_lines
+from webhook.cli.explain_text import say
+from webhook.errors import InputError
+from webhook.gang_satisfaction import Branch, Kind, Standing, Verdict, judge, walk
+from webhook.group_trees import GROUP_KINDS, POD_KINDS, World
+from webhook.model.reading import Malformed
+from webhook.sources.manifests import Document
+
+_CODES = {Standing.CAN: CLEAN, Standing.CANNOT: REFUSED, Standing.NOT_TOLD: NOT_EVALUATED}
+_ANSWERS = {Standing.CAN: ("can start", "green"), Standing.CANNOT: ("can never start", "bold red")}
+_NOT_TOLD = ("not told whether it can start", "cyan")
+# Of many causes the first are told: what follows is often what they bring about.
+_TOLD = 5
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTree:
+    """A tree, the verdict on it, and the place of the first object that it is made of."""
+
+    place: tuple[str, int, int]
+    tree: Branch
+    verdict: Verdict
+
+    @property
+    def code(self) -> int:
+        """The exit code that it asks for."""
+        return _CODES[self.verdict.standing]
+
+    @property
+    def box(self) -> Box:
+        """What a picture shows of it."""
+        return group_box(self.tree)
+
+    @property
+    def untold(self) -> str:
+        """What would have to be known for a verdict."""
+        if any(branch.kind is Kind.TEMPLATE for branch, _ in walk(self.tree)):
+            return "no group here is made from its templates"
+        return "no pods here name a group"
+
+    def as_json(self) -> dict[str, Any]:
+        """The tree as plain JSON values."""
+        file, line, column = self.place
+        found: dict[str, Any] = {"kind": str(self.tree.kind), "name": self.tree.full_name}
+        found["answer"] = str(self.verdict.standing)
+        found["why"] = [cause.as_json() for cause in self.verdict.causes]
+        if self.verdict.standing is Standing.NOT_TOLD:
+            found["needs"] = self.untold
+        return found | {"tree": self.tree.as_json(), "file": file, "line": line, "column": column}
+
+
+def trees_in(documents: Iterable[Document]) -> list[FoundTree]:
+    """The trees that all `documents` make together. Raises `InputError`, `ReviewError`."""
+    world = World()
+    for document in documents:
+        for request, at in requests_in(document.manifest, judged=GROUP_KINDS | POD_KINDS):
+            try:
+                world.add(request.kind.group, request.kind.version, request.object or {}, (document, at))
+            except Malformed as error:
+                why = f"{request.kind.kind} {request.namespace}/{request.name}: {error}"
+                raise InputError(document.source, why, *document.position(at)) from None
+    return [
+        FoundTree((document.source, *document.position(at)), tree, judge(tree))
+        for tree, (document, at) in world.trees()
+    ]
+
+
+def print_tree(found: FoundTree, out: Console) -> None:
+    """Print all that is to be said of one tree."""
+    file, line, column = found.place
+    out.print(Text(printable(f"{file}:{line}:{column}: {found.tree.kind} {found.tree.full_name}"), "bold"))
+    answer, style = _ANSWERS.get(found.verdict.standing, _NOT_TOLD)
+    lead = Text.assemble("    ", (answer, style))
+    first, *others = [str(cause) for cause in found.verdict.causes] or [""]
+    if found.verdict.standing is Standing.NOT_TOLD:
+        first = found.untold
+    out.print(lead + (f": {printable(first)}" if first else ""))
+    for other in others[: _TOLD - 1]:
+        say(out, 2, f"and {other}")
+    if len(others) >= _TOLD:
+        say(out, 2, f"and {len(others) - _TOLD + 1} more")
+    out.print()
+    for line_of_tree in tree_lines(found.box):
+        say(out, 1, line_of_tree)
+    out.print()

@@ -1,0 +1,136 @@
+"""Trees as an SVG of its own: no font, script or style from elsewhere, and the same for the same trees.
+
+Boxes stand in columns, the top of a tree on the left; each tree, and each part of one, has a band of its own, so that
+no two overlap however much is said in them. Names come from manifests: what XML would obey is escaped, what it forbids
+is shown as an escape.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape, quoteattr
+
+from webhook.cli import printable
+from webhook.cli.drawing import Box, Shape
+
+# Of a monospaced font of 13 pixels a character is at most 8 wide in any browser's default.
+_SIZE, _CHARACTER, _LINE = 13, 8, 18
+_PADDING, _BETWEEN, _COLUMN, _MARGIN = 8, 12, 44, 16
+# A line longer than this says no more than its beginning.
+_LONGEST = 90
+_INK, _PAPER, _LEAD, _BAD = "#1f2328", "#ffffff", "#57606a", "#c62828"
+_FILLS = {Shape.WHOLE: "#eef1f4", Shape.GANG: "#e3edfb", Shape.PART: "#f2ecfa", Shape.LEAF: "#e8f5e9"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A box, where its upper left corner is, and the number of the box that it hangs on."""
+
+    box: Box
+    x: int
+    y: int
+    width: int
+    height: int
+    parent: int | None
+
+
+def drawing(trees: Sequence[Box]) -> str:
+    """The drawing of all `trees`, one below the other."""
+    widths: list[int] = []
+    for tree in trees:
+        _measure(tree, 0, widths)
+    columns = [_MARGIN + sum(widths[:index]) + index * _COLUMN for index in range(len(widths))]
+    placed: list[_Placed] = []
+    bottom = _MARGIN
+    for tree in trees:
+        _place(tree, bottom, None, list(zip(columns, widths, strict=True)), placed)
+        bottom += _band(tree) + _BETWEEN
+    width = columns[-1] + widths[-1] + _MARGIN if columns else 2 * _MARGIN
+    return "\n".join((*_opening(width, bottom + _MARGIN, trees), *_drawn(placed), "</svg>")) + "\n"
+
+
+def _measure(box: Box, level: int, widths: list[int]) -> None:
+    own = max(_wide(line) for line in _lines(box)) * _CHARACTER + 2 * _PADDING
+    if level == len(widths):
+        widths.append(0)
+    widths[level] = max(widths[level], own)
+    for below in box.below:
+        _measure(below, level + 1, widths)
+
+
+def _place(box: Box, top: int, parent: int | None, columns: Sequence[tuple[int, int]], placed: list[_Placed]) -> None:
+    """Place a box in the middle of its band, which begins at `top`, and what is below it in bands of their own."""
+    (x, width), *rest = columns
+    height, band = _height(box), _band(box)
+    own = len(placed)
+    placed.append(_Placed(box, x, top + (band - height) // 2, width, height, parent))
+    needed = _needed(box)
+    top += (band - needed) // 2
+    for below in box.below:
+        _place(below, top, own, rest, placed)
+        top += _band(below) + _BETWEEN
+
+
+def _band(box: Box) -> int:
+    """How high a box and all below it are."""
+    return max(_height(box), _needed(box))
+
+
+def _needed(box: Box) -> int:
+    return sum(_band(below) for below in box.below) + _BETWEEN * max(len(box.below) - 1, 0)
+
+
+def _height(box: Box) -> int:
+    return len(_lines(box)) * _LINE + 2 * _PADDING
+
+
+def _lines(box: Box) -> list[str]:
+    return [_short(printable(line)) for line in (box.title, *box.details)]
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
+
+
+def _wide(line: str) -> int:
+    """How many characters wide: those of East Asia take two."""
+    return sum(2 if unicodedata.east_asian_width(character) in "FWA" else 1 for character in line)
+
+
+def _opening(width: int, height: int, trees: Sequence[Box]) -> Iterator[str]:
+    title = ", ".join(_short(printable(tree.title)) for tree in trees[:1]) + (", ..." if len(trees) > 1 else "")
+    yield (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+        f'role="img" aria-label={quoteattr(title)} font-family="ui-monospace, monospace" font-size="{_SIZE}">'
+    )
+    yield f'<rect class="paper" width="{width}" height="{height}" fill="{_PAPER}"/>'
+
+
+def _drawn(placed: Sequence[_Placed]) -> Iterator[str]:
+    # Lines first, so that they are under the boxes.
+    for one in placed:
+        if one.parent is not None:
+            above = placed[one.parent]
+            start, end = above.x + above.width, one.x
+            half = start + _COLUMN // 2
+            ways = f"M{start} {above.y + above.height // 2}H{half}V{one.y + one.height // 2}H{end}"
+            yield f'<path d="{ways}" fill="none" stroke="{_LEAD}"/>'
+    for one in placed:
+        yield from _box(one)
+
+
+def _box(one: _Placed) -> Iterator[str]:
+    edge = f'stroke="{_BAD}" stroke-width="2" stroke-dasharray="6 3"' if one.box.cannot else f'stroke="{_LEAD}"'
+    corner = 12 if one.box.shape is Shape.LEAF else 3
+    yield '<g class="box">'
+    yield (
+        f'<rect x="{one.x}" y="{one.y}" width="{one.width}" height="{one.height}" rx="{corner}" '
+        f'fill="{_FILLS[one.box.shape]}" {edge}/>'
+    )
+    for index, line in enumerate(_lines(one.box)):
+        weight = ' font-weight="bold"' if index == 0 else ""
+        y = one.y + _PADDING + _SIZE + index * _LINE
+        yield f'<text x="{one.x + _PADDING}" y="{y}" fill="{_INK}"{weight}>{escape(line)}</text>'
+    yield "</g>"

@@ -1,0 +1,242 @@
+"""Whether a tree of groups can ever start, and if not why and where, pure.
+
+A leaf counts when it has as many pods as it starts with, a group of groups when as many of those below it count; one
+of either is enough where there is no gang. A tree that is broken, by a parent that is not there, a cycle or a level too
+many, starts for nobody. Room on nodes is no matter here. Source: kubernetes 1.37, plugins/gangscheduling
+(isCPGTreeReady, isPGReady), backend/cache (BuildHierarchySnapshotFromPod), plugins/helper/podgroup.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from webhook.model.group_tree import MAX_DEPTH
+
+
+class Kind(StrEnum):
+    """What a branch of a tree is."""
+
+    COMPOSITE = "CompositePodGroup"
+    POD_GROUP = "PodGroup"
+    WORKLOAD = "Workload"
+    # Of the first generation, where a Workload's entries are the groups.
+    ENTRY = "group"
+    COMPOSITE_TEMPLATE = "composite template"
+    TEMPLATE = "template"
+    # Koordinator's: gangs that start together, and one of them.
+    GANG_GROUP = "GangGroup"
+    GANG = "gang"
+
+
+class Fault(StrEnum):
+    """What is wrong with a branch whatever else the tree has."""
+
+    ABSENT = "absent"
+    # It stands above itself.
+    CYCLE = "cycle"
+    TOO_DEEP = "tooDeep"
+    NO_NAMESPACE = "noNamespace"
+    NOT_DESCRIBED = "notDescribed"
+
+
+class Standing(StrEnum):
+    """Whether a branch counts for the one above it, or the whole tree can start."""
+
+    CAN = "can"
+    CANNOT = "cannot"
+    NOT_TOLD = "notTold"
+
+
+class Why(StrEnum):
+    """Why a tree can never start: a fault, or a minimum above what there is."""
+
+    ABSENT = Fault.ABSENT.value
+    CYCLE = Fault.CYCLE.value
+    TOO_DEEP = Fault.TOO_DEEP.value
+    NO_NAMESPACE = Fault.NO_NAMESPACE.value
+    NOT_DESCRIBED = Fault.NOT_DESCRIBED.value
+    TOO_FEW_PODS = "tooFewPods"
+    TOO_FEW_GROUPS = "tooFewGroups"
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One group of a tree. `minimum` is how many pods, or groups below, it starts with, None where it is no gang.
+
+    `pods` is how many name it, None where no pods are told of. `named_by` says of one that is not there who names it,
+    of one that stands above itself the way around. `hidden` counts what is further below and not drawn.
+    """
+
+    kind: Kind
+    namespace: str
+    name: str
+    minimum: int | None = None
+    pods: int | None = None
+    topology: str | None = None
+    fault: Fault | None = None
+    named_by: str = ""
+    notes: tuple[str, ...] = ()
+    below: tuple[Branch, ...] = ()
+    hidden: int = 0
+
+    @property
+    def full_name(self) -> str:
+        """Its namespace and name."""
+        return self.name if self.kind is Kind.GANG else f"{self.namespace}/{self.name}"
+
+    @property
+    def of_pods(self) -> bool:
+        """Whether it counts pods and not groups."""
+        return self.kind in _OF_PODS
+
+    @property
+    def needed(self) -> int:
+        """How many pods, or groups below, must be there for it to count."""
+        if self.kind in _WHOLE:
+            return len(self.below)
+        return 1 if self.minimum is None else self.minimum
+
+    @property
+    def standing(self) -> Standing:
+        """Whether it counts for the one above it, the faults of other branches apart."""
+        if self.fault is not None:
+            return Standing.CANNOT
+        if self.kind in _TEMPLATES:
+            return Standing.NOT_TOLD
+        if self.of_pods:
+            if self.pods is None:
+                return Standing.NOT_TOLD if self.needed > 0 else Standing.CAN
+            return Standing.CAN if self.pods >= self.needed else Standing.CANNOT
+        standings = [branch.standing for branch in self.below]
+        sure = standings.count(Standing.CAN)
+        if sure >= self.needed:
+            return Standing.CAN
+        open_ = standings.count(Standing.NOT_TOLD)
+        return Standing.NOT_TOLD if sure + open_ >= self.needed else Standing.CANNOT
+
+    def as_json(self) -> dict[str, Any]:
+        """The branch as plain JSON values."""
+        found: dict[str, Any] = {"kind": str(self.kind), "name": self.full_name}
+        found["standing"] = str(self.standing)
+        if self.fault is not None:
+            found["fault"] = str(self.fault)
+        if self.fault is not Fault.ABSENT:
+            found["minimum"] = self.minimum
+        if self.of_pods:
+            found["pods"] = self.pods
+        if self.topology is not None:
+            found["topology"] = {"required": self.topology}
+        if self.notes:
+            found["notes"] = list(self.notes)
+        if self.hidden:
+            found["hidden"] = self.hidden
+        if self.below:
+            found["below"] = [branch.as_json() for branch in self.below]
+        return found
+
+
+_OF_PODS = frozenset({Kind.POD_GROUP, Kind.ENTRY, Kind.TEMPLATE, Kind.GANG})
+_TEMPLATES = frozenset({Kind.COMPOSITE_TEMPLATE, Kind.TEMPLATE})
+# These start with all that is below them.
+_WHOLE = frozenset({Kind.WORKLOAD, Kind.GANG_GROUP})
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a tree can never start: the branch that it is about, at which level (the root's is 1), and what is there in
+    place of what is needed.
+    """
+
+    why: Why
+    branch: Branch
+    level: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The cause as plain JSON values."""
+        branch = self.branch
+        return {
+            "reason": str(self.why),
+            "kind": str(branch.kind),
+            "name": branch.full_name,
+            "level": self.level,
+            "message": str(self),
+        }
+
+    def __str__(self) -> str:
+        branch = self.branch
+        named = f"{branch.kind} {branch.name}"
+        if self.why is Why.TOO_FEW_PODS:
+            return f"{named} starts with {_counted(branch.needed, 'pod')}, and {_there(branch.pods or 0)} there"
+        if self.why is Why.TOO_FEW_GROUPS:
+            return f"{named} starts with {_counted(branch.needed, 'group')}, and {_there(len(branch.below))} below it"
+        if self.why is Why.ABSENT:
+            return f"{named} is not there, and {branch.named_by}"
+        if self.why is Why.CYCLE:
+            return f"{named} stands above itself: {branch.named_by}"
+        if self.why is Why.TOO_DEEP:
+            return f"{named} is at level {self.level}, and a tree has no more than {MAX_DEPTH}"
+        if self.why is Why.NO_NAMESPACE:
+            return f"{named} is listed without a namespace, and so is never found: {branch.named_by}"
+        return f"{named} has no PodGroup, and its pods do not say how many of them it starts with"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a tree can ever start; where it cannot, why, the deepest cause first."""
+
+    standing: Standing
+    causes: tuple[Cause, ...] = ()
+
+
+def judge(root: Branch) -> Verdict:
+    """The verdict on a whole tree."""
+    if root.fault is Fault.CYCLE:
+        # Nobody is on top, so no minimum is asked for.
+        return Verdict(Standing.CANNOT, (Cause(Why.CYCLE, root, 1),))
+    causes = tuple(sorted((*_broken(root), *_unmet(root, 1)), key=lambda cause: -cause.level))
+    return Verdict(Standing.CANNOT if causes else root.standing, causes)
+
+
+def _broken(root: Branch) -> Iterator[Cause]:
+    """The faults that stop all of the tree. A level too many is told once, of the first that is there."""
+    deep = False
+    for branch, level in walk(root):
+        if branch.fault is Fault.TOO_DEEP:
+            if deep:
+                continue
+            deep = True
+        if branch.fault is not None:
+            yield Cause(Why(branch.fault.value), branch, level)
+
+
+def _unmet(branch: Branch, level: int) -> Iterator[Cause]:
+    """The minimums for which a branch does not count, down to where they are."""
+    if branch.standing is not Standing.CANNOT:
+        return
+    if branch.fault is None:
+        if branch.of_pods:
+            yield Cause(Why.TOO_FEW_PODS, branch, level)
+        elif len(branch.below) < branch.needed:
+            yield Cause(Why.TOO_FEW_GROUPS, branch, level)
+    for below in branch.below:
+        yield from _unmet(below, level + 1)
+
+
+def walk(branch: Branch, level: int = 1) -> Iterator[tuple[Branch, int]]:
+    """A branch and all below it, each with its level, from the top."""
+    yield branch, level
+    for below in branch.below:
+        yield from walk(below, level + 1)
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def _there(number: int) -> str:
+    if number == 0:
+        return "none is"
+    return "one is" if number == 1 else f"{number:,} are"

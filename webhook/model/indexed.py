@@ -1,0 +1,66 @@
+"""Indexed: a mapping that also knows which of its entries have something in common, such as a parent or a queue.
+
+What is kept with each write need not be searched for with each decision, however many objects a cluster has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Set
+from typing import Any, Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Indexed(dict[K, V], Generic[K, V]):
+    """A dict with an index. A subclass says by `terms` what its entries are found by."""
+
+    def __init__(self, known: Mapping[K, V] | None = None) -> None:
+        super().__init__()
+        # By term the keys that have it: a dict in place of a set, so that their order is that in which they came.
+        self._keys: dict[Hashable, dict[K, None]] = {}
+        self.update(known or {})
+
+    @staticmethod
+    def terms(key: Any, value: Any) -> Iterable[Hashable]:
+        """What an entry is found by."""
+        raise NotImplementedError
+
+    def having(self, term: Hashable) -> Set[K]:
+        """The keys of the entries that have a term."""
+        return self._keys.get(term, {}).keys()
+
+    @property
+    def every_term(self) -> Set[Hashable]:
+        """The terms that there are."""
+        return self._keys.keys()
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self._forget(key)
+        super().__setitem__(key, value)
+        for term in self.terms(key, value):
+            self._keys.setdefault(term, {})[key] = None
+
+    def __delitem__(self, key: K) -> None:
+        self._forget(key)
+        super().__delitem__(key)
+
+    def update(self, *known: Any, **_: Any) -> None:
+        """Add all of these."""
+        for found in known:
+            for key, value in dict(found).items():
+                self[key] = value
+
+    def pop(self, key: K, *default: Any) -> Any:
+        """Remove an entry, and return it."""
+        self._forget(key)
+        return super().pop(key, *default)
+
+    def _forget(self, key: K) -> None:
+        if key not in self:
+            return
+        for term in self.terms(key, self[key]):
+            keys = self._keys[term]
+            del keys[key]
+            if not keys:
+                del self._keys[term]
