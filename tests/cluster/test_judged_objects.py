@@ -50,7 +50,9 @@ _numbers = count(1)
 
 @pytest.fixture(scope="module")
 def surroundings() -> Iterator[Callable[[ControlPlane], None]]:
-    """Make what the cases refer to, once a control plane: a class, a topology, a namespace. It goes with the module."""
+    """Make what the cases refer to: a class, a topology, a namespace. They go with the module, but for the namespace,
+    which would take its time, and may be wanted again: tests of other modules may come in between.
+    """
     made: dict[str, ControlPlane] = {}
 
     def make(plane: ControlPlane) -> None:
@@ -63,7 +65,8 @@ def surroundings() -> Iterator[Callable[[ControlPlane], None]]:
     for plane in made.values():
         plane.http.delete(f"/api/v1/namespaces/{OUTSIDE}/pods", params={"gracePeriodSeconds": "0"})
         for manifest in SURROUNDINGS:
-            plane.http.delete(api_path(manifest)).raise_for_status()
+            if manifest["kind"] != "Namespace":
+                plane.http.delete(api_path(manifest)).raise_for_status()
 
 
 @pytest.fixture
