@@ -19,6 +19,8 @@ from tests.cluster.programs import eventually
 from tests.cluster.rollcall_server import RollcallServer
 from tests.cluster.test_judged_objects import CONFIG, placed, send
 
+pytestmark = pytest.mark.long
+
 CLIENTS = 8
 WARNED_OF = {"kube/workload-missing", "kube/parent-missing", "kube/pod-group-missing"}
 

@@ -8,12 +8,16 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import pytest
+
 from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.gang_writer import why
 from tests.cluster.judged_objects import CLASS, TREE, branch, composite, leaf, member, near, pod_group, workload
 from tests.cluster.programs import Program, eventually
 from tests.cluster.test_gang_starts import QUIET_SECONDS
 from tests.cluster.test_judged_objects import SURROUNDINGS, api_path, placed, send, stored
+
+pytestmark = pytest.mark.long
 
 
 class Gang(NamedTuple):

@@ -19,6 +19,8 @@ from tests.cluster.programs import eventually
 from tests.cluster.rollcall_server import RollcallServer
 from webhook.backends.kube.backend import KubeBackend
 
+pytestmark = pytest.mark.long
+
 VERSIONS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}
 # A namespace that the registration leaves out: there Rollcall is not asked.
 OUTSIDE = "not-asked"

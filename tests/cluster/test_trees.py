@@ -9,12 +9,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.programs import Program, eventually
 from tests.cluster.rollcall_server import COMMAND
 from tests.cluster.test_gang_starts import FORGOTTEN_SECONDS, QUIET_SECONDS
+
+pytestmark = pytest.mark.long
 
 TRAINING = Path(__file__).parents[2] / "manifests" / "trees" / "training.yaml"
 KINDS = "workloads.scheduling.k8s.io,compositepodgroups.scheduling.k8s.io,podgroups.scheduling.k8s.io,pods"
