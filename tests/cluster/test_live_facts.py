@@ -201,6 +201,7 @@ def test_an_owner_that_cannot_be_read_is_our_fault_and_no_verdict(
         limited.http.close()
 
 
+@pytest.mark.long
 def test_kinds_that_appear_later_are_picked_up(version: str) -> None:
     """A cluster without Koordinator: ready all the same, its workloads refused for what is missing; installed, they are
     accepted at once.
