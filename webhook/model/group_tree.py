@@ -7,12 +7,13 @@ namespace may have thousands. Source: k8s.io/api scheduling (1.35 to 1.37), KEP-
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from webhook.model.facts import ObjectKey
+from webhook.model.indexed import Indexed
 
 # Levels of a tree, its leaves included, that a Workload can declare (WorkloadMaxTreeDepth, k8s.io/api
 # scheduling/v1beta1).
@@ -54,54 +55,23 @@ class Workload:
         return sum(template.parent == name for template in self.templates.values())
 
 
-class Groups(dict[ObjectKey, Group]):
-    """Groups by namespace and name, and for each parent those below it: kept, not searched."""
+class Groups(Indexed[ObjectKey, Group]):
+    """Groups by namespace and name, found by the group above them as well, whether that is there or not."""
 
-    def __init__(self, known: Mapping[ObjectKey, Group] | None = None) -> None:
-        super().__init__()
-        self._below: dict[ObjectKey, dict[ObjectKey, None]] = {}
-        self.update(known or {})
-
-    def __setitem__(self, key: ObjectKey, group: Group) -> None:
-        self._forget(key)
-        super().__setitem__(key, group)
-        if group.parent is not None:
-            self._below.setdefault((key[0], group.parent), {})[key] = None
-
-    def __delitem__(self, key: ObjectKey) -> None:
-        self._forget(key)
-        super().__delitem__(key)
-
-    def update(self, *known: Any, **_: Any) -> None:
-        """Add all of these."""
-        for found in known:
-            for key, group in dict(found).items():
-                self[key] = group
-
-    def pop(self, key: ObjectKey, *default: Any) -> Any:
-        """Remove a group, and return it."""
-        self._forget(key)
-        return super().pop(key, *default)
+    @staticmethod
+    def terms(key: ObjectKey, value: Group) -> Iterable[Hashable]:
+        """The group above it."""
+        return () if value.parent is None else ((key[0], value.parent),)
 
     def below(self, parent: ObjectKey) -> Iterable[ObjectKey]:
         """The groups right below one, whether that is there or not."""
-        return self._below.get(parent, {}).keys()
+        return self.having(parent)
 
     def overlaid(self, changes: Mapping[ObjectKey, Group | None]) -> Groups:
         """These groups with some of them changed, None for one that is gone; without a copy, so that one live read
         costs the same however many groups are known.
         """
         return _Overlaid(self, changes)
-
-    def _forget(self, key: ObjectKey) -> None:
-        before = self.get(key)
-        if before is None or before.parent is None:
-            return
-        place = (key[0], before.parent)
-        below = self._below[place]
-        del below[key]
-        if not below:
-            del self._below[place]
 
 
 class _Overlaid(Groups):
