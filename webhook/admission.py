@@ -50,8 +50,11 @@ def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
             return ALLOWED
         if request.kind[::2] == _POD_CLIQUE_SET:
             return _validate_workload(request, facts, settings)
-        if request.kind[::2] == _POD and request.operation == "CREATE" and _of_grove(request):
-            return _validate_pod(request, facts, settings)
+        if request.kind[::2] == _POD and request.operation == "CREATE":
+            pod = Pod(_manifest(request), request.namespace)
+            if pod.podgang is not None:
+                # It belongs to a gang of Grove's: it is judged as that, and by nothing else.
+                return _validate_pod(pod, facts, settings)
         if (profiles := settings.judging.get(request.kind[::2])) is not None:
             return _validate_object(request, profiles, facts, settings)
     except Malformed:
@@ -243,13 +246,7 @@ def _stored(request: Request, manifest: Manifest) -> StoredObject:
 # Pod
 
 
-def _of_grove(request: Request) -> bool:
-    """Whether a pod belongs to a gang of Grove's: then it is judged as that, and by nothing else."""
-    return Pod(_manifest(request), request.namespace).podgang is not None
-
-
-def _validate_pod(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    pod = Pod(_manifest(request), request.namespace)
+def _validate_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
     found = _gang_of(pod, facts, settings)
     if not isinstance(found, tuple) or pod.scheduler_name != found[0].name:
         return ALLOWED
