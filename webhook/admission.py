@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 
+from webhook import owner_admission as owners
 from webhook.backends.base import GangMember
 from webhook.errors import FactsUnavailable
 from webhook.judging import could_run, gang_context, judged_by
@@ -55,6 +56,10 @@ def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
             if pod.podgang is not None:
                 # It belongs to a gang of Grove's: it is judged as that, and by nothing else.
                 return _validate_pod(pod, facts, settings)
+            if owners.is_owned(pod, settings):
+                return owners.validate_owned_pod(pod, facts, settings)
+        if owners.is_owner(request):
+            return owners.validate_owner(request, facts, settings)
         if (profiles := settings.judging.get(request.kind[::2])) is not None:
             return _validate_object(request, profiles, facts, settings)
     except Malformed:
@@ -74,7 +79,12 @@ def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict
         if request.kind[::2] == _POD_CLIQUE_SET:
             return _mutate_workload(request, facts, settings)
         if request.kind[::2] == _POD and request.operation == "CREATE":
-            return _mutate_pod(request, facts, settings)
+            pod = Pod(_manifest(request), request.namespace)
+            if pod.podgang is None and owners.is_owned(pod, settings):
+                return owners.mutate_owned_pod(pod, facts, settings)
+            return _mutate_pod(pod, facts, settings)
+        if owners.is_owner(request):
+            return owners.mutate_owner(request, facts, settings)
     except Malformed as error:
         return Verdict(notes=(f"left as it is: {error}",))
     return ALLOWED
@@ -260,8 +270,7 @@ def _validate_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
     return Verdict(allowed, profile.name, tuple(outcome.findings), tuple(outcome.unjudged))
 
 
-def _mutate_pod(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    pod = Pod(_manifest(request), request.namespace)
+def _mutate_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
     found = _gang_of(pod, facts, settings)
     if not isinstance(found, tuple):
         return ALLOWED if found is None else Verdict(notes=(found,))

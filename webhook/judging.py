@@ -104,6 +104,7 @@ def gang_context(
         backend.scheduler_version,
         backend.required_apis,
         backend.required_fields,
+        makes_gangs=backend.makes_gangs_of_owners,
     )
 
 

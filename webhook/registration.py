@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 
 from webhook.model import grove
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
-from webhook.model.projections import GENERAL, TOPOLOGY_BINDINGS
+from webhook.model.general import GENERAL
+from webhook.model.owners.facts import OWNERS
+from webhook.model.projections import TOPOLOGY_BINDINGS
 from webhook.model.reading import Manifest
+from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.stored_object import PODS
 from webhook.settings import Settings
 
@@ -53,13 +56,17 @@ def webhook_configurations(
     """The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration. `ca_bundle` is PEM in base64."""
     common = _common(settings, own_namespace)
 
+    outside = common["namespaceSelector"]["matchExpressions"]
+
     def hook(kind: str, path: str, rule: Manifest, narrowed: Manifest) -> Manifest:
+        inside = narrowed.get("namespaceSelector", {}).get("matchExpressions", [])
         return {
             "name": f"{kind}.{path}.rollcall.dev",
             "clientConfig": _client_config(address, path, ca_bundle),
             "rules": [rule],
             **narrowed,
             **common,
+            "namespaceSelector": {"matchExpressions": [*outside, *inside]},
         }
 
     def hooks(path: str) -> list[Manifest]:
@@ -72,6 +79,7 @@ def webhook_configurations(
             ),
             hook("pods", path, _rule("", "v1", "pods", "CREATE"), {"objectSelector": _GANG_PODS}),
         ]
+        found += [hook(*one) for one in _owner_hooks(path)]
         return found if path == "mutate" else [*found, *(hook(*one) for one in _object_hooks(settings))]
 
     return [
@@ -81,6 +89,28 @@ def webhook_configurations(
         },
         {**_head("ValidatingWebhookConfiguration", VALIDATING), "webhooks": hooks("validate")},
     ]
+
+
+def _owner_hooks(path: str) -> Iterator[tuple[str, str, Manifest, Manifest]]:
+    """The hooks for workloads that are not Grove's and for their pods: those that are opted in by the label, on them or
+    on their namespace.
+    """
+    opted_in = {"matchExpressions": [{"key": SCHEDULER_LABEL, "operator": "Exists"}]}
+    pods = {"objectSelector": opted_in, "matchConditions": [_NOT_GROVES]}
+    yield "owned-pods", path, _rule("", "v1", "pods", "CREATE"), pods
+    for resource in OWNERS:
+        rule = _rule(resource.api.group, resource.api.version, resource.plural, "CREATE", "UPDATE")
+        # A status is no update of these: it has a path of its own.
+        yield resource.plural, path, rule, {"objectSelector": opted_in, "matchConditions": [_NOT_LEAVING]}
+        name = f"{resource.plural}-of-namespaces"
+        yield name, path, rule, {"namespaceSelector": opted_in, "matchConditions": [_NOT_LEAVING, _UNLABELLED]}
+
+
+# Those that bear it come by the other hook.
+_UNLABELLED = {
+    "name": "unlabelled",
+    "expression": f'!has(object.metadata.labels) || !("{SCHEDULER_LABEL}" in object.metadata.labels)',
+}
 
 
 def _object_hooks(settings: Settings) -> Iterator[tuple[str, str, Manifest, Manifest]]:

@@ -12,6 +12,10 @@ from webhook.model import grove
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import ClusterFacts, Needed
 from webhook.model.findings import Action
+from webhook.model.owners.facts import VIEWS
+from webhook.model.owners.jobset import JobSet
+from webhook.model.owners.place import place_of
+from webhook.model.owners.trainjob import TrainJob, train_job_of
 from webhook.model.pod import Pod
 from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
@@ -30,6 +34,8 @@ def required_facts(request: Request, facts: ClusterFacts, doubted: Container[str
             return _of_pod(raw, request, facts, doubted)
         if kind == "PodCliqueSet" and group == grove.GROUP:
             return _of_workload(raw, request, facts, doubted)
+        if (group, kind) in VIEWS and request.operation == "CREATE":
+            return _of_owner(raw, request, facts, doubted)
     except Malformed:
         # The decision itself says what is wrong with the object.
         pass
@@ -45,7 +51,10 @@ def in_doubt(verdict: Verdict) -> tuple[Needed, ...]:
 
 def _of_pod(raw: Manifest, request: Request, facts: ClusterFacts, doubted: Container[str]) -> tuple[Needed, ...]:
     pod = Pod(raw, request.namespace)
-    if pod.podgang is None or pod.podclique is None or pod.workload is None:
+    if pod.podgang is None:
+        place = place_of(pod) if SCHEDULER_LABEL in pod.template.labels else None
+        return () if place is None else _lacking(facts, place.owner, doubted)
+    if pod.podclique is None or pod.workload is None:
         return ()
     return _lacking(facts, Needed("pod_clique_sets", (pod.namespace, pod.workload)), doubted)
 
@@ -62,6 +71,18 @@ def _of_workload(raw: Manifest, request: Request, facts: ClusterFacts, doubted: 
         # A set that is older than Rollcall is adopted: allowed while none of its pods is on a node.
         return (Needed("bound_gangs", (request.namespace, request.name)),)
     return ()
+
+
+def _of_owner(raw: Manifest, request: Request, facts: ClusterFacts, doubted: Container[str]) -> tuple[Needed, ...]:
+    workload = VIEWS[request.kind[::2]](raw, request.namespace)
+    if isinstance(workload, TrainJob):
+        runtime = _lacking(facts, workload.runtime, doubted)
+    else:
+        made_by = train_job_of(workload) if isinstance(workload, JobSet) else None
+        runtime = () if made_by is None else _lacking(facts, Needed("train_jobs", made_by), doubted)
+    if workload.scheduler is not None:
+        return runtime
+    return (*_lacking(facts, Needed("namespaces", workload.namespace), doubted), *runtime)
 
 
 def _lacking(facts: ClusterFacts, needed: Needed, doubted: Container[str]) -> tuple[Needed, ...]:

@@ -82,8 +82,17 @@ class Profile:
         # The kinds of objects that it has rules about, besides PodCliqueSets and their pods.
         self.judged = backend.judged_kinds
 
-    def member(self, namespace: str, podgang: str, podclique: str, record: Record, facts: ClusterFacts) -> GangMember:
-        """A pod's place in its gang, with what its preparation depends on.
+    def member(
+        self,
+        namespace: str,
+        podgang: str,
+        podclique: str,
+        record: Record,
+        facts: ClusterFacts,
+        *,
+        owned: bool = False,
+    ) -> GangMember:
+        """A pod's place in its gang, with what its preparation depends on; `owned` where its workload is not Grove's.
 
         Raises `FactsUnavailable` where the cluster is not known well enough to prepare it.
         """
@@ -96,7 +105,7 @@ class Profile:
             found = (facts.priority_classes or {}).get(record.priority_class)
             if found is not None:
                 priority = PodPriority(record.priority_class, found.value, found.preemption_policy)
-        return GangMember(namespace, podgang, podclique, record, dialect, priority)
+        return GangMember(namespace, podgang, podclique, record, dialect, priority, owned)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from webhook.cluster.lookup import Lookup
 from webhook.cluster.schemas import Schemas
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import Api, ClusterFacts, Needed, PriorityClass, Quota, Record
-from webhook.model.projections import GENERAL
+from webhook.model.general import GENERAL
 
 OWNER = Needed("pod_clique_sets", ("team-a", "demo"))
 SET = {"metadata": {"namespace": "team-a", "name": "demo", "labels": {"rollcall.dev/scheduler": "koord-scheduler"}}}

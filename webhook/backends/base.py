@@ -51,6 +51,8 @@ class GangMember(NamedTuple):
     dialect: str = ""
     # The priority that the workload's class gives its pods, where the backend carries it to them.
     priority: PodPriority | None = None
+    # Whether it is of a workload that is not Grove's. `podgang` and `podclique` are then its gang and its member there.
+    owned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ class PodChanges:
     annotations: Mapping[str, str] = field(default_factory=dict)
     default_fields: Mapping[str, Any] = field(default_factory=dict)
     priority: PodPriority | None = None
+    # Whether the pod bears Rollcall's stamp.
+    stamped: bool = True
 
 
 class DriftReason(StrEnum):
@@ -130,6 +134,10 @@ class Backend(ABC, Generic[S]):
     # What else to do about a gang that the scheduler holds without a reason that can be seen, where it is known for
     # that; it follows a sentence that says what to do.
     when_held: ClassVar[str] = ""
+    # Whose memberships on a pod it reads, in the words of `webhook.model.claims`.
+    reads_claims_of: ClassVar[frozenset[str]] = frozenset()
+    # Whether it makes the gangs of workloads that are not Grove's by itself: nothing may be written beside.
+    groups_owners: ClassVar[bool] = False
     # What it writes that an older CRD of those kinds would drop in silence.
     required_fields: tuple[SpecField, ...] = ()
     # The cluster-scoped kind of its topology objects, None for a scheduler that has none. Each binding has one object
@@ -155,6 +163,11 @@ class Backend(ABC, Generic[S]):
     def writable_kinds(self) -> tuple[Api, ...]:
         """Every kind that `gang_kinds` may name, whatever the cluster: what a reconciler must be allowed to write."""
         return self.gang_kinds(NOTHING_KNOWN)
+
+    @property
+    def makes_gangs_of_owners(self) -> bool:
+        """Whether the gangs of workloads that are not Grove's are Rollcall's to make for it, under these settings."""
+        return bool(self.writable_kinds) and not self.groups_owners
 
     def followed(self, *, objects: bool) -> tuple[Projection, ...]:
         """Of its `projections`, those that a cluster is to be followed for under these settings: by who judges gang

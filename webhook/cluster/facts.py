@@ -19,7 +19,8 @@ from webhook.cluster.watch import Index, Watch, backoff
 from webhook.errors import RequestFailed
 from webhook.logs import log
 from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Needed
-from webhook.model.projections import GENERAL, Projection, Resource
+from webhook.model.general import GENERAL
+from webhook.model.projections import Projection, Resource
 from webhook.settings import Settings
 
 # An answer that says "not modified" costs next to nothing.
@@ -171,7 +172,9 @@ class LiveFacts:
 
     def _watch(self, projection: Projection) -> Watch:
         touched = None if self._touched is None else partial(self._touched, projection)
-        watch = self.watches[projection] = Watch(self._client, projection, partial(self._filled, projection), touched)
+        watch = self.watches[projection] = Watch(
+            self._client, projection, partial(self._filled, projection), touched, projection.selector
+        )
         return watch
 
     async def _follow(self, projection: Projection, watch: Watch) -> None:

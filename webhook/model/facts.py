@@ -12,10 +12,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from webhook.model.indexed import Indexed
+from webhook.model.reading import Manifest
 
 if TYPE_CHECKING:
     from webhook.model.gang_groups import KoordinatorPodGroups
     from webhook.model.group_tree import Groups, Workload
+    from webhook.model.owners.facts import Owner
 
 # (namespace, name)
 ObjectKey = tuple[str, str]
@@ -238,6 +240,12 @@ _PARTS = {
     "workloads": "Workload",
     "pod_groups": "PodGroup",
     "composite_pod_groups": "CompositePodGroup",
+    "jobs": "Job",
+    "job_sets": "JobSet",
+    "leader_worker_sets": "LeaderWorkerSet",
+    "train_jobs": "TrainJob",
+    "training_runtimes": "TrainingRuntime",
+    "cluster_training_runtimes": "ClusterTrainingRuntime",
     "apis": "list of served APIs",
     "spec_fields": "schemas of served APIs",
 }
@@ -272,6 +280,14 @@ class ClusterFacts:
     workloads: Mapping[ObjectKey, Workload] | None = None
     pod_groups: Groups | None = None
     composite_pod_groups: Groups | None = None
+    # Workloads that are not Grove's: those that Rollcall has recorded.
+    jobs: Mapping[ObjectKey, Owner] | None = None
+    job_sets: Mapping[ObjectKey, Owner] | None = None
+    leader_worker_sets: Mapping[ObjectKey, Owner] | None = None
+    train_jobs: Mapping[ObjectKey, Owner] | None = None
+    # What a TrainJob takes its pods from, as it is stored: metadata.name and spec.
+    training_runtimes: Mapping[ObjectKey, Manifest] | None = None
+    cluster_training_runtimes: Mapping[str, Manifest] | None = None
     apis: frozenset[Api] | None = None
     # Of kinds whose schema is known: the fields of their spec.
     spec_fields: Mapping[Api, frozenset[str]] | None = None

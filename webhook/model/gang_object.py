@@ -21,7 +21,7 @@ def gang_metadata(
 
     Labels say names, and a name may be longer than a label's value: it is cut there, as it is in a name.
     """
-    said = {grove.LABEL_PODGANG: podgang.name, **labels}
+    said = {podgang.gang_label: podgang.name, **labels}
     metadata: Manifest = {
         "name": name,
         "namespace": podgang.namespace,
@@ -38,12 +38,13 @@ def gang_metadata(
 
 
 def owner_reference(podgang: PodGang) -> dict[str, Any]:
-    """The reference that makes the garbage collector remove the object with its PodGang."""
+    """The reference that makes the garbage collector remove the object with its PodGang, or with its workload."""
+    owner = podgang.owner
     return {
-        "apiVersion": "scheduler.grove.io/v1alpha1",
-        "kind": "PodGang",
-        "name": podgang.name,
-        "uid": podgang.uid,
+        "apiVersion": owner.api_version,
+        "kind": owner.kind,
+        "name": owner.name,
+        "uid": owner.uid,
         "controller": True,
         "blockOwnerDeletion": True,
     }

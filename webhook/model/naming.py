@@ -24,9 +24,10 @@ def pod_group_name(podgang: str, podgroup: str, limit: int = LABEL_VALUE_LIMIT) 
     """The PodGroup's name for one member of a PodGang: `{podgang}-{podgroup}`, at most `limit` characters.
 
     Grove names a member after its PodClique, which mostly starts with the PodGang's name; the prefix is not repeated
-    then. A longer name is cut and ends in ten hex digits of the SHA-256 of the full one.
+    then, nor where the only member is called as the gang is. A longer name is cut and ends in ten hex digits of the
+    SHA-256 of the full one.
     """
-    full = podgroup if podgroup.startswith(f"{podgang}-") else f"{podgang}-{podgroup}"
+    full = podgroup if podgroup == podgang or podgroup.startswith(f"{podgang}-") else f"{podgang}-{podgroup}"
     return cut_name(full, limit)
 
 

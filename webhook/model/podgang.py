@@ -7,11 +7,20 @@ scheduler/api/core/v1alpha1/podgang.go, operator/internal/controller/podcliquese
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from webhook.model import grove
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
+
+
+class OwnerReference(NamedTuple):
+    """A reference to the object that another goes with."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str | None
 
 
 class PackConstraint(NamedTuple):
@@ -47,6 +56,9 @@ class PodGang:
     __slots__ = ("annotations", "constraint", "labels", "members", "name", "namespace", "raw", "uid")
 
     kind = "PodGang"
+    # On its pods and on its gang objects: the labels that say of which gang, and of which member, they are.
+    gang_label: ClassVar[str] = grove.LABEL_PODGANG
+    member_label: ClassVar[str] = grove.LABEL_PODCLIQUE
 
     def __init__(self, raw: Manifest, namespace: str | None = None) -> None:
         self.raw = raw
@@ -59,6 +71,11 @@ class PodGang:
         spec = mapping(raw.get("spec"))
         self.constraint = _constraint(spec, SPEC)
         self.members = [_member(mapping(group), index) for index, group in enumerate(sequence(spec.get("podgroups")))]
+
+    @property
+    def owner(self) -> OwnerReference:
+        """What its gang objects go with: itself."""
+        return OwnerReference("scheduler.grove.io/v1alpha1", "PodGang", self.name, self.uid)
 
     @property
     def group_configs(self) -> list[GroupConfig]:

@@ -48,6 +48,13 @@ class Projection(NamedTuple):
     entries: Callable[[], dict[Any, Any]] = dict
     # Whether it is known only for rules about objects that somebody else stores. A reconciler judges none of these.
     for_objects: bool = False
+    # A labelSelector: of which objects a cluster tells. Files tell of the others as well.
+    label_selector: str = ""
+
+    @property
+    def selector(self) -> Mapping[str, str]:
+        """What narrows the lists and watches of a cluster."""
+        return {"labelSelector": self.label_selector} if self.label_selector else {}
 
 
 def spec_fields(schema: Mapping[str, Any]) -> frozenset[str] | None:
@@ -123,6 +130,3 @@ PRIORITY_CLASSES = Projection(
     Resource(Api("scheduling.k8s.io", "v1", "PriorityClass"), "priorityclasses", namespaced=False),
     _priority_class,
 )
-
-# What admission needs whichever schedulers are enabled.
-GENERAL = (NAMESPACES, POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS, PRIORITY_CLASSES)

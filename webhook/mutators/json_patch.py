@@ -11,6 +11,8 @@ from typing import Any
 from webhook.model.admission_request import Operation
 from webhook.model.reading import Malformed, Manifest
 
+Parents = tuple[str | int, ...]
+
 
 class PatchBuilder:
     """Collects the operations that turn `target` into what is wanted. `target` is changed in place."""
@@ -21,8 +23,10 @@ class PatchBuilder:
         self.target = target
         self.operations: list[Operation] = []
 
-    def set(self, parents: tuple[str, ...], key: str, value: Any) -> None:
-        """Set one key of the object at `parents`; no operation where it has that value already."""
+    def set(self, parents: Parents, key: str, value: Any) -> None:
+        """Set one key of the object at `parents`: keys, and indexes of items that are there. No operation where it has
+        that value already.
+        """
         holder = self._holder(parents)
         present = key in holder
         if present and holder[key] == value:
@@ -31,7 +35,7 @@ class PatchBuilder:
         path = f"{_pointer(parents)}/{_escape(key)}"
         self.operations.append({"op": "replace" if present else "add", "path": path, "value": value})
 
-    def append(self, parents: tuple[str, ...], key: str, value: Any) -> None:
+    def append(self, parents: Parents, key: str, value: Any) -> None:
         """Append to the list at `key` of the object at `parents`; the list is made where there is none."""
         holder = self._holder(parents)
         path = f"{_pointer(parents)}/{_escape(key)}"
@@ -43,22 +47,27 @@ class PatchBuilder:
         holder[key].append(value)
         self.operations.append({"op": "add", "path": f"{path}/-", "value": value})
 
-    def _holder(self, parents: tuple[str, ...]) -> dict[str, Any]:
-        holder = self.target
+    def _holder(self, parents: Parents) -> dict[str, Any]:
+        holder: Any = self.target
         for depth, parent in enumerate(parents, 1):
+            if isinstance(parent, int):
+                holder = holder[parent]
+                continue
+            if not isinstance(holder, dict):
+                raise Malformed(holder, "an object")
             below = holder.get(parent)
             if below is None:
                 # Also where the key is there with null: "add" replaces it.
                 below = holder[parent] = {}
                 self.operations.append({"op": "add", "path": _pointer(parents[:depth]), "value": {}})
-            if not isinstance(below, dict):
-                raise Malformed(below, "an object")
             holder = below
+        if not isinstance(holder, dict):
+            raise Malformed(holder, "an object")
         return holder
 
 
-def _pointer(parts: tuple[str, ...]) -> str:
-    return "".join(f"/{_escape(part)}" for part in parts)
+def _pointer(parts: Parents) -> str:
+    return "".join(f"/{_escape(str(part))}" for part in parts)
 
 
 def _escape(part: str) -> str:

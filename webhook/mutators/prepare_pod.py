@@ -6,12 +6,15 @@ Ten thousand sibling pods cost one call of the backend; the rest look the answer
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import NamedTuple
 
 from webhook.backends.base import GangMember, PodChanges
 from webhook.model.admission_request import Operation
 from webhook.model.claims import Claim, claims_on
 from webhook.model.fields import SPEC
+from webhook.model.owners.gang import GANG_LABEL, MEMBER_LABEL
+from webhook.model.owners.place import label_value
 from webhook.model.pod import Pod
 from webhook.model.reading import mapping, sequence
 from webhook.mutators.json_patch import PatchBuilder
@@ -44,15 +47,16 @@ def stamp(changes: PodChanges, *, gated: bool) -> str:
 def prepare_pod(pod: Pod, profile: Profile, member: GangMember) -> Prepared:
     """The patch that makes `pod` a member of its gang. The pod's dict is changed in place as the patch would change it.
 
-    Touched are spec.schedulerName, the labels and annotations that the backend names, the stamp and, where the profile
-    wants it, the pod gate; existing gates, hostname, subdomain and every grove.io key stay.
+    Touched are spec.schedulerName, the labels and annotations that the backend names, for workloads that are not
+    Grove's those of the gang, the stamp and, where the profile wants it, the pod gate; existing gates, hostname,
+    subdomain and every grove.io key stay.
     """
     changes, marked = _changes(profile, member)
     claim = _foreign_claim(pod, changes)
     if claim is not None:
         return Prepared((), claim)
     # Read before anything is written: a pod that cannot be read is left whole.
-    add_gate = profile.gate and not _gated(pod)
+    add_gate = profile.gate and changes.stamped and not _gated(pod)
     patch = PatchBuilder(pod.raw)
     for key, value in changes.labels.items():
         patch.set(("metadata", "labels"), key, value)
@@ -61,7 +65,8 @@ def prepare_pod(pod: Pod, profile: Profile, member: GangMember) -> Prepared:
             patch.set(("metadata", "labels"), key, value)
     for key, value in changes.annotations.items():
         patch.set(("metadata", "annotations"), key, value)
-    patch.set(("metadata", "annotations"), STAMP_ANNOTATION, marked)
+    if changes.stamped:
+        patch.set(("metadata", "annotations"), STAMP_ANNOTATION, marked)
     patch.set(("spec",), "schedulerName", changes.scheduler_name)
     for key, default in changes.default_fields.items():
         if pod.template.spec.get(key) is None:
@@ -80,6 +85,10 @@ def _changes(profile: Profile, member: GangMember) -> tuple[PodChanges, str]:
     found = known.get(member)
     if found is None:
         made = profile.backend.prepare_pod(member)
+        if member.owned and made.stamped:
+            # By which the gang's pods are found again: their owners' labels are of many kinds.
+            marks = {GANG_LABEL: label_value(member.podgang), MEMBER_LABEL: label_value(member.podclique)}
+            made = replace(made, labels={**made.labels, **marks})
         found = known[member] = (made, stamp(made, gated=profile.gate))
         if len(known) > MEMORY:
             del known[next(iter(known))]

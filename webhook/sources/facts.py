@@ -18,7 +18,8 @@ from webhook.errors import InputError
 from webhook.model import grove
 from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts
 from webhook.model.fields import SPEC, FieldPath, Item
-from webhook.model.projections import GENERAL, NAMESPACES, Missing, Projection, key_of, labels_of, required, spec_fields
+from webhook.model.general import GENERAL
+from webhook.model.projections import NAMESPACES, Missing, Projection, key_of, labels_of, required, spec_fields
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.sources.manifests import Document, files_of, read_file
 

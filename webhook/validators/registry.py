@@ -16,6 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from webhook.model.capabilities import Capability, Uses
 from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, SpecField
 from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.owners.workload import OwnedWorkload
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podtemplate import PodTemplate
 from webhook.model.reading import Manifest
@@ -38,6 +39,10 @@ class Subject(StrEnum):
     CHANGE = "change of a PodCliqueSet"
     # Called with a `StoredObject` of one of the rule's `kinds`, which Rollcall did not make.
     OBJECT = "gang object"
+    # Called with an `OwnedWorkload`, one that is not Grove's; for a TrainJob also with the JobSet that is made of it.
+    OWNER = "TrainJob, JobSet, LeaderWorkerSet, Job"
+    # Called with an `OwnerChange`, on UPDATE only.
+    OWNER_CHANGE = "change of a TrainJob, JobSet, LeaderWorkerSet or Job"
 
 
 class Change(NamedTuple):
@@ -45,6 +50,13 @@ class Change(NamedTuple):
 
     old: PodCliqueSet
     new: PodCliqueSet
+
+
+class OwnerChange(NamedTuple):
+    """A workload that is not Grove's, before and after an update."""
+
+    old: OwnedWorkload
+    new: OwnedWorkload
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +75,8 @@ class Context(Generic[S]):
     required_fields: tuple[SpecField, ...] = ()
     # The namespace of a Pod that is judged by itself.
     namespace: str = ""
+    # Whether the gangs of workloads that are not Grove's are Rollcall's to make for that scheduler.
+    makes_gangs: bool = False
 
 
 Results = Iterator[Finding | Unjudged]
@@ -184,6 +198,20 @@ def run(
             outcome.add(bound, declared.check(workload, context), context.facts)
         elif declared.subject is Subject.CHANGE and old is not None:
             outcome.add(bound, declared.check(Change(old, workload), context), context.facts)
+    return outcome
+
+
+def run_on_owner(
+    rules: Sequence[BoundRule], context: Context[Any], workload: OwnedWorkload, old: OwnedWorkload | None = None
+) -> Outcome:
+    """Run each rule about workloads that are not Grove's."""
+    outcome = Outcome()
+    for bound in rules:
+        declared = bound.rule
+        if declared.subject is Subject.OWNER:
+            outcome.add(bound, declared.check(workload, context), context.facts)
+        elif declared.subject is Subject.OWNER_CHANGE and old is not None:
+            outcome.add(bound, declared.check(OwnerChange(old, workload), context), context.facts)
     return outcome
 
 

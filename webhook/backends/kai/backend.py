@@ -41,6 +41,9 @@ class KaiBackend(Backend[KaiSettings]):
     required_apis = (POD_GROUP,)
     required_fields = (SpecField(POD_GROUP, "minSubGroup", "KAI 0.15"),)
     projections = PROJECTIONS
+    reads_claims_of = frozenset({"KAI"})
+    # Its podgrouper does, of every pod of the scheduler that names no group of its own.
+    groups_owners = True
     topology_kind = TOPOLOGIES.resource
 
     @classmethod

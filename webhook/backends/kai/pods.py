@@ -12,7 +12,13 @@ from webhook.backends.kai.settings import KaiSettings, is_queue_name
 
 
 def prepare_pod(member: GangMember, settings: KaiSettings) -> PodChanges:
-    """The changes for a pod. The queue's label is for KAI's check of shared GPU claims: a group names its own queue."""
+    """The changes for a pod. The queue's label is for KAI's check of shared GPU claims: a group names its own queue.
+
+    For a pod that is not Grove's it is how podgrouper, which makes the group, is told of the queue, where the owners of
+    the pod name none (pkg/podgrouper/podgrouper/plugins/defaultgrouper).
+    """
+    if member.owned:
+        return _owned(member, settings)
     group, leaf = names.pod_group(member.namespace, member.podgang), names.leaf(member.podclique)
     queue = member.record.queue(settings.queueLabelKey) or settings.defaultQueue
     labels = {keys.LABEL_SUBGROUP: leaf}
@@ -24,3 +30,12 @@ def prepare_pod(member: GangMember, settings: KaiSettings) -> PodChanges:
         labels=labels,
         annotations={keys.ANNOTATION_GROUP: group, keys.ANNOTATION_SKIP: "true"},
     )
+
+
+def _owned(member: GangMember, settings: KaiSettings) -> PodChanges:
+    queue = member.record.queue(settings.queueLabelKey) or settings.defaultQueue
+    labels = {settings.queueLabelKey: queue} if queue is not None and is_queue_name(queue) else {}
+    if member.record.queue(settings.queueLabelKey) is not None:
+        return PodChanges(scheduler_name=keys.NAME, inputs=(), labels=labels, stamped=False)
+    # The pod's own stands before the configuration's.
+    return PodChanges(scheduler_name=keys.NAME, inputs=(), default_labels=labels, stamped=False)

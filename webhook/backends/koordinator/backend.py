@@ -75,6 +75,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     gate = True
     required_apis = (POD_GROUP,)
     projections = PROJECTIONS
+    reads_claims_of = frozenset({"Koordinator"})
 
     @classmethod
     def version_problem(cls, version: Version) -> str | None:

@@ -16,7 +16,6 @@ from webhook.backends.koordinator import keys
 from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.backends.koordinator.topology import UnknownLayers, layer_of, unavailable
-from webhook.model import grove
 from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts
 from webhook.model.gang_object import gang_metadata
@@ -108,7 +107,7 @@ def _pod_group(podgang: PodGang, member: Member, shared: dict[str, str], setting
     if member.pods >= member.min_replicas > 0:
         annotations[keys.ANNOTATION_TOTAL_NUMBER] = str(member.pods)
     name = _name(podgang, member)
-    metadata = gang_metadata(podgang, name, {grove.LABEL_PODCLIQUE: member.name}, annotations)
+    metadata = gang_metadata(podgang, name, {podgang.member_label: member.name}, annotations)
     spec = {"minMember": member.min_replicas, "scheduleTimeoutSeconds": settings.scheduleTimeoutSeconds}
     api = keys.POD_GROUP
     return {"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}

@@ -36,6 +36,7 @@ class KubeBackend(Backend[KubeSettings]):
     settings_model = KubeSettings
     rules = collect(rules, change_rules, object_rules, tree_rules, agreement_rules, pod_rules)
     projections = PROJECTIONS
+    reads_claims_of = frozenset({"the Workload API"})
 
     @property
     def judged_kinds(self) -> tuple[Judged, ...]:

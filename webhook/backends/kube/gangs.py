@@ -17,7 +17,6 @@ from webhook.backends.kube.pods import is_merged
 from webhook.backends.kube.priority import CARRIES_CLASS, class_problem
 from webhook.backends.kube.settings import KubeSettings
 from webhook.errors import Inexpressible
-from webhook.model import grove
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.gang_object import gang_metadata
@@ -145,7 +144,7 @@ def _reference(spoken: Generation, workload: str, template: str) -> Manifest:
 
 def _pod_group(podgang: PodGang, clique: str, spoken: Generation, spec: Manifest) -> Manifest:
     name = names.pod_group(podgang.name, clique, spoken, merged=not clique)
-    labels = {grove.LABEL_PODCLIQUE: clique} if clique else {}
+    labels = {podgang.member_label: clique} if clique else {}
     metadata = gang_metadata(podgang, name, labels)
     return {"apiVersion": f"{GROUP}/{spoken.version}", "kind": "PodGroup", "metadata": metadata, "spec": spec}
 

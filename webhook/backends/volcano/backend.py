@@ -37,6 +37,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
     required_apis: tuple[Api, ...] = (POD_GROUP,)
     required_fields = (SpecField(POD_GROUP, "subGroupPolicy", "Volcano 1.14"),)
     projections = PROJECTIONS
+    reads_claims_of = frozenset({"Volcano"})
 
     def __init__(self, settings: VolcanoSettings, scheduler_version: Version | None = None) -> None:
         super().__init__(settings, scheduler_version)

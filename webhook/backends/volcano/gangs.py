@@ -14,7 +14,6 @@ from webhook.backends.volcano import keys
 from webhook.backends.volcano.capabilities import PREFERRED, TOPOLOGY_OFF
 from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.backends.volcano.topology import NoTier, UnknownTiers, tier_of
-from webhook.model import grove
 from webhook.model.capabilities import VOLCANO_QUEUE
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.fields import ANNOTATIONS, FieldPath
@@ -47,7 +46,8 @@ def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, fa
     if whole is not None:
         spec["networkTopology"] = _network_topology(whole)
     spec["subGroupPolicy"] = [
-        _subgroup(member.name, member.min_replicas, parts.get(member.name)) for member in podgang.members
+        _subgroup(podgang.member_label, member.name, member.min_replicas, parts.get(member.name))
+        for member in podgang.members
     ]
     api, metadata = keys.POD_GROUP, gang_metadata(podgang, podgang.name)
     return [{"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}]
@@ -73,11 +73,11 @@ def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
     return {**desired, "spec": {**spec, "minMember": minimum, "subGroupPolicy": policies}}
 
 
-def _subgroup(name: str, minimum: int, tier: int | None) -> Manifest:
+def _subgroup(label: str, name: str, minimum: int, tier: int | None) -> Manifest:
     policy: Manifest = {
         "name": name,
-        "labelSelector": {"matchLabels": {grove.LABEL_PODCLIQUE: name}},
-        "matchLabelKeys": [grove.LABEL_PODCLIQUE],
+        "labelSelector": {"matchLabels": {label: name}},
+        "matchLabelKeys": [label],
         "subGroupSize": minimum,
         "minSubGroups": 1,
     }

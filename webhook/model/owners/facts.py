@@ -1,0 +1,88 @@
+"""What is known of the workloads that are not Grove's, by namespace and name.
+
+In a cluster only those that Rollcall has recorded are followed: its label on them narrows list and watch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from webhook.model.facts import ObjectKey, Record
+from webhook.model.owners.gang import no_gang
+from webhook.model.owners.job import Job
+from webhook.model.owners.jobset import JobSet
+from webhook.model.owners.kinds import (
+    CLUSTER_TRAINING_RUNTIMES,
+    JOB_SETS,
+    JOBS,
+    LEADER_WORKER_SETS,
+    TRAIN_JOBS,
+    TRAINING_RUNTIMES,
+)
+from webhook.model.owners.leaderworkerset import LeaderWorkerSet
+from webhook.model.owners.trainjob import TrainJob, train_job_of
+from webhook.model.owners.workload import OwnedWorkload
+from webhook.model.projections import Projection, key_of, name_of
+from webhook.model.reading import Manifest, mapping
+from webhook.model.record import SCHEDULER_LABEL
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A workload that is not Grove's, as far as its pods and what it owns depend on it. `no_gang` says why Rollcall
+    makes no gang of it, `train_job` which TrainJob made it.
+    """
+
+    record: Record
+    uid: str | None = None
+    sequenced: bool = False
+    no_gang: str | None = None
+    train_job: ObjectKey | None = None
+
+
+def owner_of(workload: OwnedWorkload) -> Owner:
+    """What is kept of a workload. Raises `Malformed`."""
+    barred = no_gang(workload)
+    made_by = train_job_of(workload) if isinstance(workload, JobSet) else None
+    sequenced = workload.sequence_path is not None
+    return Owner(workload.record, workload.uid, sequenced, None if barred is None else barred.why, made_by)
+
+
+# The view of each kind, by group and kind.
+VIEWS: Mapping[tuple[str, str], type[OwnedWorkload]] = {
+    (view.resource.api.group, view.resource.api.kind): view for view in (Job, JobSet, LeaderWorkerSet, TrainJob)
+}
+
+
+def _reader(view: type[OwnedWorkload]) -> Callable[[Manifest], tuple[ObjectKey, Owner]]:
+    def read(raw: Manifest) -> tuple[ObjectKey, Owner]:
+        return key_of(raw), owner_of(view(raw))
+
+    return read
+
+
+def _spec(raw: Manifest) -> dict[str, Any]:
+    return {"metadata": {"name": name_of(raw)}, "spec": mapping(raw.get("spec"))}
+
+
+def _runtime(raw: Manifest) -> tuple[ObjectKey, dict[str, Any]]:
+    return key_of(raw), _spec(raw)
+
+
+def _cluster_runtime(raw: Manifest) -> tuple[str, dict[str, Any]]:
+    return name_of(raw), _spec(raw)
+
+
+TRAIN_JOB_FACTS = Projection("train_jobs", TRAIN_JOBS, _reader(TrainJob), label_selector=SCHEDULER_LABEL)
+PROJECTIONS = (
+    Projection("jobs", JOBS, _reader(Job), label_selector=SCHEDULER_LABEL),
+    Projection("job_sets", JOB_SETS, _reader(JobSet), label_selector=SCHEDULER_LABEL),
+    Projection("leader_worker_sets", LEADER_WORKER_SETS, _reader(LeaderWorkerSet), label_selector=SCHEDULER_LABEL),
+    TRAIN_JOB_FACTS,
+    Projection("training_runtimes", TRAINING_RUNTIMES, _runtime),
+    Projection("cluster_training_runtimes", CLUSTER_TRAINING_RUNTIMES, _cluster_runtime),
+)
+# The kinds that are admitted, in the order of their registration.
+OWNERS = tuple(view.resource for view in VIEWS.values())

@@ -1,0 +1,18 @@
+"""The kinds of workloads that are not Grove's, and those that a TrainJob takes its pods from.
+
+Source: the CRDs of kubeflow/trainer v2.3, jobset v0.12 and lws v0.9; k8s.io/api batch/v1.
+"""
+
+from __future__ import annotations
+
+from webhook.model.facts import Api
+from webhook.model.projections import Resource
+
+JOBS = Resource(Api("batch", "v1", "Job"), "jobs")
+JOB_SETS = Resource(Api("jobset.x-k8s.io", "v1alpha2", "JobSet"), "jobsets")
+LEADER_WORKER_SETS = Resource(Api("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet"), "leaderworkersets")
+TRAIN_JOBS = Resource(Api("trainer.kubeflow.org", "v1alpha1", "TrainJob"), "trainjobs")
+TRAINING_RUNTIMES = Resource(Api("trainer.kubeflow.org", "v1alpha1", "TrainingRuntime"), "trainingruntimes")
+CLUSTER_TRAINING_RUNTIMES = Resource(
+    Api("trainer.kubeflow.org", "v1alpha1", "ClusterTrainingRuntime"), "clustertrainingruntimes", namespaced=False
+)

@@ -1,0 +1,58 @@
+"""Rules about the scheduler of a workload that is not Grove's, and about its record. They cannot be softened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webhook.model.fields import LABELS
+from webhook.model.findings import Finding
+from webhook.model.owners.workload import OwnedWorkload
+from webhook.model.record import SCHEDULER_LABEL
+from webhook.validators.owner_examples import job, job_set
+from webhook.validators.registry import Context, Example, OwnerChange, Results, Subject, rule
+
+
+@rule(
+    "owner/scheduler-unknown",
+    subject=Subject.OWNER,
+    fails_closed=True,
+    passes=Example(job_set(scheduler="koord-scheduler")),
+    fails=Example(job_set(scheduler="koordinator")),
+)
+def owner_scheduler_unknown(workload: OwnedWorkload, context: Context[Any]) -> Results:
+    """Its pods would be left as they are, and start one by one under Kubernetes' own scheduler.
+
+    Source: Rollcall prepares pods for the profiles of its configuration; kubernetes, pkg/scheduler/eventhandlers.go.
+    """
+    choice = context.choice
+    if choice.scheduler not in choice.available:
+        yield Finding(
+            at=choice.path,
+            found=choice.scheduler,
+            why="no profile of that name is enabled here",
+            remedy=f"choose one of {', '.join(choice.available)}, or have the profile added to the configuration",
+        )
+
+
+@rule(
+    "owner/scheduler-change",
+    subject=Subject.OWNER_CHANGE,
+    fails_closed=True,
+    passes=Example(job(suspend=True), old=job()),
+    fails=Example(job(scheduler="volcano"), old=job()),
+)
+def owner_scheduler_change(change: OwnerChange, context: Context[Any]) -> Results:
+    """The pods that a workload has were prepared for the scheduler that it records, and its pod templates say so to
+    those that follow. Changed, or added to a workload that is older than Rollcall, the record would split its gang.
+
+    Source: kubernetes, pkg/apis/batch/validation (a Job's pod template is immutable); jobset, pkg/webhooks (v0.12.0).
+    """
+    before, now = change.old.scheduler, change.new.scheduler
+    if before != now and now is not None:
+        yield Finding(
+            at=LABELS / SCHEDULER_LABEL,
+            found=now,
+            why=f"its pods were prepared for {before or 'no gang scheduler'}",
+            remedy=f"delete the {change.new.kind} and create it anew with the other scheduler",
+            forbidden=True,
+        )

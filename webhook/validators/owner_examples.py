@@ -1,0 +1,107 @@
+"""Builders of the workloads that are not Grove's, as rules show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from webhook.model.facts import ClusterFacts
+from webhook.model.reading import Manifest
+from webhook.model.record import SCHEDULER_LABEL
+
+_NAMED = {"name": "demo", "namespace": "default"}
+
+
+def _metadata(
+    labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None, scheduler: str | None
+) -> Manifest:
+    metadata: Manifest = dict(_NAMED)
+    recorded = {} if scheduler is None else {SCHEDULER_LABEL: scheduler}
+    if found := {**recorded, **(labels or {})}:
+        metadata["labels"] = found
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    return metadata
+
+
+def pod_template(pod: Mapping[str, Any] | None = None, **metadata: Any) -> Manifest:
+    """A pod template of one container; `pod` goes into its spec."""
+    container = {"name": "node", "image": "example.com/node"}
+    found: Manifest = {"spec": {"containers": [container], **(pod or {})}}
+    return {"metadata": metadata, **found} if metadata else found
+
+
+def job(
+    *,
+    scheduler: str | None = "koord-scheduler",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    template: Manifest | None = None,
+    **spec: Any,
+) -> Manifest:
+    """A Job `demo` of two pods."""
+    body = {"parallelism": 2, "completions": 2, "template": template or pod_template(), **spec}
+    metadata = _metadata(labels, annotations, scheduler)
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": body}
+
+
+def replicated(
+    name: str, pods: int = 2, *, template: Manifest | None = None, job: Mapping[str, Any] | None = None, **fields: Any
+) -> Manifest:
+    """A replicated Job of so many pods; `job` goes into the Job's spec, other keywords stand beside its template."""
+    spec = {"parallelism": pods, "completions": pods, "template": template or pod_template(), **(job or {})}
+    return {"name": name, "template": {"spec": spec}, **fields}
+
+
+def job_set(
+    *jobs: Manifest,
+    scheduler: str | None = "koord-scheduler",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> Manifest:
+    """A JobSet `demo` of these replicated Jobs."""
+    body = {"replicatedJobs": list(jobs) or [replicated("node")], **spec}
+    metadata = _metadata(labels, annotations, scheduler)
+    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": body}
+
+
+def leader_worker_set(
+    *,
+    scheduler: str | None = "koord-scheduler",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    size: int = 3,
+    leader: Manifest | None = None,
+    worker: Manifest | None = None,
+    **spec: Any,
+) -> Manifest:
+    """A LeaderWorkerSet `demo` of two groups."""
+    templates: Manifest = {"size": size, "workerTemplate": worker or pod_template()}
+    if leader is not None:
+        templates["leaderTemplate"] = leader
+    body = {"replicas": 2, "leaderWorkerTemplate": templates, **spec}
+    metadata = _metadata(labels, annotations, scheduler)
+    kind = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"}
+    return {**kind, "metadata": metadata, "spec": body}
+
+
+def train_job(
+    *,
+    scheduler: str | None = "koord-scheduler",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    runtime: str = "torch",
+    **spec: Any,
+) -> Manifest:
+    """A TrainJob `demo` of the ClusterTrainingRuntime `torch`."""
+    body = {"runtimeRef": {"name": runtime}, **spec}
+    metadata = _metadata(labels, annotations, scheduler)
+    return {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": metadata, "spec": body}
+
+
+def runtimes(*jobs: Manifest, name: str = "torch", **spec: Any) -> ClusterFacts:
+    """Facts with a ClusterTrainingRuntime of these replicated Jobs; keywords stand beside its template."""
+    template = {"spec": {"replicatedJobs": list(jobs) or [replicated("node")]}}
+    raw = {"metadata": {"name": name}, "spec": {"template": template, **spec}}
+    return ClusterFacts(cluster_training_runtimes={name: raw})

@@ -1,0 +1,73 @@
+"""Rules about workloads that are not Grove's and whose gangs Rollcall makes: what their controllers do that keeps
+a gang from ever being complete.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webhook.model.findings import Finding
+from webhook.model.owners.workload import OwnedWorkload
+from webhook.validators.owner_examples import job, job_set, leader_worker_set, replicated
+from webhook.validators.registry import Context, Example, Results, Subject, rule
+
+
+def _hindrance(rule_id: str, workload: OwnedWorkload, context: Context[Any]) -> Results:
+    # A scheduler without gangs, or one that groups these pods by itself, waits for nobody.
+    if not context.makes_gangs or workload.native_path is not None:
+        return
+    for found in workload.hindrances():
+        if found.rule == rule_id:
+            yield Finding(at=found.at, found=found.found, why=found.why, remedy=found.remedy)
+
+
+@rule(
+    "owner/completions",
+    subject=Subject.OWNER,
+    fails_closed=True,
+    passes=Example(job(parallelism=2, completions=2)),
+    fails=Example(job(parallelism=2, completions=5)),
+)
+def completions(workload: OwnedWorkload, context: Context[Any]) -> Results:
+    """A Job that replaces the pods that are done ends with fewer pods than its gang starts with, and these wait for
+    others that never come.
+
+    Source: kubernetes, pkg/controller/job; KAI-Scheduler issue 1347; kubernetes issue 136334.
+    """
+    yield from _hindrance("owner/completions", workload, context)
+
+
+_EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "cloud.provider.com/topology"}
+
+
+@rule(
+    "owner/exclusive-topology",
+    subject=Subject.OWNER,
+    fails_closed=True,
+    passes=Example(job_set(replicated("node", 1, replicas=2), annotations=_EXCLUSIVE)),
+    fails=Example(job_set(replicated("node", 4), annotations=_EXCLUSIVE)),
+)
+def exclusive_topology(workload: OwnedWorkload, context: Context[Any]) -> Results:
+    """With exclusive topology the pods that follow are created when the first is on a node, and a gang scheduler puts
+    none on a node before all are there: both wait for each other.
+
+    Source: jobset, pkg/webhooks/pod_admission_webhook.go (v0.12.0); lws, pkg/controllers/pod_controller.go (v0.9),
+    KEP-666.
+    """
+    yield from _hindrance("owner/exclusive-topology", workload, context)
+
+
+@rule(
+    "owner/leader-ready",
+    subject=Subject.OWNER,
+    fails_closed=True,
+    passes=Example(leader_worker_set(startupPolicy="LeaderCreated")),
+    fails=Example(leader_worker_set(startupPolicy="LeaderReady")),
+)
+def leader_ready(workload: OwnedWorkload, context: Context[Any]) -> Results:
+    """LeaderReady creates the workers when the leader is ready, and a gang of the whole group puts no leader on a node
+    before its workers are there.
+
+    Source: lws, pkg/controllers/pod_controller.go, pkg/schedulerprovider (minMember 1 for LeaderReady; v0.9), KEP-666.
+    """
+    yield from _hindrance("owner/leader-ready", workload, context)
