@@ -19,6 +19,7 @@ from webhook.model.facts import ClusterFacts, Record
 from webhook.model.fields import LABELS, METADATA, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding
 from webhook.model.owners.facts import VIEWS, Owner
+from webhook.model.owners.gang import GANG_LABEL
 from webhook.model.owners.jobset import JobSet
 from webhook.model.owners.kinds import JOB_SETS
 from webhook.model.owners.place import Place, membership, place_of
@@ -230,11 +231,13 @@ def _only_scheduler(pod: Pod, profile: Profile) -> tuple[dict[str, object], ...]
     return tuple(patch.operations)
 
 
-def validate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """What the rules about pods say of a prepared pod. Raises `FactsUnavailable`, and `Malformed`."""
+def validate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict | None:
+    """What the rules about pods say of a prepared pod; None for one that was not prepared, and is judged as any other.
+    Raises `FactsUnavailable`, and `Malformed`.
+    """
     found = _prepared_for(pod, facts, settings)
-    if not isinstance(found, tuple) or pod.scheduler_name != found[0].name:
-        return ALLOWED
+    if not isinstance(found, tuple) or GANG_LABEL not in pod.template.labels:
+        return None
     profile = found[0]
     choice = Choice(profile.name, SPEC / "schedulerName", settings.available)
     context = replace(gang_context(profile, facts, choice, capabilities_of_pod(pod.template)), namespace=pod.namespace)

@@ -58,12 +58,12 @@ def webhook_configurations(
 
     outside = common["namespaceSelector"]["matchExpressions"]
 
-    def hook(kind: str, path: str, rule: Manifest, narrowed: Manifest) -> Manifest:
+    def hook(kind: str, path: str, rules: list[Manifest], narrowed: Manifest) -> Manifest:
         inside = narrowed.get("namespaceSelector", {}).get("matchExpressions", [])
         return {
             "name": f"{kind}.{path}.rollcall.dev",
             "clientConfig": _client_config(address, path, ca_bundle),
-            "rules": [rule],
+            "rules": rules,
             **narrowed,
             **common,
             "namespaceSelector": {"matchExpressions": [*outside, *inside]},
@@ -74,10 +74,10 @@ def webhook_configurations(
             hook(
                 "podcliquesets",
                 path,
-                _rule(grove.GROUP, "v1alpha1", "podcliquesets", "CREATE", "UPDATE"),
+                [_rule(grove.GROUP, "v1alpha1", "podcliquesets", "CREATE", "UPDATE")],
                 {"matchConditions": [_NOT_LEAVING]},
             ),
-            hook("pods", path, _rule("", "v1", "pods", "CREATE"), {"objectSelector": _GANG_PODS}),
+            hook("pods", path, [_rule("", "v1", "pods", "CREATE")], {"objectSelector": _GANG_PODS}),
         ]
         found += [hook(*one) for one in _owner_hooks(path)]
         return found if path == "mutate" else [*found, *(hook(*one) for one in _object_hooks(settings))]
@@ -91,29 +91,27 @@ def webhook_configurations(
     ]
 
 
-def _owner_hooks(path: str) -> Iterator[tuple[str, str, Manifest, Manifest]]:
+def _owner_hooks(path: str) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:
     """The hooks for workloads that are not Grove's and for their pods: those that are opted in by the label, on them or
     on their namespace.
     """
     opted_in = {"matchExpressions": [{"key": SCHEDULER_LABEL, "operator": "Exists"}]}
     pods = {"objectSelector": opted_in, "matchConditions": [_NOT_GROVES]}
-    yield "owned-pods", path, _rule("", "v1", "pods", "CREATE"), pods
-    for resource in OWNERS:
-        rule = _rule(resource.api.group, resource.api.version, resource.plural, "CREATE", "UPDATE")
-        # A status is no update of these: it has a path of its own.
-        yield resource.plural, path, rule, {"objectSelector": opted_in, "matchConditions": [_NOT_LEAVING]}
-        name = f"{resource.plural}-of-namespaces"
-        yield name, path, rule, {"namespaceSelector": opted_in, "matchConditions": [_NOT_LEAVING, _UNLABELLED]}
+    yield "owned-pods", path, [_rule("", "v1", "pods", "CREATE")], pods
+    rules = [_rule(found.api.group, found.api.version, found.plural, "CREATE", "UPDATE") for found in OWNERS]
+    yield "workloads", path, rules, {"objectSelector": opted_in, "matchConditions": [_NOT_LEAVING]}
+    within = {"namespaceSelector": opted_in, "matchConditions": [_NOT_LEAVING, _UNLABELLED]}
+    yield "workloads-of-namespaces", path, rules, within
 
 
-# Those that bear it come by the other hook.
+# What bears it comes by a hook of its own.
 _UNLABELLED = {
     "name": "unlabelled",
     "expression": f'!has(object.metadata.labels) || !("{SCHEDULER_LABEL}" in object.metadata.labels)',
 }
 
 
-def _object_hooks(settings: Settings) -> Iterator[tuple[str, str, Manifest, Manifest]]:
+def _object_hooks(settings: Settings) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:
     """The hooks for gang objects that somebody else stores, and for pods that name such: one a group of kinds."""
     kinds = dict.fromkeys(judged for profile in settings.profiles.values() for judged in profile.judged)
     groups = dict.fromkeys(judged.group for judged in kinds if judged != PODS)
@@ -126,14 +124,14 @@ def _object_hooks(settings: Settings) -> Iterator[tuple[str, str, Manifest, Mani
             "operations": ["CREATE", "UPDATE"],
             "scope": "*",
         }
-        yield group.replace(".", "-"), "validate", rule, {"matchConditions": [_NOT_LEAVING, _NOT_OURS, _CHANGED]}
+        yield group.replace(".", "-"), "validate", [rule], {"matchConditions": [_NOT_LEAVING, _NOT_OURS, _CHANGED]}
     conditions = [
         condition for profile in settings.profiles.values() if (condition := profile.backend.judged_pods) is not None
     ]
     if conditions:
         named = {"name": "names-a-group", "expression": " || ".join(f"({one})" for one in conditions)}
         rule = _rule("", "v1", "pods", "CREATE")
-        yield "group-pods", "validate", rule, {"matchConditions": [_NOT_GROVES, named]}
+        yield "group-pods", "validate", [rule], {"matchConditions": [_NOT_GROVES, _UNLABELLED, named]}
 
 
 def _differs(field: str) -> str:

@@ -127,10 +127,76 @@ def group_pods() -> dict[str, Any]:
         "rules": pods("validate")["rules"],
         "matchConditions": [
             {"name": "not-groves", "expression": not_groves},
+            UNLABELLED,
             {"name": "names-a-group", "expression": named},
         ],
         **COMMON,
     }
+
+
+def owned_pods(path: str) -> dict[str, Any]:
+    labels = "object.metadata.labels"
+    not_groves = f'!has({labels}) || !("grove.io/podgang" in {labels})'
+    return {
+        "name": f"owned-pods.{path}.rollcall.dev",
+        "clientConfig": service(f"/{path}"),
+        "rules": pods(path)["rules"],
+        "objectSelector": {"matchExpressions": [OPTED_IN]},
+        "matchConditions": [{"name": "not-groves", "expression": not_groves}],
+        **COMMON,
+    }
+
+
+OPTED_IN = {"key": "rollcall.dev/scheduler", "operator": "Exists"}
+UNLABELLED = {
+    "name": "unlabelled",
+    "expression": '!has(object.metadata.labels) || !("rollcall.dev/scheduler" in object.metadata.labels)',
+}
+
+
+def workloads(path: str) -> list[dict[str, Any]]:
+    """Those that are opted in, and those whose namespace is."""
+    kinds = (
+        ("batch", "v1", "jobs"),
+        ("jobset.x-k8s.io", "v1alpha2", "jobsets"),
+        ("leaderworkerset.x-k8s.io", "v1", "leaderworkersets"),
+        ("trainer.kubeflow.org", "v1alpha1", "trainjobs"),
+    )
+    both: dict[str, Any] = {
+        "clientConfig": service(f"/{path}"),
+        "rules": [
+            {
+                "apiGroups": [group],
+                "apiVersions": [version],
+                "resources": [plural],
+                "operations": ["CREATE", "UPDATE"],
+                "scope": "Namespaced",
+            }
+            for group, version, plural in kinds
+        ],
+        **COMMON,
+    }
+    (leaving,) = sets(path)["matchConditions"]
+    within = {"matchExpressions": [*OUTSIDE["matchExpressions"], OPTED_IN]}
+    return [
+        {
+            "name": f"workloads.{path}.rollcall.dev",
+            "objectSelector": {"matchExpressions": [OPTED_IN]},
+            "matchConditions": [leaving],
+            **both,
+        },
+        {
+            "name": f"workloads-of-namespaces.{path}.rollcall.dev",
+            "matchConditions": [leaving, UNLABELLED],
+            **both,
+            "namespaceSelector": within,
+        },
+    ]
+
+
+def always(path: str) -> list[dict[str, Any]]:
+    """What there is whichever schedulers are enabled."""
+    return [sets(path), pods(path), owned_pods(path), *workloads(path)]
 
 
 def test_the_configurations_are_as_the_design_has_them() -> None:
@@ -140,13 +206,13 @@ def test_the_configurations_are_as_the_design_has_them() -> None:
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "MutatingWebhookConfiguration",
             "metadata": {"name": "m-rollcall", "labels": LABELS},
-            "webhooks": [sets("mutate") | again, pods("mutate") | again],
+            "webhooks": [hook | again for hook in always("mutate")],
         },
         {
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingWebhookConfiguration",
             "metadata": {"name": "v-rollcall", "labels": LABELS},
-            "webhooks": [sets("validate"), pods("validate"), pod_groups(), group_pods()],
+            "webhooks": [*always("validate"), pod_groups(), group_pods()],
         },
     ]
 
@@ -158,7 +224,7 @@ def test_the_file_says_who_decides_without_an_answer_and_where_nobody_is_asked()
     for configuration in webhook_configurations(settings, SERVICE, "rollcall-system", None):
         for hook in configuration["webhooks"]:
             assert (hook["failurePolicy"], hook["timeoutSeconds"]) == ("Ignore", 2)
-            (outside,) = hook["namespaceSelector"]["matchExpressions"]
+            outside = hook["namespaceSelector"]["matchExpressions"][0]
             assert outside["values"] == ["kube-system", "kube-node-lease", "monitoring", "rollcall-system"]
             assert "caBundle" not in hook["clientConfig"]
 
@@ -214,6 +280,12 @@ def test_a_server_may_read_what_its_caches_hold_and_write_nothing() -> None:
         "scheduling.volcano.sh/podgroups": reading,
         "topology.volcano.sh/hypernodes": reading,
         "/pods": ["list"],
+        "batch/jobs": reading,
+        "jobset.x-k8s.io/jobsets": reading,
+        "leaderworkerset.x-k8s.io/leaderworkersets": reading,
+        "trainer.kubeflow.org/trainjobs": reading,
+        "trainer.kubeflow.org/trainingruntimes": reading,
+        "trainer.kubeflow.org/clustertrainingruntimes": reading,
     }
 
 
@@ -348,16 +420,13 @@ def validating(profile: dict[str, Any]) -> list[dict[str, Any]]:
     settings = settings_from({**HEAD, "scheduler": {"profiles": [profile]}}, "test")
     found = webhook_configurations(settings, SERVICE, "rollcall-system", "Q0E=")
     # Nothing of it is ever changed.
-    assert [hook["name"] for hook in found[0]["webhooks"]] == ["podcliquesets.mutate.rollcall.dev", POD_HOOK]
+    assert [hook["name"] for hook in found[0]["webhooks"]] == [hook["name"] for hook in always("mutate")]
     hooks: list[dict[str, Any]] = found[1]["webhooks"]
     return hooks
 
 
-POD_HOOK = "pods.mutate.rollcall.dev"
-
-
 def test_the_workload_api_s_objects_are_asked_about_where_gangs_are_made_of_them() -> None:
-    objects, members = validating(GANGS)[2:]
+    objects, members = validating(GANGS)[5:]
     assert objects["name"] == "scheduling-k8s-io.validate.rollcall.dev"
     assert objects["rules"] == [
         {
@@ -370,11 +439,15 @@ def test_the_workload_api_s_objects_are_asked_about_where_gangs_are_made_of_them
     ]
     assert [condition["name"] for condition in objects["matchConditions"]] == ["not-leaving", "not-ours", "changed"]
     assert members["rules"][0]["resources"] == ["pods"]
-    assert [condition["name"] for condition in members["matchConditions"]] == ["not-groves", "names-a-group"]
-    assert members["matchConditions"][1]["expression"] == (
+    assert [condition["name"] for condition in members["matchConditions"]] == [
+        "not-groves",
+        "unlabelled",
+        "names-a-group",
+    ]
+    assert members["matchConditions"][2]["expression"] == (
         "(has(object.spec.schedulingGroup) || has(object.spec.workloadRef))"
     )
-    assert len(validating({"name": "default-scheduler"})) == 2
+    assert len(validating({"name": "default-scheduler"})) == 5
 
 
 def test_a_server_may_read_the_workload_api_s_objects_where_gangs_are_made_of_them() -> None:
