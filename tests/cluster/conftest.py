@@ -189,9 +189,10 @@ def namespace(plane: ControlPlane) -> Iterator[str]:
     name = f"test-{next(_numbers)}"
     plane.http.post("/api/v1/namespaces", json={"metadata": {"name": name}}).raise_for_status()
     yield name
-    # Its pods must not be in the next test's way; the rest may take its time.
-    plane.http.delete(f"/api/v1/namespaces/{name}/pods", params={"gracePeriodSeconds": "0"})
+    # Its pods must not be in the next test's way; the rest may take its time. Who owns pods can make no others once the
+    # namespace is going.
     plane.http.delete(f"/api/v1/namespaces/{name}").raise_for_status()
+    plane.http.delete(f"/api/v1/namespaces/{name}/pods", params={"gracePeriodSeconds": "0"})
 
 
 @pytest.fixture(scope="module")
@@ -291,10 +292,8 @@ def grove(plane: ControlPlane) -> Callable[[Manifest], Played]:
 @pytest.fixture
 def lws_webhook(plane: ControlPlane, tmp_path: Path) -> Iterator[LwsWebhook]:
     """LeaderWorkerSet's Pod webhook, played, for the length of a test."""
-    found = LwsWebhook(plane, tmp_path)
-    found.register()
-    yield found
-    found.unregister()
+    with LwsWebhook(plane, tmp_path) as found:
+        yield found
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ CONFIGURATION = "lws-mutating-webhook-configuration"
 
 
 class LwsWebhook(PlayedWebhook):
-    """Registered with a control plane from `register` to `unregister`.
+    """Registered with a control plane for the length of a `with`.
 
     `name` decides the place among other webhooks, which are asked by name; with `volcano` it is that of an LWS whose
     gang scheduling is managed by Volcano.
@@ -29,12 +29,28 @@ class LwsWebhook(PlayedWebhook):
         self._plane = plane
         self._volcano = volcano
 
-    def register(self) -> None:
+    def __enter__(self) -> LwsWebhook:
+        try:
+            self._register()
+        except BaseException:
+            # It would fail the pods of every other test.
+            self._unregister()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._unregister()
+
+    def _register(self) -> None:
         """Tell the API server, and wait until it asks."""
         self._plane.apply(self.registration(), check=True)
         metadata = {
             "name": "probe-0",
-            "labels": {f"{PREFIX}/name": "probe", f"{PREFIX}/worker-index": "0"},
+            "labels": {
+                f"{PREFIX}/name": "probe",
+                f"{PREFIX}/worker-index": "0",
+                f"{PREFIX}/template-revision-hash": "probe",
+            },
             "annotations": {f"{PREFIX}/size": "1"},
         }
         probe = {"metadata": metadata, "spec": {"containers": [{"name": "main", "image": "example.com/main"}]}}
@@ -47,7 +63,7 @@ class LwsWebhook(PlayedWebhook):
 
         eventually(asked, "the API server asks LWS's webhook")
 
-    def unregister(self) -> None:
+    def _unregister(self) -> None:
         """Tell the API server that nobody is here any more, and stop answering."""
         path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
         self._plane.http.delete(f"{path}/{self.name}").raise_for_status()

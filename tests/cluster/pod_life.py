@@ -21,12 +21,6 @@ def let_succeed(plane: ControlPlane, pods: Iterable[Manifest]) -> None:
         _tell(plane, pod, "Succeeded", ready=False)
 
 
-def let_fail(plane: ControlPlane, pods: Iterable[Manifest]) -> None:
-    """The pods have ended badly."""
-    for pod in pods:
-        _tell(plane, pod, "Failed", ready=False)
-
-
 def _tell(plane: ControlPlane, pod: Manifest, phase: str, *, ready: bool) -> None:
     condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": pod["metadata"]["creationTimestamp"]}
     patched(plane, pod, {"status": {"phase": phase, "conditions": [condition]}}, "/status")

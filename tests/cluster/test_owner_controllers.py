@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -177,6 +178,44 @@ def test_workers_wait_for_a_leader_that_must_be_ready(
     let_run(plane, leaders)
     leader_worker_sets.sync("serve")
     assert len(leader_worker_sets.pods("serve", 3)) == 3
+
+
+def test_the_workers_of_an_exclusive_group_go_where_their_leader_is(
+    plane: ControlPlane,
+    namespace: str,
+    nodes: Callable[..., list[str]],
+    leader_worker_sets: LeaderWorkerSetController,
+) -> None:
+    exclusive = {f"{LWS}/exclusive-topology": "example.com/rack"}
+    created(plane, leader_worker_set("serve", namespace, size=2, annotations=exclusive))
+    leaders = leader_worker_sets.start("serve")
+    assert [pod["metadata"]["name"] for pod in leaders] == ["serve-0"]
+    (node,) = nodes(1, labels={"example.com/rack": "r1"})
+    target = {"target": {"kind": "Node", "name": node}, "metadata": {"name": "serve-0"}}
+    plane.http.post(f"/api/v1/namespaces/{namespace}/pods/serve-0/binding", json=target).raise_for_status()
+    leader_worker_sets.sync("serve")
+    worker = leader_worker_sets.pods("serve", 2)[1]
+    assert worker["spec"]["nodeSelector"] == {"example.com/rack": "r1"}
+    assert worker["metadata"]["annotations"][f"{LWS}/exclusive-topology"] == "example.com/rack"
+
+
+def test_where_volcano_manages_their_gangs_groups_have_a_pod_group_of_their_revision(
+    plane: ControlPlane, namespace: str, owner_kinds: Callable[..., None], tmp_path: Path
+) -> None:
+    """And subgroups, which need nobody's leave."""
+    owner_kinds(plane, "lws")
+    made = leader_worker_set("serve", namespace, size=4)
+    made["spec"]["leaderWorkerTemplate"]["subGroupPolicy"] = {"subGroupSize": 2}
+    created(plane, made)
+    with LwsWebhook(plane, tmp_path, volcano=True):
+        pods = LeaderWorkerSetController(plane, namespace, volcano=True).start("serve")
+    ((group, revision),) = set(numbered(pods, LWS, "group-index", "template-revision-hash"))
+    name = f"serve-{group}-{revision}"
+    assert {pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] for pod in pods} == {name}
+    pod_group = read(plane, "scheduling.volcano.sh/v1beta1", "PodGroup", namespace, name)
+    assert pod_group["spec"]["minMember"] == 4
+    assert [one["kind"] for one in pod_group["metadata"]["ownerReferences"]] == ["Pod"]
+    assert numbered(pods, LWS, "worker-index", "subgroup-index") == [("0", "0"), ("1", "0"), ("2", "1"), ("3", "1")]
 
 
 def test_a_group_that_is_recreated_has_other_pods_of_the_same_names(
