@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import yaml
 
 from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.grove_operator import Played
+from tests.cluster.lws_webhook import LwsWebhook
 from tests.cluster.nodes import add_nodes, remove_nodes
 from tests.cluster.programs import Program, eventually, folder_of
 from tests.cluster.reconciler_process import ReconcilerProcess
@@ -127,15 +128,17 @@ def crd_files() -> list[Path]:
     return sorted(path for system in SYSTEMS for path in (Path(real) / system).glob("*.yaml"))
 
 
-def older_crd_files(release: str) -> list[Path]:
-    """Those of an older release of a system, as `kai/v0.15.2` names it: in no control plane unless a test asks."""
+def further_crd_files(folder: str) -> list[Path]:
+    """Those that are in no control plane unless a test asks: a system's (`jobset`), or those of an older release of one
+    (`kai/v0.15.2`).
+    """
     real = os.environ.get("ROLLCALL_CRDS")
-    return sorted(((Path(real) if real else STAND_INS) / release).glob("*.yaml"))
+    return sorted(((Path(real) if real else STAND_INS) / folder).glob("*.yaml"))
 
 
-def apply_crds(plane: ControlPlane) -> None:
+def apply_crds(plane: ControlPlane, files: Iterable[Path] | None = None) -> None:
     """Apply them, and wait until they are served."""
-    paths = [f"--filename={path}" for path in crd_files()]
+    paths = [f"--filename={path}" for path in (crd_files() if files is None else files)]
     # Some are too large for the annotation of a client-side apply.
     plane.kubectl("apply", "--server-side", *paths, check=True)
     eventually(lambda: not _unestablished(plane), "every CustomResourceDefinition is established", timeout=60)
@@ -154,6 +157,24 @@ def _unestablished(plane: ControlPlane) -> list[str]:
     ]
 
 
+@pytest.fixture(scope="session")
+def owner_kinds() -> Callable[..., None]:
+    """Have the kinds of further systems served, once a control plane: `owner_kinds(plane, "jobset", "trainer")`.
+
+    Their definitions are large and take a second or two each, so only who wants them pays. The garbage collector learns
+    of them within half a minute: what they own goes as late, where a test deletes one.
+    """
+    served: set[tuple[str, str]] = set()
+
+    def serve(plane: ControlPlane, *systems: str) -> None:
+        missing = [system for system in systems if (plane.version, system) not in served]
+        if missing:
+            apply_crds(plane, [path for system in missing for path in further_crd_files(system)])
+            served.update((plane.version, system) for system in missing)
+
+    return serve
+
+
 @pytest.fixture
 def plane(version: str, control_plane: Callable[[str], ControlPlane]) -> ControlPlane:
     """The control plane that a test runs on."""
@@ -168,9 +189,10 @@ def namespace(plane: ControlPlane) -> Iterator[str]:
     name = f"test-{next(_numbers)}"
     plane.http.post("/api/v1/namespaces", json={"metadata": {"name": name}}).raise_for_status()
     yield name
-    # Its pods must not be in the next test's way; the rest may take its time.
-    plane.http.delete(f"/api/v1/namespaces/{name}/pods", params={"gracePeriodSeconds": "0"})
+    # Its pods must not be in the next test's way; the rest may take its time. Who owns pods can make no others once the
+    # namespace is going.
     plane.http.delete(f"/api/v1/namespaces/{name}").raise_for_status()
+    plane.http.delete(f"/api/v1/namespaces/{name}/pods", params={"gracePeriodSeconds": "0"})
 
 
 @pytest.fixture(scope="module")
@@ -265,6 +287,13 @@ def grove(plane: ControlPlane) -> Callable[[Manifest], Played]:
         return Played(plane, stored)
 
     return applied
+
+
+@pytest.fixture
+def lws_webhook(plane: ControlPlane, tmp_path: Path) -> Iterator[LwsWebhook]:
+    """LeaderWorkerSet's Pod webhook, played, for the length of a test."""
+    with LwsWebhook(plane, tmp_path) as found:
+        yield found
 
 
 @pytest.fixture

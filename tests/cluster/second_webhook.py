@@ -1,4 +1,4 @@
-"""Somebody else's mutating webhook, which adds labels to every pod."""
+"""Mutating webhooks of others: they run in a thread of the test, and the API server asks them about pods."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ import base64
 import json
 import ssl
 import threading
+from collections.abc import Callable
+from copy import deepcopy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+import jsonpatch
 
 from tests.cluster.control_plane import Manifest
 from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 
 
-class SecondWebhook:
-    """It runs in a thread of the test."""
+class PlayedWebhook:
+    """A webhook called `hook` in a configuration called `name`. `mutate` changes the pod that it is given.
 
-    def __init__(self, name: str, folder: Path, labels: dict[str, str]) -> None:
+    `selected` are further fields of the webhook: whom it is asked about, and what if it does not answer.
+    """
+
+    def __init__(self, name: str, hook: str, folder: Path, mutate: Callable[[Manifest], None], **selected: Any) -> None:
         self.name = name
         self.calls = 0
+        self._hook, self._selected = hook, selected
         self._folder = folder / name
         make_development_certificates(self._folder)
         webhook = self
@@ -30,7 +38,7 @@ class SecondWebhook:
             def do_POST(self) -> None:
                 webhook.calls += 1
                 review = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                body = json.dumps(_answer(review, labels)).encode()
+                body = json.dumps(_answer(review, mutate)).encode()
                 self.send_response(200)
                 self.send_header("content-type", "application/json")
                 self.send_header("content-length", str(len(body)))
@@ -49,14 +57,15 @@ class SecondWebhook:
         self._thread.start()
 
     def registration(self) -> Manifest:
-        """Its MutatingWebhookConfiguration, for all pods."""
+        """Its MutatingWebhookConfiguration."""
         bundle = base64.b64encode((self._folder / CA_FILE).read_bytes()).decode()
         hook = {
-            "name": "labels.example.com",
+            "name": self._hook,
             "clientConfig": {"url": f"https://127.0.0.1:{self._server.server_port}/", "caBundle": bundle},
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
             "sideEffects": "None",
             "admissionReviewVersions": ["v1"],
+            **self._selected,
         }
         return {
             "apiVersion": "admissionregistration.k8s.io/v1",
@@ -72,13 +81,22 @@ class SecondWebhook:
         self._thread.join(10)
 
 
-def _answer(review: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
+class SecondWebhook(PlayedWebhook):
+    """Adds labels to every pod."""
+
+    def __init__(self, name: str, folder: Path, labels: dict[str, str]) -> None:
+        def add(pod: Manifest) -> None:
+            pod["metadata"].setdefault("labels", {}).update(labels)
+
+        super().__init__(name, "labels.example.com", folder, add)
+
+
+def _answer(review: dict[str, Any], mutate: Callable[[Manifest], None]) -> dict[str, Any]:
     request = review["request"]
-    present = request["object"]["metadata"].get("labels", {})
-    patch: list[dict[str, Any]] = [] if present else [{"op": "add", "path": "/metadata/labels", "value": {}}]
-    missing = {key: value for key, value in labels.items() if present.get(key) != value}
-    patch += [{"op": "add", "path": f"/metadata/labels/{key}", "value": value} for key, value in missing.items()]
+    wanted = deepcopy(request["object"])
+    mutate(wanted)
+    patch = jsonpatch.make_patch(request["object"], wanted).patch
     response: dict[str, Any] = {"uid": request["uid"], "allowed": True}
-    if missing:
+    if patch:
         response |= {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(patch).encode()).decode()}
     return {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}

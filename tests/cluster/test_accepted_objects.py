@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.cluster.conftest import crd_files, older_crd_files
+from tests.cluster.conftest import crd_files, further_crd_files
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.gang_writer import applied, path_of, posted, why
 from tests.cluster.given_gangs import GROVES, HARD_CASES, RECORDINGS, Hard, member, podgang
@@ -258,7 +258,7 @@ def test_kai_is_given_the_topology_of_a_binding(plane: ControlPlane) -> None:
 @pytest.fixture
 def older_kai(plane: ControlPlane) -> Iterator[None]:
     """The definitions of KAI 0.15.2, whose PodGroup takes less, in the place of the newest ones."""
-    newest = [path for path in crd_files() if path.name in {found.name for found in older_crd_files("kai/v0.15.2")}]
+    newest = [path for path in crd_files() if path.name in {found.name for found in further_crd_files("kai/v0.15.2")}]
     gang = {"metadata": {"name": "probe", "namespace": "default"}, "spec": {"minMember": 0}}
     probe = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", **gang}
 
@@ -266,7 +266,7 @@ def older_kai(plane: ControlPlane) -> Iterator[None]:
         plane.kubectl("apply", "--server-side", *(f"--filename={path}" for path in by), check=True)
         eventually(lambda: posted(plane, probe, dry=True).status_code == code, f"PodGroups are those of {by[0].parent}")
 
-    replaced(older_crd_files("kai/v0.15.2"), httpx.codes.UNPROCESSABLE_ENTITY)
+    replaced(further_crd_files("kai/v0.15.2"), httpx.codes.UNPROCESSABLE_ENTITY)
     yield
     replaced(newest, httpx.codes.CREATED)
 
