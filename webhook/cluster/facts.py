@@ -146,7 +146,7 @@ class LiveFacts:
             if api in served or not api.group:
                 if projection not in self._tasks:
                     self._tasks[projection] = asyncio.create_task(self._follow(projection, self._watch(projection)))
-                    if first:
+                    if first and projection.awaited:
                         self._awaited.add(projection)
             elif projection in self._tasks:
                 self._awaited.discard(projection)
@@ -171,7 +171,9 @@ class LiveFacts:
 
     def _watch(self, projection: Projection) -> Watch:
         touched = None if self._touched is None else partial(self._touched, projection)
-        watch = self.watches[projection] = Watch(self._client, projection, partial(self._filled, projection), touched)
+        watch = self.watches[projection] = Watch(
+            self._client, projection, partial(self._filled, projection), touched, projection.selector
+        )
         return watch
 
     async def _follow(self, projection: Projection, watch: Watch) -> None:

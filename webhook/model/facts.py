@@ -15,6 +15,7 @@ from webhook.model.indexed import Indexed
 
 if TYPE_CHECKING:
     from webhook.model.gang_groups import KoordinatorPodGroups
+    from webhook.model.group_pods import GroupPods
     from webhook.model.group_tree import Groups, Workload
 
 # (namespace, name)
@@ -238,6 +239,7 @@ _PARTS = {
     "workloads": "Workload",
     "pod_groups": "PodGroup",
     "composite_pod_groups": "CompositePodGroup",
+    "group_pods": "Pod",
     "apis": "list of served APIs",
     "spec_fields": "schemas of served APIs",
 }
@@ -272,6 +274,8 @@ class ClusterFacts:
     workloads: Mapping[ObjectKey, Workload] | None = None
     pod_groups: Groups | None = None
     composite_pod_groups: Groups | None = None
+    # Pods that wait for a node as one of such a group.
+    group_pods: GroupPods | None = None
     apis: frozenset[Api] | None = None
     # Of kinds whose schema is known: the fields of their spec.
     spec_fields: Mapping[Api, frozenset[str]] | None = None
