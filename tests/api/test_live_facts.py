@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,14 +13,17 @@ import pytest
 from tests.api.scripted import client, namespace, quota
 from tests.api.world import World
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
+from webhook.backends.kube.facts import GROUP_PODS, Membership
 from webhook.cluster import facts as following
 from webhook.cluster import watch as watching
 from webhook.cluster.facts import LiveFacts
 from webhook.cluster.watch import Watch
 from webhook.model.facts import Api, ClusterFacts, Namespace, Quota
-from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, PRIORITY_CLASSES, TOPOLOGY_BINDINGS
+from webhook.model.group_pods import GroupPod
+from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, PRIORITY_CLASSES, TOPOLOGY_BINDINGS, Projection
 
 NAMESPACES = "/api/v1/namespaces"
+PODS = "/api/v1/pods"
 QUOTAS = "/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas"
 GROVE = tuple(found.resource for found in (POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS, PRIORITY_CLASSES))
 
@@ -34,10 +37,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def followed(world: World) -> AsyncIterator[tuple[LiveFacts, list[ClusterFacts]]]:
+async def followed(
+    world: World, projections: Sequence[Projection] = (ELASTIC_QUOTAS,)
+) -> AsyncIterator[tuple[LiveFacts, list[ClusterFacts]]]:
     """Facts that follow `world`, and what they were each time they changed."""
     seen: list[ClusterFacts] = []
-    live = LiveFacts(client(world), [ELASTIC_QUOTAS], seen.append)
+    live = LiveFacts(client(world), projections, seen.append)
     task = asyncio.create_task(live.run())
     try:
         yield live, seen
@@ -123,6 +128,48 @@ def test_a_kind_that_may_not_be_listed_is_named() -> None:
             await until(lambda: len(world.asked) > 20)
             waiting = [told for told in live.unready() if "are not read yet: HTTP 403: no" in told]
             assert len(waiting) + sum(watch.filled for watch in live.watches.values()) == len(live.watches)
+
+    asyncio.run(story())
+
+
+def group_pod(name: str, **fields: Any) -> dict[str, Any]:
+    spec = {"schedulingGroup": {"podGroupName": "worker"}, **fields}
+    return {"metadata": {"namespace": "default", "name": name}, "spec": spec}
+
+
+def test_of_pods_those_are_followed_that_wait_in_a_group() -> None:
+    async def story() -> None:
+        world = World(*GROVE)
+        world.put(PODS, group_pod("a"))
+        world.put(PODS, group_pod("b", schedulingGroup=None))
+        async with followed(world, [GROUP_PODS]) as (live, _):
+            await until(lambda: live.facts.group_pods is not None and world._watchers.get(PODS))
+            known = live.facts.group_pods
+            assert known == {("default", "a"): GroupPod(("default", Membership("worker")), "default-scheduler")}
+            assert world.selectors[PODS] == {"spec.nodeName="}, "both of the list and of the watch"
+            world.tell(PODS, "ADDED", group_pod("c", schedulerName="batch-scheduler"))
+            await until(lambda: ("default", "c") in known)
+            leaving = group_pod("c", schedulerName="batch-scheduler")
+            leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+            world.tell(PODS, "MODIFIED", leaving)
+            await until(lambda: ("default", "c") not in known)
+            # As a pod leaves that is bound.
+            world.tell(PODS, "DELETED", group_pod("a", nodeName="node-0"))
+            await until(lambda: known == {})
+
+    asyncio.run(story())
+
+
+def test_a_server_that_may_not_list_pods_is_ready_and_knows_none() -> None:
+    async def story() -> None:
+        world = World(*GROVE)
+        world.refused[PODS] = httpx.Response(403, json={"message": "no"})
+        async with followed(world, [GROUP_PODS]) as (live, _):
+            await until(lambda: live.facts.apis is not None and not list(live.unready()))
+            await until(lambda: live.watches[GROUP_PODS].trouble == "HTTP 403: no")
+            assert (list(live.unready()), live.facts.group_pods) == ([], None)
+            del world.refused[PODS]
+            await until(lambda: live.facts.group_pods == {})
 
     asyncio.run(story())
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.api.scripted import Script, Step, client, failure, listed, quota
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
+from webhook.backends.kube.facts import GROUP_PODS, Membership
 from webhook.cluster import lookup as looking
 from webhook.cluster.discovery import Discovery
 from webhook.cluster.lookup import Lookup
@@ -17,6 +18,7 @@ from webhook.cluster.schemas import Schemas
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import Api, ClusterFacts, Needed, PriorityClass, Quota, Record
 from webhook.model.general import GENERAL
+from webhook.model.group_pods import GroupPod
 
 OWNER = Needed("pod_clique_sets", ("team-a", "demo"))
 SET = {"metadata": {"namespace": "team-a", "name": "demo", "labels": {"rollcall.dev/scheduler": "koord-scheduler"}}}
@@ -25,7 +27,7 @@ NOT_FOUND: Step = (404, failure(404, 'podcliquesets.grove.io "demo" not found'))
 
 def lookup(script: httpx.AsyncBaseTransport) -> Lookup:
     found = client(script)
-    return Lookup(found, (*GENERAL, ELASTIC_QUOTAS), Discovery(found), Schemas(found, ()))
+    return Lookup(found, (*GENERAL, ELASTIC_QUOTAS, GROUP_PODS), Discovery(found), Schemas(found, ()))
 
 
 def find(needed: Needed, *steps: Step) -> tuple[Any, Script]:
@@ -42,6 +44,17 @@ def test_an_object_is_read_by_its_name() -> None:
     found, script = find(OWNER, (200, SET))
     assert found == Record("koord-scheduler")
     assert script.paths == ["/apis/grove.io/v1alpha1/namespaces/team-a/podcliquesets/demo"]
+
+
+def test_a_pod_that_waits_no_longer_is_as_good_as_gone() -> None:
+    needed = Needed("group_pods", ("team-a", "worker-0"))
+    spec = {"schedulingGroup": {"podGroupName": "worker"}}
+    pod = {"metadata": {"namespace": "team-a", "name": "worker-0"}, "spec": spec}
+    found, script = find(needed, (200, pod))
+    assert found == GroupPod(("team-a", Membership("worker")), "default-scheduler")
+    assert script.paths == ["/api/v1/namespaces/team-a/pods/worker-0"]
+    assert find(needed, (200, {**pod, "spec": {**spec, "nodeName": "node-0"}}))[0] is None
+    assert find(needed, (404, failure(404, "not found")))[0] is None
 
 
 def test_what_is_not_there_is_none() -> None:

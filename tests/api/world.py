@@ -18,13 +18,18 @@ from webhook.model.projections import Resource
 
 
 class World(httpx.AsyncBaseTransport):
-    """Objects by collection path. `failing` is what every request gets while it is set."""
+    """Objects by collection path. `failing` is what every request gets while it is set, `refused` what those for one
+    collection do.
+    """
 
     def __init__(self, *served: Resource) -> None:
         self.served = list(served)
         self.objects: dict[str, list[dict[str, Any]]] = {}
         self.failing: Exception | httpx.Response | None = None
+        self.refused: dict[str, httpx.Response] = {}
         self.asked: list[str] = []
+        # The field selectors of lists and watches, by collection: they narrow nothing here.
+        self.selectors: dict[str, set[str]] = {}
         # Every event so far, by collection: a list is of a version, which is how many there were.
         self._told: dict[str, list[dict[str, Any]]] = {}
         self._watchers: dict[str, list[asyncio.Event]] = {}
@@ -48,6 +53,9 @@ class World(httpx.AsyncBaseTransport):
             raise self.failing
         if self.failing is not None:
             return httpx.Response(self.failing.status_code, content=self.failing.content)
+        if path in self.refused:
+            return httpx.Response(self.refused[path].status_code, content=self.refused[path].content)
+        self.selectors.setdefault(path, set()).add(request.url.params.get("fieldSelector", ""))
         if request.headers["accept"] == DISCOVERY:
             return httpx.Response(200, json={"items": [_discovered(resource) for resource in self.served]})
         if request.url.params.get("watch"):

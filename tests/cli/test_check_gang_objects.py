@@ -88,3 +88,30 @@ def test_a_parent_that_is_in_no_file_is_a_warning_or_not_judged(rollcall: Run, f
     strict = rollcall("check", "--strict", "--config", str(folder / "rollcall.yaml"), str(folder / "objects"))
     assert strict.code == 1
     assert "not judged kube/parent-missing" in strict.out
+
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  schedulingGroup: {podGroupName: demo-worker}
+  schedulerName: %s
+  containers: [{name: main, image: example.com/main}]
+"""
+
+
+def test_pods_of_one_group_in_two_files_must_name_one_scheduler(rollcall: Run, folder: Path) -> None:
+    objects = folder / "objects"
+    (objects / "d-pod.yaml").write_text(POD % ("worker-0", "batch-scheduler"))
+    assert found(rollcall, folder) == [], "a pod is not compared with itself"
+    (objects / "e-pod.yaml").write_text(POD % ("worker-1", "batch-scheduler"))
+    assert found(rollcall, folder) == []
+    (objects / "e-pod.yaml").write_text(POD % ("worker-1", "default-scheduler"))
+    assert found(rollcall, folder) == [
+        ("d-pod.yaml", "kube/pod-schedulers"),
+        ("e-pod.yaml", "kube/pod-schedulers"),
+    ]
+    unnamed = (POD % ("x", "third-scheduler")).replace("{name: x}", "{generateName: worker-}")
+    (objects / "e-pod.yaml").write_text(unnamed)
+    assert found(rollcall, folder) == [("e-pod.yaml", "kube/pod-schedulers")]

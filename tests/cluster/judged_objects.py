@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tests.cluster.control_plane import Manifest
 from tests.cluster.given_gangs import RACK, ZONE
+from tests.cluster.schedulers import SECOND_NAME
 
 # Made by the tests: a class of some priority.
 CLASS = "judged-objects"
@@ -85,9 +86,9 @@ def member(group: str = "demo-worker", name: str = "demo-pod", **spec: Any) -> M
     return pod(name, schedulingGroup={"podGroupName": group}, **spec)
 
 
-def entry_member(entry: str, **spec: Any) -> Manifest:
+def entry_member(entry: str, name: str = "demo-pod", **spec: Any) -> Manifest:
     """A pod of 1.35."""
-    return pod("demo-pod", workloadRef={"name": "demo", "podGroup": entry}, **spec)
+    return pod(name, workloadRef={"name": "demo", "podGroup": entry}, **spec)
 
 
 def pod(name: str, **spec: Any) -> Manifest:
@@ -105,8 +106,15 @@ OF_1_35 = {
     "a pod of another scheduler": Judged(
         entry_member("worker", schedulerName="volcano"), "kube/pod-scheduler", (ENTRIES,)
     ),
+    "a pod of another scheduler than the first": Judged(
+        entry_member("worker"),
+        "kube/pod-schedulers",
+        (ENTRIES, entry_member("worker", "demo-first", schedulerName=SECOND_NAME)),
+    ),
 }
 
+# A pod for the other name of a kube-scheduler that has two.
+ELSEWHERE = member(name="demo-first", schedulerName=SECOND_NAME)
 FLAT = workload(podGroupTemplates=[leaf()])
 OF_1_36 = {
     "another minimum than the template's": Judged(
@@ -118,6 +126,7 @@ OF_1_36 = {
     "a pod of a group that is not there": Judged(member(), "kube/pod-group-missing", refused=False),
     "the same where order is demanded": Judged(member(), "kube/pod-group-missing", strict=True),
     "a pod of another scheduler": Judged(member(schedulerName="volcano"), "kube/pod-scheduler", (pod_group(),)),
+    "a pod of another scheduler than the first": Judged(member(), "kube/pod-schedulers", (pod_group(), ELSEWHERE)),
 }
 
 TREE = workload(branch("root", 1, leaf()))
@@ -200,6 +209,15 @@ OF_1_37 = {
     "a pod of a composite": Judged(member("demo-root"), "kube/pod-composite", (TREE, ROOT)),
     "a pod of another priority": Judged(member(), "kube/pod-priority", (pod_group(priorityClassName=CLASS),)),
     "a pod of another scheduler": Judged(member(schedulerName="volcano"), "kube/pod-scheduler", (pod_group(),)),
+    "a pod of another scheduler than the first": Judged(member(), "kube/pod-schedulers", (pod_group(), ELSEWHERE)),
+    "the same the other way round": Judged(
+        member(schedulerName=SECOND_NAME), "kube/pod-schedulers", (pod_group(), member(name="demo-first"))
+    ),
+    "a pod of another scheduler than one of its tree": Judged(
+        member("demo-other"),
+        "kube/pod-schedulers",
+        (TREE, ROOT, WORKER, pod_group("demo-other", "demo-root"), ELSEWHERE),
+    ),
 }
 
 JUDGED: dict[str, dict[str, Judged]] = {"1.35": OF_1_35, "1.36": OF_1_36, "1.37": OF_1_37}

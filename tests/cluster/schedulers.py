@@ -25,21 +25,37 @@ _COSCHEDULING = (
 
 
 def start_scheduler(plane: ControlPlane, name: str) -> Program:
-    """Start `kube` or `koordinator`. Raises FileNotFoundError where its program is not there."""
-    return {"kube": _kube, "koordinator": _koordinator}[name](plane)
+    """Start `kube`, `kube of two names` or `koordinator`. Raises FileNotFoundError where its program is not there."""
+    return {"kube": _kube, "kube of two names": _kube_of_two_names, "koordinator": _koordinator}[name](plane)
 
 
 def _kube(plane: ControlPlane) -> Program:
+    return _start_kube(plane, f"--kubeconfig={plane.kubeconfig}", "--leader-elect=false")
+
+
+# Under which kube-scheduler is to be had as well, where it has two names.
+SECOND_NAME = "batch-scheduler"
+
+
+def _kube_of_two_names(plane: ControlPlane) -> Program:
+    """One process with two profiles, which differ in nothing but their names."""
+    config = plane.folder / "kube-scheduler.yaml"
+    content = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(plane.kubeconfig)},
+        "profiles": [{"schedulerName": "default-scheduler"}, {"schedulerName": SECOND_NAME}],
+    }
+    config.write_text(yaml.safe_dump(content))
+    return _start_kube(plane, f"--config={config}")
+
+
+def _start_kube(plane: ControlPlane, *options: str) -> Program:
     found = program("kube-scheduler", f"kube-{plane.version}")
     if found is None:
         raise FileNotFoundError(f"there is no kube-scheduler among the programs of Kubernetes {plane.version}")
-    command: list[str | Path] = [
-        found,
-        f"--kubeconfig={plane.kubeconfig}",
-        "--leader-elect=false",
-        "--secure-port=0",
-        f"--feature-gates={plane.gates}",
-    ]
+    command: list[str | Path] = [found, *options, "--secure-port=0", f"--feature-gates={plane.gates}"]
     return plane.workplace.start("kube-scheduler", command)
 
 

@@ -17,7 +17,8 @@ from tests.cluster.gang_writer import path_of, why
 from tests.cluster.judged_objects import branch, composite, leaf, member, of, pod_group, workload
 from tests.cluster.programs import eventually
 from tests.cluster.rollcall_server import RollcallServer
-from tests.cluster.test_judged_objects import CONFIG, placed, send
+from tests.cluster.schedulers import SECOND_NAME
+from tests.cluster.test_judged_objects import CONFIG, api_path, placed, send
 
 pytestmark = pytest.mark.long
 
@@ -165,3 +166,76 @@ def test_where_order_is_demanded_two_clients_close_no_circle(
     with ThreadPoolExecutor(2) as clients:
         answers = list(clients.map(lambda one: send(plane, one), [first, second]))
     assert {answer.status_code for answer in answers} == {httpx.codes.UNPROCESSABLE_ENTITY}
+
+
+def test_a_pod_that_is_gone_or_on_a_node_is_held_against_nobody(
+    plane: ControlPlane, asked: RollcallServer, namespace: str
+) -> None:
+    """Its cache may lag; what it says of another pod is looked up before anybody is refused for it."""
+    first = placed(member(name="demo-first", schedulerName=SECOND_NAME), plane, namespace, "demo")
+    odd = placed(member(), plane, namespace, "demo")
+    assert send(plane, placed(pod_group(), plane, namespace, "demo")).is_success
+    for leaves in (deleted, bound):
+        stored = send(plane, first)
+        assert stored.is_success, why(stored)
+
+        def refused() -> bool:
+            answer = send(plane, odd, dry=True)
+            assert answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY, why(answer)
+            told = answer.json()["message"]
+            assert "kube/pod-schedulers at spec.schedulerName" in told
+            assert "demo-first of its group waits for batch-scheduler" in told
+            return True
+
+        eventually(refused, "the first pod is known", timeout=10)
+        leaves(plane, first)
+        answer = send(plane, odd, dry=True)
+        assert answer.is_success, f"{leaves.__name__}: {why(answer)}"
+
+
+def deleted(plane: ControlPlane, pod: Manifest) -> None:
+    """The pod is gone at once: it is on no node."""
+    plane.http.delete(api_path(pod)).raise_for_status()
+
+
+def bound(plane: ControlPlane, pod: Manifest) -> None:
+    """The pod is given a node, as schedulers do it."""
+    name = pod["metadata"]["name"]
+    target = {"apiVersion": "v1", "kind": "Node", "name": "node-0"}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+    plane.http.post(f"{api_path(pod)}/binding", json=binding).raise_for_status()
+
+
+def test_of_two_pods_for_two_schedulers_created_at_once_somebody_is_told(
+    plane: ControlPlane, asked: RollcallServer, namespace: str
+) -> None:
+    """Two that are judged before either is stored cannot know of each other; the next of the group is told."""
+    together = Barrier(2)
+
+    def created(manifest: Manifest) -> httpx.Response:
+        together.wait(timeout=30)
+        return send(plane, manifest)
+
+    pairs = []
+    with ThreadPoolExecutor(2) as clients:
+        for pair in range(PAIRS):
+            name = f"demo-{pair}"
+            assert send(plane, placed(pod_group(name), plane, namespace, "demo")).is_success
+            two = [member(name, f"{name}-a"), member(name, f"{name}-b", schedulerName=SECOND_NAME)]
+            answers = list(clients.map(created, [placed(one, plane, namespace, "demo") for one in two]))
+            refused = [answer for answer in answers if not answer.is_success]
+            assert len(refused) <= 1, "neither could be created"
+            for answer in refused:
+                assert "kube/pod-schedulers" in answer.json()["message"]
+            if not refused:
+                pairs.append(name)
+    for name in pairs:
+        third = placed(member(name, f"{name}-c"), plane, namespace, "demo")
+
+        def told(third: Manifest = third) -> bool:
+            answer = send(plane, third, dry=True)
+            assert answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY, why(answer)
+            assert "kube/pod-schedulers" in answer.json()["message"]
+            return True
+
+        eventually(told, "the next pod of the group is refused", timeout=10)

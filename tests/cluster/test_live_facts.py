@@ -143,11 +143,11 @@ def test_the_record_of_a_living_gang_cannot_be_changed(
     assert played.podgang("demo-0")["metadata"]["labels"][LABEL] == "koord-scheduler"
 
 
-def narrowed_to(verbs: list[str]) -> Callable[[Manifest], Manifest | None]:
-    """Everything else as it is, and of PodCliqueSets only those verbs."""
+def narrowed_to(verbs: list[str], resource: str = "podcliquesets") -> Callable[[Manifest], Manifest | None]:
+    """Everything else as it is, and of PodCliqueSets, or another resource, only those verbs."""
 
     def narrow(rule: Manifest) -> Manifest | None:
-        if rule["resources"] != ["podcliquesets"]:
+        if rule["resources"] != [resource]:
             return rule
         return {**rule, "verbs": verbs} if verbs else None
 
@@ -196,6 +196,27 @@ def test_an_owner_that_cannot_be_read_is_our_fault_and_no_verdict(
         # Pods of no gang need no owner.
         stranger = {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {}}
         assert limited.http.post("/mutate", json=review(stranger, namespace)).json()["response"]["allowed"] is True
+    finally:
+        limited.program.stop()
+        limited.http.close()
+
+
+@pytest.mark.long
+def test_a_server_that_may_not_list_pods_is_ready_and_judges_by_the_rest(plane: ControlPlane, namespace: str) -> None:
+    """As one that was upgraded, and its rights were not."""
+    profile = {"name": "default-scheduler", "config": {"gangScheduling": True}}
+    config = {**KOORDINATOR, "scheduler": {"profiles": [profile]}}
+    limited = RollcallServer(plane, config, LIMITED, narrowed_to([], "pods"))
+    try:
+        limited.until_ready()
+        eventually(lambda: limited.metric("rollcall_cache_failing", kind="Pod") == 1, "pods may not be listed")
+        spec = {"schedulingGroup": {"podGroupName": "worker"}}
+        pod: Manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "worker-0"}, "spec": spec}
+        answer = limited.http.post("/validate", json=review(pod, namespace)).json()["response"]
+        assert answer["allowed"] is True
+        assert "kube/pod-group-missing" in answer["warnings"][0]
+        assert answer["auditAnnotations"]["unjudged"] == "kube/pod-schedulers"
+        assert limited.http.get("/readyz").is_success
     finally:
         limited.program.stop()
         limited.http.close()

@@ -386,7 +386,10 @@ def test_without_facts_what_depends_on_them_is_not_judged() -> None:
     verdict = validate(WORKER, settings=ON)
     assert (verdict.allowed, rules(verdict)) == (True, [])
     assert {missing.rule for missing in verdict.unjudged} == {"kube/workload-missing", "kube/parent-missing"}
-    assert [missing.rule for missing in validate(member(), settings=ON).unjudged] == ["kube/pod-group-missing"]
+    assert [missing.rule for missing in validate(member(), settings=ON).unjudged] == [
+        "kube/pod-group-missing",
+        "kube/pod-schedulers",
+    ]
 
 
 def test_a_pod_of_1_36_may_have_another_priority_than_its_group() -> None:

@@ -31,6 +31,7 @@ READ = {"Workload": "workloads", "PodGroup": "pod_groups", "CompositePodGroup": 
 def read(manifest: Manifest) -> Any:
     found = [reader(manifest) for (part, _), reader in READERS.items() if part == READ[manifest["kind"]]]
     assert all(one == found[0] for one in found)
+    assert found[0] is not None
     key, value = found[0]
     assert key == ("default", manifest["metadata"]["name"])
     return value

@@ -294,6 +294,13 @@ def test_what_no_enabled_scheduler_needs_is_not_asked_for() -> None:
     assert rights("scheduling.sigs.k8s.io", "scheduling.koordinator.sh", settings=plain) == {}
 
 
+def test_the_pods_that_wait_in_groups_are_read_where_gangs_are_made_of_the_workload_api() -> None:
+    for gangs, verbs in ((True, ["get", "list", "watch"]), (False, ["list"])):
+        profile = {"name": "default-scheduler", "config": {"gangScheduling": gangs}}
+        settings = settings_from({**HEAD, "scheduler": {"profiles": [profile]}}, "test")
+        assert rights("", settings=settings)["/pods"] == verbs
+
+
 def test_the_rights_are_bound_to_the_account() -> None:
     _, binding = access_rules(default_settings(), "here", "me")
     assert binding["roleRef"] == {

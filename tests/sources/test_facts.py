@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from webhook.backends.kube.facts import Membership
 from webhook.errors import InputError
 from webhook.model.facts import (
     NOTHING_KNOWN,
@@ -23,6 +24,7 @@ from webhook.model.facts import (
     VolcanoQueue,
 )
 from webhook.model.gang_groups import GatherRule, KoordinatorPodGroup, KoordinatorPodGroups
+from webhook.model.group_pods import GroupPod, GroupPods
 from webhook.sources.facts import facts_from, one_world
 from webhook.sources.manifests import read_text
 
@@ -119,6 +121,31 @@ metadata: {name: demo-1, labels: {app.kubernetes.io/part-of: demo}}
                 ("default", "demo-1"): PodGangFacts("demo"),
             },
             bound_gangs=frozenset({("default", "demo-1")}),
+            group_pods=GroupPods(),
+        ),
+    ),
+    "pods of a group, one of them on a node and one without a name": (
+        """
+{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {schedulingGroup: {podGroupName: worker}}}
+---
+apiVersion: v1
+kind: PodList
+items:
+- metadata: {name: b}
+  spec: {schedulingGroup: {podGroupName: worker}, schedulerName: batch-scheduler}
+- metadata: {name: c}
+  spec: {schedulingGroup: {podGroupName: worker}, nodeName: node-1}
+- metadata: {generateName: d-}
+  spec: {schedulingGroup: {podGroupName: worker}}
+""",
+        ClusterFacts(
+            bound_gangs=frozenset(),
+            group_pods=GroupPods(
+                {
+                    ("default", "a"): GroupPod(("default", Membership("worker")), "default-scheduler"),
+                    ("default", "b"): GroupPod(("default", Membership("worker")), "batch-scheduler"),
+                }
+            ),
         ),
     ),
     "quotas, one of them a parent": (

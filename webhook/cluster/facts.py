@@ -147,7 +147,7 @@ class LiveFacts:
             if api in served or not api.group:
                 if projection not in self._tasks:
                     self._tasks[projection] = asyncio.create_task(self._follow(projection, self._watch(projection)))
-                    if first:
+                    if first and projection.awaited:
                         self._awaited.add(projection)
             elif projection in self._tasks:
                 self._awaited.discard(projection)

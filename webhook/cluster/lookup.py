@@ -16,7 +16,7 @@ from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 from webhook.model import grove
 from webhook.model.facts import Needed, ObjectKey
 from webhook.model.projections import Projection, labels_of
-from webhook.model.reading import Malformed, mapping, sequence, text
+from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 
 # The owner of a pod is read within this, or the pod's creation is tried again by whoever creates it.
 LOOKUP_SECONDS = 2.0
@@ -109,20 +109,20 @@ class Lookup:
         resource = projection.resource
         if resource.namespaced and namespace is None:
             found = sequence((await self._client.get(requests.named(resource, name))).content.get("items"))
-            return projection.read(found[0])[1] if found else None
-        return projection.read((await self._client.get(requests.read(resource, name, namespace))).content)[1]
+            return _value(projection, found[0]) if found else None
+        return _value(projection, (await self._client.get(requests.read(resource, name, namespace))).content)
 
     async def _whole(self, projection: Projection) -> dict[Any, Any]:
         """All objects of a kind. One that is not understood is as good as not there, as it is to a watch."""
         found: dict[Any, Any] = {}
         token: str | None = None
         while True:
-            request = requests.page(projection.resource, limit=WHOLE_PAGE, token=token)
+            request = requests.page(projection.resource, limit=WHOLE_PAGE, token=token, selector=projection.selector)
             answer = (await self._client.get(request)).content
             for raw in sequence(answer.get("items")):
                 with suppress(Malformed):
-                    key, value = projection.read(raw)
-                    found[key] = value
+                    if (read := projection.read(raw)) is not None:
+                        found[read[0]] = read[1]
             token = text(mapping(answer.get("metadata")).get("continue"))
             if not token:
                 return found
@@ -134,3 +134,9 @@ class Lookup:
         selector = f"{grove.LABEL_MANAGED_BY}={grove.MANAGED_BY_GROVE},{grove.LABEL_PART_OF}={name}"
         found = sequence((await self._client.get(requests.bound_pods(namespace, selector))).content.get("items"))
         return frozenset((namespace, str(labels_of(raw).get(grove.LABEL_PODGANG))) for raw in found)
+
+
+def _value(projection: Projection, raw: Manifest) -> Any:
+    """What is known of one object; None for one that nobody asks about."""
+    read = projection.read(raw)
+    return None if read is None else read[1]

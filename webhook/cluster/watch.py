@@ -56,12 +56,16 @@ class Index:
         source = key_of(raw)
         before = self._objects.get(source)
         try:
-            key, value = self._objects[source] = self.projection.read(raw)
+            read = self.projection.read(raw)
         except Malformed as error:
             # Stored before its schema was what it is now. As good as not there.
             log.warning("object not understood", kind=self.projection.resource.api.kind, name=source, why=str(error))
             self._forget(source)
             return
+        if read is None:
+            self._forget(source)
+            return
+        key, value = self._objects[source] = read
         self.entries[key] = value
         if self._changed is not None and before != (key, value):
             self._changed(key)

@@ -16,6 +16,7 @@ from webhook.model.reading import Manifest
 
 if TYPE_CHECKING:
     from webhook.model.gang_groups import KoordinatorPodGroups
+    from webhook.model.group_pods import GroupPods
     from webhook.model.group_tree import Groups, Workload
     from webhook.model.owners.facts import Owner
 
@@ -246,6 +247,7 @@ _PARTS = {
     "train_jobs": "TrainJob",
     "training_runtimes": "TrainingRuntime",
     "cluster_training_runtimes": "ClusterTrainingRuntime",
+    "group_pods": "Pod",
     "apis": "list of served APIs",
     "spec_fields": "schemas of served APIs",
 }
@@ -288,6 +290,8 @@ class ClusterFacts:
     # What a TrainJob takes its pods from, as it is stored: metadata.name and spec.
     training_runtimes: Mapping[ObjectKey, Manifest] | None = None
     cluster_training_runtimes: Mapping[str, Manifest] | None = None
+    # Pods that wait for a node as one of such a group.
+    group_pods: GroupPods | None = None
     apis: frozenset[Api] | None = None
     # Of kinds whose schema is known: the fields of their spec.
     spec_fields: Mapping[Api, frozenset[str]] | None = None

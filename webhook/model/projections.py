@@ -38,23 +38,29 @@ class Resource(NamedTuple):
 class Projection(NamedTuple):
     """How the objects of one kind become a part of `ClusterFacts`.
 
-    `read` gives the key (a name, or namespace and name) and what is known by it. It raises `Malformed`.
+    `read` gives the key (a name, or namespace and name) and what is known by it; None for an object that nobody asks
+    about. It raises `Malformed`.
     """
 
     part: str
     resource: Resource
-    read: Callable[[Manifest], tuple[Any, Any]]
+    read: Callable[[Manifest], tuple[Any, Any] | None]
     # What the entries are kept in.
     entries: Callable[[], dict[Any, Any]] = dict
     # Whether it is known only for rules about objects that somebody else stores. A reconciler judges none of these.
     for_objects: bool = False
     # A labelSelector: of which objects a cluster tells. Files tell of the others as well.
     label_selector: str = ""
+    # A fieldSelector: of which objects a cluster tells. `read` says None to the others, which files have as well.
+    field_selector: str = ""
+    # Whether a server is ready only once these are read. Where they are not, what rests on them is not judged.
+    awaited: bool = True
 
     @property
     def selector(self) -> Mapping[str, str]:
         """What narrows the lists and watches of a cluster."""
-        return {"labelSelector": self.label_selector} if self.label_selector else {}
+        both = {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
+        return {kind: selector for kind, selector in both.items() if selector}
 
 
 def spec_fields(schema: Mapping[str, Any]) -> frozenset[str] | None:

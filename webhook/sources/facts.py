@@ -92,6 +92,7 @@ _TOGETHER = _IN_PART | {
     "workloads",
     "pod_groups",
     "composite_pod_groups",
+    "group_pods",
     "koordinator_pod_groups",
     "kai_pod_groups",
     "volcano_pod_groups",
@@ -148,7 +149,7 @@ def _parts(group: str, kind: str) -> Iterator[str]:
     projection = _projections().get((group, kind))
     if projection is not None:
         yield projection.part
-    elif (group, kind) == ("", "Pod"):
+    if (group, kind) == ("", "Pod"):
         yield "bound_gangs"
     elif (group, kind) == ("apiextensions.k8s.io", "CustomResourceDefinition"):
         yield "apis"
@@ -167,8 +168,9 @@ def _add(part: str, raw: Manifest, known: Any) -> None:
             known.add((key_of(raw)[0], podgang))
     else:
         group, _, kind = kind_of(raw)
-        key, value = _projections()[group, kind].read(raw)
-        known[key] = value
+        read = _projections()[group, kind].read(raw)
+        if read is not None:
+            known[read[0]] = read[1]
 
 
 def _served(raw: Manifest) -> Iterator[tuple[Api, frozenset[str] | None]]:

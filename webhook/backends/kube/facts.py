@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 from webhook.backends.kube.generation import COMPOSITE, GROUP
 from webhook.model.facts import Api, ObjectKey
 from webhook.model.fields import SPEC, FieldPath, Item
+from webhook.model.group_pods import GroupPod, GroupPods, waits
 from webhook.model.group_tree import Disruption, Group, Groups, Workload
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.validators.selection import DEFAULT_SCHEDULER
 
 # The lists in which templates stand, and whether they are of composites: 1.35's, and those of the later ones.
 _LISTS = {"podGroups": False, "podGroupTemplates": False, "compositePodGroupTemplates": True}
@@ -115,6 +117,33 @@ def read_composite_pod_group(raw: Manifest) -> tuple[ObjectKey, Group]:
     return key_of(raw), group_in(mapping(raw.get("spec")), composite=True)
 
 
+def read_group_pod(raw: Manifest) -> tuple[ObjectKey, GroupPod] | None:
+    """A pod that waits for a node and names a group; None for any other. Raises `Malformed`."""
+    spec = mapping(raw.get("spec"))
+    group = membership_of(spec)
+    # In a file a pod may have no name yet: a cluster gives it one.
+    if group is None or not waits(raw) or text(mapping(raw.get("metadata")).get("name")) is None:
+        return None
+    key = key_of(raw)
+    return key, GroupPod((key[0], group), scheduler_of(spec))
+
+
+def scheduler_of(spec: Mapping[str, Any]) -> str:
+    """The scheduler that a pod's spec leaves it to. Raises `Malformed`."""
+    return text(spec.get("schedulerName")) or DEFAULT_SCHEDULER
+
+
+GROUP_PODS = Projection(
+    "group_pods",
+    Resource(Api("", "v1", "Pod"), "pods"),
+    read_group_pod,
+    GroupPods,
+    for_objects=True,
+    # Those on nodes are most of a cluster's pods; one that is bound leaves such a watch as if it were deleted.
+    field_selector="spec.nodeName=",
+    # They are of use to one rule. A server without the right to them, as after an upgrade of it alone, has the others.
+    awaited=False,
+)
 PROJECTIONS = (
     *(
         Projection("workloads", Resource(Api(GROUP, version, "Workload"), "workloads"), read_workload, for_objects=True)
@@ -137,4 +166,5 @@ PROJECTIONS = (
         Groups,
         for_objects=True,
     ),
+    GROUP_PODS,
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from webhook.backends.kube.facts import Membership
 from webhook.backends.kube.generation import GROUP
 from webhook.model.facts import Api, ClusterFacts, PriorityClass, TopologyBinding
+from webhook.model.group_pods import GroupPod, GroupPods
 from webhook.model.group_tree import Group, Groups, Workload
 from webhook.model.reading import Manifest
 
@@ -79,17 +81,25 @@ def root(template: str = "root", **fields: Any) -> Group:
     return Group(**{"composite": True, "minimum": 1, "workload": "demo", "template": template, **fields})
 
 
+def waiting(scheduler: str, group: str = "worker") -> GroupPod:
+    """What is known of a pod of a PodGroup that waits for that scheduler."""
+    return GroupPod((NAMESPACE, Membership(group)), scheduler)
+
+
 def known(**parts: Any) -> ClusterFacts:
-    """A cluster of 1.37 with these Workloads and groups by name, and nothing else; classes and a topology are there."""
+    """A cluster of 1.37 with these Workloads, groups and waiting pods by name, and nothing else; classes and a topology
+    are there.
+    """
     by_key = {
         part: {(NAMESPACE, name): found for name, found in parts.get(part, {}).items()}
-        for part in ("workloads", "pod_groups", "composite_pod_groups")
+        for part in ("workloads", "pod_groups", "composite_pod_groups", "group_pods")
     }
     return ClusterFacts(
         apis=_SERVED,
         workloads=by_key["workloads"],
         pod_groups=Groups(by_key["pod_groups"]),
         composite_pod_groups=Groups(by_key["composite_pod_groups"]),
+        group_pods=GroupPods(by_key["group_pods"]),
         priority_classes={"high": PriorityClass(1000, is_default=False), "low": PriorityClass(10, is_default=False)},
         topology_bindings={"dc": TopologyBinding({"zone": ZONE, "rack": RACK})},
     )

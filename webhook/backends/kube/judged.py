@@ -98,6 +98,23 @@ def neighbours(found: StoredObject, group: Group, facts: ClusterFacts) -> Iterat
                 yield Neighbour(f"{kind} {key[1]} below it", False, known[key], Needed(part, key))
 
 
+def groups_of_tree(key: ObjectKey, facts: ClusterFacts) -> Iterator[ObjectKey]:
+    """The PodGroups of the tree that one is in, as far as they are known, and not more than a bound."""
+    groups, composites = facts.pod_groups, facts.composite_pod_groups
+    group = None if groups is None else groups.get(key)
+    if groups is None or composites is None or group is None:
+        return
+    waiting, left = [above for above, _ in ancestors(key, group, composites)][-1:], MOST_BELOW
+    while waiting:
+        place = waiting.pop()
+        for below in islice(groups.below(place), left):
+            left -= 1
+            yield below
+        children = list(islice(composites.below(place), left))
+        left -= len(children)
+        waiting += children
+
+
 def priority_of(group: Group, facts: ClusterFacts) -> int | None:
     """The priority that the API server gives a group, or gave it; None where that is not known."""
     return resolved(group.priority, group.priority_class, facts)

@@ -1,16 +1,19 @@
 """What keeps a pod waiting for a group by itself: a group that is not there or takes no pods, another priority than
-the group's, a scheduler that knows no groups. About pods that are not Grove's; those of Rollcall's gangs are right.
+the group's, a scheduler that knows no groups or is not that of the other pods. About pods that are not Grove's; those
+of Rollcall's gangs are right.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from webhook.backends.kube.gang_examples import ON, TREE, known, member, pod, root
+from webhook.backends.kube.facts import Membership, membership_of, scheduler_of
+from webhook.backends.kube.gang_examples import ON, TREE, known, member, pod, root, waiting
 from webhook.backends.kube.generation import generation
-from webhook.backends.kube.judged import Rules, priority_of, resolved
+from webhook.backends.kube.judged import Rules, groups_of_tree, priority_of, resolved
 from webhook.backends.kube.priority import CARRIES_CLASS
-from webhook.model.facts import Needed
+from webhook.model.facts import ClusterFacts, Needed
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.group_tree import Group, ancestors
@@ -211,14 +214,61 @@ def pod_scheduler(found: StoredObject, context: Rules) -> Results:
     Source: kubernetes, pkg/scheduler (podgroup cycle, v1.37.0): "all pods in a single pod group should have the same
     .spec.schedulerName set"; no other scheduler that Rollcall knows reads these fields.
     """
-    scheduler = text(found.spec.get("schedulerName"))
-    if _named(found) is None or scheduler is None or scheduler == DEFAULT_SCHEDULER:
-        return
-    # One that nobody knows may be a second kube-scheduler.
-    if scheduler in _OTHERS or scheduler in context.choice.available:
+    scheduler = scheduler_of(found.spec)
+    if _named(found) is not None and _reads_no_group(scheduler, context):
         yield Finding(
             at=SPEC / "schedulerName",
             found=scheduler,
             why="it does not read the pod's group, so it places the pod alone, and the rest of the group waits",
             remedy=f"leave the pod to {DEFAULT_SCHEDULER}, or remove its membership",
         )
+
+
+def _reads_no_group(scheduler: str, context: Rules) -> bool:
+    # One that nobody knows may be a second kube-scheduler.
+    return scheduler != DEFAULT_SCHEDULER and (scheduler in _OTHERS or scheduler in context.choice.available)
+
+
+@rule(
+    "kube/pod-schedulers",
+    kinds=(PODS,),
+    passes=Example(member(), config=ON, facts=known(group_pods={"worker-1": waiting(DEFAULT_SCHEDULER)})),
+    fails=Example(member(), config=ON, facts=known(group_pods={"worker-1": waiting("batch-scheduler")})),
+)
+def pod_schedulers(found: StoredObject, context: Rules) -> Results:
+    """The pods of a group, and of all groups of its tree, must name one scheduler, also where two names are two
+    profiles of one kube-scheduler: it rejects the whole tree, and two kube-schedulers wait for each other. Compared are
+    pods that wait for a node.
+
+    Source: Kubernetes documentation, PodGroup lifecycle (limitations: "All Pods in a PodGroup must use the same
+    .spec.schedulerName"); kubernetes, pkg/scheduler (podgroup cycle, v1.36 and v1.37.0, seen). 1.35 starts such a group
+    where both names are of one kube-scheduler.
+    """
+    named, scheduler = membership_of(found.spec), scheduler_of(found.spec)
+    if named is None or _reads_no_group(scheduler, context):
+        return
+    facts, at, namespace = context.facts, SPEC / "schedulerName", found.key[0]
+    if facts.group_pods is None:
+        yield Unjudged(at, "the pods that wait for a node")
+        return
+    for group in _groups_of_one_scheduler(namespace, named, facts):
+        other = facts.group_pods.of_another_scheduler((namespace, group), scheduler, found.key)
+        if other is not None:
+            whose = "its group" if group == named else f"PodGroup {group.group} in its tree"
+            yield Finding(
+                at=at,
+                found=scheduler,
+                why=f"the pod {other[1]} of {whose} waits for {facts.group_pods[other].scheduler}, and no scheduler "
+                "starts a group that is left to two",
+                remedy="name one scheduler in all of these pods, and delete those that wait for another",
+                absent=Needed("group_pods", other),
+            )
+            return
+
+
+def _groups_of_one_scheduler(namespace: str, named: Membership, facts: ClusterFacts) -> Iterator[Membership]:
+    """The group that a pod names, then the others of its tree: the entries of a Workload of 1.35 are of none."""
+    yield named
+    if named.workload is None:
+        tree = groups_of_tree((namespace, named.group), facts)
+        yield from (Membership(name) for _, name in tree if name != named.group)
