@@ -108,6 +108,13 @@ class TopologyDrift(NamedTuple):
     message: str
 
 
+class Trees(NamedTuple):
+    """The kind of the groups of which one may be below another, and the field of their spec that says below which."""
+
+    resource: Resource
+    parent: str
+
+
 S = TypeVar("S", bound=BackendSettings)
 
 
@@ -173,6 +180,11 @@ class Backend(ABC, Generic[S]):
         """Of pods that are not Grove's, those that its rules are about: a CEL expression over `object`, so that the API
         server asks about no others. None where there are none.
         """
+        return None
+
+    @property
+    def trees(self) -> Trees | None:
+        """Its groups of groups, which are looked through for circles, whoever stores them. None where it has none."""
         return None
 
     @property

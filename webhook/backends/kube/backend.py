@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from webhook.backends.base import Backend, Frozen, GangMember, PodChanges
+from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, Trees
 from webhook.backends.kube import (
     agreement_rules,
     change_rules,
@@ -17,7 +17,7 @@ from webhook.backends.kube import (
     tree_rules,
 )
 from webhook.backends.kube.capabilities import GANGS, ONE_BY_ONE
-from webhook.backends.kube.facts import PROJECTIONS
+from webhook.backends.kube.facts import PROJECTIONS, TREES
 from webhook.backends.kube.generation import Generation, generation, kinds, known, missing
 from webhook.backends.kube.settings import KubeSettings
 from webhook.model.capabilities import CapabilityTable
@@ -44,6 +44,11 @@ class KubeBackend(Backend[KubeSettings]):
     @property
     def judged_pods(self) -> str | None:
         return pod_rules.IN_A_GROUP if self.settings.gangScheduling else None
+
+    @property
+    def trees(self) -> Trees | None:
+        # Also where our own gangs are to have none: others make them.
+        return TREES if self.settings.gangScheduling else None
 
     @property
     def carries_priority(self) -> bool:
