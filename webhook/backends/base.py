@@ -129,6 +129,9 @@ class Backend(ABC, Generic[S]):
     rules: ClassVar[tuple[Rule, ...]] = ()
     # What its rules may know of a cluster beyond what every backend's do.
     projections: ClassVar[tuple[Projection, ...]] = ()
+    # By group and kind, what its rules read of the gang objects that somebody else stores, in the words of
+    # validators/shape.py: so that a field of the wrong type is told by its place.
+    shapes: ClassVar[Mapping[tuple[str, str], Mapping[str, Any]]] = {}
     # Whether its pods bear the pod gate where the profile does not say: for a scheduler that binds some pods of a gang
     # while others are still gated.
     gate: ClassVar[bool] = False

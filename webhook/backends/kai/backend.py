@@ -20,6 +20,7 @@ from webhook.backends.kai.capabilities import CAPABILITIES
 from webhook.backends.kai.facts import PROJECTIONS, TOPOLOGIES
 from webhook.backends.kai.keys import NAME, POD_GROUP, TOPOLOGY
 from webhook.backends.kai.settings import KaiSettings
+from webhook.backends.kai.shapes import SHAPES
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.facts import ClusterFacts, Record, SpecField
 from webhook.model.podgang import PodGang
@@ -41,6 +42,7 @@ class KaiBackend(Backend[KaiSettings]):
     required_apis = (POD_GROUP,)
     required_fields = (SpecField(POD_GROUP, "minSubGroup", "KAI 0.15"),)
     projections = PROJECTIONS
+    shapes = SHAPES
     topology_kind = TOPOLOGIES.resource
 
     @classmethod

@@ -20,6 +20,7 @@ from webhook.backends.kube.capabilities import GANGS, ONE_BY_ONE
 from webhook.backends.kube.facts import PROJECTIONS, TREES
 from webhook.backends.kube.generation import Generation, generation, kinds, known, missing
 from webhook.backends.kube.settings import KubeSettings
+from webhook.backends.kube.shapes import SHAPES
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.facts import Api, ClusterFacts, Record
 from webhook.model.podgang import PodGang
@@ -36,6 +37,7 @@ class KubeBackend(Backend[KubeSettings]):
     settings_model = KubeSettings
     rules = collect(rules, change_rules, object_rules, tree_rules, agreement_rules, pod_rules)
     projections = PROJECTIONS
+    shapes = SHAPES
 
     @property
     def judged_kinds(self) -> tuple[Judged, ...]:
