@@ -37,6 +37,7 @@ from webhook.validators.selection import (
     label_choice,
     template_names,
 )
+from webhook.validators.shape import Unreadable
 
 _POD_CLIQUE_SET = (grove.GROUP, "PodCliqueSet")
 _POD = ("", "Pod")
@@ -52,20 +53,19 @@ def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
         if request.kind[::2] == _POD_CLIQUE_SET:
             return _validate_workload(request, facts, settings)
         if request.kind[::2] == _POD and request.operation == "CREATE":
-            pod = Pod(_manifest(request), request.namespace)
-            if pod.podgang is not None:
-                # It belongs to a gang of Grove's: it is judged as that, and by nothing else.
-                return _validate_pod(pod, facts, settings)
-            if owners.is_owned(pod, settings):
-                verdict = owners.validate_owned_pod(pod, facts, settings)
-                if verdict is not None:
-                    return verdict
+            verdict = _validate_member(Pod(_manifest(request), request.namespace), facts, settings)
+            if verdict is not None:
+                return verdict
         if owners.is_owner(request):
             return owners.validate_owner(request, facts, settings)
         if (profiles := settings.judging.get(request.kind[::2])) is not None:
-            return _validate_object(request, profiles, facts, settings)
+            try:
+                return _validate_object(request, profiles, facts, settings)
+            except Malformed:
+                # An old object of a past schema is as good as none: it must not hold up its repair.
+                return _validate_object(replace(request, old=None), profiles, facts, settings)
     except Malformed:
-        return malformed(request)
+        return malformed(request, settings)
     return ALLOWED
 
 
@@ -92,13 +92,14 @@ def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict
     return ALLOWED
 
 
-def malformed(request: Request) -> Verdict:
+def malformed(request: Request, settings: Settings) -> Verdict:
     """Every field of the wrong type; in a cluster the API server refuses such an object by its schema."""
     # The envelope says what the object is; the object itself may not.
-    manifest = {**_manifest(request), "kind": request.kind.kind}
+    kind = request.kind[::2]
+    found = Unreadable(kind, _manifest(request), settings.shape_of(kind))
     outcome = Outcome()
     for bound in SHAPE_BOUND:
-        outcome.add(bound, bound.rule.check(manifest, _NO_CONTEXT))
+        outcome.add(bound, bound.rule.check(found, _NO_CONTEXT))
     return Verdict(False, None, tuple(outcome.findings))
 
 
@@ -256,6 +257,15 @@ def _stored(request: Request, manifest: Manifest) -> StoredObject:
 
 
 # Pod
+
+
+def _validate_member(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict | None:
+    """The verdict on a pod of a gang that Rollcall prepared, which is judged as that, and by nothing else; None for any
+    other pod.
+    """
+    if pod.podgang is not None:
+        return _validate_pod(pod, facts, settings)
+    return owners.validate_owned_pod(pod, facts, settings) if owners.is_owned(pod, settings) else None
 
 
 def _validate_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:

@@ -110,13 +110,13 @@ def _podgang(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
         podgang = PodGang(request.object or {}, request.namespace)
         profile = profile_of(podgang, settings)
     except Malformed:
-        return admission.malformed(request)
+        return admission.malformed(request, settings)
     if profile is None:
         return Verdict(notes=("its scheduler has no profile here; it is left as it is",))
     try:
         gang_objects(podgang, shown_record(podgang, profile, facts), profile, facts)
     except Malformed:
-        return admission.malformed(request)
+        return admission.malformed(request, settings)
     except Inexpressible as refusal:
         return Verdict(not refusal.findings, profile.name, refusal.findings, refusal.unjudged)
     return Verdict(scheduler=profile.name)

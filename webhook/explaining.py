@@ -120,7 +120,7 @@ def explain(request: Request, facts: ClusterFacts, settings: Settings) -> Explan
     try:
         return _explain(PodCliqueSet(request.object or {}, request.namespace), facts, settings)
     except Malformed:
-        broken = admission.malformed(request).findings
+        broken = admission.malformed(request, settings).findings
         return Explanation(request.namespace, request.name, Choice("", SPEC), broken)
 
 

@@ -18,6 +18,7 @@ from webhook.backends.kube import facts as kube
 from webhook.backends.kube.facts import Membership
 from webhook.backends.kube.generation import GROUP as API_GROUP
 from webhook.gang_satisfaction import Branch, Fault, Kind, walk
+from webhook.model.circles import circles
 from webhook.model.facts import ObjectKey
 from webhook.model.group_tree import MAX_DEPTH, Groups, Workload
 from webhook.model.reading import Malformed, Manifest, integer, mapping, text
@@ -194,15 +195,9 @@ class _Trees:
             waiting += fresh
         return found
 
-    def _cycle(self, key: ObjectKey) -> list[ObjectKey]:
+    def _cycle(self, key: ObjectKey) -> tuple[ObjectKey, ...]:
         """The cycle above a composite that no top reaches, from its first by name."""
-        way: dict[ObjectKey, None] = {}
-        while key not in way:
-            way[key] = None
-            key = (key[0], self._composites[key].parent or "")
-        around = list(way)[list(way).index(key) :]
-        first = around.index(min(around))
-        return around[first:] + around[:first]
+        return circles([key], lambda one: (one[0], self._composites[one].parent or ""))[0]
 
     def _composite(self, key: ObjectKey, level: int, start: ObjectKey | None = None) -> Branch:
         """A composite with all below it. `start` is the top of a tree that goes around."""

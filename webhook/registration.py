@@ -222,6 +222,9 @@ def reconciler_access_rules(settings: Settings, namespace: str, account: str) ->
     """The ClusterRole of the reconciler, the Role for its Lease, and their bindings to a service account."""
     rules = _reading(settings, "list", "watch", objects=False)
     for profile in settings.profiles.values():
+        if (trees := profile.backend.trees) is not None:
+            kind = trees.resource
+            rules.append({"apiGroups": [kind.api.group], "resources": [kind.plural], "verbs": ["list", "watch"]})
         for api in profile.backend.writable_kinds:
             rules.append({"apiGroups": [api.group], "resources": [f"{api.kind.lower()}s"], "verbs": list(_WRITING)})
     # By its pods a gang is judged, and asked how far it has come.

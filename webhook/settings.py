@@ -158,6 +158,11 @@ class Settings:
                 judging[judged[:2]] = (*judging.get(judged[:2], ()), profile)
         object.__setattr__(self, "judging", judging)
 
+    def shape_of(self, kind: tuple[str, str]) -> Mapping[str, Any]:
+        """What objects of a kind are read as by whoever has rules about them."""
+        shapes = (profile.backend.shapes.get(kind) for profile in self.judging.get(kind, ()))
+        return next((found for found in shapes if found is not None), {})
+
     def scheduler_of_namespace(self, facts: ClusterFacts, namespace: str) -> str | None:
         """The scheduler that a namespace chooses: by its label, else by the configuration."""
         said = namespace_choice(facts, namespace)

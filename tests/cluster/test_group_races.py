@@ -16,6 +16,7 @@ from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.gang_writer import path_of, why
 from tests.cluster.judged_objects import branch, composite, leaf, member, of, pod_group, workload
 from tests.cluster.programs import eventually
+from tests.cluster.reconciler_process import ReconcilerProcess, forget_lease
 from tests.cluster.rollcall_server import RollcallServer
 from tests.cluster.schedulers import SECOND_NAME
 from tests.cluster.test_judged_objects import CONFIG, api_path, placed, send
@@ -79,11 +80,21 @@ def test_a_tree_is_complete_in_whatever_order_eight_clients_create_it(
 PAIRS = 24
 
 
-def test_two_clients_close_no_circle_that_is_not_told_of(
-    plane: ControlPlane, asked: RollcallServer, namespace: str
-) -> None:
-    """The second reads the first live, and is refused. Two that are judged before either is stored cannot know of each
-    other: then there is a circle, and whoever puts a group below it is refused and told.
+Reconcilers = Callable[..., ReconcilerProcess]
+
+
+@pytest.fixture
+def following(plane: ControlPlane, reconciler: Reconcilers, namespace: str) -> ReconcilerProcess:
+    """A reconciler that looks at the test's own namespace: other tests leave circles behind on purpose."""
+    forget_lease(plane)
+    found = reconciler(CONFIG, f"--namespace={namespace}")
+    found.until_leading()
+    return found
+
+
+def create_in_pairs(plane: ControlPlane, namespace: str) -> tuple[list[tuple[str, str]], int]:
+    """Two clients, and PAIRS times each creates a group below the other's: the names in those pairs of which both are
+    stored, and the number of the others, of which one was refused.
     """
     together = Barrier(2)
 
@@ -103,9 +114,42 @@ def test_two_clients_close_no_circle_that_is_not_told_of(
             for answer in refused:
                 assert "kube/tree-cycle" in answer.json()["message"]
             if not refused:
-                circles.append(names[0])
+                circles.append(names)
+    return circles, refusals
+
+
+def told_of_circles(plane: ControlPlane, namespace: str) -> list[str]:
+    """The uids of the CompositePodGroups that were told of a circle, in order."""
+    found = plane.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+    circled = [event for event in found if event["reason"] == "GroupCircle"]
+    assert {event["regarding"]["kind"] for event in circled} <= {"CompositePodGroup"}
+    return sorted(event["regarding"]["uid"] for event in circled)
+
+
+def uids(plane: ControlPlane, namespace: str) -> dict[str, str]:
+    """Of each CompositePodGroup that is stored."""
+    found = plane.items(f"/apis/scheduling.k8s.io/v1alpha3/namespaces/{namespace}/compositepodgroups")
+    return {one["metadata"]["name"]: one["metadata"]["uid"] for one in found}
+
+
+def test_two_clients_close_no_circle_that_is_not_told_of(
+    plane: ControlPlane, asked: RollcallServer, following: ReconcilerProcess, namespace: str
+) -> None:
+    """The second reads the first live, and is refused. Two that are judged before either is stored cannot know of each
+    other: then there is a circle, and both groups of it are told, as is whoever puts a group below it.
+    """
+    circles, refusals = create_in_pairs(plane, namespace)
     assert len(circles) + refusals == PAIRS
-    for name in circles:
+    stored = uids(plane, namespace)
+    in_circles = sorted(stored[name] for circle in circles for name in circle)
+
+    def all_told() -> bool:
+        assert told_of_circles(plane, namespace) == in_circles
+        assert following.metric("rollcall_group_circles") == len(circles)
+        return True
+
+    eventually(all_told, "both groups of each circle are told, no others are, and the circles counted", timeout=20)
+    for name, _ in circles:
         below = placed(pod_group(f"{name}-worker", name), plane, namespace, "demo")
 
         def told(below: Manifest = below) -> bool:
@@ -115,6 +159,47 @@ def test_two_clients_close_no_circle_that_is_not_told_of(
             return True
 
         eventually(told, "a group below the circle is refused", timeout=10)
+
+
+def test_a_circle_ends_when_one_group_is_created_anew_without_a_parent(
+    plane: ControlPlane, asked: RollcallServer, following: ReconcilerProcess, namespace: str
+) -> None:
+    """Closed while nobody was asked, so that there is one. Its event says what to do, and doing that helps."""
+    root = placed(composite("demo-a"), plane, namespace, "demo")
+    asked.unregister()
+    try:
+        for names in (("demo-a", "demo-b"), ("demo-b", "demo-a")):
+            half = placed(composite(*names), plane, namespace, "demo")
+
+            def created(half: Manifest = half) -> bool:
+                answer = send(plane, half)
+                assert answer.is_success, why(answer)
+                return True
+
+            eventually(created, "nobody is asked any more")
+    finally:
+        asked.register()
+    both = sorted(uids(plane, namespace).values())
+
+    def told() -> bool:
+        assert told_of_circles(plane, namespace) == both
+        return True
+
+    eventually(told, "both are told")
+    assert following.metric("rollcall_group_circles") == 1
+    described = plane.kubectl("describe", "compositepodgroup", "demo-b", "-n", namespace).out
+    assert "GroupCircle" in described
+    assert "demo-a and demo-b are above each other" in described
+    plane.http.delete(path_of(root)).raise_for_status()
+
+    def allowed() -> bool:
+        answer = send(plane, root)
+        assert answer.is_success, why(answer)
+        return True
+
+    eventually(allowed, "the root is created anew, without a parent")
+    eventually(lambda: following.metric("rollcall_group_circles") == 0, "no circle is counted any more")
+    assert told_of_circles(plane, namespace) == both
 
 
 def test_a_circle_that_nobody_could_see_is_told_to_who_creates_a_pod_below_it(

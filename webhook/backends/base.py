@@ -112,6 +112,13 @@ class TopologyDrift(NamedTuple):
     message: str
 
 
+class Trees(NamedTuple):
+    """The kind of the groups of which one may be below another, and the field of their spec that says below which."""
+
+    resource: Resource
+    parent: str
+
+
 S = TypeVar("S", bound=BackendSettings)
 
 
@@ -126,6 +133,9 @@ class Backend(ABC, Generic[S]):
     rules: ClassVar[tuple[Rule, ...]] = ()
     # What its rules may know of a cluster beyond what every backend's do.
     projections: ClassVar[tuple[Projection, ...]] = ()
+    # By group and kind, what its rules read of the gang objects that somebody else stores, in the words of
+    # validators/shape.py: so that a field of the wrong type is told by its place.
+    shapes: ClassVar[Mapping[tuple[str, str], Mapping[str, Any]]] = {}
     # Whether its pods bear the pod gate where the profile does not say: for a scheduler that binds some pods of a gang
     # while others are still gated.
     gate: ClassVar[bool] = False
@@ -186,6 +196,11 @@ class Backend(ABC, Generic[S]):
         """Of pods that are not Grove's, those that its rules are about: a CEL expression over `object`, so that the API
         server asks about no others. None where there are none.
         """
+        return None
+
+    @property
+    def trees(self) -> Trees | None:
+        """Its groups of groups, which are looked through for circles, whoever stores them. None where it has none."""
         return None
 
     @property

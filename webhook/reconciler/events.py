@@ -1,4 +1,5 @@
-"""Events on PodGangs and ClusterTopologyBindings: what keeps them from their objects, once and not at every attempt.
+"""Events on PodGangs, ClusterTopologyBindings and groups: what keeps them from what they are for, once and not at every
+attempt.
 
 Source: events.k8s.io/v1; the API server keeps an event for an hour.
 """
@@ -22,7 +23,7 @@ from webhook.model.podgang import PodGang
 from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS, Resource
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.reconciler.metrics import Metrics
-from webhook.reconciler.obstacles import Reason, TopologyReason
+from webhook.reconciler.obstacles import GroupReason, Reason, TopologyReason
 
 EVENTS = Resource(Api("events.k8s.io", "v1", "Event"), "events")
 # The API server's limit for a note.
@@ -37,11 +38,21 @@ MEMORY = 10_000
 # Where the events go that regard an object without a namespace: Kubernetes takes them nowhere else.
 CLUSTER_NAMESPACE = "default"
 
+
+class CircledGroup(NamedTuple):
+    """A group of some kind that is above itself."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str | None
+
+
 # What an event may be about, and why.
-Regarded = PodGang | ClusterTopologyBinding
-Why = Reason | TopologyReason
+Regarded = PodGang | ClusterTopologyBinding | CircledGroup
+Why = Reason | TopologyReason | GroupReason
 # Their kinds, and what the reconciler was about to do for one.
-_KINDS: dict[type[Regarded], tuple[Resource, str]] = {
+_KINDS: dict[type[PodGang | ClusterTopologyBinding], tuple[Resource, str]] = {
     PodGang: (POD_GANGS.resource, "WriteGangObjects"),
     ClusterTopologyBinding: (TOPOLOGY_BINDINGS.resource, "WriteTopologyObject"),
 }
@@ -100,7 +111,7 @@ class Events:
             self._said.pop((regarded.uid or "", reason), None)
 
     def _event(self, regarded: Regarded, reason: Why, note: str, apart: str) -> dict[str, object]:
-        resource, action = _KINDS[type(regarded)]
+        resource, action = _kind(regarded)
         identity = _identity(regarded)
         namespace = identity.get("namespace", CLUSTER_NAMESPACE)
         digest = self._digest(regarded, reason, apart)
@@ -132,7 +143,11 @@ class Events:
         return hashlib.sha256(what.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
+def _kind(regarded: Regarded) -> tuple[Resource, str]:
+    return (regarded.resource, "FindRoot") if isinstance(regarded, CircledGroup) else _KINDS[type(regarded)]
+
+
 def _identity(regarded: Regarded) -> dict[str, str]:
     """Kind, name, and the namespace where it has one."""
-    found = {"kind": _KINDS[type(regarded)][0].api.kind, "name": regarded.name}
-    return {**found, "namespace": regarded.namespace} if isinstance(regarded, PodGang) else found
+    found = {"kind": _kind(regarded)[0].api.kind, "name": regarded.name}
+    return found if isinstance(regarded, ClusterTopologyBinding) else {**found, "namespace": regarded.namespace}

@@ -36,8 +36,8 @@ _OF_GANGS = frozenset(
 
 class Following:
     """One cluster, followed. `gang_changed` is told of each PodGang whose objects may have to be others, `pods_changed`
-    of each whose pods did, `facts_changed` that something changed by which gangs are held or not, `all_changed` that
-    everything wants to be looked at.
+    of each whose pods did, `object_changed` of each gang object, whosever it is, `facts_changed` that something changed
+    by which gangs are held or not, `all_changed` that everything wants to be looked at.
     """
 
     def __init__(  # noqa: PLR0913 - whom it tells of what
@@ -48,6 +48,7 @@ class Following:
         gang_changed: Callable[[ObjectKey], None],
         pods_changed: Callable[[ObjectKey], None],
         facts_changed: Callable[[], None],
+        object_changed: Callable[[Api, ObjectKey], None] = lambda _, __: None,
         all_changed: Callable[[], None] = lambda: None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
@@ -55,6 +56,7 @@ class Following:
         self._settings = settings
         self._gang_changed = gang_changed
         self._held_changed = facts_changed
+        self._object_changed = object_changed
         self._all_changed = all_changed
         self.live: LiveFacts = live_facts(
             settings, Client(access, transport), self._facts_changed, self._touched, objects=False
@@ -149,6 +151,7 @@ class Following:
             self._note_workload(key)
             self._gang_changed(key)
             return
+        self._object_changed(api, key)
         for name in owners:
             self._gang_changed((key[0], name))
         if not owners and (podgang := self._label(api, key)) is not None:

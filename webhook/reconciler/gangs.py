@@ -236,9 +236,13 @@ class GangReconciler:
 
 
 def gang_resources(settings: Settings, live: LiveFacts) -> list[Resource]:
-    """The kinds to follow: PodGangs, and of the gang objects of every enabled scheduler those that are served."""
+    """The kinds to follow: PodGangs, and of the gang objects of every enabled scheduler, and of those that may be above
+    each other, the ones that are served.
+    """
     served = live.resources
-    wanted = {api: None for profile in settings.profiles.values() for api in profile.backend.gang_kinds(live.facts)}
+    backends = [profile.backend for profile in settings.profiles.values()]
+    wanted = {api: None for backend in backends for api in backend.gang_kinds(live.facts)}
+    wanted |= {trees.resource.api: None for backend in backends if (trees := backend.trees) is not None}
     found = [served[api] for api in wanted if api in served]
     if POD_GANGS.resource.api in served:
         found.insert(0, POD_GANGS.resource)

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from webhook.errors import FactsUnavailable, RequestFailed
 from webhook.reconciler.escapes import Escape
 from webhook.reconciler.health import State
-from webhook.reconciler.obstacles import Reason, TopologyReason
+from webhook.reconciler.obstacles import GroupReason, Reason, TopologyReason
 from webhook.reconciler.plan import Aside
 
 _SERVER_ERROR = 500
@@ -66,6 +66,11 @@ class Metrics:
             ["scheduler", "reason"],
             registry=self.registry,
         )
+        self.circles = Gauge(
+            "rollcall_group_circles",
+            "Circles of groups that are above each other, so that no pod below is scheduled; 0 where another leads.",
+            registry=self.registry,
+        )
         self.gangs = Gauge(
             "rollcall_gangs",
             "PodGangs by scheduler, and by how they are: started, or why not.",
@@ -91,7 +96,7 @@ class Metrics:
                 self.escaped.labels(scheduler, escape.value)
         for escape in Escape:
             self.deleted.labels(escape.value)
-        for reason in (*Reason, *TopologyReason):
+        for reason in (*Reason, *TopologyReason, *GroupReason):
             self.events.labels(reason.value)
         for outcome in OUTCOMES:
             self.outcomes.labels(outcome)

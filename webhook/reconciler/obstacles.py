@@ -1,5 +1,5 @@
 """What keeps a gang from starting: the reasons that there are, in one word each, and one of them in a sentence;
-and what may be wrong with a topology object.
+and what may be wrong with a topology object, or with groups that nobody may have made for a PodGang.
 """
 
 from __future__ import annotations
@@ -56,6 +56,13 @@ class TopologyReason(StrEnum):
     INEXPRESSIBLE = "TopologyInexpressible"
     # The API server will not have it.
     REFUSED = "TopologyRefused"
+
+
+class GroupReason(StrEnum):
+    """What is wrong with groups of pods, whoever made them: the reason of an event."""
+
+    # They are above each other.
+    CIRCLE = "GroupCircle"
 
 
 _ORDER = {reason: place for place, reason in enumerate(Reason)}

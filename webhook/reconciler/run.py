@@ -18,9 +18,10 @@ from webhook import __version__
 from webhook.cluster.access import Access
 from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
 from webhook.logs import configure, log
-from webhook.model.facts import ObjectKey
+from webhook.model.facts import Api, ObjectKey
 from webhook.model.projections import POD_GANGS
 from webhook.mutators.prepare_pod import GATE
+from webhook.reconciler.circle_watch import CircleWatch
 from webhook.reconciler.endpoints import create_app
 from webhook.reconciler.escape_deletion import EscapeDeletion
 from webhook.reconciler.events import Events
@@ -69,6 +70,7 @@ class Reconciler:
             gang_changed=self._add,
             pods_changed=self._pods_changed,
             facts_changed=self._held_changed,
+            object_changed=self._object_changed,
             all_changed=self._all_changed,
             transport=transport,
         )
@@ -99,6 +101,7 @@ class Reconciler:
         self.health = HealthWatch(
             self.following.health, self.following.podgang, events, self.metrics, self.leads, deletion
         )
+        self.circles = CircleWatch(settings, self.following.stores, events, self.metrics, self.leads)
         self._topologies = Topologies(settings, client, writer, events, self.metrics, self.leads, self.queue.add)
         self.metrics.interrupted.set_function(self._interrupted)
         self._busy = 0
@@ -133,6 +136,7 @@ class Reconciler:
             following.append(asyncio.create_task(self.lease.run()))
         following.append(asyncio.create_task(self._resync()))
         following.append(asyncio.create_task(self.health.run(lambda: not any(self.following.unseen()))))
+        following.append(asyncio.create_task(self.circles.run()))
         workers = [asyncio.create_task(self._work()) for _ in range(WORKERS)]
         try:
             # Not `gather`, which would cancel them all at once, and the lease must be given up last.
@@ -178,6 +182,10 @@ class Reconciler:
         self.health.mark(key)
         if self._gated and any(GATE in pod.gates for pod in self.following.pods.of(key)):
             self.queue.add(key)
+
+    def _object_changed(self, api: Api, key: ObjectKey) -> None:
+        if self._only is None or key[0] == self._only:
+            self.circles.mark(api, key)
 
     def _held_changed(self) -> None:
         self.health.mark_held()

@@ -20,6 +20,7 @@ from webhook.backends.kai.capabilities import CAPABILITIES
 from webhook.backends.kai.facts import PROJECTIONS, TOPOLOGIES
 from webhook.backends.kai.keys import NAME, POD_GROUP, TOPOLOGY
 from webhook.backends.kai.settings import KaiSettings
+from webhook.backends.kai.shapes import SHAPES
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.facts import ClusterFacts, Record, SpecField
 from webhook.model.podgang import PodGang
@@ -44,6 +45,7 @@ class KaiBackend(Backend[KaiSettings]):
     reads_claims_of = frozenset({"KAI"})
     # Its podgrouper does, of every pod of the scheduler that names no group of its own.
     groups_owners = True
+    shapes = SHAPES
     topology_kind = TOPOLOGIES.resource
 
     @classmethod

@@ -29,6 +29,7 @@ from webhook.backends.koordinator.keys import (
     POD_GROUP,
 )
 from webhook.backends.koordinator.settings import KoordinatorSettings
+from webhook.backends.koordinator.shapes import SHAPES
 from webhook.backends.koordinator.topology import unavailable
 from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.facts import ClusterFacts, Record
@@ -76,6 +77,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     required_apis = (POD_GROUP,)
     projections = PROJECTIONS
     reads_claims_of = frozenset({"Koordinator"})
+    shapes = SHAPES
 
     @classmethod
     def version_problem(cls, version: Version) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from webhook.backends.base import Backend, Frozen, GangMember, PodChanges
+from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, Trees
 from webhook.backends.kube import (
     agreement_rules,
     change_rules,
@@ -17,9 +17,10 @@ from webhook.backends.kube import (
     tree_rules,
 )
 from webhook.backends.kube.capabilities import GANGS, ONE_BY_ONE
-from webhook.backends.kube.facts import PROJECTIONS
+from webhook.backends.kube.facts import PROJECTIONS, TREES
 from webhook.backends.kube.generation import Generation, generation, kinds, known, missing
 from webhook.backends.kube.settings import KubeSettings
+from webhook.backends.kube.shapes import SHAPES
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.facts import Api, ClusterFacts, Record
 from webhook.model.podgang import PodGang
@@ -37,6 +38,7 @@ class KubeBackend(Backend[KubeSettings]):
     rules = collect(rules, change_rules, object_rules, tree_rules, agreement_rules, pod_rules)
     projections = PROJECTIONS
     reads_claims_of = frozenset({"the Workload API"})
+    shapes = SHAPES
 
     @property
     def judged_kinds(self) -> tuple[Judged, ...]:
@@ -45,6 +47,11 @@ class KubeBackend(Backend[KubeSettings]):
     @property
     def judged_pods(self) -> str | None:
         return pod_rules.IN_A_GROUP if self.settings.gangScheduling else None
+
+    @property
+    def trees(self) -> Trees | None:
+        # Also where our own gangs are to have none: others make them.
+        return TREES if self.settings.gangScheduling else None
 
     @property
     def carries_priority(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from webhook.backends.base import Trees
 from webhook.backends.kube.generation import COMPOSITE, GROUP
 from webhook.model.facts import Api, ObjectKey
 from webhook.model.fields import SPEC, FieldPath, Item
@@ -20,6 +21,8 @@ from webhook.validators.selection import DEFAULT_SCHEDULER
 
 # The lists in which templates stand, and whether they are of composites: 1.35's, and those of the later ones.
 _LISTS = {"podGroups": False, "podGroupTemplates": False, "compositePodGroupTemplates": True}
+# The groups over groups, which came with 1.37.
+TREES = Trees(Resource(COMPOSITE, "compositepodgroups"), "parentCompositePodGroupName")
 # How 1.36 and 1.37 say that pods of a group go together or not at all.
 _TOGETHER = "PodGroup"
 
@@ -58,7 +61,7 @@ def group_in(spec: Mapping[str, Any], *, composite: bool, parent: str | None = N
     return Group(
         composite=composite,
         minimum=minimum_in(spec, composite=composite),
-        parent=parent or text(spec.get("parentCompositePodGroupName")),
+        parent=parent or text(spec.get(TREES.parent)),
         workload=text(reference.get("workloadName")),
         template=text(reference.get("templateName")) or text(reference.get("podGroupTemplateName")),
         disruption=Disruption.ALL if together else Disruption.SINGLE,
@@ -161,7 +164,7 @@ PROJECTIONS = (
     ),
     Projection(
         "composite_pod_groups",
-        Resource(COMPOSITE, "compositepodgroups"),
+        TREES.resource,
         read_composite_pod_group,
         Groups,
         for_objects=True,

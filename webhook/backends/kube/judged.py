@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
-from webhook.backends.kube.facts import group_in
+from webhook.backends.kube.facts import TREES, group_in
 from webhook.backends.kube.generation import COMPOSITE, GROUP
 from webhook.backends.kube.settings import KubeSettings
 from webhook.model.facts import ClusterFacts, Needed, ObjectKey, TopologyBinding
@@ -21,13 +21,13 @@ Rules = Context[KubeSettings]
 
 WORKLOADS = Judged(GROUP, "Workload", "workloads")
 POD_GROUPS = Judged(GROUP, "PodGroup", "podgroups")
-COMPOSITES = Judged(GROUP, COMPOSITE.kind, "compositepodgroups")
+COMPOSITES = Judged(GROUP, COMPOSITE.kind, TREES.resource.plural)
 GROUPS = (POD_GROUPS, COMPOSITES)
 
 # Of the groups right below a new one, so many are looked at: a bound that trees of ordinary size do not reach.
 MOST_BELOW = 32
 
-PARENT = SPEC / "parentCompositePodGroupName"
+PARENT = SPEC / TREES.parent
 REFERENCE = SPEC / "workloadRef"
 
 

@@ -17,6 +17,7 @@ from webhook.backends.volcano.capabilities import capabilities
 from webhook.backends.volcano.facts import PROJECTIONS
 from webhook.backends.volcano.keys import HYPER_NODE, NAME, POD_GROUP
 from webhook.backends.volcano.settings import VolcanoSettings
+from webhook.backends.volcano.shapes import SHAPES
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.facts import Api, ClusterFacts, Record, SpecField
 from webhook.model.podgang import PodGang
@@ -38,6 +39,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
     required_fields = (SpecField(POD_GROUP, "subGroupPolicy", "Volcano 1.14"),)
     projections = PROJECTIONS
     reads_claims_of = frozenset({"Volcano"})
+    shapes = SHAPES
 
     def __init__(self, settings: VolcanoSettings, scheduler_version: Version | None = None) -> None:
         super().__init__(settings, scheduler_version)

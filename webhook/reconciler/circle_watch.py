@@ -1,0 +1,121 @@
+"""Circles of groups, followed. Two clients that each create a group below the other's in the same instant are both let
+through, for neither can be known when the other is judged: what they leave behind is counted, and told to each group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from math import inf
+
+from webhook.backends.base import Trees
+from webhook.logs import log
+from webhook.model.circles import circles
+from webhook.model.facts import Api, ObjectKey
+from webhook.model.reading import Malformed, Manifest, mapping, text
+from webhook.reconciler.events import REPEAT_SECONDS, CircledGroup, Events
+from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.obstacles import GroupReason
+from webhook.reconciler.stores import Stores
+from webhook.settings import Settings
+
+# Groups come in bursts: those of so many seconds are looked at together.
+LOOK_SECONDS = 1.0
+# Nobody makes circles by the hundred but by a fault, and the API server has other things to do than to store that.
+EVENTS_A_LOOK = 20
+# So many names are said: with the longest that there may be, an event's note still has room for what to do.
+NAMED = 3
+
+# A group of one of the kinds, and the groups of a circle, each below the next.
+Node = tuple[Api, ObjectKey]
+Circle = tuple[Node, ...]
+
+
+class CircleWatch:
+    """Knows the circles that there are. `mark` says that a group may have come, gone, or be another."""
+
+    def __init__(
+        self, settings: Settings, stores: Stores, events: Events, metrics: Metrics, leads: Callable[[], bool]
+    ) -> None:
+        self._trees = {trees.resource.api: trees for trees in trees_of(settings)}
+        self._stores = stores
+        self._events = events
+        self._metrics = metrics
+        self._leads = leads
+        self._marked: set[Node] = set()
+        self._known: list[Circle] = []
+        # When each group of a circle was told of it.
+        self._told: dict[CircledGroup, float] = {}
+
+    def mark(self, api: Api, key: ObjectKey) -> None:
+        """Look whether this group is in a circle now, where it is of a kind that may be."""
+        if api in self._trees:
+            self._marked.add((api, key))
+
+    async def run(self) -> None:
+        """Look once a second, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self.look()
+
+    async def look(self) -> None:
+        """Count the circles, and tell their groups. Only who leads says anything."""
+        marked, self._marked = self._marked, set()
+        # Whatever became of a circle, it became of one of its groups.
+        before, self._known = self._known, circles((*marked, *(one[0] for one in self._known)), self._above)
+        leads = self._leads()
+        self._metrics.circles.set(len(self._known) if leads else 0)
+        if leads:
+            for ended in set(before) - set(self._known):
+                log.info("group circle ended", namespace=ended[0][1][0], names=[name for _, (_, name) in ended])
+            await self._tell()
+
+    async def _tell(self) -> None:
+        concerned = {self._circled(node): circle for circle in self._known for node in circle}
+        self._told = {group: at for group, at in self._told.items() if group in concerned}
+        now, said = time.monotonic(), 0
+        for group, circle in concerned.items():
+            if now - self._told.get(group, -inf) < REPEAT_SECONDS:
+                continue
+            self._told[group] = now
+            await self._events.say(group, GroupReason.CIRCLE, note(circle))
+            said += 1
+            if said == EVENTS_A_LOOK:
+                return
+
+    def _live(self, node: Node) -> Manifest | None:
+        store = self._stores.by_kind.get(node[0])
+        return None if store is None else store.objects.get(node[1])
+
+    def _above(self, node: Node) -> Node | None:
+        api, (namespace, _) = node
+        try:
+            parent = text(mapping((self._live(node) or {}).get("spec")).get(self._trees[api].parent))
+        except Malformed:
+            # Stored before its schema was what it is now. Whoever schedules it can read no more of it.
+            return None
+        return None if parent is None else (api, (namespace, parent))
+
+    def _circled(self, node: Node) -> CircledGroup:
+        api, (namespace, name) = node
+        metadata = (self._live(node) or {}).get("metadata") or {}
+        return CircledGroup(self._trees[api].resource, namespace, name, metadata.get("uid"))
+
+
+def trees_of(settings: Settings) -> Iterable[Trees]:
+    """The groups of the enabled schedulers that may be above each other."""
+    return (trees for profile in settings.profiles.values() if (trees := profile.backend.trees) is not None)
+
+
+def note(circle: Circle) -> str:
+    """What is wrong with a circle, and what to do about it."""
+    kind, names = circle[0][0].kind, [name for _, (_, name) in circle]
+    if len(names) == 1:
+        what, where, which = f"{kind} {names[0]} is above itself", "it", "it"
+    else:
+        others = len(names) - NAMED
+        listed = [*names[:NAMED], f"{others} more"] if others > 0 else names
+        what = f"The {kind}s {', '.join(listed[:-1])} and {listed[-1]} are above each other"
+        where, which = "them", "the one that is to be the root"
+    return f"{what}, so no pod below {where} is ever scheduled; delete {which}, and create it without a parent"
