@@ -19,6 +19,7 @@ from webhook.model.owners.trainjob import TrainJob, train_job_of
 from webhook.model.pod import Pod
 from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.validators.selection import namespace_choice
 
 
 def required_facts(request: Request, facts: ClusterFacts, doubted: Container[str] = frozenset()) -> tuple[Needed, ...]:
@@ -80,9 +81,10 @@ def _of_owner(raw: Manifest, request: Request, facts: ClusterFacts, doubted: Con
     else:
         made_by = train_job_of(workload) if isinstance(workload, JobSet) else None
         runtime = () if made_by is None else _lacking(facts, Needed("train_jobs", made_by), doubted)
-    if workload.scheduler is not None:
+    if workload.scheduler is not None or namespace_choice(facts, workload.namespace) is not None:
         return runtime
-    return (*_lacking(facts, Needed("namespaces", workload.namespace), doubted), *runtime)
+    # It is asked about because its namespace is opted in; where the cache says otherwise, the cache is late.
+    return (Needed("namespaces", workload.namespace), *runtime)
 
 
 def _lacking(facts: ClusterFacts, needed: Needed, doubted: Container[str]) -> tuple[Needed, ...]:
