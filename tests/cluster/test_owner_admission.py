@@ -1,5 +1,5 @@
-"""TrainJobs, JobSets, LeaderWorkerSets and Jobs through real API servers: what is opted in arrives stamped, nothing else
-is touched, and what can never start is refused with a reason.
+"""TrainJobs, JobSets, LeaderWorkerSets and Jobs through real API servers: what is opted in arrives stamped, and nothing
+else is touched; what can never start is refused with a reason.
 """
 
 from __future__ import annotations
