@@ -50,7 +50,6 @@ def test_a_pod_of_a_job_belongs_to_the_job(plane: ControlPlane, namespace: str) 
     assert [pod["metadata"]["generateName"] for pod in pods] == ["solver-0-", "solver-1-"]
 
 
-@pytest.mark.every_version
 def test_a_pod_of_a_job_set_belongs_to_one_of_its_jobs(
     plane: ControlPlane, namespace: str, job_sets: JobSetController
 ) -> None:
