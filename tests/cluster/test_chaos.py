@@ -24,7 +24,7 @@ from tests.cluster.test_kube_gangs import configuration
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{ROLLCALL_NAMESPACE}/leases/rollcall-reconciler"
 # Whoever is killed closes no connection.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+pytestmark = [pytest.mark.chaos, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
 
 CONFIGURATIONS = {KOORD: KOORDINATOR, KUBE: configuration()}
 PROGRAMS = {KOORD: "koordinator", KUBE: "kube"}
