@@ -1,9 +1,10 @@
-"""How generated tests run: without a clock, and in CI with the same examples every time."""
+"""How generated tests run: without a clock, and in CI with the same examples every time. And how logs look in all."""
 
 from __future__ import annotations
 
 import os
 
+import structlog
 from hypothesis import settings
 
 # A slow machine is no fault of the code, and a change should not fail in CI for an example that it did not touch; new
@@ -11,3 +12,7 @@ from hypothesis import settings
 settings.register_profile("rollcall", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "rollcall")
+
+# As on a terminal. What structlog does by default draws a traceback with all its variables, which takes it seconds.
+plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+structlog.configure(processors=[structlog.processors.add_log_level, plain])

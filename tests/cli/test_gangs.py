@@ -37,11 +37,12 @@ GATE = "rollcall.dev/gang-sync"
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Logs as a command configures them, but for this test alone: a logger that is once cached stays as it is."""
+    before = structlog.get_config()
     monkeypatch.setattr(
         logs, "configure", lambda: structlog.configure(logger_factory=structlog.PrintLoggerFactory(io.StringIO()))
     )
     yield
-    structlog.reset_defaults()
+    structlog.configure(**before)
 
 
 @pytest.fixture

@@ -7,14 +7,16 @@ PodGangs and pods are made by hand here, as they are once Grove's operator and a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import httpx
 
 from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.grove_operator import GATE
+
+T = TypeVar("T")
 
 STEPS = ("create", "scale", "update", "delete")
 KOORD, KUBE = "koord-scheduler", "default-scheduler"
@@ -93,8 +95,7 @@ class Story:
         self._remove(list(self.gangs))
 
     def _add(self, numbers: Iterable[int]) -> None:
-        with ThreadPoolExecutor(_CLIENTS) as clients:
-            list(clients.map(lambda number: self._post(self._shape(number), number), numbers))
+        _each(lambda number: self._post(self._shape(number), number), numbers)
 
     def _shape(self, number: int) -> Gang:
         """Gangs of even number have two members, the others three; the second needs two pods."""
@@ -158,20 +159,23 @@ class Story:
         _answered(self.plane.http.patch(f"{self._podgangs}/{gang.name}", json=body, headers=_MERGE))
 
     def _remove(self, numbers: Iterable[int]) -> None:
-        for number in numbers:
-            gang = self.gangs.pop(number)
-            _answered(self.plane.http.delete(f"{self._podgangs}/{gang.name}"))
-            if gang.pods:
-                self._delete_pods(gang)
+        _each(self._remove_one, numbers)
+
+    def _remove_one(self, number: int) -> None:
+        gang = self.gangs.pop(number)
+        _answered(self.plane.http.delete(f"{self._podgangs}/{gang.name}"))
+        if gang.pods:
+            self._delete_pods(gang)
 
     def lift_gates(self) -> None:
         """What Grove's operator does when a gang is as it shall be: its gate comes off the pods."""
         for number, gang in self.gangs.items():
             self.gangs[number] = gang._replace(gated=False)
-        for pod in self._stored_pods():
-            if pod["spec"].get("schedulingGates"):
-                path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}"
-                _answered(self.plane.http.patch(path, json={"spec": {"schedulingGates": None}}, headers=_MERGE))
+        _each(self._lift_gate, (pod for pod in self._stored_pods() if pod["spec"].get("schedulingGates")))
+
+    def _lift_gate(self, pod: Manifest) -> None:
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}"
+        _answered(self.plane.http.patch(path, json={"spec": {"schedulingGates": None}}, headers=_MERGE))
 
     def replace_pods(self, names: Iterable[str]) -> None:
         """Delete the pods of these gangs and create them anew, without gates: what a user does in despair."""
@@ -238,6 +242,12 @@ class Story:
         for name, state in self.started().items():
             if state not in {"none", "whole"}:
                 yield f"{name}: {state}"
+
+
+def _each(doing: Callable[[T], None], those: Iterable[T]) -> None:
+    """Do it to each of those, as several clients would."""
+    with ThreadPoolExecutor(_CLIENTS) as clients:
+        list(clients.map(doing, those))
 
 
 def _state(gang: Gang, bound: dict[str, int]) -> str:

@@ -4,6 +4,7 @@ undisturbed one makes of it, nothing has lost its owner, and at no time has a ga
 
 from __future__ import annotations
 
+import gc
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -19,12 +20,11 @@ from tests.cluster.hosted_reconciler import HostedReconciler
 from tests.cluster.network import Network
 from tests.cluster.programs import Program, eventually
 from tests.cluster.reconciler_process import ReconcilerProcess
-from tests.cluster.test_gang_starts import FORGOTTEN_SECONDS
 from tests.cluster.test_kube_gangs import configuration
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{ROLLCALL_NAMESPACE}/leases/rollcall-reconciler"
 # Whoever is killed closes no connection.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+pytestmark = [pytest.mark.chaos, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
 
 CONFIGURATIONS = {KOORD: KOORDINATOR, KUBE: configuration()}
 PROGRAMS = {KOORD: "koordinator", KUBE: "kube"}
@@ -39,6 +39,10 @@ COUNTS = {
 QUIET_SECONDS = 0.3
 # A step that writes nothing is over within this time.
 STEP_SECONDS = 0.6
+# Who has not started after so long is forgotten, for there is room for all. koord-scheduler 1.8 binds a gang within a
+# tenth of a second, or after a second where it has to try again. But of PodGroups that were created anew, as for
+# another shape, it knows no pod before that pod changes; where it judges the last one too early, nothing calls it back.
+FORGOTTEN_SECONDS = {KOORD: 2.0, KUBE: 25.0}
 
 Objects = dict[tuple[str, str], Manifest]
 
@@ -48,6 +52,15 @@ class Undisturbed(NamedTuple):
 
     objects: dict[str, Objects]
     writes: dict[str, int]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _only_what_dies_is_garbage() -> Iterator[None]:
+    """Who is killed is collected at once, which is much quicker where nothing older is looked through each time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +168,7 @@ class Chaos:
             in_step(self.story, self._undisturbed.objects[step])
             return "done"
 
-        return eventually(fate, f"{step}: it dies or is done", pause=0.2)
+        return eventually(fate, f"{step}: it dies or is done")
 
     def _kill(self) -> None:
         assert self._reconciler is not None
@@ -176,7 +189,7 @@ class Chaos:
     def _undisturbedly(self, step: str) -> None:
         self._running().live()
         expected = self._undisturbed.objects[step]
-        eventually(lambda: in_step(self.story, expected), f"the objects after {step}", pause=0.2)
+        eventually(lambda: in_step(self.story, expected), f"the objects after {step}")
 
 
 def endured(story: Story, seed: int, undisturbed: Undisturbed) -> None:
@@ -198,13 +211,16 @@ def endured(story: Story, seed: int, undisturbed: Undisturbed) -> None:
 
 def all_start(story: Story) -> None:
     """What is left of the gangs starts, and none of them in part. koord-scheduler 1.8 forgets a gang now and then."""
-    deadline = time.monotonic() + FORGOTTEN_SECONDS
+    patience = FORGOTTEN_SECONDS[story.scheduler]
+    deadline = time.monotonic() + patience
 
     def whole() -> bool:
-        nonlocal deadline
+        nonlocal patience, deadline
         found = story.started()
         if time.monotonic() > deadline:
-            deadline = time.monotonic() + FORGOTTEN_SECONDS
+            # A machine may also be slow.
+            patience *= 2
+            deadline = time.monotonic() + patience
             story.replace_pods([name for name, state in found.items() if state == "none"])
         assert set(found.values()) == {"whole"}, str(found)
         return True
@@ -281,8 +297,8 @@ def test_a_process_that_is_killed_again_and_again_is_followed_by_one_that_finish
         plane.http.delete(LEASE)
         process.program.start()
     count = COUNTS[KOORD, 20]["delete"]
-    eventually(lambda: in_step(told, count), "what is left has its objects", timeout=60, pause=0.2)
+    eventually(lambda: in_step(told, count), "what is left has its objects", timeout=60)
     process.until_settled()
     nobody_is_in_part(told)
     told.close()
-    eventually(lambda: told.objects() == {}, "nothing outlives its PodGang", pause=0.2)
+    eventually(lambda: told.objects() == {}, "nothing outlives its PodGang")
