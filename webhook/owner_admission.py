@@ -14,7 +14,7 @@ from webhook.backends.base import GangMember
 from webhook.errors import FactsUnavailable
 from webhook.judging import gang_context
 from webhook.model.admission_request import ALLOWED, Operation, Request, Verdict
-from webhook.model.capabilities import capabilities_of_pod
+from webhook.model.capabilities import SUPPORTED, Support, capabilities_of_pod, unsupported
 from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.fields import LABELS, METADATA, SPEC, FieldPath, Item
@@ -33,7 +33,6 @@ from webhook.mutators.prepare_pod import prepare_pod
 from webhook.settings import CHOICE_BOUND, Profile, Settings
 from webhook.validators.registry import BoundRule, Context, Outcome, run, run_on_owner
 from webhook.validators.selection import DEFAULT_SCHEDULER, Choice, namespace_choice
-
 
 # The same for every such workload, so that it is said once.
 NOT_OPTED_IN = (
@@ -63,7 +62,7 @@ def view_of(request: Request, manifest: Manifest) -> OwnedWorkload:
 def mutate_owner(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     """Record the scheduler, at CREATE and again where an update leaves the record out. Raises `Malformed`."""
     workload = view_of(request, request.object or {})
-    if _is_part(workload):
+    if is_part(workload):
         return ALLOWED
     if request.operation == "CREATE":
         choice = choice_of(workload, None, facts, settings)
@@ -92,7 +91,7 @@ def _keys(path: FieldPath) -> tuple[str | int, ...]:
     return tuple(part.index if isinstance(part, Item) else part for part in path.parts)
 
 
-def _is_part(workload: OwnedWorkload) -> bool:
+def is_part(workload: OwnedWorkload) -> bool:
     """Whether it is a Job of a JobSet's, which says everything."""
     controller = workload.controller
     return controller is not None and controller.kind == JOB_SETS.api.kind
@@ -120,7 +119,7 @@ def choice_of(
 def validate_owner(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     """What the rules say of it. Raises `Malformed`."""
     workload = view_of(request, request.object or {})
-    if _is_part(workload):
+    if is_part(workload):
         return ALLOWED
     old = None if request.old is None else _readable(request)
     choice = choice_of(workload, old, facts, settings)
@@ -204,6 +203,27 @@ def made_of(workload: TrainJob, facts: ClusterFacts) -> tuple[Runtime, JobSet] |
     except Malformed:
         return None
     return runtime, job_set
+
+
+def gang_support(workload: OwnedWorkload, profile: Profile) -> Support:
+    """Whether the pods of a workload start together under the scheduler of `profile`, whoever makes their gang."""
+    backend = profile.backend
+    train_job = isinstance(workload, JobSet) and train_job_of(workload) is not None
+    for template in workload.templates:
+        for claim in claims_on(template):
+            if claim.owner in backend.reads_claims_of:
+                return SUPPORTED
+            # Of a TrainJob the mark is in no file: a plugin of Trainer's makes it.
+            where = "its runtime" if train_job else claim.path
+            why = f"{where} says that {claim.owner} has claimed its pods, and {profile.name} does not read that"
+            return unsupported(why, "choose the scheduler that reads it, or have it removed")
+    if not (backend.groups_owners or backend.makes_gangs_of_owners):
+        why = f"nobody makes gangs for {profile.name} of pods that are not Grove's: they start one by one"
+        return unsupported(why, "choose another scheduler")
+    if workload.native_path is not None and "the Workload API" not in backend.reads_claims_of:
+        why = f"{workload.native_path} asks for a gang of the Workload API, which {profile.name} does not read"
+        return unsupported(why, "remove it, or choose another scheduler")
+    return SUPPORTED
 
 
 def _of_pods(

@@ -158,7 +158,7 @@ def test_nothing_to_render_is_said(rollcall: Run) -> None:
     assert ran == (
         0,
         "",
-        f"{left}rollcall: nothing to render: no PodCliqueSet, PodGang or Pod, nor a topology that needs an object\n",
+        f"{left}rollcall: nothing to render: no workload with a gang, no PodGang or Pod, nor a topology that needs an object\n",
     )
 
 
