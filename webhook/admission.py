@@ -37,7 +37,7 @@ from webhook.validators.selection import (
     label_choice,
     template_names,
 )
-from webhook.validators.shape import Unreadable
+from webhook.validators.wrong_types import Unreadable
 
 _POD_CLIQUE_SET = (grove.GROUP, "PodCliqueSet")
 _POD = ("", "Pod")

@@ -16,6 +16,7 @@ from webhook.model import grove
 from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, FieldPath, Item
+from webhook.model.owners.facts import VIEWS
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
@@ -24,7 +25,7 @@ from webhook.model.review import request_from
 from webhook.settings import Profile, Settings
 from webhook.translation import gang_objects, shown_record
 
-_JUDGED = frozenset({(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang"), ("", "Pod")})
+_JUDGED = frozenset({(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang"), ("", "Pod"), *VIEWS})
 
 
 @dataclass(frozen=True, slots=True)

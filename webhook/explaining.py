@@ -11,21 +11,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from webhook import admission
+from webhook import owner_admission as owners
 from webhook.checking import requests_in
 from webhook.edits import Change, applied, smallest_edit
 from webhook.gang_tree import Node, gang_tree
-from webhook.judging import Answer, Honour, Honoured, Opinion, chosen_by_label, judged_by, opinion_of
+from webhook.judging import Answer, Honour, Honoured, Opinion, chosen_by_label, judged_by, opinion_of, opinion_on
 from webhook.model import grove
 from webhook.model.admission_request import Request
 from webhook.model.capabilities import Capability, CapabilityTable, Support, Use, Uses, capabilities_used
+from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding
+from webhook.model.owners.facts import VIEWS
+from webhook.model.owners.trainjob import TrainJob
+from webhook.model.owners.workload import OwnedWorkload
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import Malformed, Manifest
+from webhook.owner_tree import owner_tree
 from webhook.reporting import finding_as_json, unjudged_as_json
 from webhook.settings import CHOICE_BOUND, Profile, Settings
-from webhook.validators.registry import Context, run
+from webhook.validators.registry import Context, run, run_on_owner
 from webhook.validators.selection import Choice
 
 
@@ -66,10 +72,17 @@ class Explanation:
     tree: Node | None = None
     # The scheduler was asked for by the caller, whatever the workload says.
     forced: bool = False
+    kind: str = "PodCliqueSet"
+    # Advice that is no rule's.
+    notes: tuple[str, ...] = ()
 
     @property
-    def answer(self) -> Answer:
-        """What becomes of the workload under the scheduler that is chosen for it."""
+    def answer(self) -> Answer | None:
+        """What becomes of the workload under the scheduler that is chosen for it; None where nobody is to choose one:
+        it is not opted in.
+        """
+        if not self.choice.scheduler and not self.broken and self.kind != "PodCliqueSet":
+            return None
         chosen = next((view for view in self.views if view.scheduler == self.choice.scheduler), None)
         return Answer.REFUSED if self.broken or chosen is None else chosen.opinion.answer
 
@@ -83,14 +96,15 @@ class Explanation:
     def as_json(self) -> dict[str, Any]:
         """The explanation as plain JSON values."""
         return {
-            "kind": "PodCliqueSet",
+            "kind": self.kind,
             "namespace": self.namespace,
             "name": self.name,
             "scheduler": self.choice.scheduler or None,
             "chosenBy": self.chosen_by if self.choice.scheduler else None,
-            "answer": str(self.answer),
+            "answer": None if self.answer is None else str(self.answer),
             "couldRun": [view.scheduler for view in self.views if view.opinion.answer is Answer.RUNS],
             "findings": [finding_as_json(found) for found in self.broken],
+            "notes": list(self.notes),
             "uses": [
                 {"capability": str(asked), "fields": [_field(use) for use in uses]}
                 for asked, uses in (self.uses or {}).items()
@@ -109,10 +123,12 @@ class Explained:
 
 
 def explain_document(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Explained]:
-    """An explanation of each PodCliqueSet in a document; other kinds have none. Raises `ReviewError`."""
+    """An explanation of each workload in a document; other kinds have none. Raises `ReviewError`."""
     for request, at in requests_in(manifest):
         if request.kind[::2] == (grove.GROUP, "PodCliqueSet"):
             yield Explained(at, explain(request, facts, settings))
+        elif request.kind[::2] in VIEWS and (found := explain_owner(request, facts, settings)) is not None:
+            yield Explained(at, found)
 
 
 def explain(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation:
@@ -133,6 +149,58 @@ def _explain(workload: PodCliqueSet, facts: ClusterFacts, settings: Settings) ->
     return Explanation(
         workload.namespace, workload.name, choice, broken, uses, views, tree, settings.forced is not None
     )
+
+
+def explain_owner(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation | None:
+    """What every enabled scheduler makes of a workload that is not Grove's; None for one that nobody has opted in and
+    that is part of something else: a Job of a JobSet, or one whose pods name a gang by themselves.
+    """
+    try:
+        workload = VIEWS[request.kind[::2]](request.object or {}, request.namespace)
+        return _explain_owner(workload, facts, settings)
+    except Malformed:
+        broken = admission.malformed(request).findings
+        return Explanation(request.namespace, request.name, Choice("", SPEC), broken, kind=request.kind.kind)
+
+
+def _explain_owner(workload: OwnedWorkload, facts: ClusterFacts, settings: Settings) -> Explanation | None:
+    found = owners.choice_of(workload, None, facts, settings)
+    claimed = any(any(claims_on(template)) for template in workload.templates)
+    if owners.is_part(workload) or (found is None and claimed):
+        return None
+    choice = found or Choice("", SPEC)
+    made = _maker(workload, facts)
+    broken = (
+        () if found is None else tuple(run_on_owner(CHOICE_BOUND, Context(facts, choice, {}, None), workload).findings)
+    )
+    place = workload.runtime_path if isinstance(workload, TrainJob) else SPEC
+    views = []
+    for profile in settings.profiles.values():
+        own = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
+        outcome = owners.judged_by(profile, workload, None, own, facts, settings)
+        table = {Capability.GANG: owners.gang_support(made or workload, profile)}
+        views.append(View(opinion_on(profile, {Capability.GANG: [Use(place, None)]}, outcome, table)))
+    tree = None if made is None else owner_tree(workload, made)
+    return Explanation(
+        workload.namespace,
+        workload.name,
+        choice,
+        broken,
+        {Capability.GANG: [Use(place, None)]},
+        tuple(views),
+        tree,
+        settings.forced is not None,
+        workload.kind,
+        (owners.NOT_OPTED_IN,) if found is None else (),
+    )
+
+
+def _maker(workload: OwnedWorkload, facts: ClusterFacts) -> OwnedWorkload | None:
+    """What makes its pods: of a TrainJob the JobSet, where its runtime is known, else itself."""
+    if not isinstance(workload, TrainJob):
+        return workload
+    made = owners.made_of(workload, facts)
+    return None if made is None else made[1]
 
 
 def _view_of(profile: Profile, workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings) -> View:

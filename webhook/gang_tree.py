@@ -24,6 +24,17 @@ class Level(StrEnum):
     GANG = "PodGang"
     GROUP = "scaling-group replica"
     CLIQUE = "PodClique"
+    # Of workloads that are not Grove's.
+    JOB = "Job"
+    JOB_SET = "JobSet"
+    LEADER_WORKER_SET = "LeaderWorkerSet"
+    TRAIN_JOB = "TrainJob"
+    OWNED_GANG = "gang"
+    MEMBER = "member"
+
+
+# What a tree has at its top.
+WORKLOADS = frozenset({Level.SET, Level.JOB, Level.JOB_SET, Level.LEADER_WORKER_SET, Level.TRAIN_JOB})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +78,9 @@ def gang_tree(workload: PodCliqueSet) -> Node:
     minimum = sum(gang.minimum for gang in one if gang.waits_for is None)
     count = max(workload.replicas, 0)
     gangs: list[Node] = []
-    for index in _shown(count):
+    for index in shown(count):
         base, *scaled = _gangs_of_replica(workload, f"{workload.name}-{index}")
-        more = _left(count)
+        more = left(count)
         last = f"{workload.name}-{count - 1}" if more else None
         gangs += [replace(base, more=more, last=last), *scaled]
     return Node(
@@ -82,6 +93,16 @@ def gang_tree(workload: PodCliqueSet) -> Node:
     )
 
 
+def shown(count: int) -> range:
+    """The indices of those that are shown: all of a few, the first of many."""
+    return range(count if count <= _ONE_BY_ONE else 1)
+
+
+def left(count: int) -> int:
+    """How many each of those that are shown stands for besides itself."""
+    return 0 if count <= _ONE_BY_ONE else count - 1
+
+
 def _gangs_of_replica(workload: PodCliqueSet, base: str) -> Iterator[Node]:
     """The base gang of one replica of the set, then those that its scaling groups add."""
     members = [_clique(member) for member in workload.cliques if member.group is None]
@@ -89,29 +110,19 @@ def _gangs_of_replica(workload: PodCliqueSet, base: str) -> Iterator[Node]:
     groups = [(group, cliques) for group, cliques in groups if cliques]
     for group, cliques in groups:
         first = min(group.min_available, group.replicas)
-        for index in _shown(first):
-            more = _left(first)
+        for index in shown(first):
+            more = left(first)
             name, last = f"{group.name}-{index}", f"{group.name}-{first - 1}"
             members.append(_node(Level.GROUP, name, cliques, group.topology, more=more, last=last if more else None))
     yield _node(Level.GANG, base, members, workload.topology)
     for group, cliques in groups:
         extra = group.replicas - group.min_available
-        for index in _shown(extra):
-            more = _left(extra)
+        for index in shown(extra):
+            more = left(extra)
             name, last = f"{base}-{group.name}-{index}", f"{base}-{group.name}-{extra - 1}"
             topology = group.topology or workload.topology
             found = _node(Level.GANG, name, cliques, topology, more=more, last=last if more else None)
             yield replace(found, waits_for=base)
-
-
-def _shown(count: int) -> range:
-    """The indices of those that are shown: all of a few, the first of many."""
-    return range(count if count <= _ONE_BY_ONE else 1)
-
-
-def _left(count: int) -> int:
-    """How many each of those that are shown stands for besides itself."""
-    return 0 if count <= _ONE_BY_ONE else count - 1
 
 
 def _cliques_of(workload: PodCliqueSet, group: ScalingGroup) -> list[Node]:

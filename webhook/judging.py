@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from webhook.model.capabilities import Capability, Support, Uses, capabilities_used
+from webhook.model.capabilities import Capability, CapabilityTable, Support, Uses, capabilities_used
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged
@@ -142,9 +142,15 @@ def opinion_of(
     # The context adds what the profile implies; the opinion is about what the workload asks for.
     context = gang_context(profile, facts, choice, dict(uses), workload)
     rules = _every_rule(profile, profile.rules[settings.ceiling(profile, facts, workload.namespace)])
-    outcome = run(rules, context, tuple(workload.pod_templates()))
+    return opinion_on(profile, uses, run(rules, context, tuple(workload.pod_templates())))
+
+
+def opinion_on(profile: Profile, uses: Uses, outcome: Outcome, table: CapabilityTable | None = None) -> Opinion:
+    """The opinion that `outcome`, of all the rules of `profile`, comes to about a workload that uses `uses`; `table`
+    says what the scheduler honours where that is not the backend's own word.
+    """
     about = _Subjects(profile.every_rule, uses)
-    table = profile.backend.capabilities
+    table = profile.backend.capabilities if table is None else table
     found_about = [(found, about.of(found)) for found in outcome.findings]
     missing_about = [(missing, about.of(missing)) for missing in outcome.unjudged]
     honours = tuple(

@@ -7,13 +7,14 @@ pod of the cluster at large ever comes here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from webhook.backends.base import GangMember
 from webhook.errors import FactsUnavailable
 from webhook.judging import gang_context
-from webhook.model.admission_request import ALLOWED, Request, Verdict
-from webhook.model.capabilities import capabilities_of_pod
+from webhook.model.admission_request import ALLOWED, Operation, Request, Verdict
+from webhook.model.capabilities import SUPPORTED, Support, capabilities_of_pod, unsupported
 from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.fields import LABELS, METADATA, SPEC, FieldPath, Item
@@ -23,16 +24,22 @@ from webhook.model.owners.gang import GANG_LABEL
 from webhook.model.owners.jobset import JobSet
 from webhook.model.owners.kinds import JOB_SETS
 from webhook.model.owners.place import Place, membership, place_of
-from webhook.model.owners.trainjob import Runtime, TrainJob, train_job_of
+from webhook.model.owners.trainjob import Runtime, TrainJob, runtime_of, train_job_of
 from webhook.model.owners.workload import OwnedWorkload
 from webhook.model.pod import Pod
-from webhook.model.reading import Malformed, Manifest, text
+from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.mutators.json_patch import PatchBuilder
 from webhook.mutators.prepare_pod import prepare_pod
 from webhook.settings import CHOICE_BOUND, Profile, Settings
-from webhook.validators.registry import Context, Outcome, run, run_on_owner
+from webhook.validators.registry import BoundRule, Context, Outcome, run, run_on_owner
 from webhook.validators.selection import DEFAULT_SCHEDULER, Choice, namespace_choice
+
+# The same for every such workload, so that it is said once.
+NOT_OPTED_IN = (
+    f"not opted in: neither it nor its namespace bears the label {SCHEDULER_LABEL}, so it and its pods are left as "
+    "they are; --scheduler NAME judges it as if it did"
+)
 
 
 def is_owner(request: Request) -> bool:
@@ -41,8 +48,8 @@ def is_owner(request: Request) -> bool:
 
 
 def is_owned(pod: Pod, settings: Settings) -> bool:
-    """Whether it is to be asked whether it is a pod of such a workload: one without the label is nobody's business."""
-    return SCHEDULER_LABEL in pod.template.labels or settings.forced is not None
+    """Whether it is opted in, or may be: in a cluster one without the label is nobody's business."""
+    return SCHEDULER_LABEL in pod.template.labels or (settings.standalone and place_of(pod) is not None)
 
 
 def view_of(request: Request, manifest: Manifest) -> OwnedWorkload:
@@ -56,7 +63,7 @@ def view_of(request: Request, manifest: Manifest) -> OwnedWorkload:
 def mutate_owner(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     """Record the scheduler, at CREATE and again where an update leaves the record out. Raises `Malformed`."""
     workload = view_of(request, request.object or {})
-    if _is_part(workload):
+    if is_part(workload):
         return ALLOWED
     if request.operation == "CREATE":
         choice = choice_of(workload, None, facts, settings)
@@ -68,19 +75,24 @@ def mutate_owner(request: Request, facts: ClusterFacts, settings: Settings) -> V
             return ALLOWED
     if scheduler is None or scheduler not in settings.profiles:
         return ALLOWED
+    return Verdict(scheduler=scheduler, patch=record_choice(workload, scheduler))
+
+
+def record_choice(workload: OwnedWorkload, scheduler: str) -> tuple[Operation, ...]:
+    """The patch that records the scheduler on a workload and in its pod templates. Its dict is changed in place."""
     places = [part.place for part in workload.parts]
     patch = PatchBuilder(workload.raw)
     patch.set(("metadata", "labels"), SCHEDULER_LABEL, scheduler)
     for place in dict.fromkeys(places):
         patch.set((*_keys(place), "metadata", "labels"), SCHEDULER_LABEL, scheduler)
-    return Verdict(scheduler=scheduler, patch=tuple(patch.operations))
+    return tuple(patch.operations)
 
 
 def _keys(path: FieldPath) -> tuple[str | int, ...]:
     return tuple(part.index if isinstance(part, Item) else part for part in path.parts)
 
 
-def _is_part(workload: OwnedWorkload) -> bool:
+def is_part(workload: OwnedWorkload) -> bool:
     """Whether it is a Job of a JobSet's, which says everything."""
     controller = workload.controller
     return controller is not None and controller.kind == JOB_SETS.api.kind
@@ -108,12 +120,15 @@ def choice_of(
 def validate_owner(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     """What the rules say of it. Raises `Malformed`."""
     workload = view_of(request, request.object or {})
-    if _is_part(workload):
+    if is_part(workload):
         return ALLOWED
     old = None if request.old is None else _readable(request)
     choice = choice_of(workload, old, facts, settings)
     if choice is None:
-        return ALLOWED
+        # In a cluster it never comes here, unless it is older than what opts it in. One that names its gang by itself
+        # needs no advice.
+        advised = settings.standalone and not any(any(claims_on(template)) for template in workload.templates)
+        return Verdict(notes=(NOT_OPTED_IN,)) if advised else ALLOWED
     outcome = _judge(workload, old, choice, facts, settings)
     findings = outcome.findings
     if old is not None and any(one.action is Action.DENY for one in findings):
@@ -167,27 +182,56 @@ def judged_by(
     context = replace(gang_context(profile, facts, choice, {}), namespace=workload.namespace)
     found = run_on_owner(rules, context, workload, old)
     if isinstance(workload, TrainJob):
-        runtime = runtime_of(workload, facts)
-        if runtime is not None:
-            made = workload.job_set(runtime)
-            then = _of_pods(profile, made, context, run_on_owner(rules, context, made))
+        if (made := made_of(workload, facts)) is not None:
+            runtime, job_set = made
+            then = _of_pods(rules, job_set, context, run_on_owner(rules, context, job_set))
             found.findings.extend(_at_runtime(one, workload, runtime) for one in then.findings)
             found.unjudged.extend(replace(one, at=workload.runtime_path) for one in then.unjudged)
         return found
-    return _of_pods(profile, workload, context, found)
+    return _of_pods(rules, workload, context, found)
 
 
-def runtime_of(workload: TrainJob, facts: ClusterFacts) -> Runtime | None:
-    """The runtime of a TrainJob, where it is known. Trainer refuses one that is not there."""
-    needed = workload.runtime
-    raw = (getattr(facts, needed.part) or {}).get(needed.key)
-    return None if raw is None else Runtime(raw)
+def made_of(workload: TrainJob, facts: ClusterFacts) -> tuple[Runtime, JobSet] | None:
+    """The runtime of a TrainJob and the JobSet that is made of both; None where the runtime is not known, or cannot be
+    read, which is for the rule about it to say.
+    """
+    try:
+        runtime = runtime_of(workload, facts)
+        if runtime is None:
+            return None
+        job_set = workload.job_set(runtime)
+        _ = job_set.parts
+    except Malformed:
+        return None
+    return runtime, job_set
 
 
-def _of_pods(profile: Profile, workload: OwnedWorkload, context: Context[object], outcome: Outcome) -> Outcome:
-    """`outcome`, and what the rules about pods say of the templates."""
-    rules = profile.rules[Action.DENY]
-    for template in dict.fromkeys(workload.templates):
+def gang_support(workload: OwnedWorkload, profile: Profile) -> Support:
+    """Whether the pods of a workload start together under the scheduler of `profile`, whoever makes their gang."""
+    backend = profile.backend
+    train_job = isinstance(workload, JobSet) and train_job_of(workload) is not None
+    for template in workload.templates:
+        for claim in claims_on(template):
+            if claim.owner in backend.reads_claims_of:
+                return SUPPORTED
+            # Of a TrainJob the mark is in no file: a plugin of Trainer's makes it.
+            where = "its runtime" if train_job else claim.path
+            why = f"{where} says that {claim.owner} has claimed its pods, and {profile.name} does not read that"
+            return unsupported(why, "choose the scheduler that reads it, or have it removed")
+    if not (backend.groups_owners or backend.makes_gangs_of_owners):
+        why = f"nobody makes gangs for {profile.name} of pods that are not Grove's: they start one by one"
+        return unsupported(why, "choose another scheduler")
+    if workload.native_path is not None and "the Workload API" not in backend.reads_claims_of:
+        why = f"{workload.native_path} asks for a gang of the Workload API, which {profile.name} does not read"
+        return unsupported(why, "remove it, or choose another scheduler")
+    return SUPPORTED
+
+
+def _of_pods(
+    rules: Sequence[BoundRule], workload: OwnedWorkload, context: Context[object], outcome: Outcome
+) -> Outcome:
+    """`outcome`, and what the rules about pods say of the templates, of which several parts may have the same."""
+    for template in {part.place: part.template for part in workload.parts}.values():
         own = replace(context, uses=capabilities_of_pod(template))
         found = run(rules, own, (template,))
         outcome.findings.extend(found.findings)
@@ -210,7 +254,7 @@ def mutate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdi
     """Prepare a pod of such a workload. Raises `FactsUnavailable`, and `Malformed`."""
     found = _prepared_for(pod, facts, settings)
     if not isinstance(found, tuple):
-        return ALLOWED if found is None else Verdict(notes=(found,))
+        return Verdict(notes=(found,))
     profile, member, owner = found
     for claim in claims_on(pod.template):
         if claim.owner not in profile.backend.reads_claims_of:
@@ -220,10 +264,14 @@ def mutate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdi
         return Verdict(scheduler=profile.name, patch=_only_scheduler(pod, profile))
     if profile.backend.makes_gangs_of_owners and owner.no_gang is not None:
         return Verdict(scheduler=profile.name, notes=(f"pod left as it is: {owner.no_gang}",))
-    return Verdict(scheduler=profile.name, patch=prepare_pod(pod, profile, member).operations)
+    prepared = prepare_pod(pod, profile, member)
+    if prepared.claim is not None:
+        note = f"pod left as it is: {prepared.claim.path} says that {prepared.claim.owner} has claimed it"
+        return Verdict(scheduler=profile.name, notes=(note,))
+    return Verdict(scheduler=profile.name, patch=prepared.operations)
 
 
-def _only_scheduler(pod: Pod, profile: Profile) -> tuple[dict[str, object], ...]:
+def _only_scheduler(pod: Pod, profile: Profile) -> tuple[Operation, ...]:
     if pod.scheduler_name not in {None, DEFAULT_SCHEDULER}:
         return ()
     patch = PatchBuilder(pod.raw)
@@ -247,20 +295,20 @@ def validate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Ver
     return Verdict(allowed, profile.name, tuple(outcome.findings), tuple(outcome.unjudged))
 
 
-def _prepared_for(pod: Pod, facts: ClusterFacts, settings: Settings) -> tuple[Profile, GangMember, Owner] | str | None:
-    """The profile of a pod, its place in its gang, and its workload; None for a pod that is left alone in silence, a
-    sentence for one whose author should know why.
+def _prepared_for(pod: Pod, facts: ClusterFacts, settings: Settings) -> tuple[Profile, GangMember, Owner] | str:
+    """The profile of a pod, its place in its gang, and its workload; a sentence for a pod that is left alone, whose
+    author should know why.
     """
-    named = text(pod.template.labels.get(SCHEDULER_LABEL))
-    if named is None and settings.forced is None:
-        return None
     place = place_of(pod)
     if place is None:
-        return None if named is None else "pod left as it is: it is of no TrainJob, JobSet, LeaderWorkerSet or Job"
+        return "pod left as it is: it is of no TrainJob, JobSet, LeaderWorkerSet or Job"
     owner = _owner(place, facts, settings)
     if owner is None:
         return f"pod left as it is: its {place.owner} was not found"
     scheduler = settings.forced or owner.record.scheduler
+    if scheduler is None and settings.standalone:
+        # A file shows the workload as it was before its creation.
+        scheduler = namespace_choice(facts, pod.namespace)
     if scheduler is None:
         return f"pod left as it is: its {place.owner} records no scheduler"
     profile = settings.profiles.get(scheduler)

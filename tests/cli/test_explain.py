@@ -195,7 +195,7 @@ def test_without_a_configuration_the_default_scheduler_makes_gangs_and_that_is_s
 
 def test_what_has_no_gang_is_nothing_to_explain(rollcall: Run) -> None:
     ran = rollcall("explain", "-", stdin="apiVersion: v1\nkind: Service\nmetadata: {name: x}\n")
-    assert ran == (2, "", "rollcall: nothing to explain: no PodCliqueSet, and no gang object\n")
+    assert ran == (2, "", "rollcall: nothing to explain: no workload, and no gang object\n")
 
 
 def test_a_field_of_the_wrong_type_is_told_in_place_of_everything_else(rollcall: Run, config: str) -> None:

@@ -85,7 +85,7 @@ def test_more_workloads_than_are_explained_at_once_are_400(several: ServerState)
     fifty = "---\n".join([FINE] * 50)
     answers = [ask(several, "POST", "/capabilities", body)[0] for body in (fifty, f"{fifty}---\n{FINE}")]
     assert [answer.status_code for answer in answers] == [200, 400]
-    assert answers[1].json()["error"].startswith("body: has more than 50 PodCliqueSets; ")
+    assert answers[1].json()["error"].startswith("body: has more than 50 workloads; ")
 
 
 def test_checks_and_explanations_wait_in_one_line(several: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:

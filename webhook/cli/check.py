@@ -115,8 +115,12 @@ def _print(report: Report, unreadable: list[InputError], out: Console) -> None:
     for place in report.movable:
         said = place.judgement.verdict.alternatives
         out.print(Text.assemble(f"{printable(str(place))}: ", ("note", "cyan"), f": {_name(place)}: {said}"))
+    alike: dict[str, list[Place]] = {}
     for note, place in report.notes:
-        out.print(Text.assemble(f"{printable(str(place))}: ", ("note", "cyan"), f": {printable(note)}"))
+        alike.setdefault(note, []).append(place)
+    for note, (place, *others) in alike.items():
+        more = f" (and {_count(len(others), 'other')})" if others else ""
+        out.print(Text.assemble(f"{printable(str(place))}: ", ("note", "cyan"), f": {printable(note)}{more}"))
     out.print(Text(", ".join(_summary(report, unreadable))))
 
 

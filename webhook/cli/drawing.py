@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from webhook.gang_satisfaction import Branch, Fault, Kind, Standing
-from webhook.gang_tree import Level, Node
+from webhook.gang_tree import WORKLOADS, Level, Node
 
 
 class Shape(Enum):
@@ -32,7 +32,14 @@ class Box:
     below: tuple[Box, ...] = ()
 
 
-_LEVELS = {Level.SET: Shape.WHOLE, Level.GANG: Shape.GANG, Level.GROUP: Shape.PART, Level.CLIQUE: Shape.LEAF}
+_LEVELS = {
+    **dict.fromkeys(WORKLOADS, Shape.WHOLE),
+    Level.GANG: Shape.GANG,
+    Level.GROUP: Shape.PART,
+    Level.CLIQUE: Shape.LEAF,
+    Level.OWNED_GANG: Shape.GANG,
+    Level.MEMBER: Shape.LEAF,
+}
 _KINDS = {
     Kind.WORKLOAD: Shape.WHOLE,
     Kind.GANG_GROUP: Shape.WHOLE,
@@ -68,23 +75,23 @@ def _line(box: Box) -> str:
     return f"{box.title}: {', '.join(box.details)}"
 
 
-# The gangs of a PodCliqueSet
+# The gangs of a workload
 
 
 def gangs_box(node: Node) -> Box:
-    """A PodCliqueSet, or what is below it."""
+    """A workload, or what is below it."""
     below = tuple(gangs_box(one) for one in node.below)
     return Box(_title(node), tuple(_details(node)), _LEVELS[node.level], node.name, node.waits_for, below=below)
 
 
 def _title(node: Node) -> str:
-    titles = {Level.GROUP: f"replica {node.name}", Level.CLIQUE: node.name}
+    titles = {Level.GROUP: f"replica {node.name}", Level.CLIQUE: node.name, Level.MEMBER: node.name}
     return titles.get(node.level, f"{node.level} {node.name}")
 
 
 def _details(node: Node) -> Iterator[str]:
-    yield _count(node.pods, "pod") if node.level is not Level.SET else f"{_count(node.pods, 'pod')} in all"
-    if node.level is not Level.SET and node.minimum != node.pods:
+    yield _count(node.pods, "pod") if node.level not in WORKLOADS else f"{_count(node.pods, 'pod')} in all"
+    if node.level not in WORKLOADS and node.minimum != node.pods:
         yield f"starts with {node.minimum:,}"
     if node.required is not None:
         yield f"requires one {node.required}"

@@ -88,10 +88,11 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     """Say which schedulers could run a workload, what stops each of the others, and the smallest edit that would help.
     Of gang objects written by hand: whether their trees can ever start. Of a PodGang in a cluster: why it does not.
 
-    Prints, for each PodCliqueSet, what it asks for by scheduler, the edits, and its gangs as a tree; `-o mermaid` the
-    tree as a flowchart, `-o svg` as a drawing. Without `--config` every installed scheduler is asked, kube-scheduler
-    with gangs switched on. PodGroups, CompositePodGroups, Workloads and pods of all files are one world: each tree that
-    they make, with the minimum and what is there at every level, and why it can never start.
+    Prints, for each PodCliqueSet, what it asks for by scheduler, the edits, and its gangs as a tree; of each TrainJob,
+    JobSet, LeaderWorkerSet and Job the same without edits; `-o mermaid` the tree as a flowchart, `-o svg` as a drawing.
+    Without `--config` every installed scheduler is asked, kube-scheduler with gangs switched on. PodGroups,
+    CompositePodGroups, Workloads and pods of all files are one world: each tree that they make, with the minimum and
+    what is there at every level, and why it can never start.
 
     Exit code 0: the scheduler that is chosen for it refuses nothing, the tree can start. 1: it refuses, the tree
     cannot. 2: something cannot be read. 3: it cannot be told without more facts, or pods. For `podgang/NAME` 0: it has
@@ -131,9 +132,10 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     trees = trees_in(documents)
     _print(found, trees, output, [_ASSUMED] if config is None else [])
     if not found and not trees:
-        tell("nothing to explain: no PodCliqueSet, and no gang object")
+        tell("nothing to explain: no workload, and no gang object")
         raise typer.Exit(UNREADABLE)
-    codes = {*(_CODES[one.explanation.answer] for one in found), *(one.code for one in trees)}
+    answers = (one.explanation.answer for one in found)
+    codes = {*(CLEAN if answer is None else _CODES[answer] for answer in answers), *(one.code for one in trees)}
     # A refusal is certain, whatever else is not known.
     raise typer.Exit(REFUSED if REFUSED in codes else max(codes))
 

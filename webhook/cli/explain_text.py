@@ -38,9 +38,11 @@ Row = list[tuple[str, str]]
 def print_explanation(place: tuple[str, int, int], found: Explanation, out: Console) -> None:
     """Print all that is to be said of one workload."""
     file, line, column = place
-    out.print(Text(printable(f"{file}:{line}:{column}: PodCliqueSet {found.namespace}/{found.name}"), "bold"))
+    out.print(Text(printable(f"{file}:{line}:{column}: {found.kind} {found.namespace}/{found.name}"), "bold"))
     if found.choice.scheduler:
         say(out, 1, f"scheduler {found.choice.scheduler}, {found.chosen_by}")
+    for note in found.notes:
+        say(out, 1, note)
     for problem in found.broken:
         _finding(problem, out, 1)
     if found.views:
@@ -48,7 +50,7 @@ def print_explanation(place: tuple[str, int, int], found: Explanation, out: Cons
         _matrix(found, out)
         for view in found.views:
             out.print()
-            _view(view, found.choice.scheduler, out)
+            _view(view, found.choice.scheduler, out, edited=found.kind == "PodCliqueSet")
     if found.tree is not None:
         out.print()
         for line_of_tree in tree_lines(gangs_box(found.tree)):
@@ -83,7 +85,7 @@ def _others(view: View) -> tuple[str, str]:
     return ("warned", "yellow") if Action.WARN in actions else ("yes", "green")
 
 
-def _view(view: View, chosen: str, out: Console) -> None:
+def _view(view: View, chosen: str, out: Console, *, edited: bool) -> None:
     opinion = view.opinion
     answer, style = _ANSWERS[opinion.answer]
     if opinion.answer is Answer.PARTLY and all(
@@ -105,7 +107,7 @@ def _view(view: View, chosen: str, out: Console) -> None:
             say(out, 2, f"not judged: {missing.rule} at {missing.at}: {missing.needs} unknown")
     if view.edit is not None:
         _edit(view.edit, out)
-    elif opinion.answer is Answer.REFUSED:
+    elif edited and opinion.answer is Answer.REFUSED:
         say(out, 2, "no small edit would help; see what to do above")
 
 

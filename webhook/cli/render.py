@@ -13,7 +13,7 @@ import typer
 
 from webhook import admission
 from webhook.checking import judge, kind_of, profile_of
-from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED, tell
+from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED, printable, tell
 from webhook.cli.options import Configuration, Facts, Inputs, Scheduler, facts_of, inputs_of, settings_of
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.errors import Inexpressible, InputError
@@ -22,14 +22,18 @@ from webhook.model.admission_request import Request
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, FieldPath
 from webhook.model.findings import Finding, Unjudged
+from webhook.model.owners.facts import VIEWS
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.record import record_of
 from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.owner_translation import translated
 from webhook.settings import Settings
+from webhook.sources.facts import one_world
 from webhook.sources.manifests import Document, read_file, read_text
 from webhook.translation import expected_gangs, expected_pods, gang_objects, prepared, shown_record
+from webhook.validators.owner_runtime import runtime
 
 
 class Syntax(StrEnum):
@@ -81,6 +85,10 @@ def render(
     and one pod as the webhook leaves it. For a PodGang: exactly its gang objects. For a Pod: the pod as the webhook
     leaves it. For a ClusterTopologyBinding: the topology objects of the enabled schedulers that have their own.
 
+    For a TrainJob, JobSet, LeaderWorkerSet or Job that is opted in, or with `--scheduler`: its gang objects and one pod
+    of each of its parts; of a LeaderWorkerSet those of its first group, of a TrainJob, whose runtime must be among the
+    files, those of its JobSet.
+
     Exit code 1 where the scheduler cannot express a gang: then nothing of it is printed.
 
     **Examples**
@@ -89,22 +97,30 @@ def render(
     - `kubectl get podgang demo-0 -o yaml | rollcall render --facts cluster/ - | kubectl apply -f -`
     """
     settings, known = settings_of(config, scheduler), facts_of(facts)
+    documents = [
+        document
+        for path in inputs_of(paths)
+        for document in (read_file(path) if isinstance(path, Path) else read_text(sys.stdin.buffer.read(), "<stdin>"))
+    ]
+    known = one_world(known, documents)
     found: list[Rendered] = []
     code = CLEAN
-    for path in inputs_of(paths):
-        for document in read_file(path) if isinstance(path, Path) else read_text(sys.stdin.buffer.read(), "<stdin>"):
-            for item in _items(document):
-                try:
-                    found += _render(item, known, settings)
-                except Inexpressible as refusal:
-                    reasons: tuple[Finding | Unjudged, ...] = (*refusal.findings, *refusal.unjudged)
-                    for reason in reasons:
-                        tell(f"{item.place(reason.at)}: {reason}")
-                    code = max(code, REFUSED if refusal.findings else NOT_EVALUATED)
-                except Malformed as wrong:
-                    raise item.error(str(wrong)) from None
+    for item in (item for document in documents for item in _items(document)):
+        try:
+            for rendered in _render(item, known, settings):
+                if isinstance(rendered, Rendered):
+                    found.append(rendered)
+                else:
+                    tell(f"{item.place(ROOT)}: {rendered}")
+        except Inexpressible as refusal:
+            reasons: tuple[Finding | Unjudged, ...] = (*refusal.findings, *refusal.unjudged)
+            for reason in reasons:
+                tell(f"{item.place(reason.at)}: {reason}")
+            code = max(code, REFUSED if refusal.findings else NOT_EVALUATED)
+        except Malformed as wrong:
+            raise item.error(str(wrong)) from None
     if not found and code == CLEAN:
-        tell("nothing to render: no PodCliqueSet, PodGang or Pod, nor a topology that needs an object")
+        tell("nothing to render: no workload with a gang, no PodGang or Pod, nor a topology that needs an object")
     typer.echo(_json(found) if output is Syntax.JSON else _yaml(found), nl=False)
     raise typer.Exit(code)
 
@@ -126,7 +142,8 @@ def _unpacked(item: Item) -> Iterator[Item]:
             yield from _unpacked(Item(item.document, item.at / "items" / fields.Item(index), own))
 
 
-def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered]:
+def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered | str]:
+    """What an object gets, or a sentence that says why it gets nothing."""
     manifest = item.manifest
     group, _, kind = kind_of(manifest)
     if (group, kind) == (grove.GROUP, "PodCliqueSet"):
@@ -145,8 +162,13 @@ def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Ren
     elif (group, kind) == ("", "Pod"):
         verdict = admission.mutate(_request(manifest), facts, settings)
         yield Rendered(f"Pod, {verdict.scheduler or 'left as it is'}", manifest)
+    elif kind in {"TrainingRuntime", "ClusterTrainingRuntime"}:
+        # Shown by the TrainJobs that name it.
+        return
+    elif (group, kind) in VIEWS:
+        yield from _owner(item, facts, settings)
     else:
-        tell(f"{item.place(ROOT)}: {kind or 'an object without a kind'} is left out: it has no gang")
+        yield f"{kind or 'an object without a kind'} is left out: it has no gang"
 
 
 def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered]:
@@ -169,6 +191,26 @@ def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[R
     yield from rendered
 
 
+def _owner(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered | str]:
+    """A workload that is not Grove's: nothing of it is printed before all of it could be made."""
+    (judgement,) = judge(item.manifest, facts, settings)
+    verdict = judgement.verdict
+    if verdict.denials:
+        raise Inexpressible(verdict.denials)
+    named = f"{judgement.kind} {judgement.namespace}/{judgement.name}"
+    if verdict.scheduler is None:
+        yield ": ".join((named, *verdict.notes)) if verdict.notes else f"{named} is left as it is"
+        return
+    if blind := tuple(missing for missing in verdict.unjudged if missing.rule == runtime.id):
+        raise Inexpressible((), blind)
+    group, _, kind = kind_of(item.manifest)
+    workload = VIEWS[group, kind](item.manifest)
+    found = list(translated(workload, settings.profiles[verdict.scheduler], facts, settings))
+    yield from (Rendered("\n".join(map(printable, comment)), made) for comment, made in found)
+    if not found:
+        yield f"{named} makes no pods, and so has no gang"
+
+
 def _request(manifest: Manifest) -> Request:
     metadata = mapping(manifest.get("metadata"))
     name = text(metadata.get("name")) or text(metadata.get("generateName")) or ""
@@ -181,7 +223,10 @@ def _json(found: list[Rendered]) -> str:
 
 
 def _yaml(found: list[Rendered]) -> str:
-    return "".join(f"---\n# {comment}\n{as_yaml_text(_plain(manifest))}" for comment, manifest in found)
+    return "".join(
+        "".join(("---\n", *(f"# {printable(line)}\n" for line in comment.splitlines()), as_yaml_text(_plain(manifest))))
+        for comment, manifest in found
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -49,6 +49,13 @@ def text(value: object) -> str | None:
     raise Malformed(value, "a string")
 
 
+def flag(value: object) -> bool:
+    """Whether `value` is true; null is not. Raises `Malformed`."""
+    if value is None or isinstance(value, bool):
+        return value is True
+    raise Malformed(value, "true or false")
+
+
 def integer(value: object) -> int | None:
     """The whole number `value`; None for null. Raises `Malformed`."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):

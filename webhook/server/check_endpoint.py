@@ -22,6 +22,7 @@ from webhook.reporting import Report
 from webhook.server.answers import ClientGone, read_body
 from webhook.server.state import ServerState
 from webhook.settings import Settings
+from webhook.sources.facts import one_world
 from webhook.sources.manifests import Document, read_text
 
 # Each call holds a body of at most 7 MiB, and waits for those before it: reading YAML takes Python's whole attention
@@ -51,14 +52,15 @@ class ManifestEndpoint:
 
         def judged(documents: list[Document], facts: ClusterFacts, settings: Settings) -> tuple[int, dict[str, Any]]:
             report = Report()
+            known = one_world(facts, documents)
             for document in documents:
-                report.add(document, judge(document.manifest, facts, settings))
+                report.add(document, judge(document.manifest, known, settings))
             return 200 if report.clean(strict=strict) else 422, report.as_json(strict=strict)
 
         return await self._answer(request, judged)
 
     async def explain(self, request: Request) -> Response:
-        """Status 200 with an explanation of each PodCliqueSet, whatever it says; 400 when it cannot be read."""
+        """Status 200 with an explanation of each workload, whatever it says; 400 when it cannot be read."""
         return await self._answer(request, _explained)
 
     async def _answer(self, request: Request, work: Work) -> Response:
@@ -95,12 +97,11 @@ class ManifestEndpoint:
 
 def _explained(documents: list[Document], facts: ClusterFacts, settings: Settings) -> tuple[int, dict[str, Any]]:
     workloads: list[dict[str, Any]] = []
+    facts = one_world(facts, documents)
     for document in documents:
         for found in explain_document(document.manifest, facts, settings):
             if len(workloads) == MAX_EXPLAINED:
-                raise InputError(
-                    SOURCE, f"has more than {MAX_EXPLAINED} PodCliqueSets; rollcall explain takes any number"
-                )
+                raise InputError(SOURCE, f"has more than {MAX_EXPLAINED} workloads; rollcall explain takes any number")
             line, column = document.position(found.at)
             place = {"file": document.source, "line": line, "column": column}
             workloads.append(found.explanation.as_json() | place)

@@ -119,7 +119,7 @@ EXPLAIN: dict[str, Any] = {
     "parameters": [_SCHEDULER],
     "requestBody": _MANIFESTS,
     "responses": {
-        "200": {"description": "For each PodCliqueSet, what every enabled scheduler makes of it, and what would help."},
+        "200": {"description": "For each workload, what every enabled scheduler makes of it, and what would help."},
         **_UNANSWERED,
     },
 }

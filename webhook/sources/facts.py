@@ -19,6 +19,7 @@ from webhook.model import grove
 from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.general import GENERAL
+from webhook.model.owners.facts import PROJECTIONS as OF_OWNERS
 from webhook.model.projections import NAMESPACES, Missing, Projection, key_of, labels_of, required, spec_fields
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.sources.manifests import Document, files_of, read_file
@@ -85,7 +86,16 @@ def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFact
 
 
 # What belongs to a cluster rather than to those who use it: a folder may have some, and seldom has all.
-_IN_PART = frozenset({"kai_queues", "kai_topologies", "volcano_queues", "hyper_nodes"})
+_IN_PART = frozenset(
+    {
+        "kai_queues",
+        "kai_topologies",
+        "volcano_queues",
+        "hyper_nodes",
+        "training_runtimes",
+        "cluster_training_runtimes",
+    }
+)
 # What objects of one folder know of each other.
 _TOGETHER = _IN_PART | {
     NAMESPACES.part,
@@ -96,6 +106,8 @@ _TOGETHER = _IN_PART | {
     "koordinator_pod_groups",
     "kai_pod_groups",
     "volcano_pod_groups",
+    # A TrainJob of a JobSet, and the workload of a pod.
+    *(projection.part for projection in OF_OWNERS),
 }
 
 

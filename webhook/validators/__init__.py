@@ -4,12 +4,21 @@
 backend's own rules stand in its folder under `webhook.backends`. To add one, write one function: see CONTRIBUTING.md.
 """
 
-from webhook.validators import choice, gang_shape, owner_choice, owners, podcliqueset, shape
+from webhook.validators import (
+    choice,
+    gang_shape,
+    owner_choice,
+    owner_runtime,
+    owner_shape,
+    owners,
+    podcliqueset,
+    shape,
+)
 from webhook.validators.registry import collect
 
 # Run in place of all others on an object that cannot be read.
-SHAPE_RULES = collect(shape)
+SHAPE_RULES = collect(shape, owner_shape)
 # Judged before a backend is known.
 CHOICE_RULES = collect(choice, owner_choice)
 # Judged for every backend, before its own.
-GENERAL_RULES = collect(podcliqueset, gang_shape, owners)
+GENERAL_RULES = collect(podcliqueset, gang_shape, owner_runtime, owners)

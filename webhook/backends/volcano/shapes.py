@@ -6,7 +6,7 @@ from typing import Any
 
 from webhook.backends.volcano.pod_group_rules import POD_GROUPS
 from webhook.backends.volcano.queue_rules import QUEUES
-from webhook.validators.shape import COUNTS, METADATA
+from webhook.validators.wrong_types import COUNTS, METADATA
 
 _TOPOLOGY: dict[str, Any] = {"mode": str, "highestTierAllowed": int, "highestTierName": str}
 _POLICY: dict[str, Any] = {

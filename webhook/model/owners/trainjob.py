@@ -10,17 +10,19 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple
 
-from webhook.model.facts import Needed, ObjectKey
+from webhook.model.facts import ClusterFacts, Needed, ObjectKey
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.owners.jobset import JobSet
 from webhook.model.owners.kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS
 from webhook.model.owners.workload import OwnedWorkload, Part
-from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.model.reading import Malformed, Manifest, integer, mapping, sequence, text
 
 # On a Job template: which step of the TrainJob it is.
 ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 COSCHEDULING_LABEL = "scheduling.x-k8s.io/pod-group"
 VOLCANO_ANNOTATION = "scheduling.k8s.io/group-name"
+# From a replicated Job to its pod template.
+_POD_TEMPLATE = ("template", "spec", "template")
 
 
 class Plugin(NamedTuple):
@@ -40,6 +42,11 @@ class Runtime:
         self.name = text(mapping(raw.get("metadata")).get("name")) or ""
         self.spec = mapping(raw.get("spec"))
         self.template = mapping(self.spec.get("template"))
+
+    @property
+    def job_set_metadata(self) -> Mapping[str, Any]:
+        """What it gives the JobSet of labels and annotations."""
+        return mapping(self.template.get("metadata"))
 
     @property
     def plugins(self) -> list[Plugin]:
@@ -89,14 +96,14 @@ class TrainJob(OwnedWorkload):
     def job_set(self, runtime: Runtime) -> JobSet:
         """The JobSet that Trainer makes of it: of its name, with its counts and the marks of the plugins that are on.
 
-        The containers are the runtime's: what a TrainJob changes in them says nothing about its gang.
+        The containers are the runtime's: what a TrainJob changes in them says nothing about its gang. Raises
+        `Malformed`.
         """
-        template = mapping(runtime.template.get("metadata"))
         metadata: Manifest = {
             "name": self.name,
             "namespace": self.namespace,
-            "labels": dict(mapping(template.get("labels"))),
-            "annotations": dict(mapping(template.get("annotations"))),
+            "labels": dict(mapping(runtime.job_set_metadata.get("labels"))),
+            "annotations": dict(mapping(runtime.job_set_metadata.get("annotations"))),
             "ownerReferences": [
                 {"apiVersion": self.reference.api_version, "kind": self.kind, "name": self.name, "controller": True}
             ],
@@ -110,7 +117,7 @@ class TrainJob(OwnedWorkload):
             spec["suspend"] = self.spec["suspend"]
         for plugin in runtime.plugins:
             for raw in sequence(spec.get("replicatedJobs")):
-                _mark(_pod_template(mapping(raw)), plugin, self.name)
+                _mark(_within(mapping(raw), *_POD_TEMPLATE, "metadata"), plugin, self.name)
         api = JOB_SETS.api
         return JobSet(
             {"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}
@@ -119,11 +126,9 @@ class TrainJob(OwnedWorkload):
     def _count(self, replicated: Mapping[str, Any], runtime: Runtime) -> None:
         """Trainer writes parallelism and completions of every replicated Job."""
         policy = mapping(runtime.spec.get("mlPolicy"))
-        template = mapping(replicated.get("template"))
+        template = _within(replicated, "template")
         step = mapping(mapping(template.get("metadata")).get("labels")).get(ANCESTOR)
-        job = template.get("spec")
-        if not isinstance(job, dict):
-            return
+        job = _within(template, "spec")
         own = integer(job.get("parallelism"))
         pods = 1 if own is None else own
         launched = mapping(policy.get("mpi")).get("runLauncherAsNode") is True
@@ -139,14 +144,16 @@ class TrainJob(OwnedWorkload):
 
 
 def _patch(metadata: Manifest, spec: Manifest, template: Mapping[str, Any]) -> None:
-    """What a runtime patch says of labels and annotations: of the JobSet and of the pods."""
+    """What a runtime patch says of labels and annotations: of the JobSet, of its Jobs and of the pods."""
     _add(metadata, mapping(template.get("metadata")))
-    by_name = {mapping(raw).get("name"): mapping(raw) for raw in sequence(spec.get("replicatedJobs"))}
+    by_name = {text(mapping(raw).get("name")): mapping(raw) for raw in sequence(spec.get("replicatedJobs"))}
     for raw in sequence(mapping(template.get("spec")).get("replicatedJobs")):
         patched = mapping(raw)
-        if (known := by_name.get(patched.get("name"))) is not None:
-            below = mapping(mapping(mapping(patched.get("template")).get("spec")).get("template"))
-            _add(_pod_template(known).setdefault("metadata", {}), mapping(below.get("metadata")))
+        if (known := by_name.get(text(patched.get("name")))) is not None:
+            job = mapping(patched.get("template"))
+            _add(_within(known, "template", "metadata"), mapping(job.get("metadata")))
+            below = mapping(mapping(job.get("spec")).get("template"))
+            _add(_within(known, *_POD_TEMPLATE, "metadata"), mapping(below.get("metadata")))
 
 
 def _add(metadata: Manifest, more: Mapping[str, Any]) -> None:
@@ -155,22 +162,32 @@ def _add(metadata: Manifest, more: Mapping[str, Any]) -> None:
             metadata[field] = {**mapping(metadata.get(field)), **mapping(more.get(field))}
 
 
-def _pod_template(replicated: Mapping[str, Any]) -> Manifest:
-    """The pod template of a replicated Job, made where there is none: what is read here is a copy."""
-    found: Any = replicated
-    for field in ("template", "spec", "template"):
-        if not isinstance(found.get(field), dict):
-            found[field] = {}
-        found = found[field]
+def _within(holder: Mapping[str, Any], *fields: str) -> Manifest:
+    """The object below `holder`, made where there is none: what is read here is a copy. Raises `Malformed`."""
+    found: Any = holder
+    if not isinstance(found, dict):
+        raise Malformed(found, "an object")
+    for field in fields:
+        below = mapping(found.get(field))
+        if not isinstance(below, dict):
+            below = found[field] = {}
+        found = below
     made: Manifest = found
     return made
 
 
-def _mark(template: Manifest, plugin: Plugin, name: str) -> None:
+def _mark(metadata: Manifest, plugin: Plugin, name: str) -> None:
     if plugin.name == "coscheduling":
-        _add(template.setdefault("metadata", {}), {"labels": {COSCHEDULING_LABEL: name}})
+        _add(metadata, {"labels": {COSCHEDULING_LABEL: name}})
     else:
-        _add(template.setdefault("metadata", {}), {"annotations": {VOLCANO_ANNOTATION: name}})
+        _add(metadata, {"annotations": {VOLCANO_ANNOTATION: name}})
+
+
+def runtime_of(workload: TrainJob, facts: ClusterFacts) -> Runtime | None:
+    """The runtime of a TrainJob, where it is known. Raises `Malformed`."""
+    needed = workload.runtime
+    raw = (getattr(facts, needed.part) or {}).get(needed.key)
+    return None if raw is None else Runtime(raw)
 
 
 def train_job_of(job_set: JobSet) -> ObjectKey | None:

@@ -11,7 +11,7 @@ from webhook.model.fields import FieldPath
 from webhook.model.podgang import OwnerReference
 from webhook.model.podtemplate import PodTemplate
 from webhook.model.projections import Resource
-from webhook.model.reading import Manifest, mapping, sequence, text
+from webhook.model.reading import Manifest, flag, mapping, sequence, text
 from webhook.model.record import SCHEDULER_LABEL, record_in
 
 
@@ -126,7 +126,7 @@ class OwnedWorkload(ABC):
     @property
     def suspended(self) -> bool:
         """Whether it has no pods for now, and may have others when it is resumed."""
-        return self.spec.get("suspend") is True
+        return flag(self.spec.get("suspend"))
 
     def hindrances(self) -> Iterator[Hindrance]:
         """What keeps a gang of it from ever being complete."""
