@@ -7,31 +7,33 @@ pod of the cluster at large ever comes here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from webhook.backends.base import GangMember
 from webhook.errors import FactsUnavailable
 from webhook.judging import gang_context
 from webhook.model.admission_request import ALLOWED, Request, Verdict
 from webhook.model.capabilities import capabilities_of_pod
-from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.fields import LABELS, METADATA, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding
 from webhook.model.owners.facts import VIEWS, Owner
+from webhook.model.owners.job import Job
 from webhook.model.owners.jobset import JobSet
-from webhook.model.owners.kinds import JOB_SETS
+from webhook.model.owners.kinds import JOB_SETS, is_a
 from webhook.model.owners.place import Place, membership, place_of
-from webhook.model.owners.trainjob import Runtime, TrainJob, train_job_of
+from webhook.model.owners.trainjob import MadeJobSet, Runtime, TrainJob, train_job_of
 from webhook.model.owners.workload import OwnedWorkload
 from webhook.model.pod import Pod
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.mutators.json_patch import PatchBuilder
-from webhook.mutators.prepare_pod import prepare_pod
+from webhook.mutators.prepare_pod import foreign_claims, prepare_pod
 from webhook.settings import CHOICE_BOUND, Profile, Settings
-from webhook.validators.registry import Context, Outcome, run, run_on_owner
-from webhook.validators.selection import DEFAULT_SCHEDULER, Choice, namespace_choice
+from webhook.validators.registry import BoundRule, Context, Outcome, run, run_on_owner
+from webhook.validators.selection import Choice, namespace_choice
 
 
 def is_owner(request: Request) -> bool:
@@ -67,12 +69,24 @@ def mutate_owner(request: Request, facts: ClusterFacts, settings: Settings) -> V
             return ALLOWED
     if scheduler is None or scheduler not in settings.profiles:
         return ALLOWED
-    places = [part.place for part in workload.parts]
+    # Read before anything is written: one that cannot be read is left whole.
+    unlabelled = _unlabelled(request)
+    places = dict.fromkeys(part.place for part in workload.parts if part.place not in unlabelled)
     patch = PatchBuilder(workload.raw)
     patch.set(("metadata", "labels"), SCHEDULER_LABEL, scheduler)
-    for place in dict.fromkeys(places):
+    for place in places:
         patch.set((*_keys(place), "metadata", "labels"), SCHEDULER_LABEL, scheduler)
     return Verdict(scheduler=scheduler, patch=tuple(patch.operations))
+
+
+def _unlabelled(request: Request) -> frozenset[FieldPath]:
+    """The pod templates that were there before, without the label: they stay so. Of a Job they are immutable, and every
+    update would be refused; of a LeaderWorkerSet a change would replace its pods.
+    """
+    if request.old is None:
+        return frozenset()
+    parts = view_of(request, request.old).parts
+    return frozenset(part.place for part in parts if SCHEDULER_LABEL not in part.template.labels)
 
 
 def _keys(path: FieldPath) -> tuple[str | int, ...]:
@@ -82,7 +96,7 @@ def _keys(path: FieldPath) -> tuple[str | int, ...]:
 def _is_part(workload: OwnedWorkload) -> bool:
     """Whether it is a Job of a JobSet's, which says everything."""
     controller = workload.controller
-    return controller is not None and controller.kind == JOB_SETS.api.kind
+    return isinstance(workload, Job) and controller is not None and is_a(controller, JOB_SETS)
 
 
 def choice_of(
@@ -116,10 +130,8 @@ def validate_owner(request: Request, facts: ClusterFacts, settings: Settings) ->
     outcome = _judge(workload, old, choice, facts, settings)
     findings = outcome.findings
     if old is not None and any(one.action is Action.DENY for one in findings):
-        before = choice_of(old, old, facts, settings)
-        if before is not None:
-            known = {one.identity for one in _judge(old, None, before, facts, settings).findings}
-            findings = [_softer(one) if _was_there(one, known) else one for one in findings]
+        known = _faults_of(old, facts, settings)
+        findings = [_softer(one) if _was_there(one, known) else one for one in findings]
     findings.sort(key=lambda one: (-one.action, not one.fails_closed))
     allowed = not any(one.action is Action.DENY for one in findings)
     return Verdict(allowed, choice.scheduler, tuple(findings), tuple(outcome.unjudged))
@@ -132,6 +144,16 @@ def _readable(request: Request) -> OwnedWorkload | None:
     except Malformed:
         return None
     return old
+
+
+def _faults_of(old: OwnedWorkload, facts: ClusterFacts, settings: Settings) -> set[tuple[str, str, str]]:
+    choice = choice_of(old, old, facts, settings)
+    if choice is None:
+        return set()
+    try:
+        return {one.identity for one in _judge(old, None, choice, facts, settings).findings}
+    except Malformed:
+        return set()
 
 
 def _was_there(found: Finding, before: set[tuple[str, str, str]]) -> bool:
@@ -166,40 +188,45 @@ def judged_by(
     context = replace(gang_context(profile, facts, choice, {}), namespace=workload.namespace)
     found = run_on_owner(rules, context, workload, old)
     if isinstance(workload, TrainJob):
-        runtime = runtime_of(workload, facts)
-        if runtime is not None:
+        if (runtime := runtime_of(workload, facts)) is not None:
             made = workload.job_set(runtime)
-            then = _of_pods(profile, made, context, run_on_owner(rules, context, made))
-            found.findings.extend(_at_runtime(one, workload, runtime) for one in then.findings)
-            found.unjudged.extend(replace(one, at=workload.runtime_path) for one in then.unjudged)
+            then = _with_pods(rules, profile, made, context, run_on_owner(rules, context, made))
+            found.findings.extend(_at_train_job(one, made) for one in then.findings)
+            found.unjudged.extend(replace(one, at=made.in_train_job(one.at)) for one in then.unjudged)
         return found
-    return _of_pods(profile, workload, context, found)
+    return _with_pods(rules, profile, workload, context, found)
 
 
 def runtime_of(workload: TrainJob, facts: ClusterFacts) -> Runtime | None:
-    """The runtime of a TrainJob, where it is known. Trainer refuses one that is not there."""
+    """The runtime of a TrainJob, where it is known. A rule says so where it is not."""
     needed = workload.runtime
     raw = (getattr(facts, needed.part) or {}).get(needed.key)
     return None if raw is None else Runtime(raw)
 
 
-def _of_pods(profile: Profile, workload: OwnedWorkload, context: Context[object], outcome: Outcome) -> Outcome:
-    """`outcome`, and what the rules about pods say of the templates."""
-    rules = profile.rules[Action.DENY]
-    for template in dict.fromkeys(workload.templates):
-        own = replace(context, uses=capabilities_of_pod(template))
-        found = run(rules, own, (template,))
+def _with_pods(
+    rules: Sequence[BoundRule], profile: Profile, workload: OwnedWorkload, context: Context[Any], outcome: Outcome
+) -> Outcome:
+    """`outcome`, and what the rules about pods say of the templates, each once."""
+    for template in {part.place: part.template for part in workload.parts}.values():
+        uses = capabilities_of_pod(template)
+        for capability in profile.backend.implied:
+            uses.setdefault(capability, [])
+        found = run(rules, replace(context, uses=uses), (template,))
         outcome.findings.extend(found.findings)
         outcome.unjudged.extend(found.unjudged)
     return outcome
 
 
-def _at_runtime(found: Finding, workload: TrainJob, runtime: Runtime) -> Finding:
-    """A finding about the JobSet of a TrainJob, at the field that brought it: the name of the runtime."""
-    where = str(found.at)
-    place = f"spec.template.{where}" if where.startswith("spec.") else f"spec.template.{where or 'metadata'}"
-    why = f"its {workload.runtime_kind} {runtime.name} has at {place} what it must not: {found.why}"
-    return replace(found, at=workload.runtime_path, why=why)
+def _at_train_job(found: Finding, made: MadeJobSet) -> Finding:
+    """A finding about the JobSet of a TrainJob, at the field of the TrainJob that brought it: a patch of its own, or
+    the name of its runtime.
+    """
+    at = made.in_train_job(found.at)
+    if at != made.train_job.runtime_path:
+        return replace(found, at=at)
+    why = f"{made.train_job.runtime_kind} {made.runtime.name}, {made.in_runtime(found.at)}: {found.why}"
+    return replace(found, at=at, why=why)
 
 
 # Its pods
@@ -211,10 +238,12 @@ def mutate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdi
     if not isinstance(found, tuple):
         return ALLOWED if found is None else Verdict(notes=(found,))
     profile, member, owner = found
-    for claim in claims_on(pod.template):
+    claims = foreign_claims(pod, profile, member)
+    for claim in claims:
         if claim.owner not in profile.backend.reads_claims_of:
             note = f"pod left as it is: {claim.path} says that {claim.owner} has claimed it"
             return Verdict(scheduler=profile.name, notes=(note,))
+    if claims:
         # Whoever made the gang has said to which group the pod belongs, and mostly not who is to schedule it.
         return Verdict(scheduler=profile.name, patch=_only_scheduler(pod, profile))
     if profile.backend.makes_gangs_of_owners and owner.no_gang is not None:
@@ -223,8 +252,6 @@ def mutate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdi
 
 
 def _only_scheduler(pod: Pod, profile: Profile) -> tuple[dict[str, object], ...]:
-    if pod.scheduler_name not in {None, DEFAULT_SCHEDULER}:
-        return ()
     patch = PatchBuilder(pod.raw)
     patch.set(("spec",), "schedulerName", profile.name)
     return tuple(patch.operations)
@@ -279,10 +306,11 @@ def _owner(place: Place, facts: ClusterFacts, settings: Settings) -> Owner | Non
 
 
 def _with_train_job(owner: Owner, facts: ClusterFacts) -> Record:
-    """The record of a workload, and the queues of the TrainJob that made it where it names none: as KAI merges them."""
+    """The record of a workload, and where it names none the queues and the quota of the TrainJob that made it: as KAI
+    merges their labels.
+    """
     made_by = None if owner.train_job is None else (facts.train_jobs or {}).get(owner.train_job)
     if made_by is None:
         return owner.record
-    return replace(
-        owner.record, queues=tuple(sorted({**dict(made_by.record.queues), **dict(owner.record.queues)}.items()))
-    )
+    queues = tuple(sorted({**dict(made_by.record.queues), **dict(owner.record.queues)}.items()))
+    return replace(owner.record, queues=queues, quota=owner.record.quota or made_by.record.quota)

@@ -4,7 +4,16 @@
 backend's own rules stand in its folder under `webhook.backends`. To add one, write one function: see CONTRIBUTING.md.
 """
 
-from webhook.validators import choice, gang_shape, owner_choice, owners, podcliqueset, shape
+from webhook.validators import (
+    choice,
+    gang_shape,
+    owner_agreement,
+    owner_choice,
+    owner_claims,
+    owners,
+    podcliqueset,
+    shape,
+)
 from webhook.validators.registry import collect
 
 # Run in place of all others on an object that cannot be read.
@@ -12,4 +21,4 @@ SHAPE_RULES = collect(shape)
 # Judged before a backend is known.
 CHOICE_RULES = collect(choice, owner_choice)
 # Judged for every backend, before its own.
-GENERAL_RULES = collect(podcliqueset, gang_shape, owners)
+GENERAL_RULES = collect(podcliqueset, gang_shape, owners, owner_claims, owner_agreement)

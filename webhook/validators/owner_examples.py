@@ -100,8 +100,18 @@ def train_job(
     return {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": metadata, "spec": body}
 
 
-def runtimes(*jobs: Manifest, name: str = "torch", **spec: Any) -> ClusterFacts:
-    """Facts with a ClusterTrainingRuntime of these replicated Jobs; keywords stand beside its template."""
-    template = {"spec": {"replicatedJobs": list(jobs) or [replicated("node")]}}
+def runtimes(
+    *jobs: Manifest,
+    name: str = "torch",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> ClusterFacts:
+    """Facts with a ClusterTrainingRuntime of these replicated Jobs, whose labels and annotations become the JobSet's;
+    keywords stand beside its template.
+    """
+    template: Manifest = {"spec": {"replicatedJobs": list(jobs) or [replicated("node")]}}
+    metadata = {"labels": dict(labels or {}), "annotations": dict(annotations or {})}
+    template["metadata"] = {field: found for field, found in metadata.items() if found}
     raw = {"metadata": {"name": name}, "spec": {"template": template, **spec}}
     return ClusterFacts(cluster_training_runtimes={name: raw})

@@ -77,6 +77,8 @@ class Context(Generic[S]):
     namespace: str = ""
     # Whether the gangs of workloads that are not Grove's are Rollcall's to make for that scheduler.
     makes_gangs: bool = False
+    # Whose memberships on a pod that scheduler reads, in the words of `webhook.model.claims`.
+    reads_claims_of: frozenset[str] = frozenset()
 
 
 Results = Iterator[Finding | Unjudged]

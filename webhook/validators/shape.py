@@ -73,7 +73,29 @@ _POD_GANG: dict[str, Any] = {
         "podgroups": [{"name": str, "minReplicas": int, "podReferences": [{}], "topologyConstraint": _PACK}],
     },
 }
+_POD_TEMPLATE: dict[str, Any] = {"metadata": _METADATA, "spec": _POD_SPEC}
+_JOB_SPEC: dict[str, Any] = {"parallelism": int, "completions": int, "template": _POD_TEMPLATE}
+_JOB_TEMPLATE: dict[str, Any] = {"metadata": _METADATA, "spec": _JOB_SPEC}
+_JOB_SET_SPEC: dict[str, Any] = {
+    "startupPolicy": {"startupPolicyOrder": str},
+    "replicatedJobs": [{"name": str, "replicas": int, "dependsOn": [{"name": str}], "template": _JOB_TEMPLATE}],
+}
+_PATCHED: dict[str, Any] = {"metadata": _METADATA, "spec": _JOB_SET_SPEC}
+_TRAIN_JOB_SPEC: dict[str, Any] = {
+    "runtimeRef": {"name": str, "kind": str},
+    "trainer": {"numNodes": int},
+    "runtimePatches": [{"trainingRuntimeSpec": {"template": _PATCHED}}],
+}
+_LEADER_WORKER_SET_SPEC: dict[str, Any] = {
+    "replicas": int,
+    "startupPolicy": str,
+    "leaderWorkerTemplate": {"size": int, "leaderTemplate": _POD_TEMPLATE, "workerTemplate": _POD_TEMPLATE},
+}
 _SHAPES: dict[str, Any] = {
+    "Job": {"metadata": _METADATA, "spec": _JOB_SPEC},
+    "JobSet": {"metadata": _METADATA, "spec": _JOB_SET_SPEC},
+    "TrainJob": {"metadata": _METADATA, "spec": _TRAIN_JOB_SPEC},
+    "LeaderWorkerSet": {"metadata": _METADATA, "spec": _LEADER_WORKER_SET_SPEC},
     "PodCliqueSet": _POD_CLIQUE_SET,
     "PodGang": _POD_GANG,
     "Pod": {"metadata": _METADATA, "spec": _POD_SPEC},
@@ -90,8 +112,9 @@ _SHAPES: dict[str, Any] = {
 def shape(manifest: Manifest, _: object) -> Results:
     """A field of the wrong type cannot be judged, and taken for absent it would pass in silence.
 
-    Source: the CRDs of grove.io/v1alpha1 and scheduler.grove.io/v1alpha1; in a cluster the API server refuses such an
-    object by its schema, but only after mutation, and nobody does for a file on the command line.
+    Source: the CRDs of grove.io/v1alpha1 and scheduler.grove.io/v1alpha1, of TrainJob, JobSet and LeaderWorkerSet; in a
+    cluster the API server refuses such an object by its schema, but only after mutation, and nobody does for a file on
+    the command line.
     """
     found = list(_walk(manifest, _SHAPES.get(str(manifest.get("kind")), {}), ROOT))
     # Whoever could not read it met something that is not in the list above; said less exactly, but said.

@@ -18,7 +18,7 @@ from webhook.model.capabilities import VOLCANO_QUEUE
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.fields import ANNOTATIONS, FieldPath
 from webhook.model.gang_object import gang_metadata
-from webhook.model.naming import is_subdomain
+from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name, is_subdomain
 from webhook.model.podgang import PackConstraint, PodGang
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 
@@ -76,7 +76,7 @@ def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
 def _subgroup(label: str, name: str, minimum: int, tier: int | None) -> Manifest:
     policy: Manifest = {
         "name": name,
-        "labelSelector": {"matchLabels": {label: name}},
+        "labelSelector": {"matchLabels": {label: cut_name(name, LABEL_VALUE_LIMIT)}},
         "matchLabelKeys": [label],
         "subGroupSize": minimum,
         "minSubGroups": 1,

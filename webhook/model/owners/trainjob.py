@@ -1,7 +1,7 @@
 """TrainJob: a read view over Kubeflow Trainer's job, and the JobSet that Trainer makes of it and of its runtime.
 
 A TrainJob has no pod template: its runtime has. Source: kubeflow/trainer, pkg/runtime (v2.3.0): the counts of
-core/trainingruntime.go, the marks of framework/plugins/{coscheduling,volcano}.
+core/trainingruntime.go and framework/plugins/{plainml,mpi}, the marks of framework/plugins/{coscheduling,volcano}.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple
 
+from webhook.model.capabilities import KAI_QUEUE
 from webhook.model.facts import Needed, ObjectKey
-from webhook.model.fields import SPEC, FieldPath
+from webhook.model.fields import METADATA, SPEC, FieldPath, Item
 from webhook.model.owners.jobset import JobSet
-from webhook.model.owners.kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS
+from webhook.model.owners.kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS, is_a
 from webhook.model.owners.workload import OwnedWorkload, Part
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 
@@ -23,11 +24,26 @@ COSCHEDULING_LABEL = "scheduling.x-k8s.io/pod-group"
 VOLCANO_ANNOTATION = "scheduling.k8s.io/group-name"
 
 
+class Mark(NamedTuple):
+    """What Trainer writes on every pod template, and the field of the runtime that makes it."""
+
+    field: str
+    key: str
+    value: str
+    path: FieldPath
+
+
 class Plugin(NamedTuple):
     """A plugin of Trainer's that makes the PodGroup of a TrainJob, and the field of the runtime that turns it on."""
 
     name: str
     path: FieldPath
+
+    def mark(self, train_job: str) -> Mark:
+        """By which the pods are members of that PodGroup, which is called as the TrainJob is."""
+        if self.name == "coscheduling":
+            return Mark("labels", COSCHEDULING_LABEL, train_job, self.path)
+        return Mark("annotations", VOLCANO_ANNOTATION, train_job, self.path)
 
 
 class Runtime:
@@ -49,10 +65,14 @@ class Runtime:
         return [Plugin(name, path / name) for name in ("coscheduling", "volcano") if policy.get(name) is not None]
 
     @property
-    def kai_queue(self) -> str | None:
-        """The queue of the KAI plugin as it was proposed; the CRD of every release drops it."""
+    def kai_marks(self) -> list[Mark]:
+        """What the KAI plugin, as it was proposed, does with the queue that it names. The CRD of every release drops
+        that field, so it is met in files alone.
+        """
         policy = mapping(self.spec.get("podGroupPolicy"))
-        return text(mapping(policy.get("kaiScheduler")).get("queue"))
+        queue = text(mapping(policy.get("kaiScheduler")).get("queue"))
+        path = SPEC / "podGroupPolicy" / "kaiScheduler" / "queue"
+        return [] if queue is None else [Mark("labels", KAI_QUEUE, queue, path)]
 
 
 class TrainJob(OwnedWorkload):
@@ -86,7 +106,7 @@ class TrainJob(OwnedWorkload):
         """How many nodes it asks for."""
         return integer(mapping(self.spec.get("trainer")).get("numNodes"))
 
-    def job_set(self, runtime: Runtime) -> JobSet:
+    def job_set(self, runtime: Runtime) -> MadeJobSet:
         """The JobSet that Trainer makes of it: of its name, with its counts and the marks of the plugins that are on.
 
         The containers are the runtime's: what a TrainJob changes in them says nothing about its gang.
@@ -102,51 +122,97 @@ class TrainJob(OwnedWorkload):
             ],
         }
         spec = deepcopy(dict(mapping(runtime.template.get("spec"))))
-        for raw in sequence(spec.get("replicatedJobs")):
-            self._count(mapping(raw), runtime)
-        for patch in sequence(self.spec.get("runtimePatches")):
-            _patch(metadata, spec, mapping(mapping(mapping(patch).get("trainingRuntimeSpec")).get("template")))
+        jobs = [(index, raw) for index, raw in enumerate(sequence(spec.get("replicatedJobs"))) if isinstance(raw, dict)]
+        brought: dict[FieldPath, FieldPath] = {}
+        for index, raw in enumerate(sequence(self.spec.get("runtimePatches"))):
+            below = mapping(mapping(mapping(raw).get("trainingRuntimeSpec")).get("template"))
+            path = SPEC / "runtimePatches" / Item(index) / "trainingRuntimeSpec" / "template"
+            _patch(_Patched(metadata, jobs, brought), below, path)
+        for _, raw in jobs:
+            self._count(raw, runtime)
         if self.spec.get("suspend") is not None:
             spec["suspend"] = self.spec["suspend"]
-        for plugin in runtime.plugins:
-            for raw in sequence(spec.get("replicatedJobs")):
-                _mark(_pod_template(mapping(raw)), plugin, self.name)
+        marks = [*(plugin.mark(self.name) for plugin in runtime.plugins), *runtime.kai_marks]
+        for index, raw in jobs:
+            for mark in marks:
+                _add(_below(raw, "template", "spec", "template", "metadata"), {mark.field: {mark.key: mark.value}})
+                brought[_pod_metadata(index, raw) / mark.field / mark.key] = mark.path
         api = JOB_SETS.api
-        return JobSet(
-            {"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}
-        )
+        made = {"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}
+        return MadeJobSet(made, self, runtime, brought)
 
-    def _count(self, replicated: Mapping[str, Any], runtime: Runtime) -> None:
+    def _count(self, replicated: Manifest, runtime: Runtime) -> None:
         """Trainer writes parallelism and completions of every replicated Job."""
-        policy = mapping(runtime.spec.get("mlPolicy"))
+        policy = runtime.spec.get("mlPolicy")
+        mpi = mapping(policy).get("mpi")
         template = mapping(replicated.get("template"))
-        step = mapping(mapping(template.get("metadata")).get("labels")).get(ANCESTOR)
-        job = template.get("spec")
-        if not isinstance(job, dict):
-            return
-        own = integer(job.get("parallelism"))
-        pods = 1 if own is None else own
-        launched = mapping(policy.get("mpi")).get("runLauncherAsNode") is True
-        if step == "trainer":
-            stated = integer(policy.get("numNodes"))
-            pods = max(1 if stated is None else stated, 1)
-            if self.nodes is not None and not launched:
-                pods = self.nodes
-        elif launched and replicated.get("name") == "node" and self.nodes is not None:
-            # The launcher is one of the nodes.
-            pods = max(self.nodes - 1, 1)
+        trains = mapping(mapping(template.get("metadata")).get("labels")).get(ANCESTOR) == "trainer"
+        job = _below(replicated, "template", "spec")
+        stated = integer(mapping(policy).get("numNodes") if trains and policy is not None else job.get("parallelism"))
+        pods = 1 if stated is None else stated
+        if trains and policy is not None:
+            pods = max(pods, 1)
+        if mpi is None and trains and self.nodes is not None:
+            pods = self.nodes
+        elif mpi is not None and replicated.get("name") == "node" and self.nodes is not None:
+            # The launcher may be one of the nodes.
+            launched = mapping(mpi).get("runLauncherAsNode") is True
+            pods = max(self.nodes - 1, 1) if launched else self.nodes
         job["parallelism"] = job["completions"] = pods
 
 
-def _patch(metadata: Manifest, spec: Manifest, template: Mapping[str, Any]) -> None:
-    """What a runtime patch says of labels and annotations: of the JobSet and of the pods."""
-    _add(metadata, mapping(template.get("metadata")))
-    by_name = {mapping(raw).get("name"): mapping(raw) for raw in sequence(spec.get("replicatedJobs"))}
-    for raw in sequence(mapping(template.get("spec")).get("replicatedJobs")):
-        patched = mapping(raw)
-        if (known := by_name.get(patched.get("name"))) is not None:
-            below = mapping(mapping(mapping(patched.get("template")).get("spec")).get("template"))
-            _add(_pod_template(known).setdefault("metadata", {}), mapping(below.get("metadata")))
+class MadeJobSet(JobSet):
+    """The JobSet that Trainer makes of a TrainJob. Of each field it is known who brought it."""
+
+    def __init__(
+        self, raw: Manifest, train_job: TrainJob, runtime: Runtime, brought: Mapping[FieldPath, FieldPath]
+    ) -> None:
+        super().__init__(raw)
+        self.train_job = train_job
+        self.runtime = runtime
+        self._brought = brought
+
+    def in_train_job(self, path: FieldPath) -> FieldPath:
+        """Where the TrainJob says what stands at `path`: in a patch, or by naming its runtime."""
+        found = self._brought.get(path)
+        return found if found is not None and "runtimePatches" in found.parts else self.train_job.runtime_path
+
+    def in_runtime(self, path: FieldPath) -> FieldPath:
+        """Where the runtime says it."""
+        return self._brought.get(path) or FieldPath(("spec", "template", *path.parts))
+
+
+class _Patched(NamedTuple):
+    """What runtime patches change: the metadata of the JobSet, its replicated Jobs, and who brought which field."""
+
+    metadata: Manifest
+    jobs: list[tuple[int, Manifest]]
+    brought: dict[FieldPath, FieldPath]
+
+
+def _patch(patched: _Patched, template: Mapping[str, Any], path: FieldPath) -> None:
+    """What a runtime patch says of labels and annotations: of the JobSet, of its Jobs and of the pods."""
+    _merge(patched, patched.metadata, template, METADATA, path / "metadata")
+    for place, raw in enumerate(sequence(mapping(template.get("spec")).get("replicatedJobs"))):
+        patch = mapping(raw)
+        own = path / "spec" / "replicatedJobs" / Item(place, text(patch.get("name"))) / "template"
+        for index, known in patched.jobs:
+            if known.get("name") != patch.get("name"):
+                continue
+            of_job = mapping(patch.get("template"))
+            of_pods = mapping(mapping(of_job.get("spec")).get("template"))
+            at = _replicated(index, known) / "template" / "metadata"
+            _merge(patched, _below(known, "template", "metadata"), of_job, at, own / "metadata")
+            metadata = _below(known, "template", "spec", "template", "metadata")
+            _merge(patched, metadata, of_pods, _pod_metadata(index, known), own / "spec" / "template" / "metadata")
+
+
+def _merge(patched: _Patched, target: Manifest, holder: Mapping[str, Any], at: FieldPath, path: FieldPath) -> None:
+    more = mapping(holder.get("metadata"))
+    _add(target, more)
+    for field in ("labels", "annotations"):
+        for key in mapping(more.get(field)):
+            patched.brought[at / field / key] = path / field / key
 
 
 def _add(metadata: Manifest, more: Mapping[str, Any]) -> None:
@@ -155,27 +221,28 @@ def _add(metadata: Manifest, more: Mapping[str, Any]) -> None:
             metadata[field] = {**mapping(metadata.get(field)), **mapping(more.get(field))}
 
 
-def _pod_template(replicated: Mapping[str, Any]) -> Manifest:
-    """The pod template of a replicated Job, made where there is none: what is read here is a copy."""
-    found: Any = replicated
-    for field in ("template", "spec", "template"):
-        if not isinstance(found.get(field), dict):
+def _replicated(index: int, raw: Mapping[str, Any]) -> FieldPath:
+    return SPEC / "replicatedJobs" / Item(index, text(raw.get("name")))
+
+
+def _pod_metadata(index: int, raw: Mapping[str, Any]) -> FieldPath:
+    return _replicated(index, raw) / "template" / "spec" / "template" / "metadata"
+
+
+def _below(holder: Manifest, *fields: str) -> Manifest:
+    """What stands there, made where there is nothing: what is read here is a copy."""
+    found = holder
+    for field in fields:
+        if found.get(field) is None:
             found[field] = {}
         found = found[field]
-    made: Manifest = found
-    return made
-
-
-def _mark(template: Manifest, plugin: Plugin, name: str) -> None:
-    if plugin.name == "coscheduling":
-        _add(template.setdefault("metadata", {}), {"labels": {COSCHEDULING_LABEL: name}})
-    else:
-        _add(template.setdefault("metadata", {}), {"annotations": {VOLCANO_ANNOTATION: name}})
+        mapping(found)
+    return found
 
 
 def train_job_of(job_set: JobSet) -> ObjectKey | None:
     """The TrainJob that made a JobSet."""
     controller = job_set.controller
-    if controller is None or controller.kind != TRAIN_JOBS.api.kind:
+    if controller is None or not is_a(controller, TRAIN_JOBS):
         return None
     return job_set.namespace, controller.name
