@@ -24,7 +24,7 @@ from webhook.model.owners.job import Job
 from webhook.model.owners.jobset import JobSet
 from webhook.model.owners.kinds import JOB_SETS, is_a
 from webhook.model.owners.place import Place, membership, place_of
-from webhook.model.owners.trainjob import MadeJobSet, Runtime, TrainJob, train_job_of
+from webhook.model.owners.trainjob import MadeJobSet, TrainJob, runtime_of, train_job_of
 from webhook.model.owners.workload import OwnedWorkload
 from webhook.model.pod import Pod
 from webhook.model.reading import Malformed, Manifest, text
@@ -187,21 +187,14 @@ def judged_by(
     rules = profile.rules[settings.ceiling(profile, facts, workload.namespace)]
     context = replace(gang_context(profile, facts, choice, {}), namespace=workload.namespace)
     found = run_on_owner(rules, context, workload, old)
-    if isinstance(workload, TrainJob):
-        if (runtime := runtime_of(workload, facts)) is not None:
-            made = workload.job_set(runtime)
-            then = _with_pods(rules, profile, made, context, run_on_owner(rules, context, made))
-            found.findings.extend(_at_train_job(one, made) for one in then.findings)
-            found.unjudged.extend(replace(one, at=made.in_train_job(one.at)) for one in then.unjudged)
-        return found
-    return _with_pods(rules, profile, workload, context, found)
-
-
-def runtime_of(workload: TrainJob, facts: ClusterFacts) -> Runtime | None:
-    """The runtime of a TrainJob, where it is known. A rule says so where it is not."""
-    needed = workload.runtime
-    raw = (getattr(facts, needed.part) or {}).get(needed.key)
-    return None if raw is None else Runtime(raw)
+    if not isinstance(workload, TrainJob):
+        return _with_pods(rules, profile, workload, context, found)
+    if (runtime := runtime_of(workload, facts)) is not None:
+        made = workload.job_set(runtime)
+        then = _with_pods(rules, profile, made, context, run_on_owner(rules, context, made))
+        found.findings.extend(_at_train_job(one, made) for one in then.findings)
+        found.unjudged.extend(replace(one, at=made.in_train_job(one.at)) for one in then.unjudged)
+    return found
 
 
 def _with_pods(
@@ -223,9 +216,7 @@ def _at_train_job(found: Finding, made: MadeJobSet) -> Finding:
     the name of its runtime.
     """
     at = made.in_train_job(found.at)
-    if at != made.train_job.runtime_path:
-        return replace(found, at=at)
-    why = f"{made.train_job.runtime_kind} {made.runtime.name}, {made.in_runtime(found.at)}: {found.why}"
+    why = found.why if at != made.train_job.runtime_path else f"{made.where(found.at)}: {found.why}"
     return replace(found, at=at, why=why)
 
 

@@ -10,10 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from webhook.model.claims import Claim, claims_on
-from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action, Finding, shown
 from webhook.model.owners.jobset import JobSet
-from webhook.model.owners.trainjob import MadeJobSet, Runtime, TrainJob
+from webhook.model.owners.trainjob import MadeJobSet, TrainJob, runtime_of
 from webhook.model.owners.workload import OwnedWorkload
 from webhook.validators.owner_examples import job, job_set, pod_template, replicated, runtimes, train_job
 from webhook.validators.registry import Context, Example, Results, Subject, rule
@@ -32,11 +31,6 @@ def _grouped(name: str, group: str, **fields: Any) -> dict[str, Any]:
     return replicated(name, template=pod_template(labels={_GROUP: group}), **fields)
 
 
-def _runtime(workload: TrainJob, facts: ClusterFacts) -> Runtime | None:
-    raw = (getattr(facts, workload.runtime.part) or {}).get(workload.runtime.key)
-    return None if raw is None else Runtime(raw)
-
-
 @rule(
     "owner/two-plugins",
     subject=Subject.OWNER,
@@ -50,8 +44,10 @@ def two_plugins(workload: OwnedWorkload, context: Context[Any]) -> Results:
     Source: kubeflow/trainer, pkg/apis/trainer/v1alpha1/trainingruntime_types.go, pkg/runtime/framework/plugins
     (v2.3.0).
     """
-    runtime = _runtime(workload, context.facts) if isinstance(workload, TrainJob) else None
-    if runtime is not None and isinstance(workload, TrainJob) and len(runtime.plugins) > 1:
+    if not isinstance(workload, TrainJob):
+        return
+    runtime = runtime_of(workload, context.facts)
+    if runtime is not None and len(runtime.plugins) > 1:
         first, second = runtime.plugins
         yield Finding(
             at=workload.runtime_path,
@@ -75,8 +71,10 @@ def plugin_in_turn(workload: OwnedWorkload, context: Context[Any]) -> Results:
     Source: kubeflow/trainer, pkg/runtime/framework/plugins/{coscheduling,volcano} (v2.3.0); its KEP-3015; mpi-operator
     issue 608.
     """
-    runtime = _runtime(workload, context.facts) if isinstance(workload, TrainJob) else None
-    if runtime is None or not isinstance(workload, TrainJob) or not runtime.plugins:
+    if not isinstance(workload, TrainJob):
+        return
+    runtime = runtime_of(workload, context.facts)
+    if runtime is None or not runtime.plugins:
         return
     made = workload.job_set(runtime)
     if (turns := made.sequence_path) is not None:

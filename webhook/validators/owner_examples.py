@@ -46,11 +46,20 @@ def job(
 
 
 def replicated(
-    name: str, pods: int = 2, *, template: Manifest | None = None, job: Mapping[str, Any] | None = None, **fields: Any
+    name: str,
+    pods: int = 2,
+    *,
+    template: Manifest | None = None,
+    job: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    **fields: Any,
 ) -> Manifest:
-    """A replicated Job of so many pods; `job` goes into the Job's spec, other keywords stand beside its template."""
+    """A replicated Job of so many pods; `job` goes into the Job's spec and `metadata` beside it, other keywords stand
+    beside its template.
+    """
     spec = {"parallelism": pods, "completions": pods, "template": template or pod_template(), **(job or {})}
-    return {"name": name, "template": {"spec": spec}, **fields}
+    own = {} if metadata is None else {"metadata": dict(metadata)}
+    return {"name": name, "template": {**own, "spec": spec}, **fields}
 
 
 def job_set(

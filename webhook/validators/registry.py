@@ -92,6 +92,8 @@ class Example:
     old: Manifest | None = None
     facts: ClusterFacts = NOTHING_KNOWN
     config: Mapping[str, Any] = field(default_factory=dict)
+    # The scheduler's version, where the profile states one.
+    version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

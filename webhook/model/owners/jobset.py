@@ -33,20 +33,21 @@ class JobSet(OwnedWorkload):
             job = mapping(mapping(replicated.get("template")).get("spec"))
             replicas = integer(replicated.get("replicas"))
             each = pods_at_once(job)
-            after = tuple(before) if self._in_order else _names(replicated.get("dependsOn"))
+            after = tuple(before) if self.in_order else _names(replicated.get("dependsOn"))
             place = path / "template" / "spec" / "template"
             template = template_at(mapping(job.get("template")), place)
             yield Part(name, path, place, template, (1 if replicas is None else replicas) * each, each, after)
             before.append(name)
 
     @property
-    def _in_order(self) -> bool:
+    def in_order(self) -> bool:
+        """Whether each part waits for the one before it."""
         return mapping(self.spec.get("startupPolicy")).get("startupPolicyOrder") == "InOrder"
 
     @property
     def sequence_path(self) -> FieldPath | None:
         """`InOrder`, or any `dependsOn`: a JobSet that uses that still says AnyOrder."""
-        if self._in_order:
+        if self.in_order:
             return SPEC / "startupPolicy" / "startupPolicyOrder"
         return next((part.path / "dependsOn" for part in self.parts if part.after), None)
 

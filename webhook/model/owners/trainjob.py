@@ -11,7 +11,7 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 from webhook.model.capabilities import KAI_QUEUE
-from webhook.model.facts import Needed, ObjectKey
+from webhook.model.facts import ClusterFacts, Needed, ObjectKey
 from webhook.model.fields import METADATA, SPEC, FieldPath, Item
 from webhook.model.owners.jobset import JobSet
 from webhook.model.owners.kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS, is_a
@@ -181,6 +181,13 @@ class MadeJobSet(JobSet):
         """Where the runtime says it."""
         return self._brought.get(path) or FieldPath(("spec", "template", *path.parts))
 
+    def where(self, path: FieldPath) -> str:
+        """Where its author finds what stands at `path`, in words."""
+        at = self.in_train_job(path)
+        if at != self.train_job.runtime_path:
+            return str(at)
+        return f"{self.train_job.runtime_kind} {self.runtime.name}, {self.in_runtime(path)}"
+
 
 class _Patched(NamedTuple):
     """What runtime patches change: the metadata of the JobSet, its replicated Jobs, and who brought which field."""
@@ -238,6 +245,23 @@ def _below(holder: Manifest, *fields: str) -> Manifest:
         found = found[field]
         mapping(found)
     return found
+
+
+def runtime_of(workload: TrainJob, facts: ClusterFacts) -> Runtime | None:
+    """The runtime of a TrainJob, where it is known."""
+    needed = workload.runtime
+    raw = (getattr(facts, needed.part) or {}).get(needed.key)
+    return None if raw is None else Runtime(raw)
+
+
+def with_pods(workload: OwnedWorkload, facts: ClusterFacts) -> OwnedWorkload | None:
+    """What the pods of an applied workload are made of: itself, or the JobSet of a TrainJob whose runtime is known.
+    None for a JobSet that a TrainJob makes: that is judged with the TrainJob.
+    """
+    if isinstance(workload, TrainJob):
+        runtime = runtime_of(workload, facts)
+        return None if runtime is None else workload.job_set(runtime)
+    return None if isinstance(workload, JobSet) and train_job_of(workload) is not None else workload
 
 
 def train_job_of(job_set: JobSet) -> ObjectKey | None:
