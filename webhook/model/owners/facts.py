@@ -22,7 +22,7 @@ from webhook.model.owners.kinds import (
     TRAINING_RUNTIMES,
 )
 from webhook.model.owners.leaderworkerset import LeaderWorkerSet
-from webhook.model.owners.trainjob import TrainJob, train_job_of
+from webhook.model.owners.trainjob import Runtime, TrainJob, train_job_of
 from webhook.model.owners.workload import OwnedWorkload
 from webhook.model.projections import Projection, key_of, name_of
 from webhook.model.reading import Manifest, mapping
@@ -66,7 +66,10 @@ def _reader(view: type[OwnedWorkload]) -> Callable[[Manifest], tuple[ObjectKey, 
 
 
 def _spec(raw: Manifest) -> dict[str, Any]:
-    return {"metadata": {"name": name_of(raw)}, "spec": mapping(raw.get("spec"))}
+    found = {"metadata": {"name": name_of(raw)}, "spec": mapping(raw.get("spec"))}
+    # One that cannot be read must not come up as a fault of the TrainJob that names it.
+    _ = TrainJob({}).job_set(Runtime(found)).parts
+    return found
 
 
 def _runtime(raw: Manifest) -> tuple[ObjectKey, dict[str, Any]]:
