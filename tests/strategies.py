@@ -23,6 +23,8 @@ _KEYS = st.sampled_from(
         "resourceClaims", "schedulerName", "schedulingGates", "priorityClassName", "priority", "deletionTimestamp",
         "grove.io/mnnvl-group", "rollcall.dev/scheduler", "koordinator.sh/qosClass", "grove.io/podgang",
         "grove.io/podclique", "app.kubernetes.io/managed-by", "app.kubernetes.io/part-of", "podgroups", "podReferences",
+        "replicatedJobs", "dependsOn", "parallelism", "completions", "startupPolicy", "leaderWorkerTemplate", "size",
+        "workerTemplate", "leaderTemplate", "runtimeRef", "runtimePatches", "trainer", "numNodes", "ownerReferences",
     ]
 )  # fmt: skip
 _VALUES = st.sampled_from(["grove-operator", "koord-scheduler", "demo", "LSR", "none", "enabled", "1500m", "0"])
@@ -43,6 +45,10 @@ def reviews(draw: st.DrawFn) -> dict[str, Any]:
                 {"group": "grove.io", "version": "v1alpha1", "kind": "PodCliqueSet"},
                 {"group": "", "version": "v1", "kind": "Pod"},
                 {"group": "apps", "version": "v1", "kind": "Deployment"},
+                {"group": "batch", "version": "v1", "kind": "Job"},
+                {"group": "jobset.x-k8s.io", "version": "v1alpha2", "kind": "JobSet"},
+                {"group": "leaderworkerset.x-k8s.io", "version": "v1", "kind": "LeaderWorkerSet"},
+                {"group": "trainer.kubeflow.org", "version": "v1alpha1", "kind": "TrainJob"},
             ]
         )
     )

@@ -159,7 +159,7 @@ def explain_owner(request: Request, facts: ClusterFacts, settings: Settings) -> 
         workload = VIEWS[request.kind[::2]](request.object or {}, request.namespace)
         return _explain_owner(workload, facts, settings)
     except Malformed:
-        broken = admission.malformed(request).findings
+        broken = admission.malformed(request, settings).findings
         return Explanation(request.namespace, request.name, Choice("", SPEC), broken, kind=request.kind.kind)
 
 
@@ -199,8 +199,7 @@ def _maker(workload: OwnedWorkload, facts: ClusterFacts) -> OwnedWorkload | None
     """What makes its pods: of a TrainJob the JobSet, where its runtime is known, else itself."""
     if not isinstance(workload, TrainJob):
         return workload
-    made = owners.made_of(workload, facts)
-    return None if made is None else made[1]
+    return owners.made_of(workload, facts)
 
 
 def _view_of(profile: Profile, workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings) -> View:

@@ -105,6 +105,7 @@ def gang_context(
         backend.required_apis,
         backend.required_fields,
         makes_gangs=backend.makes_gangs_of_owners,
+        reads_claims_of=backend.reads_claims_of,
     )
 
 

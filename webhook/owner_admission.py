@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from webhook.backends.base import GangMember
 from webhook.errors import FactsUnavailable
@@ -21,19 +22,20 @@ from webhook.model.fields import LABELS, METADATA, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding
 from webhook.model.owners.facts import VIEWS, Owner
 from webhook.model.owners.gang import GANG_LABEL
+from webhook.model.owners.job import Job
 from webhook.model.owners.jobset import JobSet
-from webhook.model.owners.kinds import JOB_SETS
+from webhook.model.owners.kinds import JOB_SETS, is_a
 from webhook.model.owners.place import Place, membership, place_of
-from webhook.model.owners.trainjob import Runtime, TrainJob, runtime_of, train_job_of
+from webhook.model.owners.trainjob import MadeJobSet, TrainJob, runtime_of, train_job_of
 from webhook.model.owners.workload import OwnedWorkload
 from webhook.model.pod import Pod
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.mutators.json_patch import PatchBuilder
-from webhook.mutators.prepare_pod import prepare_pod
+from webhook.mutators.prepare_pod import foreign_claims, prepare_pod
 from webhook.settings import CHOICE_BOUND, Profile, Settings
 from webhook.validators.registry import BoundRule, Context, Outcome, run, run_on_owner
-from webhook.validators.selection import DEFAULT_SCHEDULER, Choice, namespace_choice
+from webhook.validators.selection import Choice, namespace_choice
 
 # The same for every such workload, so that it is said once.
 NOT_OPTED_IN = (
@@ -75,17 +77,32 @@ def mutate_owner(request: Request, facts: ClusterFacts, settings: Settings) -> V
             return ALLOWED
     if scheduler is None or scheduler not in settings.profiles:
         return ALLOWED
-    return Verdict(scheduler=scheduler, patch=record_choice(workload, scheduler))
+    return Verdict(scheduler=scheduler, patch=record_choice(workload, scheduler, _unlabelled(request)))
 
 
-def record_choice(workload: OwnedWorkload, scheduler: str) -> tuple[Operation, ...]:
-    """The patch that records the scheduler on a workload and in its pod templates. Its dict is changed in place."""
-    places = [part.place for part in workload.parts]
+def record_choice(
+    workload: OwnedWorkload, scheduler: str, unlabelled: frozenset[FieldPath] = frozenset()
+) -> tuple[Operation, ...]:
+    """The patch that records the scheduler on a workload and in its pod templates, but for those that are to stay
+    `unlabelled`. Its dict is changed in place.
+    """
+    # Read before anything is written: one that cannot be read is left whole.
+    places = dict.fromkeys(part.place for part in workload.parts if part.place not in unlabelled)
     patch = PatchBuilder(workload.raw)
     patch.set(("metadata", "labels"), SCHEDULER_LABEL, scheduler)
-    for place in dict.fromkeys(places):
+    for place in places:
         patch.set((*_keys(place), "metadata", "labels"), SCHEDULER_LABEL, scheduler)
     return tuple(patch.operations)
+
+
+def _unlabelled(request: Request) -> frozenset[FieldPath]:
+    """The pod templates that were there before, without the label: they stay so. Of a Job they are immutable, and every
+    update would be refused; of a LeaderWorkerSet a change would replace its pods.
+    """
+    if request.old is None:
+        return frozenset()
+    parts = view_of(request, request.old).parts
+    return frozenset(part.place for part in parts if SCHEDULER_LABEL not in part.template.labels)
 
 
 def _keys(path: FieldPath) -> tuple[str | int, ...]:
@@ -95,7 +112,7 @@ def _keys(path: FieldPath) -> tuple[str | int, ...]:
 def is_part(workload: OwnedWorkload) -> bool:
     """Whether it is a Job of a JobSet's, which says everything."""
     controller = workload.controller
-    return controller is not None and controller.kind == JOB_SETS.api.kind
+    return isinstance(workload, Job) and controller is not None and is_a(controller, JOB_SETS)
 
 
 def choice_of(
@@ -132,10 +149,8 @@ def validate_owner(request: Request, facts: ClusterFacts, settings: Settings) ->
     outcome = _judge(workload, old, choice, facts, settings)
     findings = outcome.findings
     if old is not None and any(one.action is Action.DENY for one in findings):
-        before = choice_of(old, old, facts, settings)
-        if before is not None:
-            known = {one.identity for one in _judge(old, None, before, facts, settings).findings}
-            findings = [_softer(one) if _was_there(one, known) else one for one in findings]
+        known = _faults_of(old, facts, settings)
+        findings = [_softer(one) if _was_there(one, known) else one for one in findings]
     findings.sort(key=lambda one: (-one.action, not one.fails_closed))
     allowed = not any(one.action is Action.DENY for one in findings)
     return Verdict(allowed, choice.scheduler, tuple(findings), tuple(outcome.unjudged))
@@ -148,6 +163,16 @@ def _readable(request: Request) -> OwnedWorkload | None:
     except Malformed:
         return None
     return old
+
+
+def _faults_of(old: OwnedWorkload, facts: ClusterFacts, settings: Settings) -> set[tuple[str, str, str]]:
+    choice = choice_of(old, old, facts, settings)
+    if choice is None:
+        return set()
+    try:
+        return {one.identity for one in _judge(old, None, choice, facts, settings).findings}
+    except Malformed:
+        return set()
 
 
 def _was_there(found: Finding, before: set[tuple[str, str, str]]) -> bool:
@@ -181,19 +206,18 @@ def judged_by(
     rules = profile.rules[settings.ceiling(profile, facts, workload.namespace)]
     context = replace(gang_context(profile, facts, choice, {}), namespace=workload.namespace)
     found = run_on_owner(rules, context, workload, old)
-    if isinstance(workload, TrainJob):
-        if (made := made_of(workload, facts)) is not None:
-            runtime, job_set = made
-            then = _of_pods(rules, job_set, context, run_on_owner(rules, context, job_set))
-            found.findings.extend(_at_runtime(one, workload, runtime) for one in then.findings)
-            found.unjudged.extend(replace(one, at=workload.runtime_path) for one in then.unjudged)
-        return found
-    return _of_pods(rules, workload, context, found)
+    if not isinstance(workload, TrainJob):
+        return _with_pods(rules, profile, workload, context, found)
+    if (made := made_of(workload, facts)) is not None:
+        then = _with_pods(rules, profile, made, context, run_on_owner(rules, context, made))
+        found.findings.extend(_at_train_job(one, made) for one in then.findings)
+        found.unjudged.extend(replace(one, at=made.in_train_job(one.at)) for one in then.unjudged)
+    return found
 
 
-def made_of(workload: TrainJob, facts: ClusterFacts) -> tuple[Runtime, JobSet] | None:
-    """The runtime of a TrainJob and the JobSet that is made of both; None where the runtime is not known, or cannot be
-    read, which is for the rule about it to say.
+def made_of(workload: TrainJob, facts: ClusterFacts) -> MadeJobSet | None:
+    """The JobSet that is made of a TrainJob and its runtime; None where the runtime is not known, or cannot be read,
+    which is for the rule about it to say.
     """
     try:
         runtime = runtime_of(workload, facts)
@@ -203,7 +227,7 @@ def made_of(workload: TrainJob, facts: ClusterFacts) -> tuple[Runtime, JobSet] |
         _ = job_set.parts
     except Malformed:
         return None
-    return runtime, job_set
+    return job_set
 
 
 def gang_support(workload: OwnedWorkload, profile: Profile) -> Support:
@@ -227,24 +251,27 @@ def gang_support(workload: OwnedWorkload, profile: Profile) -> Support:
     return SUPPORTED
 
 
-def _of_pods(
-    rules: Sequence[BoundRule], workload: OwnedWorkload, context: Context[object], outcome: Outcome
+def _with_pods(
+    rules: Sequence[BoundRule], profile: Profile, workload: OwnedWorkload, context: Context[Any], outcome: Outcome
 ) -> Outcome:
-    """`outcome`, and what the rules about pods say of the templates, of which several parts may have the same."""
+    """`outcome`, and what the rules about pods say of the templates, each once."""
     for template in {part.place: part.template for part in workload.parts}.values():
-        own = replace(context, uses=capabilities_of_pod(template))
-        found = run(rules, own, (template,))
+        uses = capabilities_of_pod(template)
+        for capability in profile.backend.implied:
+            uses.setdefault(capability, [])
+        found = run(rules, replace(context, uses=uses), (template,))
         outcome.findings.extend(found.findings)
         outcome.unjudged.extend(found.unjudged)
     return outcome
 
 
-def _at_runtime(found: Finding, workload: TrainJob, runtime: Runtime) -> Finding:
-    """A finding about the JobSet of a TrainJob, at the field that brought it: the name of the runtime."""
-    where = str(found.at)
-    place = f"spec.template.{where}" if where.startswith("spec.") else f"spec.template.{where or 'metadata'}"
-    why = f"its {workload.runtime_kind} {runtime.name} has at {place} what it must not: {found.why}"
-    return replace(found, at=workload.runtime_path, why=why)
+def _at_train_job(found: Finding, made: MadeJobSet) -> Finding:
+    """A finding about the JobSet of a TrainJob, at the field of the TrainJob that brought it: a patch of its own, or
+    the name of its runtime.
+    """
+    at = made.in_train_job(found.at)
+    why = found.why if at != made.train_job.runtime_path else f"{made.where(found.at)}: {found.why}"
+    return replace(found, at=at, why=why)
 
 
 # Its pods
@@ -256,10 +283,12 @@ def mutate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdi
     if not isinstance(found, tuple):
         return Verdict(notes=(found,))
     profile, member, owner = found
-    for claim in claims_on(pod.template):
+    claims = foreign_claims(pod, profile, member)
+    for claim in claims:
         if claim.owner not in profile.backend.reads_claims_of:
             note = f"pod left as it is: {claim.path} says that {claim.owner} has claimed it"
             return Verdict(scheduler=profile.name, notes=(note,))
+    if claims:
         # Whoever made the gang has said to which group the pod belongs, and mostly not who is to schedule it.
         return Verdict(scheduler=profile.name, patch=_only_scheduler(pod, profile))
     if profile.backend.makes_gangs_of_owners and owner.no_gang is not None:
@@ -272,8 +301,6 @@ def mutate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdi
 
 
 def _only_scheduler(pod: Pod, profile: Profile) -> tuple[Operation, ...]:
-    if pod.scheduler_name not in {None, DEFAULT_SCHEDULER}:
-        return ()
     patch = PatchBuilder(pod.raw)
     patch.set(("spec",), "schedulerName", profile.name)
     return tuple(patch.operations)
@@ -330,10 +357,11 @@ def _owner(place: Place, facts: ClusterFacts, settings: Settings) -> Owner | Non
 
 
 def _with_train_job(owner: Owner, facts: ClusterFacts) -> Record:
-    """The record of a workload, and the queues of the TrainJob that made it where it names none: as KAI merges them."""
+    """The record of a workload, and where it names none the queues and the quota of the TrainJob that made it: as KAI
+    merges their labels.
+    """
     made_by = None if owner.train_job is None else (facts.train_jobs or {}).get(owner.train_job)
     if made_by is None:
         return owner.record
-    return replace(
-        owner.record, queues=tuple(sorted({**dict(made_by.record.queues), **dict(owner.record.queues)}.items()))
-    )
+    queues = tuple(sorted({**dict(made_by.record.queues), **dict(owner.record.queues)}.items()))
+    return replace(owner.record, queues=queues, quota=owner.record.quota or made_by.record.quota)

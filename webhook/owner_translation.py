@@ -22,10 +22,7 @@ from webhook.model.owners.jobset import EXCLUSIVE, NODE_SELECTOR, JobSet
 from webhook.model.owners.leaderworkerset import EXCLUSIVE as LWS_EXCLUSIVE
 from webhook.model.owners.leaderworkerset import LeaderWorkerSet
 from webhook.model.owners.place import (
-    JOB_NAME,
     JOB_SET_NAME,
-    LWS_GROUP,
-    LWS_LEADER,
     LWS_NAME,
     LWS_REVISION,
     REPLICATED_JOB_NAME,
@@ -45,6 +42,9 @@ REVISION = "revision"
 _PARTS = {projection.resource.api.kind: projection.part for projection in PROJECTIONS}
 _JOB_SET = "jobset.sigs.k8s.io"
 _LWS = "leaderworkerset.sigs.k8s.io"
+JOB_NAME = "batch.kubernetes.io/job-name"
+LWS_GROUP = f"{_LWS}/group-index"
+LWS_LEADER = f"{_LWS}/leader-name"
 
 
 class ExpectedPod(NamedTuple):
@@ -90,9 +90,8 @@ def _with_pods(workload: OwnedWorkload, profile: Profile, facts: ClusterFacts) -
     """What makes the pods, as it is stored: of a TrainJob its JobSet, which is recorded as that is."""
     if not isinstance(workload, TrainJob) or (found := made_of(workload, facts)) is None:
         return workload, None
-    runtime, job_set = found
-    record_choice(job_set, profile.name)
-    return JobSet(job_set.raw), runtime
+    record_choice(found, profile.name)
+    return JobSet(found.raw), found.runtime
 
 
 def _knowing(workloads: Iterable[OwnedWorkload], facts: ClusterFacts) -> ClusterFacts:

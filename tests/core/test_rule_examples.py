@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,8 @@ EVERY_RULE = [
 
 def verdict_on(rule: Rule, example: Example) -> Verdict:
     """What the scheduler whose rule it is says of the example; general rules are shown with koord-scheduler."""
-    settings = settings_of(SCHEDULERS.get(rule.id, "koord-scheduler"), example.config)
+    stated: dict[str, Any] = {} if example.version is None else {"schedulerVersion": example.version}
+    settings = settings_of(SCHEDULERS.get(rule.id, "koord-scheduler"), example.config, **stated)
     return validate(example.object, example.old, settings=settings, facts=example.facts)
 
 

@@ -53,6 +53,8 @@ def reference(rules: list[Rule]) -> str:
 def as_yaml(example: Example) -> str:
     """An example as YAML, with what it assumes as comments above."""
     assumed = [f"# profile: {example.config}"] if example.config else []
+    if example.version is not None:
+        assumed.append(f"# profile: schedulerVersion {example.version}")
     if example.old is not None:
         assumed.append("# an update of:")
         assumed += [f"#   {line}" for line in as_yaml_text(example.old).splitlines()]

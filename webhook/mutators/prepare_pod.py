@@ -6,6 +6,7 @@ Ten thousand sibling pods cost one call of the backend; the rest look the answer
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -52,7 +53,7 @@ def prepare_pod(pod: Pod, profile: Profile, member: GangMember) -> Prepared:
     subdomain and every grove.io key stay.
     """
     changes, marked = _changes(profile, member)
-    claim = _foreign_claim(pod, changes)
+    claim = next(_foreign_claims(pod, changes, owned=member.owned), None)
     if claim is not None:
         return Prepared((), claim)
     # Read before anything is written: a pod that cannot be read is left whole.
@@ -80,6 +81,11 @@ def prepare_pod(pod: Pod, profile: Profile, member: GangMember) -> Prepared:
     return Prepared(tuple(patch.operations))
 
 
+def foreign_claims(pod: Pod, profile: Profile, member: GangMember) -> list[Claim]:
+    """Every claim on `pod` that is not the one by which it becomes a member of its gang."""
+    return list(_foreign_claims(pod, _changes(profile, member)[0], owned=member.owned))
+
+
 def _changes(profile: Profile, member: GangMember) -> tuple[PodChanges, str]:
     known = profile.prepared
     found = known.get(member)
@@ -95,19 +101,19 @@ def _changes(profile: Profile, member: GangMember) -> tuple[PodChanges, str]:
     return found
 
 
-def _foreign_claim(pod: Pod, changes: PodChanges) -> Claim | None:
-    """The first claim on `pod` that is not the one which `changes` would make, or None."""
+def _foreign_claims(pod: Pod, changes: PodChanges, *, owned: bool) -> Iterator[Claim]:
+    """The claims on `pod` that are not those which `changes` would make."""
     for claim in claims_on(pod.template):
         if claim.key in changes.default_fields:
-            # Kept as it is: whoever set it brings the objects, too.
-            continue
-        if claim.value not in (changes.labels.get(claim.key), changes.annotations.get(claim.key)):
-            return claim
+            # Kept as it is: whoever set it brings the objects, too. In a gang that is not Grove's it may be ours.
+            if owned and claim.value != changes.default_fields[claim.key]:
+                yield claim
+        elif claim.value not in (changes.labels.get(claim.key), changes.annotations.get(claim.key)):
+            yield claim
     named = pod.scheduler_name
     # The API server writes default-scheduler where nobody wrote anything.
-    if named is None or named in {DEFAULT_SCHEDULER, changes.scheduler_name}:
-        return None
-    return Claim(named, "schedulerName", named, SPEC / "schedulerName")
+    if named is not None and named not in {DEFAULT_SCHEDULER, changes.scheduler_name}:
+        yield Claim(named, "schedulerName", named, SPEC / "schedulerName")
 
 
 def _gated(pod: Pod) -> bool:

@@ -25,7 +25,7 @@ from webhook.testing.style import faults
 from webhook.testing.suite import GENERATED, Configuration, Suite
 from webhook.translation import expected_gangs
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
-from webhook.validators.registry import Rule
+from webhook.validators.registry import Rule, Subject
 
 _ID = re.compile(r"([a-z][a-z0-9-]*)/[a-z][a-z0-9-]*\Z")
 _GENERAL = {declared.id for declared in (*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES)}
@@ -65,7 +65,9 @@ class RuleChecks(Suite):
     def test_each_rule_passes_the_example_that_is_right(self) -> None:
         for declared in self.backend.rules:
             example = declared.passes
-            verdict = self.installed(example.config).validate(example.object, example.old, example.facts)
+            verdict = self.installed(example.config, version=example.version).validate(
+                example.object, example.old, example.facts
+            )
             require(
                 declared.id not in {*_ids(verdict), *(missing.rule for missing in verdict.unjudged)},
                 f"{declared.id} refuses its passing example, or cannot judge it",
@@ -127,11 +129,12 @@ class RuleChecks(Suite):
     def test_an_update_is_not_blamed_for_what_was_there_before(self) -> None:
         for declared in self.backend.rules:
             example = declared.fails
-            if example.old is not None or not (declared.kinds or example.object.get("kind") == "PodCliqueSet"):
+            recorded = declared.subject is Subject.OWNER or example.object.get("kind") == "PodCliqueSet"
+            if example.old is not None or not (declared.kinds or recorded):
                 continue
-            installed = self.installed(example.config)
+            installed = self.installed(example.config, version=example.version)
             older = example.object if declared.kinds else _recorded(example.object, self.backend.name)
-            for newer in (older,) if declared.kinds else (older, _reordered(older)):
+            for newer in (older, _reordered(older)) if declared.subject is Subject.WORKLOAD else (older,):
                 verdict = installed.validate(newer, older, example.facts)
                 blamed = [finding for finding in verdict.denials if finding.rule == declared.id]
                 # Some of these can only be judged at creation: an edit of one object cannot agree with all others.
@@ -164,7 +167,9 @@ class RuleChecks(Suite):
 
     def _failing(self, declared: Rule) -> Verdict:
         example = declared.fails
-        return self.installed(example.config).validate(example.object, example.old, example.facts)
+        return self.installed(example.config, version=example.version).validate(
+            example.object, example.old, example.facts
+        )
 
     def _findings(self, configuration: Configuration, workloads: Iterable[Manifest]) -> Iterator[Finding]:
         """What the rules say of their own failing examples, and of these workloads."""

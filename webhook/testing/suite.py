@@ -22,6 +22,7 @@ from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
+from webhook.model.version import Version
 from webhook.settings import Enforcement, Profile, Settings
 from webhook.testing.requirement import require
 from webhook.testing.samples import NAMESPACE, PRIORITY_CLASSES, SERVED_EVERYWHERE, TOPOLOGY_BINDINGS
@@ -108,18 +109,19 @@ class Suite:
         if "configuration" in metafunc.fixturenames:
             metafunc.parametrize("configuration", self.configurations, ids=_title)
 
-    def configured(self, configuration: Configuration) -> Backend[Any]:
-        """The backend with that profile `config`."""
+    def configured(self, configuration: Configuration, version: str | None = None) -> Backend[Any]:
+        """The backend with that profile `config`, of a scheduler whose version is stated or not."""
+        stated = None if version is None else Version.parse(version)
         try:
-            return self.backend(self.backend.settings_model.model_validate(dict(configuration)))
+            return self.backend(self.backend.settings_model.model_validate(dict(configuration)), stated)
         except ValidationError as error:
             first = str(error).replace("\n", " ")
             wrong = f"{self.backend.__name__} does not take the configuration {dict(configuration)}: {first}"
             raise AssertionError(f"{wrong}; give the suite configurations that a profile may have") from None
 
-    def installed(self, configuration: Configuration, *, gate: bool = False) -> Installed:
+    def installed(self, configuration: Configuration, *, gate: bool = False, version: str | None = None) -> Installed:
         """The backend as that configuration enables it, in the suite's cluster."""
-        backend = self.configured(configuration)
+        backend = self.configured(configuration, version)
         facts = ClusterFacts(apis=frozenset(backend.required_apis)) if self.facts is None else self.facts
         if facts.priority_classes is None:
             facts = replace(facts, priority_classes=PRIORITY_CLASSES)

@@ -7,7 +7,9 @@ backend's own rules stand in its folder under `webhook.backends`. To add one, wr
 from webhook.validators import (
     choice,
     gang_shape,
+    owner_agreement,
     owner_choice,
+    owner_claims,
     owner_runtime,
     owner_shape,
     owners,
@@ -21,4 +23,4 @@ SHAPE_RULES = collect(shape, owner_shape)
 # Judged before a backend is known.
 CHOICE_RULES = collect(choice, owner_choice)
 # Judged for every backend, before its own.
-GENERAL_RULES = collect(podcliqueset, gang_shape, owner_runtime, owners)
+GENERAL_RULES = collect(podcliqueset, gang_shape, owner_runtime, owners, owner_claims, owner_agreement)

@@ -46,11 +46,20 @@ def job(
 
 
 def replicated(
-    name: str, pods: int = 2, *, template: Manifest | None = None, job: Mapping[str, Any] | None = None, **fields: Any
+    name: str,
+    pods: int = 2,
+    *,
+    template: Manifest | None = None,
+    job: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    **fields: Any,
 ) -> Manifest:
-    """A replicated Job of so many pods; `job` goes into the Job's spec, other keywords stand beside its template."""
+    """A replicated Job of so many pods; `job` goes into the Job's spec and `metadata` beside it, other keywords stand
+    beside its template.
+    """
     spec = {"parallelism": pods, "completions": pods, "template": template or pod_template(), **(job or {})}
-    return {"name": name, "template": {"spec": spec}, **fields}
+    own = {} if metadata is None else {"metadata": dict(metadata)}
+    return {"name": name, "template": {**own, "spec": spec}, **fields}
 
 
 def job_set(
@@ -100,8 +109,18 @@ def train_job(
     return {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": metadata, "spec": body}
 
 
-def runtimes(*jobs: Manifest, name: str = "torch", **spec: Any) -> ClusterFacts:
-    """Facts with a ClusterTrainingRuntime of these replicated Jobs; keywords stand beside its template."""
-    template = {"spec": {"replicatedJobs": list(jobs) or [replicated("node")]}}
+def runtimes(
+    *jobs: Manifest,
+    name: str = "torch",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> ClusterFacts:
+    """Facts with a ClusterTrainingRuntime of these replicated Jobs, whose labels and annotations become the JobSet's;
+    keywords stand beside its template.
+    """
+    template: Manifest = {"spec": {"replicatedJobs": list(jobs) or [replicated("node")]}}
+    metadata = {"labels": dict(labels or {}), "annotations": dict(annotations or {})}
+    template["metadata"] = {field: found for field, found in metadata.items() if found}
     raw = {"metadata": {"name": name}, "spec": {"template": template, **spec}}
     return ClusterFacts(cluster_training_runtimes={name: raw})

@@ -37,6 +37,29 @@ def completions(workload: OwnedWorkload, context: Context[Any]) -> Results:
     yield from _hindrance("owner/completions", workload, context)
 
 
+@rule(
+    "owner/partial-admission",
+    subject=Subject.OWNER,
+    fails_closed=True,
+    passes=Example(
+        job(
+            annotations={
+                "kueue.x-k8s.io/job-min-parallelism": "1",
+                "kueue.x-k8s.io/job-completions-equal-parallelism": "true",
+            }
+        )
+    ),
+    fails=Example(job(annotations={"kueue.x-k8s.io/job-min-parallelism": "1"})),
+)
+def partial_admission(workload: OwnedWorkload, context: Context[Any]) -> Results:
+    """Where its queue has no room for all pods, Kueue resumes such a Job with fewer of them at a time and with as many
+    completions as before: it then replaces the pods that are done, and the last of them are fewer than the gang.
+
+    Source: kueue, pkg/controller/jobs/job/job_controller.go (`RunWithPodSetsInfo`), partial admission.
+    """
+    yield from _hindrance("owner/partial-admission", workload, context)
+
+
 _EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "cloud.provider.com/topology"}
 
 

@@ -77,6 +77,8 @@ class Context(Generic[S]):
     namespace: str = ""
     # Whether the gangs of workloads that are not Grove's are Rollcall's to make for that scheduler.
     makes_gangs: bool = False
+    # Whose memberships on a pod that scheduler reads, in the words of `webhook.model.claims`.
+    reads_claims_of: frozenset[str] = frozenset()
 
 
 Results = Iterator[Finding | Unjudged]
@@ -90,6 +92,8 @@ class Example:
     old: Manifest | None = None
     facts: ClusterFacts = NOTHING_KNOWN
     config: Mapping[str, Any] = field(default_factory=dict)
+    # The scheduler's version, where the profile states one.
+    version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

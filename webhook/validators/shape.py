@@ -14,7 +14,7 @@ from webhook.model.reading import Manifest
 from webhook.validators.examples import pod_clique_set
 from webhook.validators.owner_shape import SHAPES as OF_OWNERS
 from webhook.validators.registry import Example, Results, Subject, rule
-from webhook.validators.wrong_types import METADATA, POD_SPEC, Unreadable, said_of
+from webhook.validators.wrong_types import METADATA, POD_SPEC, WORDS, Unreadable, said_of
 
 _CONSTRAINT: dict[str, Any] = {
     "topologyName": str,
@@ -38,7 +38,7 @@ _POD_CLIQUE_SET: dict[str, Any] = {
                     "annotations": WORDS,
                     "topologyConstraint": _CONSTRAINT,
                     "resourceSharing": [{}],
-                    "spec": {"replicas": int, "minAvailable": int, "podSpec": _POD_SPEC},
+                    "spec": {"replicas": int, "minAvailable": int, "podSpec": POD_SPEC},
                 }
             ],
             "podCliqueScalingGroups": [

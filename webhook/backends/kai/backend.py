@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, TopologyDrift
 from webhook.backends.kai import (
     gangs,
+    owner_queue,
+    owner_rules,
     pod_group_place_rules,
     pod_group_rules,
     pods,
@@ -38,7 +40,16 @@ class KaiBackend(Backend[KaiSettings]):
 
     name = NAME
     settings_model = KaiSettings
-    rules = collect(rules, queue, topology_rules, pod_group_rules, pod_group_place_rules, queue_rules)
+    rules = collect(
+        rules,
+        queue,
+        topology_rules,
+        pod_group_rules,
+        pod_group_place_rules,
+        queue_rules,
+        owner_rules,
+        owner_queue,
+    )
     required_apis = (POD_GROUP,)
     required_fields = (SpecField(POD_GROUP, "minSubGroup", "KAI 0.15"),)
     projections = PROJECTIONS

@@ -18,6 +18,8 @@ ANNOTATION_GROUP = "pod-group-name"
 LABEL_SUBGROUP = "kai.scheduler/subgroup-name"
 # On a pod: "true", and nothing else, keeps podgrouper from making a group of its own and pointing the pod to that.
 ANNOTATION_SKIP = "kai.scheduler/skip-podgrouper"
+# On a Job, JobSet or TrainJob, or on the template of a JobSet's Jobs: the minimum of its group, as podgrouper makes it.
+ANNOTATION_MINIMUM = "kai.scheduler/batch-min-member"
 # On a PodGroup that podgrouper made: of what.
 ANNOTATION_OWNER = "kai.scheduler/top-owner-metadata"
 # The administrator may have chosen other keys for these two (`global.queueLabelKey`, `global.nodePoolLabelKey`).

@@ -56,9 +56,9 @@ def queue(workload: PodCliqueSet, context: Rules) -> Results:
     settings = context.settings
     named = list(_named(workload, settings))
     for use in named:
-        yield from _judge(use.value, use.path, "it", context.facts)
+        yield from judge_name(use.value, use.path, "it", context.facts)
     if not named and settings.defaultQueue is not None:
-        yield from _judge(settings.defaultQueue, context.choice.path, "the profile's defaultQueue", context.facts)
+        yield from judge_name(settings.defaultQueue, context.choice.path, "the profile's defaultQueue", context.facts)
 
 
 @rule(
@@ -253,7 +253,8 @@ def _effective(workload: PodCliqueSet, settings: KaiSettings) -> str | None:
     return record_of(workload, None).queue(settings.queueLabelKey) or settings.defaultQueue
 
 
-def _judge(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
+def judge_name(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
+    """What is wrong with a queue that a workload names, or with its name."""
     if not is_queue_name(name):
         why, remedy = f"{called} is no name that a label can bear and a Queue can have", "name a Queue that exists"
         yield Finding(at=path, found=name, why=why, remedy=remedy)

@@ -10,6 +10,7 @@ from webhook.backends.koordinator import (
     gang_pod_rules,
     gang_topology_rules,
     gangs,
+    owner_rules,
     pod_group_rules,
     pods,
     qos,
@@ -70,6 +71,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         annotation_rules,
         gang_topology_rules,
         gang_pod_rules,
+        owner_rules,
     )
     # It plans a gang with all of its pods and binds those that are free (seen with v1.8.0; pkg/scheduler/plugins/
     # coscheduling/core/core.go looks at no gates): while Grove frees one after the other, half a gang would start.

@@ -46,7 +46,7 @@ def quota(workload: PodCliqueSet, context: Rules) -> Results:
     pkg/webhook/elasticquota/pod_check.go.
     """
     for use in context.uses[Capability.QUOTA]:
-        yield from _judge(use.value, use.path, context)
+        yield from judge_quota(use.value, use.path, context)
 
 
 @rule(
@@ -79,7 +79,7 @@ def pod_quota(pod: PodTemplate, context: Rules) -> Results:
     Source: as for koordinator/quota.
     """
     if context.workload is None and QUOTA_LABEL in pod.labels:
-        for result in _judge(pod.labels[QUOTA_LABEL], pod.labels_path / QUOTA_LABEL, context):
+        for result in judge_quota(pod.labels[QUOTA_LABEL], pod.labels_path / QUOTA_LABEL, context):
             if isinstance(result, Unjudged) or result.absent is None:
                 yield result
 
@@ -149,7 +149,8 @@ def quota_change(change: Change, context: Rules) -> Results:
     )
 
 
-def _judge(name: object, path: FieldPath, context: Rules) -> Results:
+def judge_quota(name: object, path: FieldPath, context: Rules) -> Results:
+    """What is wrong with a quota that is named at `path`."""
     quotas = context.facts.elastic_quotas
     if name in BUILT_IN_QUOTAS:
         return

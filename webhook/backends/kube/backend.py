@@ -11,6 +11,7 @@ from webhook.backends.kube import (
     frozen,
     gangs,
     object_rules,
+    owner_rules,
     pod_rules,
     pods,
     rules,
@@ -35,7 +36,7 @@ class KubeBackend(Backend[KubeSettings]):
 
     name = DEFAULT_SCHEDULER
     settings_model = KubeSettings
-    rules = collect(rules, change_rules, object_rules, tree_rules, agreement_rules, pod_rules)
+    rules = collect(rules, change_rules, object_rules, tree_rules, agreement_rules, pod_rules, owner_rules)
     projections = PROJECTIONS
     reads_claims_of = frozenset({"the Workload API"})
     shapes = SHAPES

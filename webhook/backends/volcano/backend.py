@@ -5,6 +5,7 @@ from __future__ import annotations
 from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.volcano import (
     gangs,
+    owner_rules,
     pod_group_rules,
     pod_group_topology_rules,
     pods,
@@ -34,7 +35,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
 
     name = NAME
     settings_model = VolcanoSettings
-    rules = collect(rules, queue, topology_rules, pod_group_rules, pod_group_topology_rules, queue_rules)
+    rules = collect(rules, queue, topology_rules, pod_group_rules, pod_group_topology_rules, queue_rules, owner_rules)
     required_apis: tuple[Api, ...] = (POD_GROUP,)
     required_fields = (SpecField(POD_GROUP, "subGroupPolicy", "Volcano 1.14"),)
     projections = PROJECTIONS

@@ -18,7 +18,9 @@ from webhook.model.capabilities import VOLCANO_QUEUE
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.fields import ANNOTATIONS, FieldPath
 from webhook.model.gang_object import gang_metadata
-from webhook.model.naming import is_subdomain
+from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name, is_subdomain
+from webhook.model.owners.gang import OwnedGang
+from webhook.model.owners.workload import QUEUE_ANNOTATIONS
 from webhook.model.podgang import PackConstraint, PodGang
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 
@@ -34,7 +36,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, fa
     """
     refuse_twins(podgang, "volcano/tree")
     whole, parts = _tiers(podgang, settings, facts)
-    queue = record.queue(VOLCANO_QUEUE) or settings.defaultQueue
+    queue = queue_of_gang(podgang, record) or settings.defaultQueue
     if not is_subdomain(queue):
         why = "it is no DNS subdomain, so Volcano's CRD refuses it"
         raise inexpressible("volcano/queue-name", ANNOTATIONS / VOLCANO_QUEUE, queue, why)
@@ -51,6 +53,12 @@ def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, fa
     ]
     api, metadata = keys.POD_GROUP, gang_metadata(podgang, podgang.name)
     return [{"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}]
+
+
+def queue_of_gang(podgang: PodGang, record: Record) -> str | None:
+    """The queue that a gang's workload names. Of one that is not Grove's Volcano's own annotation counts as well."""
+    keys = QUEUE_ANNOTATIONS if isinstance(podgang, OwnedGang) else (VOLCANO_QUEUE,)
+    return next((named for key in keys if (named := record.queue(key)) is not None), None)
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
@@ -76,7 +84,7 @@ def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
 def _subgroup(label: str, name: str, minimum: int, tier: int | None) -> Manifest:
     policy: Manifest = {
         "name": name,
-        "labelSelector": {"matchLabels": {label: name}},
+        "labelSelector": {"matchLabels": {label: cut_name(name, LABEL_VALUE_LIMIT)}},
         "matchLabelKeys": [label],
         "subGroupSize": minimum,
         "minSubGroups": 1,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from webhook.model.facts import ObjectKey, Record
-from webhook.model.owners.gang import no_gang
+from webhook.model.owners.gang import names_of, no_gang
 from webhook.model.owners.job import Job
 from webhook.model.owners.jobset import JobSet
 from webhook.model.owners.kinds import (
@@ -22,7 +22,7 @@ from webhook.model.owners.kinds import (
     TRAINING_RUNTIMES,
 )
 from webhook.model.owners.leaderworkerset import LeaderWorkerSet
-from webhook.model.owners.trainjob import TrainJob, train_job_of
+from webhook.model.owners.trainjob import Runtime, TrainJob, train_job_of
 from webhook.model.owners.workload import OwnedWorkload
 from webhook.model.projections import Projection, key_of, name_of
 from webhook.model.reading import Manifest, mapping
@@ -32,7 +32,7 @@ from webhook.model.record import SCHEDULER_LABEL
 @dataclass(frozen=True, slots=True)
 class Owner:
     """A workload that is not Grove's, as far as its pods and what it owns depend on it. `no_gang` says why Rollcall
-    makes no gang of it, `train_job` which TrainJob made it.
+    makes no gang of it, `train_job` which TrainJob made it, `names` what its gangs and their members are called.
     """
 
     record: Record
@@ -40,6 +40,7 @@ class Owner:
     sequenced: bool = False
     no_gang: str | None = None
     train_job: ObjectKey | None = None
+    names: frozenset[str] = frozenset()
 
 
 def owner_of(workload: OwnedWorkload) -> Owner:
@@ -47,7 +48,8 @@ def owner_of(workload: OwnedWorkload) -> Owner:
     barred = no_gang(workload)
     made_by = train_job_of(workload) if isinstance(workload, JobSet) else None
     sequenced = workload.sequence_path is not None
-    return Owner(workload.record, workload.uid, sequenced, None if barred is None else barred.why, made_by)
+    why = None if barred is None else barred.why
+    return Owner(workload.record, workload.uid, sequenced, why, made_by, names_of(workload))
 
 
 # The view of each kind, by group and kind.
@@ -64,7 +66,10 @@ def _reader(view: type[OwnedWorkload]) -> Callable[[Manifest], tuple[ObjectKey, 
 
 
 def _spec(raw: Manifest) -> dict[str, Any]:
-    return {"metadata": {"name": name_of(raw)}, "spec": mapping(raw.get("spec"))}
+    found = {"metadata": {"name": name_of(raw)}, "spec": mapping(raw.get("spec"))}
+    # One that cannot be read must not come up as a fault of the TrainJob that names it.
+    _ = TrainJob({}).job_set(Runtime(found)).parts
+    return found
 
 
 def _runtime(raw: Manifest) -> tuple[ObjectKey, dict[str, Any]]:

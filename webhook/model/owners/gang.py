@@ -86,6 +86,16 @@ def gangs_of(workload: OwnedWorkload) -> Iterator[OwnedGang]:
             yield group_gang(workload, str(index))
 
 
+def names_of(workload: OwnedWorkload) -> frozenset[str]:
+    """What the gangs and the members of a Job or JobSet are called: no other workload's may be called so. Those of a
+    LeaderWorkerSet bear a revision that nobody knows before its pods come.
+    """
+    if isinstance(workload, LeaderWorkerSet):
+        return frozenset()
+    gangs = list(gangs_of(workload))
+    return frozenset({*(gang.name for gang in gangs), *(member.name for gang in gangs for member in gang.members)})
+
+
 def _of_job_set(workload: JobSet) -> Iterator[OwnedGang]:
     sequenced = workload.sequence_path is not None
     gangs: dict[str, list[tuple[str, int]]] = {}

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from webhook.model.fields import SPEC, FieldPath
+from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath
 from webhook.model.owners.kinds import JOBS
 from webhook.model.owners.workload import Hindrance, OwnedWorkload, Part, template_at
-from webhook.model.reading import integer, mapping
+from webhook.model.reading import integer, mapping, text
+
+# Kueue's partial admission (kueue, pkg/controller/jobs/job): the least number of pods at a time, and whether
+# completions follow it down.
+MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
+COMPLETIONS_IN_STEP = "kueue.x-k8s.io/job-completions-equal-parallelism"
 
 _WHY_TAIL = (
     "the pods that come when others are done are fewer than the gang starts with, so the last of them never start"
@@ -25,14 +30,19 @@ class Job(OwnedWorkload):
         path = SPEC / "template"
         yield Part("", SPEC, path, template_at(mapping(self.spec.get("template")), path), pods, pods)
 
-    @property
-    def native_path(self) -> FieldPath | None:
-        """`spec.scheduling`, in Kubernetes 1.37 with the gate WorkloadWithJob."""
-        return SPEC / "scheduling" if self.spec.get("scheduling") is not None else None
-
     def hindrances(self) -> Iterator[Hindrance]:
-        """More completions than pods at a time."""
-        yield from tail(self.spec, SPEC)
+        """More completions than pods at a time, or that once Kueue has lowered the number of pods at a time."""
+        yield from tail(self.spec, SPEC, pods_at_once(self.spec))
+        least = text(self.annotations.get(MIN_PARALLELISM))
+        in_step = self.annotations.get(COMPLETIONS_IN_STEP) == "true" or self.spec.get("completions") is None
+        if least is not None and not in_step and least != str(parallelism(self.spec)):
+            yield Hindrance(
+                "owner/partial-admission",
+                ANNOTATIONS / MIN_PARALLELISM,
+                least,
+                f"Kueue may admit the Job with fewer pods at a time than it has completions: {_WHY_TAIL}",
+                f'add the annotation {COMPLETIONS_IN_STEP}: "true", or remove this one',
+            )
 
 
 def parallelism(spec: Mapping[str, Any]) -> int:
@@ -47,17 +57,18 @@ def pods_at_once(spec: Mapping[str, Any]) -> int:
     return parallelism(spec) if completions is None else min(parallelism(spec), completions)
 
 
-def tail(spec: Mapping[str, Any], path: FieldPath) -> Iterator[Hindrance]:
-    """The hindrance of a Job that replaces the pods that are done until there were enough of them.
+def tail(spec: Mapping[str, Any], path: FieldPath, gang: int) -> Iterator[Hindrance]:
+    """The hindrance of a Job that replaces the pods that are done until there were enough of them, in a gang of so many
+    pods.
 
     Source: kubernetes, pkg/controller/job; KAI-Scheduler issue 1347.
     """
     completions = integer(spec.get("completions"))
-    if completions is not None and 1 < parallelism(spec) < completions:
+    if gang > 1 and completions is not None and 0 < parallelism(spec) < completions:
         yield Hindrance(
             "owner/completions",
             path / "completions",
             completions,
-            f"only {parallelism(spec)} pods run at a time: {_WHY_TAIL}",
+            f"only {parallelism(spec)} of them run at a time: {_WHY_TAIL}",
             "set completions and parallelism to the same number",
         )

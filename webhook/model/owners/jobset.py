@@ -5,10 +5,11 @@ Source: kubernetes-sigs/jobset, api/jobset/v1alpha2/jobset_types.go, pkg/webhook
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath, Item
-from webhook.model.owners.job import parallelism, pods_at_once, tail
+from webhook.model.owners.job import pods_at_once, tail
 from webhook.model.owners.kinds import JOB_SETS
 from webhook.model.owners.workload import Hindrance, OwnedWorkload, Part, template_at
 from webhook.model.reading import integer, mapping, sequence, text
@@ -32,30 +33,58 @@ class JobSet(OwnedWorkload):
             job = mapping(mapping(replicated.get("template")).get("spec"))
             replicas = integer(replicated.get("replicas"))
             each = pods_at_once(job)
-            after = tuple(before) if self._in_order else _names(replicated.get("dependsOn"))
+            after = tuple(before) if self.in_order else _names(replicated.get("dependsOn"))
             place = path / "template" / "spec" / "template"
             template = template_at(mapping(job.get("template")), place)
             yield Part(name, path, place, template, (1 if replicas is None else replicas) * each, each, after)
             before.append(name)
 
     @property
-    def _in_order(self) -> bool:
+    def in_order(self) -> bool:
+        """Whether each part waits for the one before it."""
         return mapping(self.spec.get("startupPolicy")).get("startupPolicyOrder") == "InOrder"
 
     @property
     def sequence_path(self) -> FieldPath | None:
         """`InOrder`, or any `dependsOn`: a JobSet that uses that still says AnyOrder."""
-        if self._in_order:
+        if self.in_order:
             return SPEC / "startupPolicy" / "startupPolicyOrder"
         return next((part.path / "dependsOn" for part in self.parts if part.after), None)
 
     @property
     def native_path(self) -> FieldPath | None:
-        """`spec.scheduling`, which JobSet's KEP-969 brings."""
-        return SPEC / "scheduling" if self.spec.get("scheduling") is not None else None
+        """`spec.scheduling` of its own, or of one of its Jobs."""
+        for index, part in enumerate(self.parts):
+            if self._job(index).get("scheduling") is not None:
+                return super().native_path or part.path / "template" / "spec" / "scheduling"
+        return super().native_path
+
+    def follows(self, part: Part) -> frozenset[str]:
+        """The names of all parts that must have come before a part does."""
+        by_name = {one.name: one for one in self.parts}
+        found: set[str] = set()
+        waiting = list(part.after)
+        while waiting:
+            name = waiting.pop()
+            if name in by_name and name not in found:
+                found.add(name)
+                waiting += by_name[name].after
+        return frozenset(found)
+
+    def job_metadata(self, index: int) -> Mapping[str, Any]:
+        """The metadata that the Jobs of a part get."""
+        return mapping(self._template(index).get("metadata"))
+
+    def _template(self, index: int) -> Mapping[str, Any]:
+        return mapping(mapping(sequence(self.spec.get("replicatedJobs"))[index]).get("template"))
+
+    def _job(self, index: int) -> Mapping[str, Any]:
+        return mapping(self._template(index).get("spec"))
 
     def hindrances(self) -> Iterator[Hindrance]:
         """Exclusive topology, and Jobs that replace the pods that are done."""
+        every = sum(part.pods for part in self.parts)
+        at_once = self.sequence_path is None
         for index, part in enumerate(self.parts):
             if part.each > 1 and (at := self._exclusive(index, part)) is not None:
                 yield Hindrance(
@@ -66,23 +95,18 @@ class JobSet(OwnedWorkload):
                     "a gang puts none on a node before all are there",
                     f"remove the annotation, or pin the Jobs yourself and add {NODE_SELECTOR}",
                 )
-            job = mapping(
-                mapping(mapping(sequence(self.spec.get("replicatedJobs"))[index]).get("template")).get("spec")
-            )
-            if parallelism(job) > 1:
-                yield from tail(job, part.path / "template" / "spec")
+            yield from tail(self._job(index), part.path / "template" / "spec", every if at_once else part.pods)
 
     def _exclusive(self, index: int, part: Part) -> FieldPath | None:
-        """Where a part's exclusive topology is asked for, if JobSet's webhook enforces it."""
-        job = mapping(mapping(sequence(self.spec.get("replicatedJobs"))[index]).get("template"))
-        own = mapping(mapping(job.get("metadata")).get("annotations"))
-        for holder, path in (
-            (own, part.path / "template" / "metadata" / "annotations"),
-            (self.annotations, ANNOTATIONS),
-        ):
-            if holder.get(EXCLUSIVE) and not holder.get(NODE_SELECTOR):
-                return path / EXCLUSIVE
-        return None
+        """Where a part's exclusive topology is asked for, if JobSet's webhook enforces it. The other annotation is read
+        only beside the first, and the two of the JobSet and of the Job come together on the pods.
+        """
+        own = mapping(self.job_metadata(index).get("annotations"))
+        path = part.path / "template" / "metadata" / "annotations"
+        asked = [(one, at) for one, at in ((own, path), (self.annotations, ANNOTATIONS)) if EXCLUSIVE in one]
+        if not asked or any(NODE_SELECTOR in holder for holder, _ in asked):
+            return None
+        return asked[0][1] / EXCLUSIVE
 
 
 def _names(depends_on: object) -> tuple[str, ...]:

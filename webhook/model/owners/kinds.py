@@ -6,9 +6,12 @@ Source: the CRDs of kubeflow/trainer v2.3, jobset v0.12 and lws v0.9; k8s.io/api
 from __future__ import annotations
 
 from webhook.model.facts import Api
+from webhook.model.podgang import OwnerReference
 from webhook.model.projections import Resource
 
 JOBS = Resource(Api("batch", "v1", "Job"), "jobs")
+# What LeaderWorkerSet makes its pods by.
+STATEFUL_SETS = Resource(Api("apps", "v1", "StatefulSet"), "statefulsets")
 JOB_SETS = Resource(Api("jobset.x-k8s.io", "v1alpha2", "JobSet"), "jobsets")
 LEADER_WORKER_SETS = Resource(Api("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet"), "leaderworkersets")
 TRAIN_JOBS = Resource(Api("trainer.kubeflow.org", "v1alpha1", "TrainJob"), "trainjobs")
@@ -16,3 +19,8 @@ TRAINING_RUNTIMES = Resource(Api("trainer.kubeflow.org", "v1alpha1", "TrainingRu
 CLUSTER_TRAINING_RUNTIMES = Resource(
     Api("trainer.kubeflow.org", "v1alpha1", "ClusterTrainingRuntime"), "clustertrainingruntimes", namespaced=False
 )
+
+
+def is_a(reference: OwnerReference, resource: Resource) -> bool:
+    """Whether a reference is to an object of that kind, in whatever version."""
+    return (reference.api_version.partition("/")[0], reference.kind) == (resource.api.group, resource.api.kind)

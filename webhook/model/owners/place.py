@@ -1,7 +1,8 @@
 """Place: where a pod stands in its workload, by what its controllers wrote on it, and which gang that is.
 
-On CREATE a pod of a Job has no name yet, and LeaderWorkerSet's own webhook may not have been there: so a leader's group
-is the ordinal of its name. Source: the keys that jobset v0.12, lws v0.9 and the Job controller write on pods.
+On CREATE a pod of a Job has no name yet, and LeaderWorkerSet's own webhook may not have been there: so a group's index
+is the ordinal of its leader, which is called after it. Source: the keys and names that jobset v0.12, lws v0.9 and the
+Job controller give pods.
 """
 
 from __future__ import annotations
@@ -10,17 +11,16 @@ from typing import NamedTuple
 
 from webhook.model.facts import Needed
 from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name
+from webhook.model.owners.kinds import JOBS, STATEFUL_SETS, is_a
 from webhook.model.owners.workload import controller_in
 from webhook.model.pod import Pod
 from webhook.model.reading import mapping, text
 
 JOB_SET_NAME = "jobset.sigs.k8s.io/jobset-name"
 REPLICATED_JOB_NAME = "jobset.sigs.k8s.io/replicatedjob-name"
-JOB_NAME = "batch.kubernetes.io/job-name"
+JOB_INDEX = "jobset.sigs.k8s.io/job-index"
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
-LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 LWS_REVISION = "leaderworkerset.sigs.k8s.io/template-revision-hash"
-LWS_LEADER = "leaderworkerset.sigs.k8s.io/leader-name"
 
 
 class Place(NamedTuple):
@@ -43,28 +43,36 @@ def place_of(pod: Pod) -> Place | None:
     controller = controller_in(mapping(pod.raw.get("metadata")))
     if controller is None:
         return None
-    labels = pod.template.labels
-    if controller.kind == "Job":
-        if (name := text(labels.get(JOB_SET_NAME))) is not None:
-            return Place(Needed("job_sets", (pod.namespace, name)), text(labels.get(REPLICATED_JOB_NAME)) or "")
-        return Place(Needed("jobs", (pod.namespace, controller.name)))
-    if controller.kind == "StatefulSet" and (name := text(labels.get(LWS_NAME))) is not None:
-        group = _group(pod)
-        return None if group is None else Place(Needed("leader_worker_sets", (pod.namespace, name)), "", group)
+    if is_a(controller, JOBS):
+        return _of_job(pod, controller.name)
+    if is_a(controller, STATEFUL_SETS):
+        return _of_stateful_set(pod, controller.name)
     return None
 
 
-def _group(pod: Pod) -> str | None:
-    """The group of a LeaderWorkerSet's pod and the revision of its template: `0-5f8`."""
+def _of_job(pod: Pod, job: str) -> Place:
+    """Labels are anybody's to write, and a JobSet's Jobs are called after it."""
     labels = pod.template.labels
-    index = text(labels.get(LWS_GROUP))
-    if index is None:
-        leader = text(pod.template.annotations.get(LWS_LEADER)) or pod.name
-        index = leader.rpartition("-")[2]
-    revision = text(labels.get(LWS_REVISION))
-    if not index.isdigit():
+    name, part, index = (text(labels.get(key)) for key in (JOB_SET_NAME, REPLICATED_JOB_NAME, JOB_INDEX))
+    if name is not None and part is not None and job == f"{name}-{part}-{index}":
+        return Place(Needed("job_sets", (pod.namespace, name)), part)
+    return Place(Needed("jobs", (pod.namespace, job)))
+
+
+def _of_stateful_set(pod: Pod, stateful_set: str) -> Place | None:
+    """The leaders of a LeaderWorkerSet are of a StatefulSet of its name, the workers of one of their leader's name. A
+    group goes by its index and the revision of its template: `0-5f8`.
+    """
+    name = text(pod.template.labels.get(LWS_NAME))
+    if name is None:
         return None
-    return index if revision is None else f"{index}-{revision}"
+    leader = pod.name if stateful_set == name else stateful_set
+    prefix, dash, index = leader.rpartition("-")
+    if prefix != name or not dash or not (index.isascii() and index.isdigit()):
+        return None
+    revision = text(pod.template.labels.get(LWS_REVISION))
+    group = index if revision is None else f"{index}-{revision}"
+    return Place(Needed("leader_worker_sets", (pod.namespace, name)), "", group)
 
 
 def membership(place: Place, *, sequenced: bool) -> Membership:

@@ -1,7 +1,7 @@
 """TrainJob: a read view over Kubeflow Trainer's job, and the JobSet that Trainer makes of it and of its runtime.
 
 A TrainJob has no pod template: its runtime has. Source: kubeflow/trainer, pkg/runtime (v2.3.0): the counts of
-core/trainingruntime.go, the marks of framework/plugins/{coscheduling,volcano}.
+core/trainingruntime.go and framework/plugins/{plainml,mpi}, the marks of framework/plugins/{coscheduling,volcano}.
 """
 
 from __future__ import annotations
@@ -10,19 +10,27 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple
 
+from webhook.model.capabilities import KAI_QUEUE
 from webhook.model.facts import ClusterFacts, Needed, ObjectKey
-from webhook.model.fields import SPEC, FieldPath
+from webhook.model.fields import METADATA, SPEC, FieldPath, Item
 from webhook.model.owners.jobset import JobSet
-from webhook.model.owners.kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS
+from webhook.model.owners.kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS, is_a
 from webhook.model.owners.workload import OwnedWorkload, Part
-from webhook.model.reading import Malformed, Manifest, integer, mapping, sequence, text
+from webhook.model.reading import Manifest, integer, mapping, sequence, text
 
 # On a Job template: which step of the TrainJob it is.
 ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 COSCHEDULING_LABEL = "scheduling.x-k8s.io/pod-group"
 VOLCANO_ANNOTATION = "scheduling.k8s.io/group-name"
-# From a replicated Job to its pod template.
-_POD_TEMPLATE = ("template", "spec", "template")
+
+
+class Mark(NamedTuple):
+    """What Trainer writes on every pod template, and the field of the runtime that makes it."""
+
+    field: str
+    key: str
+    value: str
+    path: FieldPath
 
 
 class Plugin(NamedTuple):
@@ -30,6 +38,12 @@ class Plugin(NamedTuple):
 
     name: str
     path: FieldPath
+
+    def mark(self, train_job: str) -> Mark:
+        """By which the pods are members of that PodGroup, which is called as the TrainJob is."""
+        if self.name == "coscheduling":
+            return Mark("labels", COSCHEDULING_LABEL, train_job, self.path)
+        return Mark("annotations", VOLCANO_ANNOTATION, train_job, self.path)
 
 
 class Runtime:
@@ -44,11 +58,6 @@ class Runtime:
         self.template = mapping(self.spec.get("template"))
 
     @property
-    def job_set_metadata(self) -> Mapping[str, Any]:
-        """What it gives the JobSet of labels and annotations."""
-        return mapping(self.template.get("metadata"))
-
-    @property
     def plugins(self) -> list[Plugin]:
         """The plugins that are on. The CRD does not keep anybody from turning on both."""
         policy = mapping(self.spec.get("podGroupPolicy"))
@@ -56,10 +65,14 @@ class Runtime:
         return [Plugin(name, path / name) for name in ("coscheduling", "volcano") if policy.get(name) is not None]
 
     @property
-    def kai_queue(self) -> str | None:
-        """The queue of the KAI plugin as it was proposed; the CRD of every release drops it."""
+    def kai_marks(self) -> list[Mark]:
+        """What the KAI plugin, as it was proposed, does with the queue that it names. The CRD of every release drops
+        that field, so it is met in files alone.
+        """
         policy = mapping(self.spec.get("podGroupPolicy"))
-        return text(mapping(policy.get("kaiScheduler")).get("queue"))
+        queue = text(mapping(policy.get("kaiScheduler")).get("queue"))
+        path = SPEC / "podGroupPolicy" / "kaiScheduler" / "queue"
+        return [] if queue is None else [Mark("labels", KAI_QUEUE, queue, path)]
 
 
 class TrainJob(OwnedWorkload):
@@ -93,67 +106,120 @@ class TrainJob(OwnedWorkload):
         """How many nodes it asks for."""
         return integer(mapping(self.spec.get("trainer")).get("numNodes"))
 
-    def job_set(self, runtime: Runtime) -> JobSet:
+    def job_set(self, runtime: Runtime) -> MadeJobSet:
         """The JobSet that Trainer makes of it: of its name, with its counts and the marks of the plugins that are on.
 
-        The containers are the runtime's: what a TrainJob changes in them says nothing about its gang. Raises
-        `Malformed`.
+        The containers are the runtime's: what a TrainJob changes in them says nothing about its gang.
         """
+        template = mapping(runtime.template.get("metadata"))
         metadata: Manifest = {
             "name": self.name,
             "namespace": self.namespace,
-            "labels": dict(mapping(runtime.job_set_metadata.get("labels"))),
-            "annotations": dict(mapping(runtime.job_set_metadata.get("annotations"))),
+            "labels": dict(mapping(template.get("labels"))),
+            "annotations": dict(mapping(template.get("annotations"))),
             "ownerReferences": [
                 {"apiVersion": self.reference.api_version, "kind": self.kind, "name": self.name, "controller": True}
             ],
         }
         spec = deepcopy(dict(mapping(runtime.template.get("spec"))))
-        for raw in sequence(spec.get("replicatedJobs")):
-            self._count(mapping(raw), runtime)
-        for patch in sequence(self.spec.get("runtimePatches")):
-            _patch(metadata, spec, mapping(mapping(mapping(patch).get("trainingRuntimeSpec")).get("template")))
+        jobs = [(index, raw) for index, raw in enumerate(sequence(spec.get("replicatedJobs"))) if isinstance(raw, dict)]
+        brought: dict[FieldPath, FieldPath] = {}
+        for index, raw in enumerate(sequence(self.spec.get("runtimePatches"))):
+            below = mapping(mapping(mapping(raw).get("trainingRuntimeSpec")).get("template"))
+            path = SPEC / "runtimePatches" / Item(index) / "trainingRuntimeSpec" / "template"
+            _patch(_Patched(metadata, jobs, brought), below, path)
+        for _, raw in jobs:
+            self._count(raw, runtime)
         if self.spec.get("suspend") is not None:
             spec["suspend"] = self.spec["suspend"]
-        for plugin in runtime.plugins:
-            for raw in sequence(spec.get("replicatedJobs")):
-                _mark(_within(mapping(raw), *_POD_TEMPLATE, "metadata"), plugin, self.name)
+        marks = [*(plugin.mark(self.name) for plugin in runtime.plugins), *runtime.kai_marks]
+        for index, raw in jobs:
+            for mark in marks:
+                _add(_below(raw, "template", "spec", "template", "metadata"), {mark.field: {mark.key: mark.value}})
+                brought[_pod_metadata(index, raw) / mark.field / mark.key] = mark.path
         api = JOB_SETS.api
-        return JobSet(
-            {"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}
-        )
+        made = {"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}
+        return MadeJobSet(made, self, runtime, brought)
 
-    def _count(self, replicated: Mapping[str, Any], runtime: Runtime) -> None:
+    def _count(self, replicated: Manifest, runtime: Runtime) -> None:
         """Trainer writes parallelism and completions of every replicated Job."""
-        policy = mapping(runtime.spec.get("mlPolicy"))
-        template = _within(replicated, "template")
-        step = mapping(mapping(template.get("metadata")).get("labels")).get(ANCESTOR)
-        job = _within(template, "spec")
-        own = integer(job.get("parallelism"))
-        pods = 1 if own is None else own
-        launched = mapping(policy.get("mpi")).get("runLauncherAsNode") is True
-        if step == "trainer":
-            stated = integer(policy.get("numNodes"))
-            pods = max(1 if stated is None else stated, 1)
-            if self.nodes is not None and not launched:
-                pods = self.nodes
-        elif launched and replicated.get("name") == "node" and self.nodes is not None:
-            # The launcher is one of the nodes.
-            pods = max(self.nodes - 1, 1)
+        policy = runtime.spec.get("mlPolicy")
+        mpi = mapping(policy).get("mpi")
+        template = mapping(replicated.get("template"))
+        trains = mapping(mapping(template.get("metadata")).get("labels")).get(ANCESTOR) == "trainer"
+        job = _below(replicated, "template", "spec")
+        stated = integer(mapping(policy).get("numNodes") if trains and policy is not None else job.get("parallelism"))
+        pods = 1 if stated is None else stated
+        if trains and policy is not None:
+            pods = max(pods, 1)
+        if mpi is None and trains and self.nodes is not None:
+            pods = self.nodes
+        elif mpi is not None and replicated.get("name") == "node" and self.nodes is not None:
+            # The launcher may be one of the nodes.
+            launched = mapping(mpi).get("runLauncherAsNode") is True
+            pods = max(self.nodes - 1, 1) if launched else self.nodes
         job["parallelism"] = job["completions"] = pods
 
 
-def _patch(metadata: Manifest, spec: Manifest, template: Mapping[str, Any]) -> None:
+class MadeJobSet(JobSet):
+    """The JobSet that Trainer makes of a TrainJob. Of each field it is known who brought it."""
+
+    def __init__(
+        self, raw: Manifest, train_job: TrainJob, runtime: Runtime, brought: Mapping[FieldPath, FieldPath]
+    ) -> None:
+        super().__init__(raw)
+        self.train_job = train_job
+        self.runtime = runtime
+        self._brought = brought
+
+    def in_train_job(self, path: FieldPath) -> FieldPath:
+        """Where the TrainJob says what stands at `path`: in a patch, or by naming its runtime."""
+        found = self._brought.get(path)
+        return found if found is not None and "runtimePatches" in found.parts else self.train_job.runtime_path
+
+    def in_runtime(self, path: FieldPath) -> FieldPath:
+        """Where the runtime says it."""
+        return self._brought.get(path) or FieldPath(("spec", "template", *path.parts))
+
+    def where(self, path: FieldPath) -> str:
+        """Where its author finds what stands at `path`, in words."""
+        at = self.in_train_job(path)
+        if at != self.train_job.runtime_path:
+            return str(at)
+        return f"{self.train_job.runtime_kind} {self.runtime.name}, {self.in_runtime(path)}"
+
+
+class _Patched(NamedTuple):
+    """What runtime patches change: the metadata of the JobSet, its replicated Jobs, and who brought which field."""
+
+    metadata: Manifest
+    jobs: list[tuple[int, Manifest]]
+    brought: dict[FieldPath, FieldPath]
+
+
+def _patch(patched: _Patched, template: Mapping[str, Any], path: FieldPath) -> None:
     """What a runtime patch says of labels and annotations: of the JobSet, of its Jobs and of the pods."""
-    _add(metadata, mapping(template.get("metadata")))
-    by_name = {text(mapping(raw).get("name")): mapping(raw) for raw in sequence(spec.get("replicatedJobs"))}
-    for raw in sequence(mapping(template.get("spec")).get("replicatedJobs")):
-        patched = mapping(raw)
-        if (known := by_name.get(text(patched.get("name")))) is not None:
-            job = mapping(patched.get("template"))
-            _add(_within(known, "template", "metadata"), mapping(job.get("metadata")))
-            below = mapping(mapping(job.get("spec")).get("template"))
-            _add(_within(known, *_POD_TEMPLATE, "metadata"), mapping(below.get("metadata")))
+    _merge(patched, patched.metadata, template, METADATA, path / "metadata")
+    for place, raw in enumerate(sequence(mapping(template.get("spec")).get("replicatedJobs"))):
+        patch = mapping(raw)
+        own = path / "spec" / "replicatedJobs" / Item(place, text(patch.get("name"))) / "template"
+        for index, known in patched.jobs:
+            if known.get("name") != patch.get("name"):
+                continue
+            of_job = mapping(patch.get("template"))
+            of_pods = mapping(mapping(of_job.get("spec")).get("template"))
+            at = _replicated(index, known) / "template" / "metadata"
+            _merge(patched, _below(known, "template", "metadata"), of_job, at, own / "metadata")
+            metadata = _below(known, "template", "spec", "template", "metadata")
+            _merge(patched, metadata, of_pods, _pod_metadata(index, known), own / "spec" / "template" / "metadata")
+
+
+def _merge(patched: _Patched, target: Manifest, holder: Mapping[str, Any], at: FieldPath, path: FieldPath) -> None:
+    more = mapping(holder.get("metadata"))
+    _add(target, more)
+    for field in ("labels", "annotations"):
+        for key in mapping(more.get(field)):
+            patched.brought[at / field / key] = path / field / key
 
 
 def _add(metadata: Manifest, more: Mapping[str, Any]) -> None:
@@ -162,37 +228,45 @@ def _add(metadata: Manifest, more: Mapping[str, Any]) -> None:
             metadata[field] = {**mapping(metadata.get(field)), **mapping(more.get(field))}
 
 
-def _within(holder: Mapping[str, Any], *fields: str) -> Manifest:
-    """The object below `holder`, made where there is none: what is read here is a copy. Raises `Malformed`."""
-    found: Any = holder
-    if not isinstance(found, dict):
-        raise Malformed(found, "an object")
+def _replicated(index: int, raw: Mapping[str, Any]) -> FieldPath:
+    return SPEC / "replicatedJobs" / Item(index, text(raw.get("name")))
+
+
+def _pod_metadata(index: int, raw: Mapping[str, Any]) -> FieldPath:
+    return _replicated(index, raw) / "template" / "spec" / "template" / "metadata"
+
+
+def _below(holder: Manifest, *fields: str) -> Manifest:
+    """What stands there, made where there is nothing: what is read here is a copy."""
+    found = holder
     for field in fields:
-        below = mapping(found.get(field))
-        if not isinstance(below, dict):
-            below = found[field] = {}
-        found = below
-    made: Manifest = found
-    return made
-
-
-def _mark(metadata: Manifest, plugin: Plugin, name: str) -> None:
-    if plugin.name == "coscheduling":
-        _add(metadata, {"labels": {COSCHEDULING_LABEL: name}})
-    else:
-        _add(metadata, {"annotations": {VOLCANO_ANNOTATION: name}})
+        if found.get(field) is None:
+            found[field] = {}
+        found = found[field]
+        mapping(found)
+    return found
 
 
 def runtime_of(workload: TrainJob, facts: ClusterFacts) -> Runtime | None:
-    """The runtime of a TrainJob, where it is known. Raises `Malformed`."""
+    """The runtime of a TrainJob, where it is known."""
     needed = workload.runtime
     raw = (getattr(facts, needed.part) or {}).get(needed.key)
     return None if raw is None else Runtime(raw)
 
 
+def with_pods(workload: OwnedWorkload, facts: ClusterFacts) -> OwnedWorkload | None:
+    """What the pods of an applied workload are made of: itself, or the JobSet of a TrainJob whose runtime is known.
+    None for a JobSet that a TrainJob makes: that is judged with the TrainJob.
+    """
+    if isinstance(workload, TrainJob):
+        runtime = runtime_of(workload, facts)
+        return None if runtime is None else workload.job_set(runtime)
+    return None if isinstance(workload, JobSet) and train_job_of(workload) is not None else workload
+
+
 def train_job_of(job_set: JobSet) -> ObjectKey | None:
     """The TrainJob that made a JobSet."""
     controller = job_set.controller
-    if controller is None or controller.kind != TRAIN_JOBS.api.kind:
+    if controller is None or not is_a(controller, TRAIN_JOBS):
         return None
     return job_set.namespace, controller.name

@@ -6,13 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
+from webhook.model.capabilities import VOLCANO_QUEUE
 from webhook.model.facts import ObjectKey, Record
-from webhook.model.fields import FieldPath
+from webhook.model.fields import SPEC, FieldPath
 from webhook.model.podgang import OwnerReference
 from webhook.model.podtemplate import PodTemplate
 from webhook.model.projections import Resource
-from webhook.model.reading import Manifest, flag, mapping, sequence, text
-from webhook.model.record import SCHEDULER_LABEL, record_in
+from webhook.model.reading import EMPTY, Manifest, flag, mapping, sequence, text
+from webhook.model.record import SCHEDULER_LABEL, queues_of, quota_of_template
+
+# By which a workload, or its pods, name a Volcano queue: Grove's key and Volcano's own. The first wins.
+QUEUE_ANNOTATIONS = (VOLCANO_QUEUE, "scheduling.volcano.sh/queue-name")
 
 
 class TemplatePlace(NamedTuple):
@@ -120,8 +124,10 @@ class OwnedWorkload(ABC):
 
     @property
     def native_path(self) -> FieldPath | None:
-        """Where it asks its own controller for a gang of the Workload API."""
-        return None
+        """Where it asks its own controller for a gang of the Workload API: `spec.scheduling`, in Job from Kubernetes
+        1.37 on (gate WorkloadWithJob), in JobSet with KEP-969, in LeaderWorkerSet with KEP-666.
+        """
+        return SPEC / "scheduling" if self.spec.get("scheduling") is not None else None
 
     @property
     def suspended(self) -> bool:
@@ -141,7 +147,14 @@ class OwnedWorkload(ABC):
     @property
     def record(self) -> Record:
         """What its pods are prepared from."""
-        return record_in(self.metadata, self.scheduler, self.priority_class)
+        queues: dict[str, str] = {}
+        holders = [(self.labels, self.annotations), *((EMPTY, template.annotations) for template in self.templates)]
+        for labels, said in holders:
+            # Nobody reads the others there: KAI's is a label of owners and pods.
+            read = {key: said[key] for key in QUEUE_ANNOTATIONS if key in said}
+            queues = {**queues_of({"labels": dict(labels), "annotations": read}), **queues}
+        quota = quota_of_template(self.metadata)
+        return Record(self.scheduler, quota, tuple(sorted(queues.items())), self.priority_class)
 
 
 def controller_in(metadata: Mapping[str, Any]) -> OwnerReference | None:

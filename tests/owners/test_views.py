@@ -1,0 +1,300 @@
+"""What the views read of TrainJobs, JobSets, LeaderWorkerSets and Jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from webhook.model.owners.gang import names_of, no_gang
+from webhook.model.owners.job import Job
+from webhook.model.owners.jobset import JobSet
+from webhook.model.owners.leaderworkerset import LeaderWorkerSet
+from webhook.model.owners.trainjob import Runtime, TrainJob
+from webhook.model.reading import Manifest
+from webhook.validators.owner_examples import job, job_set, leader_worker_set, pod_template, replicated, train_job
+
+AFTER_ALL = [{"name": "dataset-initializer", "status": "Complete"}, {"name": "model-initializer", "status": "Complete"}]
+EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+NODE_SELECTOR = "alpha.jobset.sigs.k8s.io/node-selector"
+
+
+@pytest.mark.parametrize(
+    ("spec", "pods"),
+    [
+        ({"parallelism": None, "completions": None}, 1),
+        ({"parallelism": 4, "completions": None}, 4),
+        ({"parallelism": 4, "completions": 4}, 4),
+        ({"parallelism": 4, "completions": 3}, 3),
+        ({"parallelism": 0, "completions": 3}, 0),
+    ],
+)
+def test_a_job_has_as_many_pods_as_run_at_a_time(spec: dict[str, Any], pods: int) -> None:
+    (part,) = Job(job(**spec)).parts
+    assert (part.pods, part.each) == (pods, pods)
+
+
+def test_a_jobset_s_parts_are_counted_by_jobs_and_pods() -> None:
+    parts = JobSet(job_set(replicated("driver", 1), replicated("worker", 4, replicas=3))).parts
+    assert [(part.name, part.pods, part.each) for part in parts] == [("driver", 1, 1), ("worker", 12, 4)]
+    assert str(parts[1].place) == "spec.replicatedJobs[1].template.spec.template"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "at"),
+    [
+        (job_set(replicated("a"), replicated("b")), None),
+        (job_set(replicated("a"), startupPolicy={"startupPolicyOrder": "AnyOrder"}), None),
+        (
+            job_set(replicated("a"), replicated("b"), startupPolicy={"startupPolicyOrder": "InOrder"}),
+            "spec.startupPolicy.startupPolicyOrder",
+        ),
+        (
+            job_set(
+                replicated("a"),
+                replicated("b", dependsOn=[{"name": "a", "status": "Ready"}]),
+                startupPolicy={"startupPolicyOrder": "AnyOrder"},
+            ),
+            "spec.replicatedJobs[1].dependsOn",
+        ),
+    ],
+    ids=["nothing said", "any order", "in order", "depends on"],
+)
+def test_a_jobset_starts_in_turn_by_its_policy_or_by_what_a_part_depends_on(manifest: Manifest, at: str | None) -> None:
+    found = JobSet(manifest).sequence_path
+    assert (None if found is None else str(found)) == at
+
+
+def test_a_part_follows_all_that_its_predecessors_follow() -> None:
+    parts = (
+        replicated("a"),
+        replicated("b", dependsOn=[{"name": "a"}]),
+        replicated("c", dependsOn=[{"name": "b"}, {"name": "nobody"}]),
+        replicated("d"),
+    )
+    found = JobSet(job_set(*parts))
+    assert [sorted(found.follows(part)) for part in found.parts] == [[], ["a"], ["a", "b"], []]
+
+
+def test_the_leader_is_made_of_the_workers_template_where_it_has_none() -> None:
+    parts = LeaderWorkerSet(leader_worker_set(size=3)).parts
+    assert [(part.name, str(part.place), part.pods) for part in parts] == [
+        ("leader", "spec.leaderWorkerTemplate.workerTemplate", 2),
+        ("worker", "spec.leaderWorkerTemplate.workerTemplate", 4),
+    ]
+    parts = LeaderWorkerSet(leader_worker_set(size=1, leader=pod_template())).parts
+    assert [(part.name, str(part.place)) for part in parts] == [("leader", "spec.leaderWorkerTemplate.leaderTemplate")]
+
+
+@pytest.mark.parametrize(
+    ("workload", "rules"),
+    [
+        (Job(job()), []),
+        (Job(job(parallelism=1, completions=9)), []),
+        (Job(job(parallelism=2, completions=3)), ["owner/completions"]),
+        (Job(job(parallelism=2, completions=1)), []),
+        (Job(job(annotations={"kueue.x-k8s.io/job-min-parallelism": "1"})), ["owner/partial-admission"]),
+        (Job(job(annotations={"kueue.x-k8s.io/job-min-parallelism": "1"}, completions=None)), []),
+        (Job(job(annotations={"kueue.x-k8s.io/job-min-parallelism": "2"})), []),
+        (JobSet(job_set(replicated("a", 1, job={"completions": 5}))), []),
+        # One pod at a time, in a gang of more.
+        (JobSet(job_set(replicated("a", 1, job={"completions": 5}), replicated("b"))), ["owner/completions"]),
+        (
+            JobSet(job_set(replicated("a", 1, job={"completions": 5}), replicated("b", dependsOn=[{"name": "a"}]))),
+            [],
+        ),
+        (JobSet(job_set(annotations={EXCLUSIVE: "rack"})), ["owner/exclusive-topology"]),
+        (JobSet(job_set(annotations={EXCLUSIVE: "rack", NODE_SELECTOR: "true"})), []),
+        (JobSet(job_set(annotations={NODE_SELECTOR: "true"})), []),
+        (
+            JobSet(job_set(replicated("a", metadata={"annotations": {EXCLUSIVE: "rack"}}))),
+            ["owner/exclusive-topology"],
+        ),
+        # The strategy of the JobSet counts where it asks for the topology itself.
+        (
+            JobSet(
+                job_set(
+                    replicated("a", metadata={"annotations": {EXCLUSIVE: "rack"}}),
+                    annotations={EXCLUSIVE: "rack", NODE_SELECTOR: "true"},
+                )
+            ),
+            [],
+        ),
+        (
+            JobSet(
+                job_set(
+                    replicated("a", metadata={"annotations": {EXCLUSIVE: "rack"}}), annotations={NODE_SELECTOR: "true"}
+                )
+            ),
+            ["owner/exclusive-topology"],
+        ),
+        (JobSet(job_set(replicated("a", 1, replicas=4), annotations={EXCLUSIVE: "rack"})), []),
+        (LeaderWorkerSet(leader_worker_set(startupPolicy="LeaderReady")), ["owner/leader-ready"]),
+        (LeaderWorkerSet(leader_worker_set(startupPolicy="LeaderReady", size=1)), []),
+        (
+            LeaderWorkerSet(leader_worker_set(annotations={"leaderworkerset.sigs.k8s.io/exclusive-topology": "rack"})),
+            ["owner/exclusive-topology"],
+        ),
+    ],
+)
+def test_what_keeps_a_gang_from_ever_being_complete(workload: Any, rules: list[str]) -> None:
+    assert [found.rule for found in workload.hindrances()] == rules
+
+
+def _runtime(*jobs: Manifest, **spec: Any) -> Runtime:
+    return Runtime(
+        {"metadata": {"name": "torch"}, "spec": {"template": {"spec": {"replicatedJobs": list(jobs)}}, **spec}}
+    )
+
+
+def _step(name: str, step: str | None = None, **fields: Any) -> Manifest:
+    """A replicated Job as Trainer ships it: without a number of pods."""
+    found = replicated(name, **fields)
+    for field in ("parallelism", "completions"):
+        del found["template"]["spec"][field]
+    if step is not None:
+        found["template"]["metadata"] = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": step}}
+    return found
+
+
+def _shipped(name: str) -> Runtime:
+    if name == "torch-distributed":
+        return _runtime(_step("node", "trainer"), mlPolicy={"numNodes": 1, "torch": {}})
+    if name == "torch-distributed-with-cache":
+        after = [{"name": "dataset-initializer", "status": "Complete"}]
+        steps = _step("dataset-initializer", "dataset-initializer"), _step("node", "trainer", dependsOn=after)
+        return _runtime(*steps, mlPolicy={"numNodes": 1, "torch": {}})
+    if name == "torchtune":
+        steps = (
+            _step("dataset-initializer", "dataset-initializer"),
+            _step("model-initializer", "model-initializer"),
+            _step("node", "trainer", dependsOn=AFTER_ALL),
+        )
+        return _runtime(*steps, mlPolicy={"numNodes": 1, "torch": {}})
+    after = [{"name": "node", "status": "Ready"}]
+    steps = _step("node"), _step("launcher", "trainer", dependsOn=after)
+    return _runtime(*steps, mlPolicy={"numNodes": 1, "mpi": {"runLauncherAsNode": name == "deepspeed-distributed"}})
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "pods", "in_turn"),
+    [
+        ("torch-distributed", None, {"node": 1}, False),
+        ("torch-distributed", 4, {"node": 4}, False),
+        ("torch-distributed", 0, {"node": 0}, False),
+        ("torch-distributed-with-cache", 4, {"dataset-initializer": 1, "node": 4}, True),
+        ("torchtune", 2, {"dataset-initializer": 1, "model-initializer": 1, "node": 2}, True),
+        ("deepspeed-distributed", None, {"node": 1, "launcher": 1}, True),
+        ("deepspeed-distributed", 1, {"node": 1, "launcher": 1}, True),
+        ("deepspeed-distributed", 4, {"node": 3, "launcher": 1}, True),
+        ("mpi with a launcher that is no node", 4, {"node": 4, "launcher": 1}, True),
+    ],
+)
+def test_a_trainjob_has_the_pods_that_trainer_counts(
+    name: str, nodes: int | None, pods: dict[str, int], in_turn: bool
+) -> None:
+    asked = {} if nodes is None else {"trainer": {"numNodes": nodes}}
+    made = TrainJob(train_job(**asked)).job_set(_shipped(name))
+    assert {part.name: part.pods for part in made.parts} == pods
+    assert (made.sequence_path is not None) is in_turn
+    # Parallelism and completions are written alike.
+    assert list(made.hindrances()) == []
+
+
+def test_without_a_policy_the_template_s_own_number_counts() -> None:
+    step = replicated("node", 3, metadata={"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}})
+    assert TrainJob(train_job()).job_set(_runtime(step)).parts[0].pods == 3
+    assert TrainJob(train_job(trainer={"numNodes": 5})).job_set(_runtime(step)).parts[0].pods == 5
+
+
+def test_the_jobset_of_a_trainjob_has_the_runtime_s_labels_and_the_patches() -> None:
+    runtime = _shipped("torchtune")
+    runtime.template["metadata"] = {"labels": {"team": "a", "kept": "yes"}}
+    patch = {
+        "trainingRuntimeSpec": {
+            "template": {
+                "metadata": {"labels": {"team": "b"}},
+                "spec": {
+                    "replicatedJobs": [
+                        {
+                            "name": "node",
+                            "template": {
+                                "metadata": {"annotations": {"of": "job"}},
+                                "spec": {"template": {"metadata": {"labels": {"of": "pod"}}}},
+                            },
+                        }
+                    ]
+                },
+            }
+        }
+    }
+    made = TrainJob(train_job(runtimePatches=[patch], suspend=True)).job_set(runtime)
+    assert made.name == "demo"
+    assert made.labels == {"team": "b", "kept": "yes"}
+    assert made.suspended
+    assert [part.template.labels for part in made.parts] == [{}, {}, {"of": "pod"}]
+    assert made.job_metadata(2)["annotations"] == {"of": "job"}
+    label = made.parts[2].template.labels_path / "of"
+    place = "spec.runtimePatches[0].trainingRuntimeSpec.template"
+    assert str(made.in_train_job(label)) == f"{place}.spec.replicatedJobs[0].template.spec.template.metadata.labels.of"
+    # The runtime itself is as it was.
+    assert "labels" not in runtime.template["spec"]["replicatedJobs"][2]["template"]["spec"]["template"].get(
+        "metadata", {}
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "owner", "key"),
+    [
+        ({"coscheduling": {}}, "scheduler-plugins", "scheduling.x-k8s.io/pod-group"),
+        ({"volcano": {}}, "Volcano", "scheduling.k8s.io/group-name"),
+    ],
+)
+def test_a_plugin_s_pods_are_claimed_in_every_template(policy: dict[str, Any], owner: str, key: str) -> None:
+    runtime = _shipped("torch-distributed")
+    made = TrainJob(train_job()).job_set(_runtime(*runtime.template["spec"]["replicatedJobs"], podGroupPolicy=policy))
+    metadata = made.parts[0].template
+    assert {**metadata.labels, **metadata.annotations} == {key: "demo"}
+    found = no_gang(made)
+    assert found is not None
+    assert found.why.endswith(f"says that {owner} has claimed its pods")
+
+
+def test_the_proposed_kai_plugin_s_queue_reaches_the_pods() -> None:
+    policy = {"podGroupPolicy": {"kaiScheduler": {"queue": "team-a"}}}
+    made = TrainJob(train_job()).job_set(_runtime(_step("node", "trainer"), **policy))
+    template = made.parts[0].template
+    assert template.labels == {"kai.scheduler/queue": "team-a"}
+    where = made.where(template.labels_path / "kai.scheduler/queue")
+    assert where == "ClusterTrainingRuntime torch, spec.podGroupPolicy.kaiScheduler.queue"
+
+
+@pytest.mark.parametrize(
+    ("workload", "names"),
+    [
+        (Job(job()), {"demo"}),
+        (JobSet(job_set(replicated("a"), replicated("b"))), {"demo", "demo-a", "demo-b"}),
+        (JobSet(job_set(replicated("a"), replicated("b", dependsOn=[{"name": "a"}]))), {"demo-a", "demo-b"}),
+        (Job(job(parallelism=0)), set()),
+        (LeaderWorkerSet(leader_worker_set()), set()),
+        (TrainJob(train_job()), set()),
+    ],
+)
+def test_a_workload_s_names_are_those_of_its_gangs_and_their_members(workload: Any, names: set[str]) -> None:
+    assert names_of(workload) == names
+
+
+@pytest.mark.parametrize(
+    ("workload", "at"),
+    [
+        (Job(job(scheduling={})), "spec.scheduling"),
+        (JobSet(job_set(scheduling={})), "spec.scheduling"),
+        (JobSet(job_set(replicated("a", job={"scheduling": {}}))), "spec.replicatedJobs[0].template.spec.scheduling"),
+        (LeaderWorkerSet(leader_worker_set(scheduling={})), "spec.scheduling"),
+        (Job(job()), None),
+    ],
+)
+def test_a_workload_that_asks_its_own_controller_for_a_gang_says_where(workload: Any, at: str | None) -> None:
+    found = workload.native_path
+    assert (None if found is None else str(found)) == at
+    assert (no_gang(workload) is None) is (at is None)

@@ -1,0 +1,221 @@
+"""What KAI's podgrouper makes of TrainJobs, JobSets, LeaderWorkerSets and Jobs, where that never starts, or is no gang.
+
+Before 0.16 the group of a JobSet has a minimum of one pod. From 0.16 on it is a tree: all replicated Jobs, of each all
+its Jobs, of each all its pods. The annotation kai.scheduler/batch-min-member overrides the minimum: of a JobSet how
+many replicated Jobs, of a Job how many pods. Source: kai-scheduler/KAI-Scheduler,
+pkg/podgrouper/podgrouper/plugins/{jobset,job,leader_worker_set,skiptopowner} (v0.15.2, v0.17.0).
+"""
+
+from __future__ import annotations
+
+from webhook.backends.kai.keys import ANNOTATION_GROUP, ANNOTATION_MINIMUM, ANNOTATION_SKIP
+from webhook.backends.kai.rules import Rules
+from webhook.model.fields import ANNOTATIONS
+from webhook.model.findings import Action, Finding
+from webhook.model.owners.job import Job
+from webhook.model.owners.jobset import JobSet
+from webhook.model.owners.leaderworkerset import LeaderWorkerSet
+from webhook.model.owners.trainjob import MadeJobSet, with_pods
+from webhook.model.owners.workload import OwnedWorkload
+from webhook.model.reading import mapping, text
+from webhook.model.version import Version
+from webhook.validators.owner_examples import job, job_set, pod_template, replicated, runtimes, train_job
+from webhook.validators.registry import Example, Results, Subject, rule
+
+_KAI = "kai-scheduler"
+# Podgrouper's groups of JobSets became trees.
+TREES = Version(0, 16)
+# A minimum that any workload has as soon as its first pod is there.
+_ONE = {ANNOTATION_MINIMUM: "1"}
+_STEPS = (
+    replicated("initializer", 1),
+    replicated("node", 2, dependsOn=[{"name": "initializer", "status": "Complete"}]),
+)
+_EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
+
+
+def _before_trees(context: Rules) -> bool:
+    """Whether the profile states a version without trees. What is not stated is taken for a present one."""
+    return context.scheduler_version is not None and context.scheduler_version < TREES
+
+
+def _minimum(workload: OwnedWorkload) -> str | None:
+    """The minimum that a workload states: podgrouper adds a TrainJob's annotations to its JobSet where these lack."""
+    own = text(workload.annotations.get(ANNOTATION_MINIMUM))
+    if own is None and isinstance(workload, MadeJobSet):
+        return text(workload.train_job.annotations.get(ANNOTATION_MINIMUM))
+    return own
+
+
+@rule(
+    "kai/owner-in-turn",
+    subject=Subject.OWNER,
+    passes=Example(train_job(scheduler=_KAI, annotations=_ONE), facts=runtimes(*_STEPS)),
+    fails=Example(train_job(scheduler=_KAI), facts=runtimes(*_STEPS)),
+)
+def owner_in_turn(workload: OwnedWorkload, context: Rules) -> Results:
+    """Podgrouper knows InOrder, and nothing of `dependsOn`: the first step waits until pods of all steps are there, and
+    those of the later steps are created when it runs, or is done.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/jobset (v0.16.0 to v0.17.0; up to v0.15 the
+    minimum is one pod unless an annotation says more).
+    """
+    pods = with_pods(workload, context.facts)
+    if not isinstance(pods, JobSet):
+        return
+    waiting = next((part for part in pods.parts if part.after), None)
+    stated = _minimum(pods)
+    if pods.in_order or waiting is None or stated == "1" or (stated is None and _before_trees(context)):
+        return
+    path = waiting.path / "dependsOn"
+    where = pods.where(path) if isinstance(pods, MadeJobSet) else str(path)
+    yield Finding(
+        at=ANNOTATIONS / ANNOTATION_MINIMUM,
+        found=stated,
+        why=f"podgrouper makes one group of all steps, and those of {where} have no pods until others ran",
+        remedy=f'set the annotation {ANNOTATION_MINIMUM}: "1": each step is then a gang of its own',
+    )
+
+
+@rule(
+    "kai/owner-no-gang",
+    subject=Subject.OWNER,
+    default=Action.WARN,
+    passes=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "2"})),
+    fails=Example(job(scheduler=_KAI)),
+)
+def owner_no_gang(workload: OwnedWorkload, context: Rules) -> Results:
+    """Podgrouper's group of a Job has a minimum of one pod unless an annotation says more: the pods start one by one.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/job (v0.17.0).
+    """
+    if isinstance(workload, Job) and _minimum(workload) is None and (pods := workload.parts[0].pods) > 1:
+        yield Finding(
+            at=ANNOTATIONS / ANNOTATION_MINIMUM,
+            found=None,
+            why="podgrouper's group of a Job has a minimum of one pod, so its pods start one by one",
+            remedy=f'set the annotation {ANNOTATION_MINIMUM}: "{pods}"',
+        )
+
+
+@rule(
+    "kai/owner-minimum",
+    subject=Subject.OWNER,
+    passes=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "2"})),
+    fails=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "3"})),
+)
+def owner_minimum(workload: OwnedWorkload, context: Rules) -> Results:
+    """A group whose minimum is more than the pods that there can be at a time never starts.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/job (v0.17.0); for JobSets v0.15.2, while
+    later versions take no more than there are replicated Jobs.
+    """
+    whole = with_pods(workload, context.facts)
+    if not (isinstance(whole, Job) or (isinstance(whole, JobSet) and _before_trees(context))):
+        return
+    stated = _minimum(whole)
+    if stated is None or not (stated.isascii() and stated.isdigit()):
+        return
+    pods = sum(part.pods for part in whole.parts)
+    if 0 < pods < int(stated):
+        yield Finding(
+            at=ANNOTATIONS / ANNOTATION_MINIMUM,
+            found=stated,
+            why=f"it has {pods} pods at a time, and a group with a higher minimum never starts",
+            remedy=f"name at most {pods}",
+        )
+
+
+@rule(
+    "kai/owner-pods-to-come",
+    subject=Subject.OWNER,
+    passes=Example(
+        job_set(replicated("node", 4, metadata={"annotations": _ONE}), scheduler=_KAI, annotations=_EXCLUSIVE)
+    ),
+    fails=Example(job_set(replicated("node", 4), scheduler=_KAI, annotations=_EXCLUSIVE)),
+)
+def owner_pods_to_come(workload: OwnedWorkload, context: Rules) -> Results:
+    """Podgrouper counts all pods that a Job, or a group of a LeaderWorkerSet, has at a time. With exclusive topology
+    the others are created when the first is on a node; and a Job with more completions than that ends with fewer pods.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{jobset,leader_worker_set} (v0.17.0), issue
+    1347; jobset, pkg/webhooks/pod_admission_webhook.go (v0.12.0); lws, pkg/controllers/pod_controller.go (v0.9).
+    """
+    if not _gathers(workload, context):
+        return
+    for found in workload.hindrances():
+        if found.rule in {"owner/exclusive-topology", "owner/completions"}:
+            why = found.why.replace("a gang puts", "kai-scheduler puts")
+            yield Finding(at=found.at, found=found.found, why=why, remedy=_way_out(found.remedy, workload))
+
+
+def _gathers(workload: OwnedWorkload, context: Rules) -> bool:
+    """Whether podgrouper waits for all pods of a Job, or of a group."""
+    if isinstance(workload, LeaderWorkerSet):
+        # Until the leader is on a node it waits for the leader alone.
+        return text(workload.spec.get("startupPolicy")) != "LeaderReady"
+    if isinstance(workload, JobSet) and not _before_trees(context):
+        jobs = [workload.job_metadata(index) for index, part in enumerate(workload.parts) if part.each > 1]
+        return any(mapping(one.get("annotations")).get(ANNOTATION_MINIMUM) != "1" for one in jobs)
+    return _minimum(workload) not in {None, "1"}
+
+
+def _way_out(remedy: str, workload: OwnedWorkload) -> str:
+    if isinstance(workload, JobSet):
+        return f'{remedy}; or annotate the Job\'s template with {ANNOTATION_MINIMUM}: "1"'
+    return remedy
+
+
+@rule(
+    "kai/owner-version",
+    subject=Subject.OWNER,
+    passes=Example(job_set(scheduler=_KAI), version="0.16.8"),
+    fails=Example(job_set(scheduler=_KAI), version="0.15.2"),
+)
+def owner_version(workload: OwnedWorkload, context: Rules) -> Results:
+    """Before 0.16 podgrouper's group of a JobSet has a minimum of one pod unless an annotation says more: what was
+    meant as a gang starts pod by pod, in silence.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/jobset (v0.15.2).
+    """
+    pods = with_pods(workload, context.facts)
+    if not isinstance(pods, JobSet) or not _before_trees(context) or _minimum(pods) is not None:
+        return
+    if (count := sum(part.pods for part in pods.parts)) > 1:
+        yield Finding(
+            at=ANNOTATIONS / ANNOTATION_MINIMUM,
+            found=None,
+            why=f"before {TREES} podgrouper starts the pods of a JobSet one by one",
+            remedy=f'set the annotation {ANNOTATION_MINIMUM}: "{count}", or "1" if that is meant',
+        )
+
+
+@rule(
+    "kai/owner-claimed",
+    subject=Subject.OWNER,
+    default=Action.WARN,
+    passes=Example(
+        job(
+            scheduler=_KAI,
+            annotations={ANNOTATION_MINIMUM: "2"},
+            template=pod_template(annotations={ANNOTATION_GROUP: "mine", ANNOTATION_SKIP: "true"}),
+        )
+    ),
+    fails=Example(job(scheduler=_KAI, template=pod_template(annotations={ANNOTATION_GROUP: "mine"}))),
+)
+def owner_claimed(workload: OwnedWorkload, _: Rules) -> Results:
+    """Podgrouper overwrites the group of a pod that has an owner, unless an annotation tells it to skip the pod: the
+    group that the template names never gets its pods.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/pod_controller.go (v0.17.0).
+    """
+    skipped = workload.annotations.get(ANNOTATION_SKIP) == "true"
+    for part in {part.place: part for part in workload.parts}.values():
+        said = part.template.annotations
+        if said.get(ANNOTATION_GROUP) and said.get(ANNOTATION_SKIP) != "true" and not skipped:
+            yield Finding(
+                at=part.template.annotations_path / ANNOTATION_GROUP,
+                found=said[ANNOTATION_GROUP],
+                why="podgrouper makes a group of its own for these pods, and overwrites the annotation",
+                remedy=f'add the annotation {ANNOTATION_SKIP}: "true", or remove this one',
+            )

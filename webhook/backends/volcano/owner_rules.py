@@ -1,0 +1,102 @@
+"""The Volcano queue of TrainJobs, JobSets, LeaderWorkerSets and Jobs: one for all pods, existing, Open, and a leaf.
+
+A workload names it by the annotation scheduling.grove.io/volcano-queue, or by Volcano's own, on itself or on its pod
+templates. Where a plugin of Trainer's, or LeaderWorkerSet's provider, makes the PodGroup, these read Volcano's own.
+"""
+
+from __future__ import annotations
+
+from webhook.backends.volcano.queue import judge_queue
+from webhook.backends.volcano.rules import Rules
+from webhook.model.capabilities import VOLCANO_QUEUE
+from webhook.model.facts import ClusterFacts, VolcanoQueue
+from webhook.model.findings import Finding
+from webhook.model.naming import is_subdomain
+from webhook.model.owners.jobset import JobSet
+from webhook.model.owners.trainjob import train_job_of
+from webhook.model.owners.workload import QUEUE_ANNOTATIONS, OwnedWorkload
+from webhook.validators.owner_examples import job, job_set, pod_template, replicated
+from webhook.validators.owner_names import disagreeing, named
+from webhook.validators.registry import Example, Results, Subject, rule
+
+_VOLCANO = "volcano"
+_KEYS = tuple(("annotations", key) for key in QUEUE_ANNOTATIONS)
+_QUEUES = ClusterFacts(
+    volcano_queues={
+        "default": VolcanoQueue("root", "Open"),
+        "team-a": VolcanoQueue("root", "Open"),
+        "team-b": VolcanoQueue("root", "Closed"),
+    }
+)
+
+
+def _asking(queue: str) -> dict[str, str]:
+    return {VOLCANO_QUEUE: queue}
+
+
+@rule(
+    "volcano/owner-queue",
+    subject=Subject.OWNER,
+    passes=Example(job(scheduler=_VOLCANO, annotations=_asking("team-a")), facts=_QUEUES),
+    fails=Example(job(scheduler=_VOLCANO, annotations=_asking("team-b")), facts=_QUEUES),
+)
+def owner_queue(workload: OwnedWorkload, context: Rules) -> Results:
+    """Volcano drops a gang whose queue is missing with a log line, holds one whose queue is not Open, and may stop
+    every other queue while a gang is in `root` or in a queue with children. A workload that names none is in the
+    profile's defaultQueue.
+
+    Source: volcano-sh/volcano, pkg/scheduler/plugins/{proportion,capacity}; seen with vc-scheduler v1.15.1.
+    """
+    uses = named(workload, _KEYS, _KEYS)
+    for use in uses:
+        yield from judge_queue(use.value, use.path, "it", context.facts)
+    # Of a TrainJob's JobSet the TrainJob may name one.
+    if not uses and not (isinstance(workload, JobSet) and train_job_of(workload)):
+        queue, path = context.settings.defaultQueue, context.choice.path
+        yield from judge_queue(queue, path, "the profile's defaultQueue", context.facts)
+
+
+@rule(
+    "volcano/owner-queue-name",
+    subject=Subject.OWNER,
+    fails_closed=True,
+    passes=Example(job(scheduler=_VOLCANO, annotations=_asking("team-a"))),
+    fails=Example(job(scheduler=_VOLCANO, annotations=_asking("Team A"))),
+)
+def owner_queue_name(workload: OwnedWorkload, _: Rules) -> Results:
+    """The API server refuses a PodGroup whose queue is no DNS subdomain, and the gang would wait for a group that
+    nobody can write.
+
+    Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1 (`spec.queue`).
+    """
+    for use in named(workload, _KEYS, _KEYS):
+        if not is_subdomain(use.value):
+            why = "it is no DNS subdomain, so no Queue has that name"
+            yield Finding(at=use.path, found=use.value, why=why, remedy="name a Queue that exists")
+
+
+@rule(
+    "volcano/owner-queue-disagree",
+    subject=Subject.OWNER,
+    passes=Example(
+        job_set(
+            replicated("node", template=pod_template(annotations=_asking("team-a"))),
+            scheduler=_VOLCANO,
+            annotations=_asking("team-a"),
+        )
+    ),
+    fails=Example(
+        job_set(
+            replicated("node", template=pod_template(annotations=_asking("team-b"))),
+            scheduler=_VOLCANO,
+            annotations=_asking("team-a"),
+        )
+    ),
+)
+def owner_queue_disagree(workload: OwnedWorkload, _: Rules) -> Results:
+    """A gang is one PodGroup, and that is in one queue: what a pod template says against the others is dropped.
+
+    Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1.
+    """
+    remedy = f"name one queue, best by the annotation {VOLCANO_QUEUE} of the workload"
+    yield from disagreeing(workload, _KEYS, _KEYS, "queue", remedy)

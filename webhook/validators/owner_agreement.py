@@ -1,0 +1,154 @@
+"""Rules about what a workload that is not Grove's says twice: of its scheduler, and of names that others have, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from webhook.model.facts import ClusterFacts, ObjectKey, PodGangFacts, Record
+from webhook.model.fields import LABELS, METADATA
+from webhook.model.findings import Action, Finding, Unjudged, shown
+from webhook.model.owners.facts import Owner
+from webhook.model.owners.gang import names_of
+from webhook.model.owners.trainjob import MadeJobSet, TrainJob
+from webhook.model.owners.workload import OwnedWorkload
+from webhook.model.reading import text
+from webhook.model.record import SCHEDULER_LABEL
+from webhook.validators.owner_examples import job, job_set, pod_template, replicated, runtimes, train_job
+from webhook.validators.registry import Context, Example, Results, Subject, rule
+from webhook.validators.selection import DEFAULT_SCHEDULER
+
+
+def _naming(scheduler: str) -> dict[str, Any]:
+    return pod_template({"schedulerName": scheduler})
+
+
+@rule(
+    "owner/scheduler-name",
+    subject=Subject.OWNER,
+    fails_closed=True,
+    passes=Example(job(template=_naming("koord-scheduler"))),
+    fails=Example(job_set(replicated("node", template=_naming("volcano")))),
+)
+def scheduler_name(workload: OwnedWorkload, context: Context[Any]) -> Results:
+    """A pod that names another scheduler is left to that one, so its gang would wait for it for ever.
+
+    Source: kubernetes, pkg/scheduler/eventhandlers.go: a scheduler sees the pods that bear its name. The name
+    default-scheduler says nothing, because the API server writes it where nobody wrote anything.
+    """
+    choice = context.choice
+    for part in {part.place: part for part in workload.parts}.values():
+        named = text(part.template.spec.get("schedulerName"))
+        if named not in {None, DEFAULT_SCHEDULER, choice.scheduler}:
+            yield Finding(
+                at=part.template.spec_path / "schedulerName",
+                found=named,
+                why=f"{choice.path} says {shown(choice.scheduler)}, and pods that name another are left to that one",
+                remedy="remove schedulerName from the template, or choose that scheduler by the label",
+            )
+
+
+@rule(
+    "owner/scheduler-differs",
+    subject=Subject.OWNER,
+    fails_closed=True,
+    passes=Example(train_job(), facts=runtimes(labels={SCHEDULER_LABEL: "koord-scheduler"})),
+    fails=Example(train_job(), facts=runtimes(labels={SCHEDULER_LABEL: "volcano"})),
+)
+def scheduler_differs(workload: OwnedWorkload, context: Context[Any]) -> Results:
+    """The labels of a runtime's template become those of the JobSet, whose pods are then prepared for the scheduler
+    that these name, and not for the TrainJob's.
+
+    Source: kubeflow/trainer, pkg/runtime/core/trainingruntime.go (v2.3.0).
+    """
+    choice = context.choice
+    if isinstance(workload, MadeJobSet) and workload.scheduler not in {None, choice.scheduler}:
+        yield Finding(
+            at=LABELS / SCHEDULER_LABEL,
+            found=workload.scheduler,
+            why=f"the pods would be prepared for it, and {choice.path} of the TrainJob says {shown(choice.scheduler)}",
+            remedy="choose the same scheduler in both, or leave it to the TrainJob",
+        )
+
+
+@rule(
+    "owner/runtime",
+    subject=Subject.OWNER,
+    default=Action.WARN,
+    passes=Example(train_job(), facts=runtimes()),
+    fails=Example(train_job(runtime="torch-2"), facts=runtimes()),
+)
+def runtime(workload: OwnedWorkload, context: Context[Any]) -> Results:
+    """A TrainJob has no pods but those of its runtime: without it nothing can be said of its gang. Trainer refuses a
+    TrainJob whose runtime is not there.
+
+    Source: kubeflow/trainer, pkg/runtime/core/trainingruntime.go (`ValidateObjects`, v2.3.0).
+    """
+    if not isinstance(workload, TrainJob):
+        return
+    needed = workload.runtime
+    known = getattr(context.facts, needed.part)
+    if known is None:
+        yield Unjudged(workload.runtime_path, f"the {needed}")
+    elif needed.key not in known:
+        yield Finding(
+            at=workload.runtime_path,
+            found=needed.key if isinstance(needed.key, str) else needed.key[1],
+            why=f"there is no such {workload.runtime_kind}, so nothing is known of its pods",
+            remedy="name a runtime that exists, or create it first",
+            absent=needed,
+            # What it says may be refused.
+            hides_more=True,
+        )
+
+
+_TAKEN = ClusterFacts(job_sets={("default", "demo"): Owner(Record("koord-scheduler"), names=frozenset({"demo"}))})
+
+
+@rule(
+    "owner/name-taken",
+    subject=Subject.OWNER,
+    passes=Example(job_set(), facts=_TAKEN),
+    fails=Example(job(), facts=_TAKEN),
+)
+def name_taken(workload: OwnedWorkload, context: Context[Any]) -> Results:
+    """Gangs and gang objects are called after their workload. Of two with one name the second gets no objects, and its
+    pods count for the first.
+
+    Source: Rollcall's own names; the reconciler never touches an object that another workload controls.
+    """
+    if not context.makes_gangs or not workload.metadata.get("name"):
+        return
+    mine = names_of(workload)
+    for kind, key, names in _known_gangs(workload, context):
+        if shared := sorted(mine & names):
+            yield Finding(
+                at=METADATA / "name",
+                found=workload.name,
+                why=f"{kind} {key[1]} of the namespace has a gang of the name {shown(shared[0])}, too",
+                remedy=f"give the {workload.kind} another name",
+            )
+            return
+
+
+_KINDS = {"jobs": "Job", "job_sets": "JobSet"}
+
+
+def _known_gangs(workload: OwnedWorkload, context: Context[Any]) -> Iterator[tuple[str, ObjectKey, frozenset[str]]]:
+    """The gangs of the namespace that are for the same scheduler, but for the workload's own."""
+    facts = context.facts
+    for part, kind in _KINDS.items():
+        known: dict[ObjectKey, Owner] = getattr(facts, part) or {}
+        for key, owner in known.items():
+            if key[0] != workload.namespace or (kind == workload.kind and key == workload.key):
+                continue
+            if owner.record.scheduler == context.choice.scheduler and owner.no_gang is None:
+                yield kind, key, owner.names
+    for key, gang in (facts.pod_gangs or {}).items():
+        if key[0] == workload.namespace and _scheduler_of(gang, key, facts) in {None, context.choice.scheduler}:
+            yield "PodGang", key, frozenset({key[1], *gang.cliques})
+
+
+def _scheduler_of(gang: PodGangFacts, key: ObjectKey, facts: ClusterFacts) -> str | None:
+    record = (facts.pod_clique_sets or {}).get((key[0], gang.workload))
+    return None if record is None else record.scheduler

@@ -1,0 +1,208 @@
+"""Rules about gangs that somebody else makes of a workload that is not Grove's: a plugin of Trainer's, the workload's
+own controller, or its author by a mark on the pod templates. Rollcall leaves such pods their group, and names the
+scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from webhook.model.claims import Claim, claims_on
+from webhook.model.findings import Action, Finding, shown
+from webhook.model.owners.jobset import JobSet
+from webhook.model.owners.trainjob import MadeJobSet, TrainJob, runtime_of
+from webhook.model.owners.workload import OwnedWorkload
+from webhook.validators.owner_examples import job, job_set, pod_template, replicated, runtimes, train_job
+from webhook.validators.registry import Context, Example, Results, Subject, rule
+from webhook.validators.selection import DEFAULT_SCHEDULER, Choice
+
+_STEPS = (
+    replicated("initializer", 1),
+    replicated("node", 2, dependsOn=[{"name": "initializer", "status": "Complete"}]),
+)
+_GROUP = "pod-group.scheduling.sigs.k8s.io"
+_VOLCANO = {"scheduling.k8s.io/group-name": "mine"}
+_COSCHEDULING = {"scheduling.x-k8s.io/pod-group": "mine"}
+
+
+def _grouped(name: str, group: str, **fields: Any) -> dict[str, Any]:
+    return replicated(name, template=pod_template(labels={_GROUP: group}), **fields)
+
+
+@rule(
+    "owner/two-plugins",
+    subject=Subject.OWNER,
+    passes=Example(train_job(), facts=runtimes(podGroupPolicy={"volcano": {}})),
+    fails=Example(train_job(), facts=runtimes(podGroupPolicy={"coscheduling": {}, "volcano": {}})),
+)
+def two_plugins(workload: OwnedWorkload, context: Context[Any]) -> Results:
+    """With both plugins on, Trainer makes two PodGroups and its pods are marked as members of both: a scheduler reads
+    one, and the other one's pods never come. That only one may be set is a comment in the API, and nothing checks it.
+
+    Source: kubeflow/trainer, pkg/apis/trainer/v1alpha1/trainingruntime_types.go, pkg/runtime/framework/plugins
+    (v2.3.0).
+    """
+    if not isinstance(workload, TrainJob):
+        return
+    runtime = runtime_of(workload, context.facts)
+    if runtime is not None and len(runtime.plugins) > 1:
+        first, second = runtime.plugins
+        yield Finding(
+            at=workload.runtime_path,
+            found=runtime.name,
+            why=f"{workload.runtime_kind} {runtime.name} has both {first.path} and {second.path}, so its pods are "
+            "in two PodGroups",
+            remedy="name a runtime with one of the two",
+        )
+
+
+@rule(
+    "owner/plugin-in-turn",
+    subject=Subject.OWNER,
+    passes=Example(train_job(), facts=runtimes(podGroupPolicy={"volcano": {}})),
+    fails=Example(train_job(), facts=runtimes(*_STEPS, podGroupPolicy={"volcano": {}})),
+)
+def plugin_in_turn(workload: OwnedWorkload, context: Context[Any]) -> Results:
+    """The PodGroup of Trainer's plugins counts the pods of all steps. Where steps start in turn, the first waits for a
+    quorum of pods that are created when it is done: neither ever starts.
+
+    Source: kubeflow/trainer, pkg/runtime/framework/plugins/{coscheduling,volcano} (v2.3.0); its KEP-3015; mpi-operator
+    issue 608.
+    """
+    if not isinstance(workload, TrainJob):
+        return
+    runtime = runtime_of(workload, context.facts)
+    if runtime is None or not runtime.plugins:
+        return
+    made = workload.job_set(runtime)
+    if (turns := made.sequence_path) is not None:
+        yield Finding(
+            at=workload.runtime_path,
+            found=runtime.name,
+            why=f"the PodGroup of its {runtime.plugins[0].path} counts pods that are created later, as its "
+            f"{made.in_runtime(turns)} says, so no step ever starts",
+            remedy=f"name a runtime without {runtime.plugins[0].path}; each step is then a gang of its own",
+        )
+
+
+@rule(
+    "owner/membership-in-turn",
+    subject=Subject.OWNER,
+    passes=Example(job_set(_grouped("a", "first"), _grouped("b", "second", dependsOn=[{"name": "a"}]))),
+    fails=Example(job_set(_grouped("a", "mine"), _grouped("b", "mine", dependsOn=[{"name": "a"}]))),
+)
+def membership_in_turn(workload: OwnedWorkload, _: Context[Any]) -> Results:
+    """One group over parts that start in turn never has its pods: the later part is created when the earlier one runs,
+    or is done, and the earlier one waits for the later one's pods. Rollcall itself makes each part a gang.
+
+    Source: jobset, pkg/controllers/jobset_controller.go (v0.12.0: dependsOn, InOrder); JobSet KEP-969 forbids it too.
+    """
+    # Of a TrainJob whose plugin does that, the rule about plugins speaks.
+    if not isinstance(workload, JobSet) or (isinstance(workload, MadeJobSet) and workload.runtime.plugins):
+        return
+    places: dict[str, list[Claim]] = {part.name: list(claims_on(part.template)) for part in workload.parts}
+    for part in workload.parts:
+        before = workload.follows(part)
+        earlier = [claim for name in places if name in before for claim in places[name]]
+        for claim in places[part.name]:
+            same = next((one for one in earlier if one.key == claim.key and one.value == claim.value), None)
+            if same is not None:
+                yield Finding(
+                    at=claim.path,
+                    found=claim.value,
+                    why=f"{same.path} names the same group, and these pods are created after those have started",
+                    remedy="give each of the parts that start in turn a group of its own, or remove both",
+                )
+                return
+
+
+@rule(
+    "owner/claim-unread",
+    subject=Subject.OWNER,
+    passes=Example(job(template=pod_template(labels={_GROUP: "mine"}))),
+    fails=Example(job(template=pod_template(annotations=_VOLCANO))),
+)
+def claim_unread(workload: OwnedWorkload, context: Context[Any]) -> Results:
+    """A membership that the scheduler does not read is none: its pods start one by one, and whoever does read it waits
+    for pods that are bound by somebody else. Trainer's plugins write theirs on every pod, and name no scheduler.
+
+    Source: kubeflow/trainer, pkg/runtime/framework/plugins/{coscheduling,volcano} (v2.3.0); each scheduler reads its
+    own keys (webhook/model/claims.py).
+    """
+    for claim in _unread(workload, context):
+        if not _may_be_read(claim, context.choice):
+            yield _unread_finding(claim, workload, context)
+
+
+@rule(
+    "owner/claim-unsure",
+    subject=Subject.OWNER,
+    default=Action.WARN,
+    passes=Example(job(scheduler=DEFAULT_SCHEDULER)),
+    fails=Example(job(scheduler=DEFAULT_SCHEDULER, template=pod_template(labels=_COSCHEDULING))),
+)
+def claim_unsure(workload: OwnedWorkload, context: Context[Any]) -> Results:
+    """The coscheduling plugin is built into a kube-scheduler of its own, which some clusters run as default-scheduler.
+    Kubernetes' own has no such plugin: there the pods start one by one.
+
+    Source: scheduler-plugins, pkg/coscheduling (the plugin must be in all profiles of the scheduler, as its queueSort).
+    """
+    for claim in _unread(workload, context):
+        if _may_be_read(claim, context.choice):
+            yield replace(
+                _unread_finding(claim, workload, context),
+                why="only a default-scheduler with the coscheduling plugin of scheduler-plugins reads it",
+                remedy="choose the scheduler that has the plugin, or make sure that default-scheduler has it",
+            )
+
+
+def _unread(workload: OwnedWorkload, context: Context[Any]) -> Iterator[Claim]:
+    """The memberships that the chosen scheduler does not read, each in the first place that has it."""
+    found: dict[tuple[str, str], Claim] = {}
+    for template in workload.templates:
+        for claim in claims_on(template):
+            if claim.owner not in context.reads_claims_of:
+                found.setdefault((claim.key, str(claim.value)), claim)
+    yield from found.values()
+
+
+def _may_be_read(claim: Claim, choice: Choice) -> bool:
+    return claim.owner == "scheduler-plugins" and choice.scheduler == DEFAULT_SCHEDULER
+
+
+def _unread_finding(claim: Claim, workload: OwnedWorkload, context: Context[Any]) -> Finding:
+    choice = context.choice
+    by_plugin = isinstance(workload, MadeJobSet) and "podGroupPolicy" in workload.in_runtime(claim.path).parts
+    return Finding(
+        at=claim.path,
+        found=claim.value,
+        why=f"it is read by {claim.owner}, not by {choice.scheduler}, which {choice.path} chooses",
+        remedy="name a runtime without that plugin, or choose its scheduler"
+        if by_plugin
+        else "remove it, or choose the scheduler that reads it",
+    )
+
+
+@rule(
+    "owner/native-scheduling",
+    subject=Subject.OWNER,
+    default=Action.WARN,
+    passes=Example(job(scheduler=DEFAULT_SCHEDULER, scheduling={"schedulingPolicy": {"gang": {}}})),
+    fails=Example(job(scheduling={"schedulingPolicy": {"gang": {}}})),
+)
+def native_scheduling(workload: OwnedWorkload, context: Context[Any]) -> Results:
+    """With that field the workload's own controller makes its gang, of the Workload API, and puts its pods into it.
+    Rollcall then makes none, and another scheduler than kube-scheduler starts the pods one by one.
+
+    Source: kubernetes/enhancements, KEP-5547 (Job, 1.37 alpha, gate WorkloadWithJob); JobSet KEP-969; LWS KEP-666.
+    """
+    path = workload.native_path
+    if path is not None and context.choice.scheduler != DEFAULT_SCHEDULER:
+        yield Finding(
+            at=path,
+            found=workload.spec.get("scheduling"),
+            why=f"kube-scheduler reads that gang, and {context.choice.path} says {shown(context.choice.scheduler)}",
+            remedy="remove it, or choose the cluster's own scheduler",
+        )

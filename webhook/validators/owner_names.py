@@ -1,0 +1,62 @@
+"""What a workload that is not Grove's names by labels and annotations, of its own and of its pod templates: a queue, a
+quota. For the rules of several backends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from webhook.model.capabilities import Use
+from webhook.model.fields import METADATA, FieldPath
+from webhook.model.findings import Finding, shown
+from webhook.model.owners.trainjob import MadeJobSet
+from webhook.model.owners.workload import OwnedWorkload
+from webhook.model.reading import text
+
+# `labels` or `annotations`, and a key there.
+Key = tuple[str, str]
+
+
+def named(workload: OwnedWorkload, keys: Sequence[Key], of_pods: Sequence[Key]) -> list[Use]:
+    """The places that name something, and what: the workload's own by one of `keys`, then its templates' by one of
+    `of_pods`, these by their name, so that order moves no finding.
+    """
+    found = list(_first(workload.labels, workload.annotations, METADATA, keys))
+    templates = {part.place: part.template for part in workload.parts}
+    for place in sorted(templates, key=lambda one: one.anchor):
+        template = templates[place]
+        found += _first(template.labels, template.annotations, place / "metadata", of_pods)
+    return found
+
+
+def _first(
+    labels: Mapping[str, Any], annotations: Mapping[str, Any], path: FieldPath, keys: Sequence[Key]
+) -> Iterator[Use]:
+    for holder, key in keys:
+        name = (text((labels if holder == "labels" else annotations).get(key)) or "").strip()
+        if name:
+            yield Use(path / holder / key, name)
+            return
+
+
+def disagreeing(
+    workload: OwnedWorkload, keys: Sequence[Key], of_pods: Sequence[Key], what: str, remedy: str
+) -> Iterator[Finding]:
+    """One finding for each place that names another queue, or whatever it is, than the first does; of a TrainJob's
+    JobSet also where it names another than the TrainJob.
+    """
+    uses = named(workload, keys, of_pods)
+    above = named(workload.train_job, keys, ()) if isinstance(workload, MadeJobSet) else []
+    if not uses:
+        return
+    first = above[0] if above else uses[0]
+    where = workload.where(first.path) if isinstance(workload, MadeJobSet) and not above else str(first.path)
+    for use in uses:
+        if use.value != first.value:
+            yield Finding(
+                at=use.path,
+                found=use.value,
+                why=f"all pods of a workload are in one {what}, and {where} says {shown(first.value)}",
+                remedy=remedy,
+            )
