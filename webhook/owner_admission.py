@@ -35,7 +35,7 @@ from webhook.mutators.json_patch import PatchBuilder
 from webhook.mutators.prepare_pod import foreign_claims, prepare_pod
 from webhook.settings import CHOICE_BOUND, Profile, Settings
 from webhook.validators.registry import BoundRule, Context, Outcome, run, run_on_owner
-from webhook.validators.selection import Choice, namespace_choice
+from webhook.validators.selection import DEFAULT_SCHEDULER, Choice, namespace_choice
 
 # The same for every such workload, so that it is said once.
 NOT_OPTED_IN = (
@@ -283,7 +283,9 @@ def mutate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdi
     if not isinstance(found, tuple):
         return Verdict(notes=(found,))
     profile, member, owner = found
-    claims = foreign_claims(pod, profile, member)
+    barred = profile.backend.makes_gangs_of_owners and owner.no_gang is not None
+    # Where Rollcall makes no gang, no membership is its own, whatever it is called.
+    claims = list(claims_on(pod.template)) if barred else foreign_claims(pod, profile, member)
     for claim in claims:
         if claim.owner not in profile.backend.reads_claims_of:
             note = f"pod left as it is: {claim.path} says that {claim.owner} has claimed it"
@@ -291,7 +293,7 @@ def mutate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdi
     if claims:
         # Whoever made the gang has said to which group the pod belongs, and mostly not who is to schedule it.
         return Verdict(scheduler=profile.name, patch=_only_scheduler(pod, profile))
-    if profile.backend.makes_gangs_of_owners and owner.no_gang is not None:
+    if barred:
         return Verdict(scheduler=profile.name, notes=(f"pod left as it is: {owner.no_gang}",))
     prepared = prepare_pod(pod, profile, member)
     if prepared.claim is not None:
@@ -301,6 +303,8 @@ def mutate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdi
 
 
 def _only_scheduler(pod: Pod, profile: Profile) -> tuple[Operation, ...]:
+    if pod.scheduler_name not in {None, DEFAULT_SCHEDULER}:
+        return ()
     patch = PatchBuilder(pod.raw)
     patch.set(("spec",), "schedulerName", profile.name)
     return tuple(patch.operations)

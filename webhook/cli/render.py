@@ -33,7 +33,7 @@ from webhook.settings import Settings
 from webhook.sources.facts import one_world
 from webhook.sources.manifests import Document, read_file, read_text
 from webhook.translation import expected_gangs, expected_pods, gang_objects, prepared, shown_record
-from webhook.validators.owner_runtime import runtime
+from webhook.validators.owner_agreement import runtime
 
 
 class Syntax(StrEnum):

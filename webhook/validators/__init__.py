@@ -10,7 +10,6 @@ from webhook.validators import (
     owner_agreement,
     owner_choice,
     owner_claims,
-    owner_runtime,
     owner_shape,
     owners,
     podcliqueset,
@@ -23,4 +22,4 @@ SHAPE_RULES = collect(shape, owner_shape)
 # Judged before a backend is known.
 CHOICE_RULES = collect(choice, owner_choice)
 # Judged for every backend, before its own.
-GENERAL_RULES = collect(podcliqueset, gang_shape, owner_runtime, owners, owner_claims, owner_agreement)
+GENERAL_RULES = collect(podcliqueset, gang_shape, owners, owner_claims, owner_agreement)

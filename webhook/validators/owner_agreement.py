@@ -10,9 +10,9 @@ from webhook.model.fields import LABELS, METADATA
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.owners.facts import Owner
 from webhook.model.owners.gang import names_of
-from webhook.model.owners.trainjob import MadeJobSet, TrainJob
+from webhook.model.owners.trainjob import MadeJobSet, TrainJob, runtime_of
 from webhook.model.owners.workload import OwnedWorkload
-from webhook.model.reading import text
+from webhook.model.reading import Malformed, mapping, text
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.validators.owner_examples import job, job_set, pod_template, replicated, runtimes, train_job
 from webhook.validators.registry import Context, Example, Results, Subject, rule
@@ -99,6 +99,22 @@ def runtime(workload: OwnedWorkload, context: Context[Any]) -> Results:
             absent=needed,
             # What it says may be refused.
             hides_more=True,
+        )
+    else:
+        yield from _unreadable(workload, context)
+
+
+def _unreadable(workload: TrainJob, context: Context[Any]) -> Results:
+    """A runtime from a file may be anything."""
+    try:
+        found = runtime_of(workload, context.facts)
+        _ = None if found is None else workload.job_set(found).parts
+    except Malformed as error:
+        yield Finding(
+            at=workload.runtime_path,
+            found=text(mapping(workload.spec.get("runtimeRef")).get("name")),
+            why=f"its {workload.runtime_kind} cannot be read: {error}",
+            remedy="write the runtime as its CRD has it",
         )
 
 
