@@ -55,7 +55,7 @@ def view_of(request: Request, manifest: Manifest) -> OwnedWorkload:
 def mutate_owner(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     """Record the scheduler, at CREATE and again where an update leaves the record out. Raises `Malformed`."""
     workload = view_of(request, request.object or {})
-    if _is_part(workload):
+    if is_part(workload):
         return ALLOWED
     if request.operation == "CREATE":
         choice = choice_of(workload, None, facts, settings)
@@ -79,7 +79,7 @@ def _keys(path: FieldPath) -> tuple[str | int, ...]:
     return tuple(part.index if isinstance(part, Item) else part for part in path.parts)
 
 
-def _is_part(workload: OwnedWorkload) -> bool:
+def is_part(workload: OwnedWorkload) -> bool:
     """Whether it is a Job of a JobSet's, which says everything."""
     controller = workload.controller
     return controller is not None and controller.kind == JOB_SETS.api.kind
@@ -107,7 +107,7 @@ def choice_of(
 def validate_owner(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     """What the rules say of it. Raises `Malformed`."""
     workload = view_of(request, request.object or {})
-    if _is_part(workload):
+    if is_part(workload):
         return ALLOWED
     old = None if request.old is None else _readable(request)
     choice = choice_of(workload, old, facts, settings)
@@ -161,8 +161,22 @@ def judged_by(
     facts: ClusterFacts,
     settings: Settings,
 ) -> Outcome:
-    """What the rules of one profile say of a workload, and of a TrainJob those about the JobSet that is made of it."""
-    rules = profile.rules[settings.ceiling(profile, facts, workload.namespace)]
+    """What the rules of one profile say of a workload, as it enforces them in its namespace."""
+    return judged_at(settings.ceiling(profile, facts, workload.namespace), profile, workload, old, choice, facts)
+
+
+def judged_at(
+    ceiling: Action,
+    profile: Profile,
+    workload: OwnedWorkload,
+    old: OwnedWorkload | None,
+    choice: Choice,
+    facts: ClusterFacts,
+) -> Outcome:
+    """What the rules of one profile say of a workload, and of a TrainJob those about the JobSet that is made of it;
+    `ceiling` is the most that any of them may do.
+    """
+    rules = profile.rules[ceiling]
     context = replace(gang_context(profile, facts, choice, {}), namespace=workload.namespace)
     found = run_on_owner(rules, context, workload, old)
     if isinstance(workload, TrainJob):
@@ -264,7 +278,7 @@ def _prepared_for(pod: Pod, facts: ClusterFacts, settings: Settings) -> tuple[Pr
     if profile is None:
         return f"pod left as it is: no profile {scheduler} is enabled here"
     gang = membership(place, sequenced=owner.sequenced)
-    record = replace(_with_train_job(owner, facts), scheduler=scheduler)
+    record = replace(record_of(owner, facts), scheduler=scheduler)
     return profile, profile.member(pod.namespace, gang.gang, gang.member, record, facts, owned=True), owner
 
 
@@ -278,7 +292,7 @@ def _owner(place: Place, facts: ClusterFacts, settings: Settings) -> Owner | Non
     return found
 
 
-def _with_train_job(owner: Owner, facts: ClusterFacts) -> Record:
+def record_of(owner: Owner, facts: ClusterFacts) -> Record:
     """The record of a workload, and the queues of the TrainJob that made it where it names none: as KAI merges them."""
     made_by = None if owner.train_job is None else (facts.train_jobs or {}).get(owner.train_job)
     if made_by is None:

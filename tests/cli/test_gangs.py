@@ -140,6 +140,8 @@ def test_a_cluster_that_cannot_be_read_is_no_verdict(
     assert "rollcall: cluster: which kinds it serves is not known: HTTP 403: you may not" in ran.err
     cluster.failing = None
     cluster.served = [one for one in cluster.served if one.plural != "podgangs"]
+    assert rollcall("gangs", "--config", config).code == 0, "there may be Jobs"
+    Path(config).write_text(CONFIG.replace("koord-scheduler", "kai-scheduler"))
     ran = rollcall("gangs", "--config", config)
     assert ran.code == 3
     assert ran.err.endswith("rollcall: the cluster does not serve PodGangs; is Grove installed?\n")
@@ -188,8 +190,8 @@ def test_a_gang_that_is_not_there_is_named(rollcall: Run, cluster: WritableWorld
         (["podgang/demo-0", "set.yaml"], "explain them one after another"),
         (["podgang/demo-0", "-o", "mermaid"], "are for manifests"),
         (["podgang/demo-0", "--scheduler", "volcano"], "are for manifests"),
-        (["set.yaml", "-n", "team-a"], "are for podgang/NAME"),
-        (["set.yaml", "--context", "c"], "are for podgang/NAME"),
+        (["set.yaml", "-n", "team-a"], "are for KIND/NAME"),
+        (["set.yaml", "--context", "c"], "are for KIND/NAME"),
     ],
 )
 def test_manifests_and_gangs_of_a_cluster_are_not_mixed(rollcall: Run, arguments: list[str], why: str) -> None:

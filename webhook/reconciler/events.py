@@ -1,4 +1,5 @@
-"""Events on PodGangs and ClusterTopologyBindings: what keeps them from their objects, once and not at every attempt.
+"""Events on PodGangs, on workloads that are not Grove's, and on ClusterTopologyBindings: what keeps them from their
+objects, once and not at every attempt.
 
 Source: events.k8s.io/v1; the API server keeps an event for an hour.
 """
@@ -19,7 +20,7 @@ from webhook.errors import RequestFailed
 from webhook.logs import log
 from webhook.model.facts import Api
 from webhook.model.podgang import PodGang
-from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS, Resource
+from webhook.model.projections import TOPOLOGY_BINDINGS, Resource
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.obstacles import Reason, TopologyReason
@@ -40,11 +41,9 @@ CLUSTER_NAMESPACE = "default"
 # What an event may be about, and why.
 Regarded = PodGang | ClusterTopologyBinding
 Why = Reason | TopologyReason
-# Their kinds, and what the reconciler was about to do for one.
-_KINDS: dict[type[Regarded], tuple[Resource, str]] = {
-    PodGang: (POD_GANGS.resource, "WriteGangObjects"),
-    ClusterTopologyBinding: (TOPOLOGY_BINDINGS.resource, "WriteTopologyObject"),
-}
+_BINDING = TOPOLOGY_BINDINGS.resource.api
+# What is said is remembered by the object's uid, by its gang where it has several, and by the reason.
+_About = tuple[str, str, Why]
 
 
 class _Said(NamedTuple):
@@ -63,13 +62,13 @@ class Events:
         self._instance = instance
         self._leads = leads
         self._dry_run = dry_run
-        self._said: OrderedDict[tuple[str, Why], _Said] = OrderedDict()
+        self._said: OrderedDict[_About, _Said] = OrderedDict()
         # How often something was said.
-        self._times: OrderedDict[tuple[str, Why], int] = OrderedDict()
+        self._times: OrderedDict[_About, int] = OrderedDict()
 
     async def warn(self, regarded: Regarded, reason: Why, note: str) -> None:
         """A Warning, unless it was the last thing said of that object for that reason, and not long ago."""
-        about, now = (regarded.uid or "", reason), time.monotonic()
+        about, now = _about(regarded, reason), time.monotonic()
         before = self._said.get(about)
         if before is not None and before.note == note and now - before.at < REPEAT_SECONDS:
             return
@@ -81,7 +80,9 @@ class Events:
 
     async def say(self, regarded: Regarded, reason: Why, note: str, *, apart: str = "") -> None:
         """A Warning, unless another process wrote the same some minutes ago; `apart` tells those of a reason apart."""
-        log.warning("told", reason=reason, **_identity(regarded), why=note)
+        note = _named(regarded, note)
+        identity = _identity(regarded)
+        log.warning("told", reason=reason, **identity, why=note)
         if self._dry_run or not self._leads():
             return
         try:
@@ -90,24 +91,27 @@ class Events:
             if error.code == HTTPStatus.CONFLICT:
                 # It is there already.
                 return
-            log.info("event not written", reason=reason, **_identity(regarded), why=str(error))
+            log.info("event not written", reason=reason, **identity, why=str(error))
         else:
             self._metrics.events.labels(reason.value).inc()
 
     def well(self, regarded: Regarded, reasons: Iterable[Why] = Reason) -> None:
         """All is well with it, as far as these reasons go: whatever comes next is news."""
         for reason in reasons:
-            self._said.pop((regarded.uid or "", reason), None)
+            self._said.pop(_about(regarded, reason), None)
 
     def _event(self, regarded: Regarded, reason: Why, note: str, apart: str) -> dict[str, object]:
-        resource, action = _KINDS[type(regarded)]
         identity = _identity(regarded)
+        if isinstance(regarded, PodGang):
+            api_version, action = regarded.owner.api_version, "WriteGangObjects"
+        else:
+            api_version, action = f"{_BINDING.group}/{_BINDING.version}", "WriteTopologyObject"
         namespace = identity.get("namespace", CLUSTER_NAMESPACE)
         digest = self._digest(regarded, reason, apart)
         return {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": f"{regarded.name[:200]}.{digest}", "namespace": namespace},
+            "metadata": {"name": f"{identity['name'][:200]}.{digest}", "namespace": namespace},
             "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "type": "Warning",
             "reason": reason.value,
@@ -116,23 +120,35 @@ class Events:
             "reportingController": "rollcall.dev/reconciler",
             "reportingInstance": self._instance[:128],
             "regarding": {
-                "apiVersion": f"{resource.api.group}/{resource.api.version}",
+                "apiVersion": api_version,
                 **identity,
                 "uid": regarded.uid,
             },
         }
 
     def _digest(self, regarded: Regarded, reason: Why, apart: str) -> str:
-        about = (regarded.uid or "", reason)
+        about = _about(regarded, reason)
         times = self._times[about] = self._times.get(about, 0) + 1
         if len(self._times) > MEMORY:
             self._times.popitem(last=False)
         again = "" if times == 1 else f"{self._instance} {times}"
-        what = "\n".join((regarded.uid or "", reason.value, apart, again, str(int(time.time() // SAME_SECONDS))))
+        what = "\n".join((*about[:2], reason.value, apart, again, str(int(time.time() // SAME_SECONDS))))
         return hashlib.sha256(what.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _identity(regarded: Regarded) -> dict[str, str]:
-    """Kind, name, and the namespace where it has one."""
-    found = {"kind": _KINDS[type(regarded)][0].api.kind, "name": regarded.name}
-    return {**found, "namespace": regarded.namespace} if isinstance(regarded, PodGang) else found
+    """Kind, name, and the namespace where it has one: of a gang that is no PodGang its workload's."""
+    if isinstance(regarded, PodGang):
+        return {"kind": regarded.owner.kind, "name": regarded.owner.name, "namespace": regarded.namespace}
+    return {"kind": _BINDING.kind, "name": regarded.name}
+
+
+def _about(regarded: Regarded, reason: Why) -> _About:
+    return regarded.uid or "", regarded.name, reason
+
+
+def _named(regarded: Regarded, note: str) -> str:
+    """`note`, with the name of the gang where that is not the object's."""
+    if isinstance(regarded, PodGang) and regarded.name != regarded.owner.name:
+        return f"gang {regarded.name}: {note}"
+    return note

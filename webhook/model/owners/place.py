@@ -21,6 +21,10 @@ LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
 LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 LWS_REVISION = "leaderworkerset.sigs.k8s.io/template-revision-hash"
 LWS_LEADER = "leaderworkerset.sigs.k8s.io/leader-name"
+# An annotation: how many pods a group of that revision has.
+LWS_SIZE = "leaderworkerset.sigs.k8s.io/size"
+# By kind of workload, the label on pods that says its name.
+NAME_LABELS = {"Job": JOB_NAME, "JobSet": JOB_SET_NAME, "LeaderWorkerSet": LWS_NAME}
 
 
 class Place(NamedTuple):

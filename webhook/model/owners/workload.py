@@ -14,6 +14,9 @@ from webhook.model.projections import Resource
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.model.record import SCHEDULER_LABEL, record_in
 
+# The conditions with which a Job's and a JobSet's controllers end their work.
+TERMINAL = frozenset({"Complete", "Completed", "Failed"})
+
 
 class TemplatePlace(NamedTuple):
     """Where a pod template stands in its workload."""
@@ -127,6 +130,12 @@ class OwnedWorkload(ABC):
     def suspended(self) -> bool:
         """Whether it has no pods for now, and may have others when it is resumed."""
         return self.spec.get("suspend") is True
+
+    @property
+    def finished(self) -> bool:
+        """Whether its controller is done with it, well or not: no pods come any more."""
+        conditions = map(mapping, sequence(mapping(self.raw.get("status")).get("conditions")))
+        return any(one.get("type") in TERMINAL and one.get("status") == "True" for one in conditions)
 
     def hindrances(self) -> Iterator[Hindrance]:
         """What keeps a gang of it from ever being complete."""
