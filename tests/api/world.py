@@ -59,7 +59,7 @@ class World(httpx.AsyncBaseTransport):
             version = str(len(self._told.get(path, [])))
             metadata = {"resourceVersion": version}
             wanted = request.url.params.get("labelSelector", "")
-            found = [raw for raw in self.objects.get(path, []) if _selected(raw, wanted)]
+            found = [raw for raw in self.objects.get(path, []) if selected(raw, wanted)]
             return httpx.Response(200, json={"metadata": metadata, "items": found})
         for raw in self.objects.get(path.rpartition("/")[0], []):
             if raw["metadata"]["name"] == path.rpartition("/")[2]:
@@ -72,7 +72,7 @@ class World(httpx.AsyncBaseTransport):
         told = self._told.setdefault(path, [])
         while True:
             for event in told[version:]:
-                if _selected(event["object"], wanted):
+                if selected(event["object"], wanted):
                     yield json.dumps(event).encode() + b"\n"
             version = len(told)
             more.clear()
@@ -84,7 +84,8 @@ class World(httpx.AsyncBaseTransport):
 _PART = re.compile(r"(!)?([^,= ]+)(?:=([^,]*)| notin \(([^)]*)\))?(?:,|$)")
 
 
-def _selected(raw: dict[str, Any], selector: str) -> bool:
+def selected(raw: dict[str, Any], selector: str) -> bool:
+    """Whether a labelSelector means an object."""
     labels = raw["metadata"].get("labels") or {}
     for absent, key, value, others in _PART.findall(selector):
         if (key in labels) == bool(absent) and not others:

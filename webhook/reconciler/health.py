@@ -144,10 +144,9 @@ def judge(seen: Observed) -> GangHealth:
     obstacles: list[Obstacle] = []
     if state in {State.HELD, State.IN_PART}:
         obstacles += _of_objects(seen)
-        if profile is not None:
-            obstacles += _of_rules(seen, profile)
         if not _is_hindered(podgang):
-            # Whose pods come in turn is said by the rule.
+            # Of one that is, the hindrance says it all.
+            obstacles += [] if profile is None else _of_rules(seen, profile)
             obstacles += too_few(podgang, counted)
         obstacles += gated(counted)
         obstacles += astray(strays, podgang)
