@@ -202,8 +202,22 @@ def judged_by(
     facts: ClusterFacts,
     settings: Settings,
 ) -> Outcome:
-    """What the rules of one profile say of a workload, and of a TrainJob those about the JobSet that is made of it."""
-    rules = profile.rules[settings.ceiling(profile, facts, workload.namespace)]
+    """What the rules of one profile say of a workload, as it enforces them in its namespace."""
+    return judged_at(settings.ceiling(profile, facts, workload.namespace), profile, workload, old, choice, facts)
+
+
+def judged_at(
+    ceiling: Action,
+    profile: Profile,
+    workload: OwnedWorkload,
+    old: OwnedWorkload | None,
+    choice: Choice,
+    facts: ClusterFacts,
+) -> Outcome:
+    """What the rules of one profile say of a workload, and of a TrainJob those about the JobSet that is made of it;
+    `ceiling` is the most that any of them may do.
+    """
+    rules = profile.rules[ceiling]
     context = replace(gang_context(profile, facts, choice, {}), namespace=workload.namespace)
     found = run_on_owner(rules, context, workload, old)
     if not isinstance(workload, TrainJob):
@@ -346,7 +360,7 @@ def _prepared_for(pod: Pod, facts: ClusterFacts, settings: Settings) -> tuple[Pr
     if profile is None:
         return f"pod left as it is: no profile {scheduler} is enabled here"
     gang = membership(place, sequenced=owner.sequenced)
-    record = replace(_with_train_job(owner, facts), scheduler=scheduler)
+    record = replace(record_of(owner, facts), scheduler=scheduler)
     return profile, profile.member(pod.namespace, gang.gang, gang.member, record, facts, owned=True), owner
 
 
@@ -360,7 +374,7 @@ def _owner(place: Place, facts: ClusterFacts, settings: Settings) -> Owner | Non
     return found
 
 
-def _with_train_job(owner: Owner, facts: ClusterFacts) -> Record:
+def record_of(owner: Owner, facts: ClusterFacts) -> Record:
     """The record of a workload, and where it names none the queues and the quota of the TrainJob that made it: as KAI
     merges their labels.
     """

@@ -22,6 +22,7 @@ from webhook.model.owners.jobset import EXCLUSIVE, NODE_SELECTOR, JobSet
 from webhook.model.owners.leaderworkerset import EXCLUSIVE as LWS_EXCLUSIVE
 from webhook.model.owners.leaderworkerset import LeaderWorkerSet
 from webhook.model.owners.place import (
+    JOB_NAME,
     JOB_SET_NAME,
     LWS_NAME,
     LWS_REVISION,
@@ -42,7 +43,6 @@ REVISION = "revision"
 _PARTS = {projection.resource.api.kind: projection.part for projection in PROJECTIONS}
 _JOB_SET = "jobset.sigs.k8s.io"
 _LWS = "leaderworkerset.sigs.k8s.io"
-JOB_NAME = "batch.kubernetes.io/job-name"
 LWS_GROUP = f"{_LWS}/group-index"
 LWS_LEADER = f"{_LWS}/leader-name"
 

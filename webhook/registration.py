@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 from webhook.model import grove
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
-from webhook.model.general import GENERAL
+from webhook.model.general import GENERAL, general_to_reconciler
 from webhook.model.owners.facts import OWNERS
-from webhook.model.projections import TOPOLOGY_BINDINGS
+from webhook.model.owners.kinds import GANG_OWNERS
+from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.stored_object import PODS
@@ -236,7 +237,17 @@ def reconciler_access_rules(settings: Settings, namespace: str, account: str) ->
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": pods})
     rules += _writing_topologies(settings)
     # An owner reference that blocks its owner's deletion is for those who may finalize the owner.
-    finalizing = {"apiGroups": [grove.SCHEDULER_GROUP], "resources": ["podgangs/finalizers"], "verbs": ["update"]}
+    owners = [POD_GANGS.resource]
+    if settings.makes_gangs_of_owners:
+        owners += GANG_OWNERS
+        rules += [
+            {"apiGroups": [found.api.group], "resources": [found.plural], "verbs": ["list", "watch"]}
+            for found in GANG_OWNERS
+        ]
+    rules += [
+        {"apiGroups": [found.api.group], "resources": [f"{found.plural}/finalizers"], "verbs": ["update"]}
+        for found in owners
+    ]
     events = {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}
     # A name can only be asked for where there is one: a creation has none yet.
     leases = [
@@ -249,7 +260,7 @@ def reconciler_access_rules(settings: Settings, namespace: str, account: str) ->
         },
     ]
     return [
-        *_bound("ClusterRole", "rollcall-reconcile", [*rules, finalizing, events], namespace, account),
+        *_bound("ClusterRole", "rollcall-reconcile", [*rules, events], namespace, account),
         *_bound("Role", "rollcall-reconcile", leases, namespace, account),
     ]
 
@@ -287,9 +298,10 @@ def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, account:
 def _reading(settings: Settings, *verbs: str, objects: bool) -> list[Manifest]:
     """The rules for what the facts of the enabled schedulers are read from, those for judging `objects` or without."""
     backends = [profile.backend for profile in settings.profiles.values()]
+    general = GENERAL if objects else general_to_reconciler(owners=settings.makes_gangs_of_owners)
     resources = [
         projection.resource
-        for projection in (*GENERAL, *(found for one in backends for found in one.followed(objects=objects)))
+        for projection in (*general, *(found for one in backends for found in one.followed(objects=objects)))
     ]
     return [{"apiGroups": [found.api.group], "resources": [found.plural], "verbs": list(verbs)} for found in resources]
 

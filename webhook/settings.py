@@ -170,6 +170,11 @@ class Settings:
             return self.namespaces[namespace].scheduler
         return said
 
+    @property
+    def makes_gangs_of_owners(self) -> bool:
+        """Whether the gangs of workloads that are not Grove's are Rollcall's to make, for any enabled scheduler."""
+        return any(profile.backend.makes_gangs_of_owners for profile in self.profiles.values())
+
     def ceiling(self, profile: Profile, facts: ClusterFacts, namespace: str) -> Action:
         """The most that a rule of `profile` may do in `namespace`. A label of an unknown mode is as good as none."""
         label = facts.namespace_label(namespace, ENFORCEMENT_LABEL)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from copy import deepcopy
 from typing import Any
@@ -59,28 +60,47 @@ class World(httpx.AsyncBaseTransport):
         if request.headers["accept"] == DISCOVERY:
             return httpx.Response(200, json={"items": [_discovered(resource) for resource in self.served]})
         if request.url.params.get("watch"):
-            return httpx.Response(200, content=self._watch(path, int(request.url.params["resourceVersion"])))
+            wanted = request.url.params.get("labelSelector", "")
+            return httpx.Response(200, content=self._watch(path, int(request.url.params["resourceVersion"]), wanted))
         served = {_collection(resource) for resource in self.served} | {"/api/v1/namespaces", "/api/v1/pods"}
         if path in served:
             version = str(len(self._told.get(path, [])))
             metadata = {"resourceVersion": version}
-            return httpx.Response(200, json={"metadata": metadata, "items": self.objects.get(path, [])})
+            wanted = request.url.params.get("labelSelector", "")
+            found = [raw for raw in self.objects.get(path, []) if selected(raw, wanted)]
+            return httpx.Response(200, json={"metadata": metadata, "items": found})
         for raw in self.objects.get(path.rpartition("/")[0], []):
             if raw["metadata"]["name"] == path.rpartition("/")[2]:
                 return httpx.Response(200, json=raw)
         return httpx.Response(404, json={"message": f"{path} not found"})
 
-    async def _watch(self, path: str, version: int) -> AsyncIterator[bytes]:
+    async def _watch(self, path: str, version: int, wanted: str) -> AsyncIterator[bytes]:
         more = asyncio.Event()
         self._watchers.setdefault(path, []).append(more)
         told = self._told.setdefault(path, [])
         while True:
             for event in told[version:]:
-                yield json.dumps(event).encode() + b"\n"
+                if selected(event["object"], wanted):
+                    yield json.dumps(event).encode() + b"\n"
             version = len(told)
             more.clear()
             if len(told) == version:
                 await more.wait()
+
+
+# One part of a labelSelector: as far as those are that Rollcall asks with.
+_PART = re.compile(r"(!)?([^,= ]+)(?:=([^,]*)| notin \(([^)]*)\))?(?:,|$)")
+
+
+def selected(raw: dict[str, Any], selector: str) -> bool:
+    """Whether a labelSelector means an object."""
+    labels = raw["metadata"].get("labels") or {}
+    for absent, key, value, others in _PART.findall(selector):
+        if (key in labels) == bool(absent) and not others:
+            return False
+        if (value and labels[key] != value) or (others and labels.get(key) in others.split(",")):
+            return False
+    return True
 
 
 def _collection(resource: Resource) -> str:

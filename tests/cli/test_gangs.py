@@ -18,10 +18,12 @@ from rich.console import Console
 from tests.api.scripted import failure
 from tests.cli.conftest import Run
 from tests.reconciler.cluster import PODS, WritableWorld
+from tests.reconciler.owners import JOB_PATH, JOB_SET_PATH, LWS_PATH, job, job_pod, job_set, lws, lws_pod
 from tests.reconciler.test_reconciler import GANGS, podgang, workload
 from webhook import logs
 from webhook.cli import gang_text
 from webhook.cluster import access
+from webhook.model.owners.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS
 from webhook.reconciler import looking
 from webhook.reconciler.health import GangHealth, MemberHealth, State
 from webhook.reconciler.obstacles import Obstacle, Reason
@@ -141,6 +143,8 @@ def test_a_cluster_that_cannot_be_read_is_no_verdict(
     assert "rollcall: cluster: which kinds it serves is not known: HTTP 403: you may not" in ran.err
     cluster.failing = None
     cluster.served = [one for one in cluster.served if one.plural != "podgangs"]
+    assert rollcall("gangs", "--config", config).code == 0, "there may be Jobs"
+    Path(config).write_text(CONFIG.replace("koord-scheduler", "kai-scheduler"))
     ran = rollcall("gangs", "--config", config)
     assert ran.code == 3
     assert ran.err.endswith("rollcall: the cluster does not serve PodGangs; is Grove installed?\n")
@@ -189,8 +193,8 @@ def test_a_gang_that_is_not_there_is_named(rollcall: Run, cluster: WritableWorld
         (["podgang/demo-0", "set.yaml"], "explain them one after another"),
         (["podgang/demo-0", "-o", "mermaid"], "are for manifests"),
         (["podgang/demo-0", "--scheduler", "volcano"], "are for manifests"),
-        (["set.yaml", "-n", "team-a"], "are for podgang/NAME"),
-        (["set.yaml", "--context", "c"], "are for podgang/NAME"),
+        (["set.yaml", "-n", "team-a"], "are for KIND/NAME"),
+        (["set.yaml", "--context", "c"], "are for KIND/NAME"),
     ],
 )
 def test_manifests_and_gangs_of_a_cluster_are_not_mixed(rollcall: Run, arguments: list[str], why: str) -> None:
@@ -260,3 +264,68 @@ def test_what_a_terminal_would_obey_is_escaped_and_a_terminal_is_not_overrun() -
     assert "\x1b" not in text
     assert "\\x1b" in text
     assert len(text.splitlines()) == 1
+
+
+@pytest.fixture
+def owners(cluster: WritableWorld) -> WritableWorld:
+    """The same cluster with a Job, a JobSet that starts in turn, and a LeaderWorkerSet."""
+    cluster.served += [JOBS, JOB_SETS, LEADER_WORKER_SETS]
+    cluster.put(JOB_PATH, job())
+    cluster.put(JOB_SET_PATH, job_set("x", ("a", 1), ("b", 2), startupPolicy={"startupPolicyOrder": "InOrder"}))
+    cluster.put(LWS_PATH, lws())
+    cluster.put(PODS, lws_pod(0, 0, "new", GATE))
+    cluster.put(PODS, job_pod(0, GATE))
+    return cluster
+
+
+def test_gangs_of_other_workloads_stand_in_the_same_table(rollcall: Run, owners: WritableWorld, config: str) -> None:
+    lines = [line.split() for line in rollcall("gangs", "--config", config).out.splitlines()]
+    assert [line[1:5] for line in lines] == [
+        ["GANG", "SCHEDULER", "BOUND", "PODS"],
+        ["demo-0", "koord-scheduler", "0/2", "0"],
+        ["leaderworkerset/serve-0-new", "koord-scheduler", "0/2", "1"],
+        ["job/train", "koord-scheduler", "0/2", "1"],
+        ["jobset/x-a", "koord-scheduler", "0/1", "0"],
+        ["jobset/x-b", "koord-scheduler", "0/2", "0"],
+    ]
+    assert [line[6] for line in lines[1:]] == ["GangObjectMissing"] * 4 + ["later"]
+    found = json.loads(rollcall("gangs", "--config", config, "-o", "json").out)["gangs"]
+    assert [(one["kind"], one.get("workload")) for one in found[:2]] == [
+        ("PodGang", None),
+        ("LeaderWorkerSet", "serve"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("named", "code", "titles"),
+    [
+        ("job/train", 1, ["Job team-a/train: held"]),
+        ("jobs/team-a/train", 1, ["Job team-a/train: held"]),
+        ("jobset/x", 1, ["JobSet team-a/x, gang x-a: held", "JobSet team-a/x, gang x-b: later"]),
+        ("jobset/x-b", 0, ["JobSet team-a/x, gang x-b: later"]),
+        ("lws/serve", 1, ["LeaderWorkerSet team-a/serve, gang serve-0-new: held"]),
+        ("leaderworkersets/serve-0-new", 1, ["LeaderWorkerSet team-a/serve, gang serve-0-new: held"]),
+    ],
+)
+def test_the_gangs_of_a_workload_are_explained(
+    rollcall: Run, owners: WritableWorld, config: str, named: str, code: int, titles: list[str]
+) -> None:
+    ran = rollcall("explain", named, "-n", "team-a", "--config", config)
+    assert ran.code == code
+    assert [line for line in ran.out.splitlines() if line and not line.startswith(" ")] == titles
+
+
+def test_a_workload_without_gangs_is_told(rollcall: Run, owners: WritableWorld, config: str) -> None:
+    ran = rollcall("explain", "jobset/train", "-n", "team-a", "--config", config)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "rollcall: there is no JobSet team-a/train, or none that Rollcall makes gangs of\n"
+
+
+def test_the_gate_comes_off_the_pods_of_workloads_by_the_name_of_gang_or_workload(
+    rollcall: Run, owners: WritableWorld
+) -> None:
+    said = "pod team-a/serve-0-0-new of serve-0-new: bears the gate\n"
+    assert rollcall("gangs", "ungate", "serve", "-n", "team-a", "--dry-run").out == said
+    assert rollcall("gangs", "ungate", "serve-0-new", "-n", "team-a", "--dry-run").out == said
+    every = rollcall("gangs", "ungate", "--all", "--dry-run").out
+    assert every == f"{said}pod team-a/train-0 of train: bears the gate\n"

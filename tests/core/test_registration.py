@@ -325,6 +325,16 @@ ALWAYS = {
     "/pods": FOLLOWING,
 }
 GATED = {"/pods": ["list", "watch", "patch"]}
+# For the gangs of workloads that are not Grove's, which KAI makes itself.
+OWNERS = {
+    "batch/jobs": FOLLOWING,
+    "batch/jobs/finalizers": ["update"],
+    "jobset.x-k8s.io/jobsets": FOLLOWING,
+    "jobset.x-k8s.io/jobsets/finalizers": ["update"],
+    "leaderworkerset.x-k8s.io/leaderworkersets": FOLLOWING,
+    "leaderworkerset.x-k8s.io/leaderworkersets/finalizers": ["update"],
+    "trainer.kubeflow.org/trainjobs": FOLLOWING,
+}
 # By profile: what it needs besides.
 BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
     "default-scheduler": ({"name": "default-scheduler"}, {}),
@@ -334,6 +344,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.k8s.io/workloads": WRITING,
             "scheduling.k8s.io/podgroups": WRITING,
             "scheduling.k8s.io/compositepodgroups": WRITING,
+            **OWNERS,
         },
     ),
     "koord-scheduler": (
@@ -342,6 +353,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.sigs.k8s.io/elasticquotas": FOLLOWING,
             "scheduling.koordinator.sh/clusternetworktopologies": FOLLOWING,
             "scheduling.sigs.k8s.io/podgroups": WRITING,
+            **OWNERS,
             **GATED,
         },
     ),
@@ -351,6 +363,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.sigs.k8s.io/elasticquotas": FOLLOWING,
             "scheduling.koordinator.sh/clusternetworktopologies": FOLLOWING,
             "scheduling.sigs.k8s.io/podgroups": WRITING,
+            **OWNERS,
         },
     ),
     "volcano": (
@@ -359,6 +372,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.volcano.sh/queues": FOLLOWING,
             "topology.volcano.sh/hypernodes": FOLLOWING,
             "scheduling.volcano.sh/podgroups": WRITING,
+            **OWNERS,
         },
     ),
     "kai-scheduler": (
@@ -378,6 +392,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.volcano.sh/queues": FOLLOWING,
             "topology.volcano.sh/hypernodes": FOLLOWING,
             "scheduling.volcano.sh/podgroups": WRITING,
+            **OWNERS,
             **GATED,
         },
     ),

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from tests.api.world import World
+from tests.api.world import World, selected
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS, NETWORK_TOPOLOGIES
 from webhook.backends.koordinator.keys import POD_GROUP
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, PRIORITY_CLASSES, TOPOLOGY_BINDINGS, Resource
@@ -79,13 +79,13 @@ class WritableWorld(World):
         if not plural:
             return None
         self.asked.append(request.url.path)
-        label, _, value = request.url.params.get("labelSelector", "").partition("=")
+        wanted = request.url.params.get("labelSelector", "")
         bound = request.url.params.get("fieldSelector") == "spec.nodeName!="
         found = [
             one
             for one in self.objects.get(f"{before}/{plural}", [])
             if one["metadata"]["namespace"] == namespace
-            and (not value or one["metadata"]["labels"].get(label) == value)
+            and selected(one, wanted)
             and (not bound or one["spec"].get("nodeName"))
         ]
         return {"metadata": {}, "items": found}

@@ -157,7 +157,13 @@ def test_nothing_is_written_beside_an_object_of_somebody_else_and_one_event_says
 def test_an_object_on_its_way_out_is_waited_for() -> None:
     async def story() -> None:
         cluster = world("demo-0-a")
-        owner = {"kind": "PodGang", "name": "demo-0", "uid": "gang-team-a", "controller": True}
+        owner = {
+            "apiVersion": "scheduler.grove.io/v1alpha1",
+            "kind": "PodGang",
+            "name": "demo-0",
+            "uid": "gang-team-a",
+            "controller": True,
+        }
         leaving = {
             "metadata": {
                 "name": "demo-0-a",
@@ -294,7 +300,7 @@ def test_once_ends_when_everything_is_as_it_should_be() -> None:
 def test_once_says_when_something_cannot_be_done() -> None:
     cluster = WritableWorld()
     cluster.put(GANGS, podgang("demo-0-a"))
-    with pytest.raises(FactsUnavailable, match="1 PodGangs or topologies could not be worked on"):
+    with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be worked on"):
         asyncio.run(reconciler(cluster).once())
 
 
@@ -306,7 +312,7 @@ def test_once_ends_with_an_error_where_a_gang_waits_for_somebody_else() -> None:
         async with asyncio.timeout(20):
             await reconciler(cluster).once()
 
-    with pytest.raises(FactsUnavailable, match="1 PodGangs or topologies could not be worked on"):
+    with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be worked on"):
         told(story())
 
 

@@ -83,7 +83,13 @@ def test_a_kind_that_is_not_followed_is_counted_until_it_is_again() -> None:
 def test_what_a_podgang_of_the_same_name_left_behind_is_waited_for_and_no_event_says_anything() -> None:
     async def story() -> None:
         cluster = world("demo-0-a")
-        owner = {"kind": "PodGang", "name": "demo-0", "uid": "the-one-before", "controller": True}
+        owner = {
+            "apiVersion": "scheduler.grove.io/v1alpha1",
+            "kind": "PodGang",
+            "name": "demo-0",
+            "uid": "the-one-before",
+            "controller": True,
+        }
         left = {"name": "demo-0-a", "namespace": "team-a", "uid": "old", "ownerReferences": [owner]}
         cluster.put(GROUPS, {"metadata": left})
         async with running(cluster) as found:

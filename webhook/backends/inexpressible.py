@@ -9,10 +9,10 @@ from webhook.model.fields import FieldPath
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.podgang import PodGang
 
-_OF_PODGANG = "nothing is written for this PodGang; change the PodCliqueSet, or choose another scheduler"
+_OF_GANG = "nothing is written for this gang; change its workload, or choose another scheduler"
 
 
-def inexpressible(rule: str, path: FieldPath, found: Any, why: str, *, remedy: str = _OF_PODGANG) -> Inexpressible:
+def inexpressible(rule: str, path: FieldPath, found: Any, why: str, *, remedy: str = _OF_GANG) -> Inexpressible:
     """The error for an object, mostly a PodGang, that has at `path` what `rule` refuses at admission: it came past, or
     is older.
     """

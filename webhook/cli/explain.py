@@ -68,8 +68,8 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     paths: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE|DIR|-|podgang/NAME...",
-            help="Manifests, `-` is standard input; or a PodGang of a cluster.",
+            metavar="FILE|DIR|-|KIND/NAME...",
+            help="Manifests, `-` is standard input; or a podgang, job, jobset or lws of a cluster.",
             show_default=False,
         ),
     ],
@@ -80,13 +80,14 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     output: Annotated[Picture, typer.Option("--output", "-o", help="What to print.")] = Picture.TEXT,
     namespace: Annotated[
         str | None,
-        typer.Option("--namespace", "-n", metavar="NAME", help="That of podgang/NAME.", show_default="default"),
+        typer.Option("--namespace", "-n", metavar="NAME", help="That of KIND/NAME.", show_default="default"),
     ] = None,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
 ) -> None:
     """Say which schedulers could run a workload, what stops each of the others, and the smallest edit that would help.
-    Of gang objects written by hand: whether their trees can ever start. Of a PodGang in a cluster: why it does not.
+    Of gang objects written by hand: whether their trees can ever start. Of a PodGang, Job, JobSet or LeaderWorkerSet
+    in a cluster: why it does not.
 
     Prints, for each PodCliqueSet, what it asks for by scheduler, the edits, and its gangs as a tree; of each TrainJob,
     JobSet, LeaderWorkerSet and Job the same without edits; `-o mermaid` the tree as a flowchart, `-o svg` as a drawing.
@@ -95,7 +96,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     what is there at every level, and why it can never start.
 
     Exit code 0: the scheduler that is chosen for it refuses nothing, the tree can start. 1: it refuses, the tree
-    cannot. 2: something cannot be read. 3: it cannot be told without more facts, or pods. For `podgang/NAME` 0: it has
+    cannot. 2: something cannot be read. 3: it cannot be told without more facts, or pods. For `KIND/NAME` 0: it has
     started. 1: it is held. 2: there is none. 3: the cluster cannot be read.
 
     **Examples**
@@ -105,16 +106,15 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     - `kubectl get podcliqueset demo -o yaml | rollcall explain -o mermaid -`
     - `rollcall explain -o svg gang-objects/ > gangs.svg`
     - `rollcall explain podgang/demo-0 -n team-a --config rollcall.yaml`
+    - `rollcall explain jobset/train lws/serve -n team-a --config rollcall.yaml`
     """
     if (named := gangs_named(paths)) is not None:
         if scheduler is not None or facts or output in {Picture.MERMAID, Picture.SVG}:
-            raise typer.BadParameter(
-                "--scheduler, --facts and -o mermaid or svg are for manifests, not for podgang/NAME"
-            )
+            raise typer.BadParameter("--scheduler, --facts and -o mermaid or svg are for manifests, not for KIND/NAME")
         as_json = output is Picture.JSON
         raise typer.Exit(explain_gangs(named, namespace, config, kubeconfig, context, as_json=as_json))
     if namespace is not None or kubeconfig is not None or context is not None:
-        raise typer.BadParameter("--namespace, --kubeconfig and --context are for podgang/NAME, not for manifests")
+        raise typer.BadParameter("--namespace, --kubeconfig and --context are for KIND/NAME, not for manifests")
     settings, known = _settings(config, scheduler), facts_of(facts)
     documents = [
         document

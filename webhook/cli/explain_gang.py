@@ -1,4 +1,6 @@
-"""`rollcall explain podgang/NAME`: one gang of a cluster, its pods, and why it does not start."""
+"""`rollcall explain podgang/NAME`, `job/NAME` and the like: the gangs of one object of a cluster, their pods, and
+why they do not start.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +16,27 @@ from webhook.cli import CLEAN, REFUSED, UNREADABLE, tell
 from webhook.cli.gang_text import print_gang
 from webhook.cli.options import configured, console
 
+# The kinds that gangs are of, by what kubectl calls them.
+_KINDS = {
+    "podgang": "PodGang",
+    "job": "Job",
+    "jobset": "JobSet",
+    "leaderworkerset": "LeaderWorkerSet",
+    "lws": "LeaderWorkerSet",
+}
 # As kubectl names an object, with its namespace or without.
-_NAMED = re.compile(r"podgangs?/(?:(?P<namespace>[^/]+)/)?(?P<name>[^/]+)")
+_NAMED = re.compile(
+    r"(?P<kind>podgang|job|jobset|leaderworkerset|lws(?=/))s?/(?:(?P<namespace>[^/]+)/)?(?P<name>[^/]+)"
+)
 
 
 def gangs_named(arguments: Sequence[str]) -> list[re.Match[str]] | None:
-    """The arguments as names of PodGangs; None where they are files."""
+    """The arguments as names of objects that gangs are of; None where they are files."""
     found = [_NAMED.fullmatch(one) for one in arguments]
     if not any(found) or any(Path(one).exists() for one in arguments):
         return None
     if not all(found):
-        raise typer.BadParameter("podgang/NAME is in a cluster, and a file is not: explain them one after another")
+        raise typer.BadParameter("KIND/NAME is in a cluster, and a file is not: explain them one after another")
     return [one for one in found if one is not None]
 
 
@@ -49,17 +61,18 @@ def explain_gangs(
         code, found = CLEAN, []
         async with looking(settings, access) as look:
             for one in named:
-                key = (one["namespace"] or namespace or "default", one["name"])
-                health = look.following.health(key)
-                if health is None:
-                    tell(f"there is no PodGang {key[0]}/{key[1]}")
+                kind, space = _KINDS[one["kind"]], one["namespace"] or namespace or "default"
+                gangs = list(look.named(kind, space, one["name"]))
+                if not gangs:
+                    of = "" if kind == "PodGang" else ", or none that Rollcall makes gangs of"
+                    tell(f"there is no {kind} {space}/{one['name']}{of}")
                     code = UNREADABLE
-                    continue
-                if health.obstacles and code == CLEAN:
-                    code = REFUSED
-                found.append(health)
-                if not as_json:
-                    print_gang(health, look.following.pods.of(key), out)
+                for health, pods in gangs:
+                    if health.obstacles and code == CLEAN:
+                        code = REFUSED
+                    found.append(health)
+                    if not as_json:
+                        print_gang(health, pods, out)
         if as_json:
             typer.echo(json.dumps({"gangs": [one.as_json() for one in found]}, indent=2, ensure_ascii=False))
         return code

@@ -11,13 +11,22 @@ from rich.padding import Padding
 from rich.text import Text
 
 from webhook.cli import printable
+from webhook.model.owners.place import label_value
 
 if TYPE_CHECKING:
     from webhook.reconciler.gang_pod import GangPod
     from webhook.reconciler.health import GangHealth
 
 _HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "BOUND", "PODS", "AGE", "HEALTH", "WHY")
-_STYLES = {"started": "green", "held": "yellow", "inPart": "bold red", "leaving": "dim"}
+_STYLES = {
+    "started": "green",
+    "held": "yellow",
+    "inPart": "bold red",
+    "leaving": "dim",
+    "suspended": "dim",
+    "ended": "dim",
+    "later": "dim",
+}
 # Seconds in a day, an hour, a minute, with their letters; kubectl shows the largest that fits twice.
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 
@@ -55,7 +64,7 @@ def _row(one: GangHealth) -> tuple[str, ...]:
     why = one.obstacles[0].why if one.obstacles else ""
     return (
         printable(one.namespace),
-        printable(one.name),
+        printable(f"{one.kind.lower()}/{one.name}" if one.workload else one.name),
         printable(one.scheduler or "-"),
         f"{one.bound}/{one.minimum}",
         str(one.present),
@@ -78,7 +87,8 @@ def _age(created: str) -> str:
 
 def print_gang(one: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
     """All that is known of one gang."""
-    title = f"PodGang {one.namespace}/{one.name}: {one.state.value}"
+    several = f", gang {one.name}" if one.workload not in {"", one.name} else ""
+    title = f"{one.kind} {one.namespace}/{one.workload or one.name}{several}: {one.state.value}"
     out.print(Text(printable(title), "bold"))
     scheduler = "no scheduler on record" if one.scheduler is None else f"scheduler {one.scheduler}"
     _say(out, 1, f"{scheduler}; {one.bound} of the {one.minimum} pods that it starts with are on nodes")
@@ -87,12 +97,12 @@ def print_gang(one: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
     for member in one.members:
         _say(out, 1, f"{member.name}: {member.present} present, {member.bound} on nodes, starts with {member.minimum}")
         for pod in pods:
-            if pod.podclique == member.name:
+            if pod.podclique == label_value(member.name):
                 escape = escapes.get(pod.key)
                 _say(out, 2, f"{pod.name}: {', '.join((*_standing(pod), *((escape.escape.value,) if escape else ())))}")
-    strangers = [pod for pod in pods if pod.podclique not in {member.name for member in one.members}]
+    strangers = [pod for pod in pods if pod.podclique not in {label_value(member.name) for member in one.members}]
     for pod in strangers:
-        _say(out, 1, f"{pod.name}: of {pod.podclique or 'no PodClique'}, which is no member of the PodGang")
+        _say(out, 1, f"{pod.name}: of {pod.podclique or 'no PodClique'}, which is no member of the {one.kind}")
     for obstacle in one.obstacles:
         out.print()
         out.print(Text.assemble("    ", (obstacle.reason.value, "bold red")))

@@ -38,7 +38,7 @@ def gangs(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """Show the gangs of a cluster: how many of the pods that each starts with are on nodes, and why it does not start.
 
-    Reads the cluster and writes nothing; `rollcall explain podgang/NAME` says more about one gang. With `-o json` and
+    Reads the cluster and writes nothing; `rollcall explain KIND/NAME` says more about one gang. With `-o json` and
     `--watch` each line is one gang.
 
     Exit code 3 where the cluster cannot be read.
@@ -93,7 +93,7 @@ async def _show(
 
 @gangs_app.command()
 def ungate(
-    names: Annotated[list[str] | None, typer.Argument(metavar="PODGANG...", show_default=False)] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="GANG...", show_default=False)] = None,
     *,
     namespace: Annotated[
         str | None,
@@ -118,7 +118,7 @@ def ungate(
     - `rollcall gangs ungate --all --dry-run`
     """
     if every == bool(names):
-        raise typer.BadParameter("name the PodGangs, or say --all")
+        raise typer.BadParameter("name the gangs, or say --all")
     from webhook.cluster.access import find
 
     space = namespace if every else namespace or "default"

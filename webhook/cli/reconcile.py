@@ -38,9 +38,9 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where health and metrics are.")] = "0.0.0.0",  # noqa: S104 - asked by kubelets and scrapers
     port: Annotated[int, typer.Option(min=0, max=65535, help="Their port.")] = 8080,
 ) -> None:
-    """Keep the schedulers' gang objects in step with Grove's PodGangs.
+    """Keep the schedulers' gang objects in step with Grove's PodGangs, and with Jobs, JobSets and LeaderWorkerSets.
 
-    For each PodGang the objects that its scheduler needs are applied in the order of their creation, and those that it
+    For each gang the objects that its scheduler needs are applied in the order of their creation, and those that it
     no longer needs are deleted; what is in step costs no write. For schedulers that have a kind for it, one topology
     object is kept for each ClusterTopologyBinding. Run it beside the webhook, in a Deployment of its own.
 

@@ -19,7 +19,7 @@ from webhook.cluster.watch import Index, Watch, backoff
 from webhook.errors import RequestFailed
 from webhook.logs import log
 from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Needed
-from webhook.model.general import GENERAL
+from webhook.model.general import GENERAL, general_to_reconciler
 from webhook.model.projections import Projection, Resource
 from webhook.settings import Settings
 
@@ -37,13 +37,14 @@ def live_facts(
     *,
     objects: bool = True,
 ) -> LiveFacts:
-    """The facts that the enabled schedulers need, those for judging gang `objects` of somebody else's or without; the
-    other arguments are those of `LiveFacts`.
+    """The facts that the enabled schedulers need, for whoever judges, gang `objects` of somebody else's as well, or for
+    whoever makes gangs; the other arguments are those of `LiveFacts`.
     """
+    general = GENERAL if objects else general_to_reconciler(owners=settings.makes_gangs_of_owners)
     backends = [profile.backend for profile in settings.profiles.values()]
     projections = {projection: None for backend in backends for projection in backend.followed(objects=objects)}
     schemas = [wanted.api for backend in backends for wanted in backend.required_fields]
-    return LiveFacts(client, projections, changed, schemas, touched)
+    return LiveFacts(client, projections, changed, schemas, touched, general)
 
 
 class LiveFacts:
@@ -59,10 +60,11 @@ class LiveFacts:
         changed: Callable[[ClusterFacts], None],
         schemas_of: Iterable[Api] = (),
         touched: Callable[[Projection, Any], None] | None = None,
+        general: Iterable[Projection] = GENERAL,
     ) -> None:
         """`changed` is told the facts whenever a part is replaced, `touched` of every entry of a part that changes."""
         self.facts = NOTHING_KNOWN
-        self.projections = (*GENERAL, *projections)
+        self.projections = (*general, *projections)
         self._client = client
         self._changed = changed
         self._touched = touched

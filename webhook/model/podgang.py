@@ -78,6 +78,11 @@ class PodGang:
         return OwnerReference("scheduler.grove.io/v1alpha1", "PodGang", self.name, self.uid)
 
     @property
+    def workload_kind(self) -> str:
+        """The kind of the workload that it is of."""
+        return "PodCliqueSet"
+
+    @property
     def group_configs(self) -> list[GroupConfig]:
         """The constraints on subsets of its members: one a replica of a scaling group with topology. One that names
         nobody constrains nothing, and is left out.

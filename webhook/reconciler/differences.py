@@ -13,7 +13,9 @@ from typing import Any
 from webhook.model.findings import shown
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.grove import LABEL_MANAGED_BY
-from webhook.model.projections import POD_GANGS
+from webhook.model.owners.gang import GANG_LABEL, OwnedGang
+from webhook.model.owners.place import label_value
+from webhook.model.podgang import OwnerReference, PodGang
 from webhook.model.reading import Manifest
 
 FIELD_MANAGER = MANAGED_BY_ROLLCALL
@@ -76,25 +78,45 @@ def controller_of(live: Manifest) -> Manifest | None:
     return next((owner for owner in owners if owner.get("controller") is True), None)
 
 
+def group_of(reference: Manifest) -> str:
+    """The API group of the kind that a reference names."""
+    return str(reference.get("apiVersion") or "").rpartition("/")[0]
+
+
 def is_ours(live: Manifest, uid: str) -> bool:
-    """Whether it is an object of Rollcall's that the PodGang of that uid controls."""
+    """Whether it is an object of Rollcall's that the PodGang, or workload, of that uid controls."""
     controller = controller_of(live)
     managed = (live["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
     return managed and controller is not None and controller.get("uid") == uid
 
 
-def left_behind(live: Manifest, name: str, uid: str) -> bool:
-    """Whether it is of a PodGang that had this name before, and goes with it."""
+def is_of(live: Manifest, podgang: PodGang) -> bool:
+    """Whether an object that the owner of a gang controls is of that gang: a workload that is not Grove's may have
+    several, and labels tell which.
+    """
+    if not isinstance(podgang, OwnedGang):
+        return True
+    return gang_label(live) == label_value(podgang.name)
+
+
+def gang_label(live: Manifest) -> str:
+    """The gang of a workload that is not Grove's that an object says it is of."""
+    return str((live["metadata"].get("labels") or {}).get(GANG_LABEL) or "")
+
+
+def left_behind(live: Manifest, owner: OwnerReference) -> bool:
+    """Whether it is of a PodGang, or workload, that had the name of `owner` before, and goes with that."""
     controller = controller_of(live)
     return (
         controller is not None
-        and (controller.get("kind"), controller.get("name")) == (POD_GANGS.resource.api.kind, name)
-        and controller.get("uid") != uid
+        and (controller.get("kind"), controller.get("name")) == (owner.kind, owner.name)
+        and group_of(controller) == owner.api_version.rpartition("/")[0]
+        and controller.get("uid") != owner.uid
     )
 
 
 def stranger(live: Manifest, uid: str) -> str | None:
-    """Whose the object is, when it is not for the PodGang of that uid to have; None when it is ours, or nobody's."""
+    """Whose the object is, when it is not for the owner of that uid to have; None when it is ours, or nobody's."""
     controller = controller_of(live)
     if controller is not None:
         return None if controller.get("uid") == uid else f"{controller.get('kind')} {controller.get('name')}"

@@ -1,7 +1,8 @@
 """Deleting escaped pods, where the configuration says so: Grove creates them anew, and the webhook prepares those.
 
-Never one that is or was on a node, and never again and again: where what comes instead escapes too, nobody asks the
-webhook, and each deletion would only make the next pod.
+Never one of a workload that is not Grove's: a Job counts a deleted pod as a failure, and a LeaderWorkerSet makes its
+whole group anew. Never one that is or was on a node, and never again and again: where what comes instead escapes too,
+nobody asks the webhook, and each deletion would only make the next pod.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import NamedTuple
 
 from webhook.errors import NotLeading, RequestFailed
 from webhook.logs import log
-from webhook.model.facts import ObjectKey
 from webhook.reconciler.escapes import Escaped
+from webhook.reconciler.gang_key import POD_GANG, GangKey
 from webhook.reconciler.health import GangHealth
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.writing import Writer
@@ -39,19 +40,20 @@ class EscapeDeletion:
         self._metrics = metrics
         # By the uid of a pod: since when it is known to have escaped.
         self._since: dict[str, float] = {}
-        self._pauses: dict[ObjectKey, _Pause] = {}
+        self._pauses: dict[GangKey, _Pause] = {}
 
-    async def see(self, gangs: dict[ObjectKey, GangHealth]) -> None:
+    async def see(self, gangs: dict[GangKey, GangHealth]) -> None:
         """Take all gangs that have escaped pods, and delete what is due."""
         now = time.monotonic()
         found = {
             one.pod.uid: one
-            for health in gangs.values()
+            for gang, health in gangs.items()
+            if gang.kind == POD_GANG
             for one in health.escaped
             if one.escape.value in self._deleted and one.pod.node is None
         }
         self._since = {uid: self._since.get(uid, now) for uid in found}
-        due: dict[ObjectKey, list[Escaped]] = {}
+        due: dict[GangKey, list[Escaped]] = {}
         for uid, one in found.items():
             if now - self._since[uid] >= SETTLE_SECONDS:
                 due.setdefault(one.pod.gang, []).append(one)
@@ -60,7 +62,7 @@ class EscapeDeletion:
             if pause is None or now >= pause.until:
                 await self._delete(gang, escaped, pause, now)
 
-    async def _delete(self, gang: ObjectKey, escaped: list[Escaped], pause: _Pause | None, now: float) -> None:
+    async def _delete(self, gang: GangKey, escaped: list[Escaped], pause: _Pause | None, now: float) -> None:
         first, most = PAUSE_SECONDS
         # Long ago is not again.
         times = 1 if pause is None or now - pause.until > most else pause.times + 1
@@ -74,6 +76,6 @@ class EscapeDeletion:
             if gone:
                 self._metrics.deleted.labels(one.escape.value).inc()
 
-    def forget(self, gang: ObjectKey) -> None:
+    def forget(self, gang: GangKey) -> None:
         """The gang is gone."""
         self._pauses.pop(gang, None)

@@ -9,7 +9,10 @@ from typing import NamedTuple
 
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import ClusterFacts, Record
+from webhook.model.owners.gang import OwnedGang
+from webhook.model.owners.place import label_value
 from webhook.model.pod import Pod
+from webhook.model.podgang import PodGang
 from webhook.model.reading import Malformed
 from webhook.mutators.prepare_pod import GATE, STAMP_ANNOTATION, prepare_pod
 from webhook.reconciler.gang_pod import GangPod
@@ -46,10 +49,11 @@ class Escaped(NamedTuple):
         return tuple(field for field in self.fields if field.startswith("/spec/") and field != "/spec/schedulerName")
 
 
-def escaped(pod: GangPod, profile: Profile, record: Record, facts: ClusterFacts) -> Escaped | None:
-    """How `pod` escaped, or None: it carries what it should, or what it should cannot be told."""
+def escaped(pod: GangPod, podgang: PodGang, profile: Profile, record: Record, facts: ClusterFacts) -> Escaped | None:
+    """How a pod of `podgang` escaped, or None: it carries what it should, or what it should cannot be told."""
+    gang, clique = _names(pod, podgang)
     try:
-        member = profile.member(pod.namespace, pod.podgang, pod.podclique, record, facts)
+        member = profile.member(pod.namespace, gang, clique, record, facts, owned=isinstance(podgang, OwnedGang))
         # With the gate, whether it bears it or not: the gate comes off.
         spec = {**pod.spec, "schedulingGates": [{"name": GATE}]}
         metadata = {"labels": dict(pod.labels), "annotations": dict(pod.annotations), "namespace": pod.namespace}
@@ -63,3 +67,11 @@ def escaped(pod: GangPod, profile: Profile, record: Record, facts: ClusterFacts)
         return None
     kind = Escape.STALE if STAMP_ANNOTATION in pod.annotations else Escape.UNMUTATED
     return Escaped(pod, kind, fields)
+
+
+def _names(pod: GangPod, podgang: PodGang) -> tuple[str, str]:
+    """The names that a pod is prepared from: those that its labels say, which may be cut in them."""
+    if not isinstance(podgang, OwnedGang):
+        return pod.podgang, pod.podclique
+    of = (member.name for member in podgang.members if label_value(member.name) == pod.podclique)
+    return podgang.name, next(of, pod.podclique)

@@ -1,5 +1,5 @@
-"""Events on PodGangs, ClusterTopologyBindings and groups: what keeps them from what they are for, once and not at every
-attempt.
+"""Events on PodGangs, on workloads that are not Grove's, on ClusterTopologyBindings and groups: what keeps them from
+what they are for, once and not at every attempt.
 
 Source: events.k8s.io/v1; the API server keeps an event for an hour.
 """
@@ -20,7 +20,7 @@ from webhook.errors import RequestFailed
 from webhook.logs import log
 from webhook.model.facts import Api
 from webhook.model.podgang import PodGang
-from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS, Resource
+from webhook.model.projections import TOPOLOGY_BINDINGS, Resource
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.obstacles import GroupReason, Reason, TopologyReason
@@ -51,11 +51,8 @@ class CircledGroup(NamedTuple):
 # What an event may be about, and why.
 Regarded = PodGang | ClusterTopologyBinding | CircledGroup
 Why = Reason | TopologyReason | GroupReason
-# Their kinds, and what the reconciler was about to do for one.
-_KINDS: dict[type[PodGang | ClusterTopologyBinding], tuple[Resource, str]] = {
-    PodGang: (POD_GANGS.resource, "WriteGangObjects"),
-    ClusterTopologyBinding: (TOPOLOGY_BINDINGS.resource, "WriteTopologyObject"),
-}
+# What is said is remembered by the object's uid, by its gang where it has several, and by the reason.
+_About = tuple[str, str, Why]
 
 
 class _Said(NamedTuple):
@@ -74,13 +71,13 @@ class Events:
         self._instance = instance
         self._leads = leads
         self._dry_run = dry_run
-        self._said: OrderedDict[tuple[str, Why], _Said] = OrderedDict()
+        self._said: OrderedDict[_About, _Said] = OrderedDict()
         # How often something was said.
-        self._times: OrderedDict[tuple[str, Why], int] = OrderedDict()
+        self._times: OrderedDict[_About, int] = OrderedDict()
 
     async def warn(self, regarded: Regarded, reason: Why, note: str) -> None:
         """A Warning, unless it was the last thing said of that object for that reason, and not long ago."""
-        about, now = (regarded.uid or "", reason), time.monotonic()
+        about, now = _about(regarded, reason), time.monotonic()
         before = self._said.get(about)
         if before is not None and before.note == note and now - before.at < REPEAT_SECONDS:
             return
@@ -92,7 +89,9 @@ class Events:
 
     async def say(self, regarded: Regarded, reason: Why, note: str, *, apart: str = "") -> None:
         """A Warning, unless another process wrote the same some minutes ago; `apart` tells those of a reason apart."""
-        log.warning("told", reason=reason, **_identity(regarded), why=note)
+        note = _named(regarded, note)
+        said = _identity(regarded).said
+        log.warning("told", reason=reason, **said, why=note)
         if self._dry_run or not self._leads():
             return
         try:
@@ -101,53 +100,81 @@ class Events:
             if error.code == HTTPStatus.CONFLICT:
                 # It is there already.
                 return
-            log.info("event not written", reason=reason, **_identity(regarded), why=str(error))
+            log.info("event not written", reason=reason, **said, why=str(error))
         else:
             self._metrics.events.labels(reason.value).inc()
 
     def well(self, regarded: Regarded, reasons: Iterable[Why] = Reason) -> None:
         """All is well with it, as far as these reasons go: whatever comes next is news."""
         for reason in reasons:
-            self._said.pop((regarded.uid or "", reason), None)
+            self._said.pop(_about(regarded, reason), None)
 
     def _event(self, regarded: Regarded, reason: Why, note: str, apart: str) -> dict[str, object]:
-        resource, action = _kind(regarded)
         identity = _identity(regarded)
-        namespace = identity.get("namespace", CLUSTER_NAMESPACE)
+        namespace = identity.namespace or CLUSTER_NAMESPACE
         digest = self._digest(regarded, reason, apart)
         return {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": f"{regarded.name[:200]}.{digest}", "namespace": namespace},
+            "metadata": {"name": f"{identity.name[:200]}.{digest}", "namespace": namespace},
             "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "type": "Warning",
             "reason": reason.value,
-            "action": action,
+            "action": identity.action,
             "note": note.encode()[:MAX_NOTE_BYTES].decode(errors="ignore"),
             "reportingController": "rollcall.dev/reconciler",
             "reportingInstance": self._instance[:128],
             "regarding": {
-                "apiVersion": f"{resource.api.group}/{resource.api.version}",
-                **identity,
+                "apiVersion": identity.api_version,
+                **identity.said,
                 "uid": regarded.uid,
             },
         }
 
     def _digest(self, regarded: Regarded, reason: Why, apart: str) -> str:
-        about = (regarded.uid or "", reason)
+        about = _about(regarded, reason)
         times = self._times[about] = self._times.get(about, 0) + 1
         if len(self._times) > MEMORY:
             self._times.popitem(last=False)
         again = "" if times == 1 else f"{self._instance} {times}"
-        what = "\n".join((regarded.uid or "", reason.value, apart, again, str(int(time.time() // SAME_SECONDS))))
+        what = "\n".join((*about[:2], reason.value, apart, again, str(int(time.time() // SAME_SECONDS))))
         return hashlib.sha256(what.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _kind(regarded: Regarded) -> tuple[Resource, str]:
-    return (regarded.resource, "FindRoot") if isinstance(regarded, CircledGroup) else _KINDS[type(regarded)]
+class _Identity(NamedTuple):
+    """The object that an event regards, and what the reconciler was about to do for it."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str | None
+    action: str
+
+    @property
+    def said(self) -> dict[str, str]:
+        """Kind, name, and the namespace where it has one."""
+        found = {"kind": self.kind, "name": self.name}
+        return found if self.namespace is None else {**found, "namespace": self.namespace}
 
 
-def _identity(regarded: Regarded) -> dict[str, str]:
-    """Kind, name, and the namespace where it has one."""
-    found = {"kind": _kind(regarded)[0].api.kind, "name": regarded.name}
-    return found if isinstance(regarded, ClusterTopologyBinding) else {**found, "namespace": regarded.namespace}
+def _identity(regarded: Regarded) -> _Identity:
+    """Of a gang that is no PodGang it is that of its workload."""
+    if isinstance(regarded, PodGang):
+        owner = regarded.owner
+        return _Identity(owner.api_version, owner.kind, owner.name, regarded.namespace, "WriteGangObjects")
+    if isinstance(regarded, CircledGroup):
+        api = regarded.resource.api
+        return _Identity(f"{api.group}/{api.version}", api.kind, regarded.name, regarded.namespace, "FindRoot")
+    api = TOPOLOGY_BINDINGS.resource.api
+    return _Identity(f"{api.group}/{api.version}", api.kind, regarded.name, None, "WriteTopologyObject")
+
+
+def _about(regarded: Regarded, reason: Why) -> _About:
+    return regarded.uid or "", regarded.name, reason
+
+
+def _named(regarded: Regarded, note: str) -> str:
+    """`note`, with the name of the gang where that is not the object's."""
+    if isinstance(regarded, PodGang) and regarded.name != regarded.owner.name:
+        return f"gang {regarded.name}: {note}"
+    return note

@@ -1,41 +1,50 @@
-"""The cluster as the reconciler follows it: facts, PodGangs with their objects, workloads and pods, and which PodGangs
-are concerned when something changes. It reads; whoever asked for it decides and writes.
+"""The cluster as the reconciler follows it: facts, gangs with their objects, workloads and pods, and which gangs are
+concerned when something changes. It reads; whoever asked for it decides and writes.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import httpx
-import orjson
 
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.cluster.facts import LiveFacts, live_facts
-from webhook.cluster.watch import Index, Watch
+from webhook.cluster.watch import Watch
 from webhook.model import grove
 from webhook.model.facts import Api, ClusterFacts, ObjectKey
+from webhook.model.owners.facts import TRAIN_JOB_FACTS
+from webhook.model.owners.gang import OwnedGang
+from webhook.model.owners.kinds import JOB_SETS
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
-from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection, key_of
-from webhook.model.reading import Manifest, mapping
+from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection
+from webhook.model.reading import Manifest
+from webhook.mutators.prepare_pod import GATE
+from webhook.reconciler.differences import is_of
+from webhook.reconciler.gang_key import OWNER_RESOURCES, GangKey, gang_of_object
+from webhook.reconciler.gang_pod import GangPod
 from webhook.reconciler.gang_pods import GangPods
 from webhook.reconciler.gangs import gang_resources
 from webhook.reconciler.grouping import Grouping
 from webhook.reconciler.health import GangHealth, Observed, judge
+from webhook.reconciler.owned_gangs import OwnedGangs
+from webhook.reconciler.plan import is_elsewhere
+from webhook.reconciler.stored_workloads import StoredWorkloads
 from webhook.reconciler.stores import Stores
 from webhook.settings import Settings
 
-# The parts of the facts that a translation reads, besides the PodGang and its workload.
+# The parts of the facts that a translation reads, besides the gang and its workload.
 _OF_GANGS = frozenset(
     {"topology_bindings", "network_topologies", "hyper_nodes", "kai_topologies", "priority_classes", "apis"}
 )
 
 
 class Following:
-    """One cluster, followed. `gang_changed` is told of each PodGang whose objects may have to be others, `pods_changed`
+    """One cluster, followed. `gang_changed` is told of each gang whose objects may have to be others, `pods_changed`
     of each whose pods did, `object_changed` of each gang object, whosever it is, `facts_changed` that something changed
     by which gangs are held or not, `all_changed` that everything wants to be looked at.
     """
@@ -45,8 +54,8 @@ class Following:
         settings: Settings,
         access: Access,
         *,
-        gang_changed: Callable[[ObjectKey], None],
-        pods_changed: Callable[[ObjectKey], None],
+        gang_changed: Callable[[GangKey], None],
+        pods_changed: Callable[[GangKey], None],
         facts_changed: Callable[[], None],
         object_changed: Callable[[Api, ObjectKey], None] = lambda _, __: None,
         all_changed: Callable[[], None] = lambda: None,
@@ -61,62 +70,89 @@ class Following:
         self.live: LiveFacts = live_facts(
             settings, Client(access, transport), self._facts_changed, self._touched, objects=False
         )
-        self.stores = Stores(self.client, self._stored)
-        self.pods = GangPods(self.client, pods_changed)
-        self._workloads = Workloads(self.client, self._workload_changed)
+        self.stores = Stores(self.client, self._stored, gang_of_object)
+        self._pods = GangPods(self.client, pods_changed)
+        self._workloads = StoredWorkloads(self.client, POD_CLIQUE_SETS.resource, self._workload_changed)
+        self.owned = OwnedGangs(self.client, settings, gang_changed, pods_changed)
         # PodGangs by their PodCliqueSet.
-        self._of_workload: Grouping[ObjectKey, ObjectKey] = Grouping()
+        self._of_workload: Grouping[GangKey, ObjectKey] = Grouping()
 
     @property
-    def podgangs(self) -> list[ObjectKey]:
-        """Every PodGang that is known."""
+    def gangs(self) -> list[GangKey]:
+        """Every gang that is known."""
         store = self.stores.by_kind.get(POD_GANGS.resource.api)
-        return [] if store is None else list(store.objects)
+        return [*(() if store is None else (GangKey(*key) for key in store.objects)), *self.owned.gangs]
 
-    def podgang(self, key: ObjectKey) -> PodGang | None:
-        """One PodGang. Raises `Malformed`."""
+    @property
+    def serves_gangs(self) -> bool:
+        """Whether there can be any: whether the cluster serves PodGangs, or others are made here."""
+        return self.owned.wanted or POD_GANGS.resource.api in self.stores.by_kind
+
+    def gang(self, key: GangKey) -> PodGang | None:
+        """One gang. Raises `Malformed`, and `FactsUnavailable` where it is not known yet whether there is one."""
+        if key.kind in OWNER_RESOURCES:
+            return self.owned.gang(key)
         store = self.stores.by_kind.get(POD_GANGS.resource.api)
-        found = None if store is None else store.objects.get(key)
+        found = None if store is None else store.objects.get((key.namespace, key.name))
         return None if found is None else PodGang(found)
 
-    def health(self, key: ObjectKey) -> GangHealth | None:
-        """How a gang is; None where there is none of that name. Raises `Malformed`."""
-        podgang = self.podgang(key)
-        if podgang is None:
+    def workload_uid(self, key: GangKey) -> str | None:
+        """The uid of the workload, other than Grove's, that a gang is or was of. Raises as `gang` does."""
+        workload = self.owned.workload(key) if key.kind in OWNER_RESOURCES else None
+        return None if workload is None else workload.uid
+
+    def pods_of(self, podgang: PodGang) -> list[GangPod] | None:
+        """The pods of a gang; None where they are not known yet."""
+        if isinstance(podgang, OwnedGang):
+            return self.owned.pods_of(podgang) if self.owned.pods.filled else None
+        key = GangKey(podgang.namespace, podgang.name)
+        return self._pods.of(key) if self._pods.filled else None
+
+    def bears_gate(self, key: GangKey) -> bool:
+        """Whether any pod of a gang bears Rollcall's gate."""
+        pods = self.owned.pods if key.kind in OWNER_RESOURCES else self._pods
+        return any(GATE in pod.gates for pod in pods.of(key))
+
+    def health(self, key: GangKey) -> GangHealth | None:
+        """How a gang is; None where there is none of that name, or somebody else makes it. Raises `Malformed`."""
+        podgang, facts = self.gang(key), self.live.facts
+        if podgang is None or is_elsewhere(podgang, facts, self._settings):
             return None
-        workload = self._workloads.get((key[0], str(podgang.labels.get(grove.LABEL_PART_OF) or "")))
-        pods, facts = self.pods.of(key), self.live.facts
-        own = self.stores.owned_by(podgang.uid or "")
-        return judge(Observed(podgang, pods, self._object, own, workload, facts, self._settings))
+        workload = self._workloads.get((key.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or "")))
+        own = [live for live in self.stores.owned_by(podgang.uid or "") if is_of(live, podgang)]
+        pods, known = self.pods_of(podgang) or [], None if workload is None else PodCliqueSet(workload)
+        return judge(Observed(podgang, pods, self._object, own, known, facts, self._settings))
 
     def unready(self) -> Iterator[str]:
         """What is not known yet and is needed to write."""
         yield from self.live.unready()
         yield from self.stores.unready()
+        yield from _unread(self.owned.watches())
 
     def unseen(self) -> Iterator[str]:
         """What is not known yet and is needed to judge a gang's health."""
         yield from self.unready()
-        for name, watch in (("Pod", self.pods.watch), ("PodCliqueSet", self._workloads.watch)):
-            if watch is not None and not watch.filled:
-                yield f"cluster: the {name} objects are not read yet{f': {watch.trouble}' if watch.trouble else ''}"
+        yield from _unread((("Pod", self._pods.watch), ("PodCliqueSet", self._workloads.watch)))
 
     def watches(self) -> Iterator[Watch]:
         """What keeps all of it in step."""
         yield from self.live.watches.values()
         yield from self.stores.watches()
-        yield self.pods.watch
+        yield self._pods.watch
         if self._workloads.watch is not None:
             yield self._workloads.watch
+        yield from (watch for _, watch in self.owned.watches())
 
     async def run(self) -> None:
         """Follow, until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.live.run())
-                group.create_task(self.pods.run())
+                group.create_task(self._pods.run())
+                group.create_task(self.owned.run())
         finally:
             await self._workloads.close()
+            await self.owned.close()
             await self.stores.close()
 
     async def close(self) -> None:
@@ -133,12 +169,16 @@ class Following:
         if facts.apis is not None:
             self.stores.follow(gang_resources(self._settings, self.live))
             self._workloads.follow(served=POD_CLIQUE_SETS.resource.api in facts.apis)
+            self.owned.follow(facts.apis)
         self.look_at_all()
 
     def _touched(self, projection: Projection, key: Any) -> None:
         if projection is POD_CLIQUE_SETS:
             for concerned in self._of_workload.members(key):
                 self._gang_changed(concerned)
+        elif projection is TRAIN_JOB_FACTS:
+            # Its JobSet is called as it is, and takes the queues of its record.
+            self.owned.look_at(JOB_SETS.api.kind, key)
         elif projection.part in _OF_GANGS:
             # A layer, a tier, a class: whichever gangs that concerns, the others cost a comparison.
             self.look_at_all()
@@ -146,78 +186,36 @@ class Following:
             # A queue, a quota: nothing that is written depends on it, and a gang may be held for want of it.
             self._held_changed()
 
-    def _stored(self, api: Api, key: ObjectKey, owners: set[str]) -> None:
+    def _stored(self, api: Api, key: ObjectKey, concerned: set[GangKey]) -> None:
         if api == POD_GANGS.resource.api:
             self._note_workload(key)
-            self._gang_changed(key)
+            self._gang_changed(GangKey(*key))
             return
         self._object_changed(api, key)
-        for name in owners:
-            self._gang_changed((key[0], name))
-        if not owners and (podgang := self._label(api, key)) is not None:
-            self._gang_changed((key[0], podgang))
+        for gang in concerned:
+            for one in (gang,) if gang.kind else self.owned.labelled(gang.namespace, gang.name):
+                self._gang_changed(one)
 
     def _workload_changed(self, key: ObjectKey) -> None:
         if self._of_workload.members(key):
             self._held_changed()
 
-    def _label(self, api: Api, key: ObjectKey) -> str | None:
-        """The PodGang that an object without a controller says it is of."""
-        store = self.stores.by_kind.get(api)
-        live = None if store is None else store.objects.get(key)
-        return None if live is None else (live["metadata"].get("labels") or {}).get(grove.LABEL_PODGANG)
-
     def _note_workload(self, key: ObjectKey) -> None:
         """Remember of which PodCliqueSet a PodGang is."""
         podgang = self.stores.by_kind[POD_GANGS.resource.api].objects.get(key)
         workload = None if podgang is None else (podgang["metadata"].get("labels") or {}).get(grove.LABEL_PART_OF)
-        self._of_workload.move(key, None if workload is None else (key[0], workload))
+        self._of_workload.move(GangKey(*key), None if workload is None else (key[0], workload))
 
     def look_at_all(self) -> None:
-        """Every PodGang may have to have other objects."""
-        for key in self.podgangs:
+        """Every gang may have to have other objects, and there may be objects of gangs that are no more."""
+        left = {gang for store in self.stores.by_kind.values() for gang in store.concerned() if gang.workload}
+        for key in left.union(self.gangs):
             self._gang_changed(key)
         self._held_changed()
         self._all_changed()
 
 
-class Workloads:
-    """The PodCliqueSets as they are stored, which rules need whole, kept as small as that can be: as text."""
-
-    def __init__(self, client: Client, changed: Callable[[ObjectKey], None]) -> None:
-        # None while the cluster does not serve them.
-        self.watch: Watch | None = None
-        self._client = client
-        self._changed = changed
-        self._task: asyncio.Task[None] | None = None
-
-    def get(self, key: ObjectKey) -> PodCliqueSet | None:
-        """One of them; None where there is none. Raises `Malformed`."""
-        found = None if self.watch is None else self.watch.index.entries.get(key)
-        return None if found is None else PodCliqueSet(orjson.loads(found))
-
-    def follow(self, *, served: bool) -> None:
-        """Follow them while they are served."""
-        if served and self._task is None:
-            projection = Projection("", POD_CLIQUE_SETS.resource, _as_text)
-            self.watch = Watch(self._client, projection, _filled, self._changed)
-            self._task = asyncio.create_task(self.watch.run())
-        elif not served and self._task is not None:
-            self._task.cancel()
-            self.watch = self._task = None
-
-    async def close(self) -> None:
-        """Follow them no more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-
-def _as_text(raw: Manifest) -> tuple[ObjectKey, bytes]:
-    metadata = mapping(raw.get("metadata"))
-    kept = {field: metadata[field] for field in ("name", "namespace", "labels", "annotations") if field in metadata}
-    return key_of(raw), orjson.dumps({"kind": "PodCliqueSet", "metadata": kept, "spec": raw.get("spec")})
-
-
-def _filled(_: Index) -> None:
-    """What is known of them is asked for when a gang is judged."""
+def _unread(watches: Iterable[tuple[str, Watch | None]]) -> Iterator[str]:
+    for kind, watch in watches:
+        if watch is not None and not watch.filled:
+            yield f"cluster: the {kind} objects are not read yet{f': {watch.trouble}' if watch.trouble else ''}"

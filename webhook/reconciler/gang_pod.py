@@ -11,12 +11,19 @@ from typing import Any, NamedTuple
 
 from webhook.model import grove
 from webhook.model.facts import Api, ObjectKey
+from webhook.model.owners.facts import PROJECTIONS
+from webhook.model.owners.gang import GANG_LABEL, MEMBER_LABEL
+from webhook.model.owners.place import LWS_SIZE, label_value, membership, place_of
+from webhook.model.pod import Pod
 from webhook.model.projections import Resource, key_of
 from webhook.model.reading import Manifest, mapping, sequence, text
+from webhook.reconciler.gang_key import POD_GANG, GangKey
 
 PODS = Resource(Api("", "v1", "Pod"), "pods")
 # Pods that name a PodGang, of whatever owner.
 OF_GANGS = {"labelSelector": grove.LABEL_PODGANG}
+# Pods that were prepared for a gang of a workload that is not Grove's.
+OF_OWNED_GANGS = {"labelSelector": f"{GANG_LABEL},!{grove.LABEL_PODGANG}"}
 
 # What of a pod's spec is large, and says nothing about its gang. Everything else is kept: by which field a pod is
 # placed is for its backend to know.
@@ -50,8 +57,10 @@ class Unscheduled(NamedTuple):
 
 
 class GangPod(NamedTuple):
-    """A pod that names a PodGang. `node` is where it was bound, `gates` are the names of its scheduling gates in their
-    order. `labels`, `annotations` and `spec` are what preparation may have written.
+    """A pod that names a PodGang, or is of a workload that is not Grove's: then `podgang` and `podclique` are its gang
+    and its member there, as labels say them, `kind` and `workload` say whose it is, and `group` which one of a
+    LeaderWorkerSet, of `size` pods. `node` is where it was bound, `gates` are the names of its scheduling gates in
+    their order. `labels`, `annotations` and `spec` are what preparation may have written.
     """
 
     namespace: str
@@ -69,6 +78,10 @@ class GangPod(NamedTuple):
     labels: Mapping[str, Any]
     annotations: Mapping[str, Any]
     spec: Mapping[str, Any]
+    kind: str = POD_GANG
+    workload: str = ""
+    group: str = ""
+    size: int | None = None
 
     @property
     def key(self) -> ObjectKey:
@@ -76,9 +89,9 @@ class GangPod(NamedTuple):
         return self.namespace, self.name
 
     @property
-    def gang(self) -> ObjectKey:
-        """The PodGang that it names."""
-        return self.namespace, self.podgang
+    def gang(self) -> GangKey:
+        """The gang that it is of."""
+        return GangKey(self.namespace, self.podgang, self.kind, self.workload)
 
     @property
     def counts(self) -> bool:
@@ -109,6 +122,31 @@ def read_gang_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
         _interned(annotations),
         {sys.intern(field): value for field, value in spec.items() if field not in _LARGE},
     )
+
+
+def read_owned_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
+    """The projection of a pod that bears the label of a workload that is not Grove's. One that no such workload made
+    has no `kind`; one that was not prepared is put where it would belong, if its JobSet does not start in turn. Raises
+    `Malformed`.
+    """
+    key, found = read_gang_pod(raw)
+    place = place_of(Pod(raw))
+    if place is None:
+        return key, found._replace(podgang="", podclique="", kind="")
+    would_be = membership(place, sequenced=False)
+    size = text(found.annotations.get(LWS_SIZE)) if place.group else None
+    return key, found._replace(
+        podgang=text(found.labels.get(GANG_LABEL)) or label_value(would_be.gang),
+        podclique=text(found.labels.get(MEMBER_LABEL)) or label_value(would_be.member),
+        kind=_KINDS[place.owner.part],
+        workload=place.owner.key[1],
+        group=place.group,
+        size=int(size) if size is not None and size.isdecimal() else None,
+    )
+
+
+# By the part of the facts where a pod's place says that its workload is.
+_KINDS = {projection.part: projection.resource.api.kind for projection in PROJECTIONS}
 
 
 def _unscheduled(status: Mapping[str, Any]) -> Unscheduled | None:

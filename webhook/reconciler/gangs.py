@@ -1,4 +1,4 @@
-"""One PodGang, from its plan to the cluster: apply what differs in the order of creation, then prune.
+"""One gang, from its plan to the cluster: apply what differs in the order of creation, then prune.
 
 Nothing of a gang is written while one of its objects is somebody else's, cannot be expressed, or is on its way out: a
 part of the objects may start a part of the gang.
@@ -9,23 +9,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from webhook.backends.base import Frozen, Stage
 from webhook.cluster.facts import LiveFacts
 from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
 from webhook.logs import log
-from webhook.model.facts import ObjectKey
+from webhook.model.facts import Api, ObjectKey
 from webhook.model.podgang import PodGang
-from webhook.model.projections import POD_GANGS, Resource
+from webhook.model.projections import POD_GANGS, Resource, key_of
 from webhook.model.reading import Malformed, Manifest
-from webhook.reconciler.differences import holds, in_step, left_behind, stranger, to_apply
+from webhook.reconciler.differences import gang_label, holds, in_step, is_of, left_behind, stranger, to_apply
 from webhook.reconciler.events import Events
-from webhook.reconciler.gang_pods import GangPods
+from webhook.reconciler.gang_key import GangKey
+from webhook.reconciler.gang_pod import GangPod
 from webhook.reconciler.gates import releasable
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.obstacles import Reason
-from webhook.reconciler.plan import Aside, Plan, plan
+from webhook.reconciler.plan import UNWANTED, Aside, Plan, plan
 from webhook.reconciler.stores import Store, Stores
 from webhook.reconciler.writing import REFUSALS, Writer
 from webhook.settings import Settings
@@ -51,8 +52,21 @@ class _Wanted(NamedTuple):
         return metadata["namespace"], metadata["name"]
 
 
+class Known(Protocol):
+    """What is known of the cluster's gangs."""
+
+    def gang(self, key: GangKey) -> PodGang | None:
+        """One gang, None where there is none. Raises `FactsUnavailable`, and `Malformed`."""
+
+    def workload_uid(self, key: GangKey) -> str | None:
+        """The uid of the workload, other than Grove's, that a gang is or was of; None where there is none."""
+
+    def pods_of(self, podgang: PodGang) -> Sequence[GangPod] | None:
+        """The pods of a gang, None where they are not known yet."""
+
+
 class GangReconciler:
-    """Works on one PodGang at a time; `outcome` words are those of `metrics.OUTCOMES`."""
+    """Works on one gang at a time; `outcome` words are those of `metrics.OUTCOMES`."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - what it works with
         self,
@@ -63,7 +77,7 @@ class GangReconciler:
         events: Events,
         metrics: Metrics,
         stage: Callable[[PodGang], Awaitable[Stage]],
-        pods: GangPods | None = None,
+        known: Known,
     ) -> None:
         """`stage` tells how far a gang has come; it is asked where a change of its shape depends on that."""
         self._settings = settings
@@ -73,9 +87,11 @@ class GangReconciler:
         self._events = events
         self._metrics = metrics
         self._stage = stage
-        self._pods = pods
+        self._known = known
+        # Whether any pods bear the gate.
+        self._gated = any(profile.gate for profile in settings.profiles.values())
 
-    async def reconcile(self, key: ObjectKey) -> float | None:
+    async def reconcile(self, key: GangKey) -> float | None:
         """Make it so. Returns the seconds after which to look again, None for not until something changes.
 
         Raises `RequestFailed`, `FactsUnavailable` and `NotLeading`, after which it is to be tried again.
@@ -94,13 +110,10 @@ class GangReconciler:
             self._metrics.seconds.observe(time.perf_counter() - begun)
         return again
 
-    async def _reconcile(self, key: ObjectKey) -> tuple[str, float | None]:
-        gangs = self._stores.by_kind.get(POD_GANGS.resource.api)
-        found = None if gangs is None else gangs.objects.get(key)
-        if found is None:
-            # Its objects go with it, by their owner reference.
-            return "gone", None
-        podgang = PodGang(found)
+    async def _reconcile(self, key: GangKey) -> tuple[str, float | None]:
+        podgang = self._known.gang(key)
+        if podgang is None:
+            return await self._gone(key)
         try:
             planned = plan(podgang, self._live.facts, self._settings)
         except Inexpressible as refusal:
@@ -116,19 +129,32 @@ class GangReconciler:
             if planned in {Aside.GROVE, Aside.EXTERNAL}:
                 # Whoever brings the objects holds the pods until then.
                 await self._open(podgang)
-            return "inStep", None
+            pruned = await self._prune(podgang, (), self._kinds(())) if planned in UNWANTED else 0
+            return ("written" if pruned else "inStep"), None
         done = await self._make(podgang, planned)
         if done[0] in {"written", "inStep"}:
             await self._open(podgang)
         return done
 
+    async def _gone(self, key: GangKey) -> tuple[str, float | None]:
+        """Of a workload that is there the objects of a gang that is not; other objects go with their owner."""
+        uid, pruned = self._known.workload_uid(key), 0
+        if uid is not None:
+            for store in reversed(self._kinds(())):
+                for live in store.owned_by(uid):
+                    if gang_label(live) == key.name:
+                        await self._writer.delete(store.resource, live)
+                        pruned += 1
+        return ("written" if pruned else "gone"), None
+
     async def _open(self, podgang: PodGang) -> None:
         """Take the gate off the pods of a gang, where nothing but its objects was missing: from all at once, so that a
         scheduler does not see some of them free and others not for longer than it must.
         """
-        if self._pods is None or not self._pods.filled:
+        pods = self._known.pods_of(podgang) if self._gated else None
+        if pods is None:
             return
-        due = releasable(podgang, self._pods.of((podgang.namespace, podgang.name)))
+        due = releasable(podgang, pods)
         for start in range(0, len(due), AT_ONCE):
             some = due[start : start + AT_ONCE]
             done = await asyncio.gather(*(self._writer.ungate(*one) for one in some), return_exceptions=True)
@@ -142,7 +168,7 @@ class GangReconciler:
         for one in wanted:
             if one.live is None:
                 continue
-            if left_behind(one.live, podgang.name, uid):
+            if left_behind(one.live, podgang.owner):
                 return "waiting", LOOK_AGAIN_SECONDS
             if (owner := stranger(one.live, uid)) is not None:
                 kind, name = one.live["kind"], one.live["metadata"]["name"]
@@ -153,14 +179,15 @@ class GangReconciler:
                 return "conflict", LOOK_AGAIN_SECONDS
             if one.live["metadata"].get("deletionTimestamp") is not None:
                 return "waiting", LOOK_AGAIN_SECONDS
-        own = [live for store in self._kinds(planned) for live in store.owned_by(uid)]
+        kinds = self._kinds(planned.profile.backend.gang_kinds(self._live.facts))
+        own = [live for store in kinds for live in store.owned_by(uid) if is_of(live, podgang)]
         frozen = planned.profile.backend.frozen([one.manifest for one in wanted], own)
-        if frozen is not None and (done := await self._reshape(podgang, planned, frozen)) is not None:
+        if frozen is not None and (done := await self._reshape(podgang, kinds, frozen)) is not None:
             return done
         try:
             await self._rehearse(wanted)
             written = [await self._step(one) for one in wanted]
-            pruned = await self._prune(uid, wanted, planned)
+            pruned = await self._prune(podgang, wanted, kinds)
         except RequestFailed as error:
             if error.code in REFUSALS:
                 await self._events.warn(podgang, Reason.REFUSED, f"the API server refuses its objects: {error}")
@@ -177,7 +204,9 @@ class GangReconciler:
             found.append(_Wanted(store, to_apply(planned.profile.backend.adopt(desired, live)), live))
         return found
 
-    async def _reshape(self, podgang: PodGang, planned: Plan, frozen: Frozen) -> tuple[str, float | None] | None:
+    async def _reshape(
+        self, podgang: PodGang, kinds: Sequence[Store], frozen: Frozen
+    ) -> tuple[str, float | None] | None:
         """Say that the gang has come too far to change in that way, or make way for it; None where it may be written
         now.
         """
@@ -185,14 +214,14 @@ class GangReconciler:
             some = "on a node" if frozen.until is Stage.WAITING else "there"
             note = (
                 f"{frozen.what}: {frozen.why}, so nothing of this gang is written while any of its pods is {some}; "
-                "undo the change, or delete the PodCliqueSet and create it anew"
+                f"undo the change, or delete the {podgang.workload_kind} and create it anew"
             )
             await self._events.warn(podgang, Reason.FROZEN, note)
             return "frozen", FROZEN_SECONDS
         if not frozen.anew:
             return None
         going = {(found["kind"], found["metadata"]["uid"]) for found in frozen.anew}
-        for store in reversed(self._kinds(planned)):
+        for store in reversed(kinds):
             for live in store.owned_by(podgang.uid or ""):
                 if (live["kind"], live["metadata"]["uid"]) in going:
                     await self._writer.delete(store.resource, live)
@@ -214,23 +243,21 @@ class GangReconciler:
         one.store.put(await self._writer.apply(one.store.resource, one.manifest))
         return True
 
-    async def _prune(self, uid: str, wanted: Iterable[_Wanted], planned: Plan) -> int:
-        """Delete what the PodGang controls and no longer needs, narrowest first: what others refer to goes last."""
+    async def _prune(self, podgang: PodGang, wanted: Iterable[_Wanted], kinds: Sequence[Store]) -> int:
+        """Delete what the gang has and no longer needs, narrowest first: what others refer to goes last."""
         kept: dict[Store, set[ObjectKey]] = {}
         for one in wanted:
             kept.setdefault(one.store, set()).add(one.key)
         pruned = 0
-        for store in reversed(self._kinds(planned)):
-            for live in store.owned_by(uid):
-                metadata = live["metadata"]
-                if (metadata["namespace"], metadata["name"]) not in kept.get(store, set()):
+        for store in reversed(kinds):
+            for live in store.owned_by(podgang.uid or ""):
+                if is_of(live, podgang) and key_of(live) not in kept.get(store, set()):
                     await self._writer.delete(store.resource, live)
                     pruned += 1
         return pruned
 
-    def _kinds(self, planned: Plan) -> list[Store]:
-        """Every kind of gang object, the profile's own first: a gang may have moved from one scheduler to another."""
-        own = planned.profile.backend.gang_kinds(self._live.facts)
+    def _kinds(self, own: Sequence[Api]) -> list[Store]:
+        """Every kind of gang object, `own` first: a gang may have moved from one scheduler to another."""
         others = [api for api in self._stores.by_kind if api not in own and api != POD_GANGS.resource.api]
         return [self._stores.by_kind[api] for api in (*own, *others) if api in self._stores.by_kind]
 

@@ -16,19 +16,20 @@ from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import NotFound, RequestFailed
 from webhook.model.facts import ObjectKey
+from webhook.model.owners.place import label_value
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.mutators.prepare_pod import GATE
-from webhook.reconciler.gang_pod import OF_GANGS, PODS, GangPod, read_gang_pod
+from webhook.reconciler.gang_pod import OF_GANGS, OF_OWNED_GANGS, PODS, GangPod, read_gang_pod, read_owned_pod
 
 
 def releasable(podgang: PodGang, pods: Sequence[GangPod]) -> list[tuple[ObjectKey, int]]:
-    """The pods of a PodGang from which the gate may come off, and where it stands: all that bear it, when there are as
+    """The pods of a gang from which the gate may come off, and where it stands: all that bear it, when there are as
     many as the gang needs and no other gate is left; none before.
     """
     there = Counter(pod.podclique for pod in pods if pod.counts)
     held = any(gate != GATE for pod in pods if pod.counts for gate in pod.gates)
-    if held or any(there[member.name] < member.min_replicas for member in podgang.members):
+    if held or any(there[label_value(member.name)] < member.min_replicas for member in podgang.members):
         return []
     return [(pod.key, pod.gates.index(GATE)) for pod in pods if GATE in pod.gates]
 
@@ -55,16 +56,19 @@ async def lift(write: Callable[[requests.Write], Awaitable[Any]], key: ObjectKey
     return True
 
 
-async def gated(client: Client, namespace: str | None, podgangs: Container[str] | None) -> AsyncIterator[GangPod]:
-    """The pods that bear our gate: of a namespace or of all, of these PodGangs or of all. Raises `RequestFailed`."""
-    token: str | None = None
-    while True:
-        asked = requests.page(PODS, namespace=namespace, token=token, selector=OF_GANGS)
-        answer = (await client.get(asked)).content
-        for raw in answer["items"]:
-            _, pod = read_gang_pod(raw)
-            if GATE in pod.gates and (podgangs is None or pod.podgang in podgangs):
-                yield pod
-        token = answer["metadata"].get("continue") or None
-        if token is None:
-            return
+async def gated(client: Client, namespace: str | None, gangs: Container[str] | None) -> AsyncIterator[GangPod]:
+    """The pods that bear our gate: of a namespace or of all, of the gangs of these names or of all. Raises
+    `RequestFailed`.
+    """
+    for selector, read in ((OF_GANGS, read_gang_pod), (OF_OWNED_GANGS, read_owned_pod)):
+        token: str | None = None
+        while True:
+            asked = requests.page(PODS, namespace=namespace, token=token, selector=selector)
+            answer = (await client.get(asked)).content
+            for raw in answer["items"]:
+                _, pod = read(raw)
+                if GATE in pod.gates and (gangs is None or pod.podgang in gangs or pod.workload in gangs):
+                    yield pod
+            token = answer["metadata"].get("continue") or None
+            if token is None:
+                break

@@ -19,10 +19,12 @@ from webhook.model.capabilities import capabilities_used
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.fields import LABELS
 from webhook.model.findings import Action, Finding, shown
+from webhook.model.owners.gang import OwnedGang, no_gang
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.owner_admission import judged_at
 from webhook.reconciler.differences import first_difference, in_step, left_behind, stranger, to_apply
 from webhook.reconciler.escapes import Escaped, escaped
 from webhook.reconciler.gang_pod import GangPod
@@ -30,7 +32,7 @@ from webhook.reconciler.obstacles import Obstacle, Reason, ordered
 from webhook.reconciler.plan import Aside, Plan, plan, recorded
 from webhook.reconciler.waiting import Tally, astray, gated, tallies, too_few, unscheduled
 from webhook.settings import Profile, Settings
-from webhook.validators.registry import run
+from webhook.validators.registry import Outcome, run
 from webhook.validators.selection import Choice
 
 
@@ -42,6 +44,10 @@ class State(StrEnum):
     IN_PART = "inPart"
     HELD = "held"
     LEAVING = "leaving"
+    # Of workloads that are not Grove's: suspended, done, or to start after another part of the same.
+    SUSPENDED = "suspended"
+    ENDED = "ended"
+    LATER = "later"
 
 
 # The live object of the one that is wanted, or None. Raises `FactsUnavailable` where that kind is not read.
@@ -49,12 +55,14 @@ Live = Callable[[Manifest], Manifest | None]
 
 
 class Observed(NamedTuple):
-    """What is known of one gang. `workload` is None where it is not known as a whole, and its rules are not asked."""
+    """What is known of one gang. `workload` is None where its PodCliqueSet is not known as a whole, and its rules are
+    not asked; the gang of a workload that is not Grove's knows that itself.
+    """
 
     podgang: PodGang
     pods: Sequence[GangPod]
     live: Live
-    # The objects that are ours and the PodGang's, those included that it no longer needs.
+    # The objects that are ours and the gang's, those included that it no longer needs.
     own: Sequence[Manifest]
     workload: PodCliqueSet | None
     facts: ClusterFacts
@@ -73,7 +81,7 @@ class MemberHealth(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class GangHealth:
     """A gang's state. `obstacles` say why it does not start, what to see to first at the front; `escaped` are its pods
-    that do not carry what they should.
+    that do not carry what they should. `kind` and `workload` are those of a workload that is not Grove's.
     """
 
     namespace: str
@@ -84,6 +92,8 @@ class GangHealth:
     members: tuple[MemberHealth, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
     escaped: tuple[Escaped, ...] = ()
+    kind: str = "PodGang"
+    workload: str = ""
 
     @property
     def word(self) -> str:
@@ -110,6 +120,8 @@ class GangHealth:
         return {
             "namespace": self.namespace,
             "name": self.name,
+            "kind": self.kind,
+            **({"workload": self.workload} if self.workload else {}),
             "scheduler": self.scheduler,
             "state": self.state.value,
             "createdAt": self.created,
@@ -132,9 +144,10 @@ def judge(seen: Observed) -> GangHealth:
     obstacles: list[Obstacle] = []
     if state in {State.HELD, State.IN_PART}:
         obstacles += _of_objects(seen)
-        if profile is not None and seen.workload is not None:
-            obstacles += _of_rules(seen, profile, seen.workload)
-        obstacles += too_few(podgang, counted)
+        if not _is_hindered(podgang):
+            # Of one that is, the hindrance says it all.
+            obstacles += [] if profile is None else _of_rules(seen, profile)
+            obstacles += too_few(podgang, counted)
         obstacles += gated(counted)
         obstacles += astray(strays, podgang)
         if not obstacles:
@@ -151,22 +164,41 @@ def judge(seen: Observed) -> GangHealth:
         tuple(MemberHealth(one.member.name, one.member.min_replicas, len(one.pods), one.bound) for one in counted),
         ordered(obstacles),
         strays,
+        *((podgang.owner.kind, podgang.owner.name) if isinstance(podgang, OwnedGang) else ()),
     )
 
 
 def _state(podgang: PodGang, counted: Sequence[Tally]) -> State:
     if mapping(podgang.raw.get("metadata")).get("deletionTimestamp") is not None:
         return State.LEAVING
+    if isinstance(podgang, OwnedGang) and (other := _of_its_workload(podgang, counted)) is not None:
+        return other
     if all(tally.started for tally in counted):
         return State.STARTED
     return State.IN_PART if any(tally.bound for tally in counted) else State.HELD
 
 
+def _of_its_workload(gang: OwnedGang, counted: Sequence[Tally]) -> State | None:
+    """The state that a gang is in by what its workload is, whatever its pods are."""
+    workload = gang.workload
+    if workload.finished:
+        return State.ENDED
+    if workload.suspended:
+        return State.SUSPENDED
+    waits = (part.after for part in workload.parts if gang.name == f"{workload.name}-{part.name}")
+    return State.LATER if any(waits) and not any(tally.pods for tally in counted) else None
+
+
+def _is_hindered(podgang: PodGang) -> bool:
+    """Whether Rollcall makes no gang of a workload, and leaves its pods as they are."""
+    return isinstance(podgang, OwnedGang) and no_gang(podgang.workload) is not None
+
+
 def _strays(seen: Observed, profile: Profile | None, record: Record | None) -> tuple[Escaped, ...]:
-    if profile is None or record is None:
+    if profile is None or record is None or _is_hindered(seen.podgang):
         # Pods of a set without a record are left as they are, and so nothing is missing on them.
         return ()
-    found = (escaped(pod, profile, record, seen.facts) for pod in seen.pods if pod.counts)
+    found = (escaped(pod, seen.podgang, profile, record, seen.facts) for pod in seen.pods if pod.counts)
     return tuple(one for one in found if one is not None)
 
 
@@ -192,7 +224,7 @@ def _of_objects(seen: Observed) -> Iterator[Obstacle]:
     try:
         planned = plan(seen.podgang, seen.facts, seen.settings)
     except Inexpressible as refusal:
-        remedy = "change the PodCliqueSet, or choose another scheduler"
+        remedy = f"change the {seen.podgang.workload_kind}, or choose another scheduler"
         yield Obstacle(Reason.INEXPRESSIBLE, str(refusal), remedy)
         return
     except FactsUnavailable as error:
@@ -200,7 +232,8 @@ def _of_objects(seen: Observed) -> Iterator[Obstacle]:
         return
     if isinstance(planned, Aside):
         if (told := _ASIDES.get(planned)) is not None:
-            yield told
+            kind = seen.podgang.workload_kind
+            yield Obstacle(told.reason, told.why.format(kind=kind), told.remedy.format(kind=kind))
         return
     found = [one for desired in planned.objects if (one := _of_object(seen, planned, desired)) is not None]
     if not any(one.reason is Reason.CONFLICT for one in found) and (frozen := _frozen(seen, planned)) is not None:
@@ -218,7 +251,7 @@ def _frozen(seen: Observed, planned: Plan) -> Obstacle | None:
         return None
     if frozen is None or _stage(seen.pods) <= frozen.until:
         return None
-    remedy = "undo the change, or delete the PodCliqueSet and create it anew"
+    remedy = f"undo the change, or delete the {seen.podgang.workload_kind} and create it anew"
     return Obstacle(Reason.FROZEN, f"{frozen.what}: {frozen.why}", remedy)
 
 
@@ -231,13 +264,13 @@ def _stage(pods: Sequence[GangPod]) -> Stage:
 _ASIDES = {
     Aside.UNRECORDED: Obstacle(
         Reason.UNRECORDED,
-        "its PodCliqueSet is older than Rollcall or was admitted without it, so its pods are left as they are",
-        f"set the label {SCHEDULER_LABEL} on the PodCliqueSet while none of its pods is on a node",
+        "its {kind} is older than Rollcall or was admitted without it, so its pods are left as they are",
+        f"set the label {SCHEDULER_LABEL} on the {{kind}} while none of its pods is on a node",
     ),
     Aside.NO_PROFILE: Obstacle(
         Reason.NO_PROFILE,
-        "the scheduler that its PodCliqueSet records is no profile of this configuration",
-        "enable the profile again, or create the PodCliqueSet anew for another scheduler",
+        "the scheduler that its {kind} records is no profile of this configuration",
+        "enable the profile again, or create the {kind} anew for another scheduler",
     ),
 }
 
@@ -253,8 +286,8 @@ def _of_object(seen: Observed, planned: Plan, desired: Manifest) -> Obstacle | N
         return Obstacle(
             Reason.OBJECT_MISSING, f"{name} is not there", "see whether rollcall reconcile runs, and its log"
         )
-    if left_behind(live, seen.podgang.name, seen.podgang.uid or ""):
-        why = f"{name} is still that of an earlier PodGang of this name"
+    if left_behind(live, seen.podgang.owner):
+        why = f"{name} is still that of an earlier {seen.podgang.owner.kind} of this name"
         return Obstacle(Reason.OBJECT_LEAVING, why, "it goes by itself; see whether the garbage collector runs")
     if (owner := stranger(live, seen.podgang.uid or "")) is not None:
         return Obstacle(Reason.CONFLICT, f"{name} belongs to {owner}", "it has to go, or be renamed")
@@ -273,19 +306,28 @@ def _of_object(seen: Observed, planned: Plan, desired: Manifest) -> Obstacle | N
 # The rules, asked again
 
 
-def _of_rules(seen: Observed, profile: Profile, workload: PodCliqueSet) -> Iterator[Obstacle]:
+def _of_rules(seen: Observed, profile: Profile) -> Iterator[Obstacle]:
     """What refuses the workload today: a queue was deleted since, a topology lost a layer, a CRD is gone."""
     choice = Choice(profile.name, LABELS / SCHEDULER_LABEL, seen.settings.available)
     try:
-        context = gang_context(profile, seen.facts, choice, capabilities_used(workload), workload)
-        # Whatever the namespace's mode: what it lets through holds the gang all the same.
-        outcome = run(profile.rules[Action.DENY], context, tuple(workload.pod_templates()))
+        outcome = _judged(seen, profile, choice)
     except Malformed:
         return
     for finding in outcome.findings:
         if finding.action is Action.DENY or finding.absent is not None:
             why = f"{finding.rule} at {finding.at}: {shown(finding.found)}: {finding.why}"
             yield Obstacle(_reason_of(finding), why, finding.remedy)
+
+
+def _judged(seen: Observed, profile: Profile, choice: Choice) -> Outcome:
+    """What the rules say, whatever the namespace's mode: what it lets through holds the gang all the same."""
+    if isinstance(seen.podgang, OwnedGang):
+        workload = seen.podgang.workload
+        return judged_at(Action.DENY, profile, workload, None, choice, seen.facts)
+    if seen.workload is None:
+        return Outcome([], [])
+    context = gang_context(profile, seen.facts, choice, capabilities_used(seen.workload), seen.workload)
+    return run(profile.rules[Action.DENY], context, tuple(seen.workload.pod_templates()))
 
 
 _BY_PART = {

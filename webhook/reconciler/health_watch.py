@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from webhook.errors import FactsUnavailable
 from webhook.logs import log
-from webhook.model.facts import ObjectKey
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Malformed
 from webhook.reconciler.escape_deletion import EscapeDeletion
 from webhook.reconciler.events import REPEAT_SECONDS, Events
+from webhook.reconciler.gang_key import GangKey
 from webhook.reconciler.health import GangHealth, State
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.obstacles import Reason
@@ -30,7 +31,7 @@ GANGS_A_TURN = 50
 # Whoever writes the objects has said so already.
 _SAID_BY_WRITER = frozenset({Reason.CONFLICT, Reason.FROZEN, Reason.INEXPRESSIBLE, Reason.REFUSED})
 
-Health = Callable[[ObjectKey], GangHealth | None]
+Health = Callable[[GangKey], GangHealth | None]
 
 
 @dataclass(slots=True)
@@ -48,7 +49,7 @@ class HealthWatch:
     def __init__(
         self,
         health: Health,
-        podgang: Callable[[ObjectKey], PodGang | None],
+        podgang: Callable[[GangKey], PodGang | None],
         events: Events,
         metrics: Metrics,
         leads: Callable[[], bool],
@@ -61,13 +62,13 @@ class HealthWatch:
         self._leads = leads
         self._deletion = deletion
         # Gangs with pods that escaped.
-        self._astray: set[ObjectKey] = set()
-        self._marked: set[ObjectKey] = set()
-        self._known: dict[ObjectKey, _Known] = {}
+        self._astray: set[GangKey] = set()
+        self._marked: set[GangKey] = set()
+        self._known: dict[GangKey, _Known] = {}
         # Those of which something is still to be said.
-        self._untold: set[ObjectKey] = set()
+        self._untold: set[GangKey] = set()
 
-    def mark(self, key: ObjectKey) -> None:
+    def mark(self, key: GangKey) -> None:
         """Judge this gang again."""
         self._marked.add(key)
 
@@ -75,7 +76,7 @@ class HealthWatch:
         """Judge every gang again that has not started: what it was held for may be there, or say something else."""
         self._marked.update(key for key, known in self._known.items() if known.health.obstacles)
 
-    def known(self, key: ObjectKey) -> GangHealth | None:
+    def known(self, key: GangKey) -> GangHealth | None:
         """How a gang was when it was last judged."""
         found = self._known.get(key)
         return None if found is None else found.health
@@ -100,14 +101,14 @@ class HealthWatch:
             if self._deletion is not None:
                 await self._deletion.see({key: self._known[key].health for key in sorted(self._astray)})
 
-    def _judge(self, key: ObjectKey) -> None:
+    def _judge(self, key: GangKey) -> None:
         try:
             health = self._health(key)
-        except Malformed as error:
-            log.info("gang not judged", namespace=key[0], name=key[1], why=str(error))
+        except (Malformed, FactsUnavailable) as error:
+            log.info("gang not judged", kind=key.kind, namespace=key.namespace, name=key.name, why=str(error))
             health = None
         except Exception:  # noqa: BLE001 - a fault of ours with one gang must keep no gang from its objects
-            log.exception("gang not judged", namespace=key[0], name=key[1])
+            log.exception("gang not judged", kind=key.kind, namespace=key.namespace, name=key.name)
             health = None
         before = self._known.get(key)
         if before is not None:

@@ -1,19 +1,19 @@
-"""A look at a cluster's gangs that writes nothing: what `rollcall gangs` and `rollcall explain podgang/NAME` show."""
+"""A look at a cluster's gangs that writes nothing: what `rollcall gangs` and `rollcall explain KIND/NAME` show."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import httpx
 
 from webhook.cluster.access import Access
 from webhook.errors import FactsUnavailable
-from webhook.model.facts import ObjectKey
-from webhook.model.projections import POD_GANGS
 from webhook.model.reading import Malformed
 from webhook.reconciler.following import Following
+from webhook.reconciler.gang_key import POD_GANG, GangKey
+from webhook.reconciler.gang_pod import GangPod
 from webhook.reconciler.health import GangHealth
 from webhook.settings import Settings
 
@@ -27,8 +27,8 @@ class Look:
     """The gangs of a cluster, followed."""
 
     def __init__(self, settings: Settings, access: Access, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self._changed: set[ObjectKey] = set()
-        self._held: set[ObjectKey] = set()
+        self._changed: set[GangKey] = set()
+        self._held: set[GangKey] = set()
         self.following = Following(
             settings,
             access,
@@ -41,8 +41,17 @@ class Look:
     def gangs(self, namespace: str | None = None) -> list[GangHealth]:
         """How every gang is, those of one namespace or all; those that nobody can read are left out."""
         self._changed.clear()
-        keys = sorted(key for key in self.following.podgangs if namespace is None or key[0] == namespace)
+        keys = sorted(key for key in self.following.gangs if namespace is None or key[0] == namespace)
         return [found for key in keys if (found := self._health(key)) is not None]
+
+    def named(self, kind: str, namespace: str, name: str) -> Iterator[tuple[GangHealth, Sequence[GangPod]]]:
+        """How the gangs are of the object of that kind and name, each with its pods. Raises `Malformed`."""
+        known = self.following
+        keys = [GangKey(namespace, name)] if kind == POD_GANG else known.owned.named(kind, namespace, name)
+        for key in keys:
+            podgang, health = known.gang(key), known.health(key)
+            if podgang is not None and health is not None:
+                yield health, known.pods_of(podgang) or ()
 
     async def changes(self, namespace: str | None = None) -> AsyncIterator[GangHealth]:
         """Each gang that changed, from now on and for ever."""
@@ -54,11 +63,12 @@ class Look:
                 if (namespace is None or key[0] == namespace) and (found := self._health(key)) is not None:
                     yield found
 
-    def _health(self, key: ObjectKey) -> GangHealth | None:
+    def _health(self, key: GangKey) -> GangHealth | None:
         self._held.discard(key)
         try:
             found = self.following.health(key)
-        except Malformed:
+        except (Malformed, FactsUnavailable):
+            # Of a kind that is served since a moment nothing is known yet.
             return None
         if found is not None and found.obstacles:
             self._held.add(key)
@@ -82,7 +92,7 @@ async def looking(
         missing = list(look.following.unseen())
         if missing:
             raise FactsUnavailable("\n".join(missing))
-        if POD_GANGS.resource.api not in look.following.stores.by_kind:
+        if not look.following.serves_gangs:
             raise FactsUnavailable("the cluster does not serve PodGangs; is Grove installed?")
         yield look
     finally:

@@ -14,10 +14,10 @@ from webhook.reconciler.plan import Aside
 
 _SERVER_ERROR = 500
 
-# Why a PodGang is to be worked on again: the words for HTTP statuses, and for what has none.
+# Why a gang is to be worked on again: the words for HTTP statuses, and for what has none.
 _RETRIES = {409: "conflict", 429: "throttled", 0: "unanswered"}
 RETRIES = (*_RETRIES.values(), "refused", "failed", "unknown", "fault")
-# How working on one PodGang ends.
+# How working on one gang ends.
 OUTCOMES = ("inStep", "written", "inexpressible", "conflict", "frozen", "waiting", "refused", "failed", "gone", "fault")
 
 # The scheduler of a gang that has none of the enabled ones.
@@ -35,22 +35,22 @@ class Metrics:
             "rollcall_writes", "Writes to the cluster, by kind.", ["kind", "action"], registry=self.registry
         )
         self.outcomes = Counter(
-            "rollcall_reconciled", "PodGangs worked on, by how that ended.", ["outcome"], registry=self.registry
+            "rollcall_reconciled", "Gangs worked on, by how that ended.", ["outcome"], registry=self.registry
         )
         self.asides = Counter(
-            "rollcall_left_alone", "PodGangs of which nothing is wanted.", ["why"], registry=self.registry
+            "rollcall_left_alone", "Gangs of which nothing is wanted.", ["why"], registry=self.registry
         )
-        self.seconds = Histogram("rollcall_reconcile_seconds", "Seconds that one PodGang took.", registry=self.registry)
+        self.seconds = Histogram("rollcall_reconcile_seconds", "Seconds that one gang took.", registry=self.registry)
         self.queue = Gauge(
-            "rollcall_queue_depth", "PodGangs and topology bindings that wait to be worked on.", registry=self.registry
+            "rollcall_queue_depth", "Gangs and topology bindings that wait to be worked on.", registry=self.registry
         )
         self.failing = Gauge(
             "rollcall_queue_failing",
-            "PodGangs and topology bindings that failed when last worked on.",
+            "Gangs and topology bindings that failed when last worked on.",
             registry=self.registry,
         )
         self.retries = Counter(
-            "rollcall_retries", "Times that a PodGang was put back, to be tried again.", ["why"], registry=self.registry
+            "rollcall_retries", "Times that a gang was put back, to be tried again.", ["why"], registry=self.registry
         )
         self.interrupted = Gauge(
             "rollcall_watches_interrupted", "Kinds that are not followed now.", registry=self.registry
@@ -73,7 +73,7 @@ class Metrics:
         )
         self.gangs = Gauge(
             "rollcall_gangs",
-            "PodGangs by scheduler, and by how they are: started, or why not.",
+            "Gangs by scheduler, and by how they are: started, or why not.",
             ["scheduler", "health"],
             registry=self.registry,
         )

@@ -19,20 +19,20 @@ from webhook.cluster.access import Access
 from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
 from webhook.logs import configure, log
 from webhook.model.facts import Api, ObjectKey
-from webhook.model.projections import POD_GANGS
-from webhook.mutators.prepare_pod import GATE
+from webhook.model.projections import TOPOLOGY_BINDINGS
 from webhook.reconciler.circle_watch import CircleWatch
 from webhook.reconciler.endpoints import create_app
 from webhook.reconciler.escape_deletion import EscapeDeletion
 from webhook.reconciler.events import Events
 from webhook.reconciler.following import Following
+from webhook.reconciler.gang_key import GangKey
 from webhook.reconciler.gangs import GangReconciler
 from webhook.reconciler.health_watch import HealthWatch
 from webhook.reconciler.lease import Lease
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.queue import KeyQueue
 from webhook.reconciler.stages import Stages
-from webhook.reconciler.topologies import CLUSTER, Topologies
+from webhook.reconciler.topologies import Topologies
 from webhook.reconciler.writing import Writer
 from webhook.registration import LEASE_NAME
 from webhook.settings import Settings
@@ -62,7 +62,8 @@ class Reconciler:
         `transport` stands for the network in tests.
         """
         self.metrics = Metrics(settings.profiles)
-        self.queue: KeyQueue[ObjectKey] = KeyQueue()
+        # Gangs, and bindings.
+        self.queue: KeyQueue[GangKey | ObjectKey] = KeyQueue()
         self._only = namespace
         self.following = Following(
             settings,
@@ -85,7 +86,6 @@ class Reconciler:
         writer = Writer(client, self.leads, self.metrics, dry_run=dry_run)
         events = Events(client, self.metrics, identity, self.leads, dry_run=dry_run)
         self._gated = any(profile.gate for profile in settings.profiles.values())
-        pods = self.following.pods if self._gated else None
         self._gangs = GangReconciler(
             settings,
             self.following.live,
@@ -94,12 +94,12 @@ class Reconciler:
             events,
             self.metrics,
             Stages(client).of,
-            pods,
+            self.following,
         )
         deleted = settings.deleted_escapes
         deletion = EscapeDeletion(deleted, writer, self.metrics) if deleted else None
         self.health = HealthWatch(
-            self.following.health, self.following.podgang, events, self.metrics, self.leads, deletion
+            self.following.health, self.following.gang, events, self.metrics, self.leads, deletion
         )
         self.circles = CircleWatch(settings, self.following.stores, events, self.metrics, self.leads)
         self._topologies = Topologies(settings, client, writer, events, self.metrics, self.leads, self.queue.add)
@@ -123,11 +123,7 @@ class Reconciler:
     @property
     def idle(self) -> bool:
         """Whether everything is read, and nothing waits or is being worked on."""
-        return (
-            not any(self.unready())
-            and POD_GANGS.resource.api in self.following.stores.by_kind
-            and not (len(self.queue) or self._busy)
-        )
+        return not any(self.unready()) and self.following.serves_gangs and not (len(self.queue) or self._busy)
 
     async def run(self) -> None:
         """Follow and write, until cancelled; what is being written then is finished, and the lease given up."""
@@ -162,7 +158,7 @@ class Reconciler:
                         break
                 if self.queue.stuck and self.queue.stuck == len(self.queue) and not self._busy:
                     raise FactsUnavailable(
-                        f"{self.queue.stuck} PodGangs or topologies could not be worked on; the log says why"
+                        f"{self.queue.stuck} gangs or topologies could not be worked on; the log says why"
                     )
         finally:
             running.cancel()
@@ -171,16 +167,16 @@ class Reconciler:
 
     # What changes, and whom that concerns.
 
-    def _add(self, key: ObjectKey) -> None:
+    def _add(self, key: GangKey) -> None:
         if self._only is None or key[0] == self._only:
             self.queue.add(key)
             self.health.mark(key)
 
-    def _pods_changed(self, key: ObjectKey) -> None:
-        if self._only is not None and key[0] != self._only:
+    def _pods_changed(self, key: GangKey) -> None:
+        if self._only is not None and key.namespace != self._only:
             return
         self.health.mark(key)
-        if self._gated and any(GATE in pod.gates for pod in self.following.pods.of(key)):
+        if self._gated and self.following.bears_gate(key):
             self.queue.add(key)
 
     def _object_changed(self, api: Api, key: ObjectKey) -> None:
@@ -210,14 +206,13 @@ class Reconciler:
                 self.metrics.queue.set(len(self.queue))
                 self.metrics.failing.set(self.queue.failing)
 
-    async def _work_on(self, key: ObjectKey) -> None:
+    async def _work_on(self, key: GangKey | ObjectKey) -> None:
         if not self.leads():
             # Whoever becomes the leader looks at everything.
             return
         try:
             # A stop does not interrupt a write: half of a gang's objects may start half of it.
-            is_topology = key[0] == CLUSTER
-            work = self._topologies.reconcile(key[1]) if is_topology else self._gangs.reconcile(key)
+            work = self._gangs.reconcile(key) if isinstance(key, GangKey) else self._topologies.reconcile(key[1])
             again = await _unbroken(work)
         except NotLeading:
             return
@@ -227,11 +222,11 @@ class Reconciler:
             self.queue.hold(wait)
             seconds = self.queue.failed(key, wait)
             self.metrics.retry(error)
-            log.info("not done", namespace=key[0], name=key[1], why=str(error), againIn=round(seconds, 1))
+            log.info("not done", **_said(key), why=str(error), againIn=round(seconds, 1))
         except Exception as error:  # noqa: BLE001 - a fault of ours with one gang must not stop the others
             seconds = self.queue.failed(key)
             self.metrics.retry(error)
-            log.exception("not done", namespace=key[0], name=key[1], againIn=round(seconds, 1))
+            log.exception("not done", **_said(key), againIn=round(seconds, 1))
         else:
             if again is None:
                 self.queue.succeeded(key)
@@ -242,6 +237,12 @@ class Reconciler:
         while True:
             await asyncio.sleep(RESYNC_SECONDS)
             self.following.look_at_all()
+
+
+def _said(key: GangKey | ObjectKey) -> dict[str, str]:
+    """What is worked on, for the log."""
+    kind = key.kind if isinstance(key, GangKey) else TOPOLOGY_BINDINGS.resource.api.kind
+    return {"kind": kind, "namespace": key[0], "name": key[1]}
 
 
 async def _unbroken(work: Any) -> Any:

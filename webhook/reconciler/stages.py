@@ -7,6 +7,8 @@ from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.model import grove
 from webhook.model.naming import LABEL_VALUE_LIMIT
+from webhook.model.owners.gang import GANG_LABEL, OwnedGang
+from webhook.model.owners.place import NAME_LABELS, label_value
 from webhook.model.podgang import PodGang
 from webhook.model.reading import sequence
 
@@ -19,10 +21,15 @@ class Stages:
 
     async def of(self, podgang: PodGang) -> Stage:
         """The stage of a gang. Raises `RequestFailed`."""
-        if len(podgang.name) > LABEL_VALUE_LIMIT:
+        if isinstance(podgang, OwnedGang):
+            workload = podgang.workload
+            # A Job and a JobSet of one name have gangs of one name, too.
+            selector = f"{GANG_LABEL}={label_value(podgang.name)},{NAME_LABELS[workload.kind]}={workload.name}"
+        elif len(podgang.name) > LABEL_VALUE_LIMIT:
             # No pod can name it.
             return Stage.EMPTY
-        selector = f"{grove.LABEL_PODGANG}={podgang.name}"
+        else:
+            selector = f"{grove.LABEL_PODGANG}={podgang.name}"
         if await self._any(requests.bound_pods(podgang.namespace, selector)):
             return Stage.BOUND
         return Stage.WAITING if await self._any(requests.one_pod(podgang.namespace, selector)) else Stage.EMPTY

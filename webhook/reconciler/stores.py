@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Index, Watch
@@ -27,21 +28,23 @@ _METADATA = (
 )
 
 
-Changed = Callable[[ObjectKey, set[str]], None]
+# Whom an object concerns, None for nobody: something hashable.
+Whose = Callable[[Manifest], Any]
+Changed = Callable[[ObjectKey, set[Any]], None]
 
 
 class Store:
-    """The objects of one kind. `changed` is told the key of each that changes, in what decides anything, and the names
-    of those that control it, or did before.
+    """The objects of one kind. `changed` is told the key of each that changes, in what decides anything, and whom that
+    concerns: what `whose` says of it, and said before.
     """
 
-    def __init__(self, client: Client, resource: Resource, changed: Changed) -> None:
+    def __init__(self, client: Client, resource: Resource, changed: Changed, whose: Whose) -> None:
         self.resource = resource
         # By the uid of the controller.
         self.by_owner: Grouping[ObjectKey, str] = Grouping()
-        # The controller's name.
-        self._owners: dict[ObjectKey, str] = {}
+        self._concerned: dict[ObjectKey, Any] = {}
         self._changed = changed
+        self._whose = whose
         self._watch = Watch(client, Projection("", resource, self._read), self._filled, self._noticed)
         self._first = asyncio.Event()
 
@@ -64,6 +67,10 @@ class Store:
         """The objects that are ours and controlled by that uid, but for those on their way out."""
         found = (self.objects[key] for key in sorted(self.by_owner.members(uid)))
         return [live for live in found if is_ours(live, uid) and live["metadata"].get("deletionTimestamp") is None]
+
+    def concerned(self) -> set[Any]:
+        """Whom any of its objects concerns."""
+        return set(self._concerned.values())
 
     async def run(self) -> None:
         """Follow, until cancelled."""
@@ -88,13 +95,13 @@ class Store:
 
     def _noticed(self, key: ObjectKey) -> None:
         concerned = set()
-        if (before := self._owners.pop(key, None)) is not None:
+        if (before := self._concerned.pop(key, None)) is not None:
             concerned.add(before)
         found = self.objects.get(key)
         controller = None if found is None else controller_of(found)
-        if controller is not None:
-            name = self._owners[key] = str(controller.get("name") or "")
-            concerned.add(name)
+        if found is not None and (whose := self._whose(found)) is not None:
+            self._concerned[key] = whose
+            concerned.add(whose)
         self.by_owner.move(key, None if controller is None else str(controller.get("uid") or ""))
         self._changed(key, concerned)
 
@@ -102,10 +109,11 @@ class Store:
 class Stores:
     """A store for each of the kinds that are wanted and served."""
 
-    def __init__(self, client: Client, changed: Callable[[Api, ObjectKey, set[str]], None]) -> None:
+    def __init__(self, client: Client, changed: Callable[[Api, ObjectKey, set[Any]], None], whose: Whose) -> None:
         self.by_kind: dict[Api, Store] = {}
         self._client = client
         self._changed = changed
+        self._whose = whose
         self._tasks: dict[Api, asyncio.Task[None]] = {}
 
     def follow(self, resources: Iterable[Resource]) -> None:
@@ -116,7 +124,7 @@ class Stores:
             del self.by_kind[api]
         for api, resource in wanted.items():
             if api not in self._tasks:
-                store = self.by_kind[api] = Store(self._client, resource, self._of(api))
+                store = self.by_kind[api] = Store(self._client, resource, self._of(api), self._whose)
                 self._tasks[api] = asyncio.create_task(store.run())
 
     def of(self, manifest: Manifest) -> Store:

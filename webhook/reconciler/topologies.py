@@ -86,7 +86,7 @@ class Topologies:
         self._leads = leads
         self._add = add
         # Not among those of the gang objects, which are pruned kind by kind.
-        self._stores = Stores(client, self._stored)
+        self._stores = Stores(client, self._stored, _controller_name)
         # By binding and scheduler.
         self._problems: dict[str, dict[str, Problem]] = {}
         self._count()
@@ -279,6 +279,11 @@ def _read(raw: Manifest) -> ClusterTopologyBinding:
         return ClusterTopologyBinding(raw)
     except Malformed:
         return ClusterTopologyBinding({**raw, "spec": {}})
+
+
+def _controller_name(live: Manifest) -> str | None:
+    controller = controller_of(live)
+    return None if controller is None else str(controller.get("name") or "")
 
 
 def _key(name: str) -> ObjectKey:

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from webhook.model import grove
+from webhook.model.owners.gang import OwnedGang
+from webhook.model.owners.kinds import JOB_SETS, JOBS
+from webhook.model.owners.place import label_value
 from webhook.model.podgang import Member, PodGang
 from webhook.model.reading import mapping, sequence, text
 from webhook.mutators.prepare_pod import GATE
@@ -42,13 +45,14 @@ def tallies(podgang: PodGang, pods: Iterable[GangPod]) -> list[Tally]:
             by_member.setdefault(pod.podclique, []).append(pod)
     found = []
     for member in podgang.members:
-        own = tuple(by_member.get(member.name, ()))
+        own = tuple(by_member.get(label_value(member.name), ()))
         found.append(Tally(member, own, sum(pod.node is not None for pod in own)))
     return found
 
 
 def too_few(podgang: PodGang, counted: Sequence[Tally]) -> Iterator[Obstacle]:
     """Members that have fewer pods than they start with: their scheduler waits for the others."""
+    maker, kind, of = _maker(podgang)
     for tally in counted:
         member, there = tally.member, len(tally.pods)
         if there >= member.min_replicas:
@@ -56,13 +60,13 @@ def too_few(podgang: PodGang, counted: Sequence[Tally]) -> Iterator[Obstacle]:
         known = {pod.name for pod in tally.pods}
         gone = [name for name in _referenced(podgang, member.name) if name not in known]
         has = f"{member.name} has {_pods(there)} of the {member.min_replicas} that it starts with"
-        look = f"kubectl describe podclique {member.name} -n {podgang.namespace}"
+        look = f"kubectl describe {kind} {of or member.name} -n {podgang.namespace}"
         if gone:
             why = f"{has}: the PodGang names {_names(gone)}, and no such {'pod is' if len(gone) == 1 else 'pods are'}"
             why = f"{why} there any more"
-            yield Obstacle(Reason.POD_MISSING, why, f"see what keeps Grove from replacing it: {look}")
+            yield Obstacle(Reason.POD_MISSING, why, f"see what keeps {maker} from replacing it: {look}")
         else:
-            remedy = f"see what keeps Grove from creating the others, such as a ResourceQuota: {look}"
+            remedy = f"see what keeps {maker} from creating the others, such as a ResourceQuota: {look}"
             yield Obstacle(Reason.TOO_FEW_PODS, has, remedy)
 
 
@@ -118,15 +122,28 @@ def astray(found: Sequence[Escaped], podgang: PodGang) -> Iterator[Obstacle]:
     for kind, pods in by_kind.items():
         why = f"{_pods(len(pods))} ({_names(pod.name for pod in pods)}) {_ESCAPED[kind]}"
         names = " ".join(pod.name for pod in pods[:_NAMED])
-        remedy = f"delete what is not on a node yet, and Grove creates it anew: kubectl delete pod {names} -n "
+        maker = _maker(podgang)[0]
+        anew = f"{maker} creates it anew"
+        if podgang.workload_kind in _COUNT_DELETIONS:
+            anew = f"{anew}, which its Job counts as a failure"
+        remedy = f"delete what is not on a node yet, and {anew}: kubectl delete pod {names} -n "
         yield Obstacle(Reason.ESCAPED, why, f"{remedy}{podgang.namespace}")
 
 
+# Whoever deletes a pod of these uses up backoffLimit.
+_COUNT_DELETIONS = frozenset({JOBS.api.kind, JOB_SETS.api.kind})
 _ESCAPED = {
     "unmutated": "came past the webhook, without a mark of the gang",
     "stale": "prepared from something else than what the gang is now",
     "foreign": "with the mark of another gang scheduler",
 }
+
+
+def _maker(podgang: PodGang) -> tuple[str, str, str]:
+    """Who creates a gang's pods, and what to look at for why they are not there: kind, and name where it is one."""
+    if isinstance(podgang, OwnedGang):
+        return "its controller", podgang.workload_kind.lower(), podgang.workload.name
+    return "Grove", "podclique", ""
 
 
 def _referenced(podgang: PodGang, member: str) -> list[str]:

@@ -16,7 +16,7 @@ from webhook.model.owners.job import Job
 from webhook.model.owners.jobset import JobSet
 from webhook.model.owners.leaderworkerset import LeaderWorkerSet
 from webhook.model.owners.place import Place, membership
-from webhook.model.owners.workload import OwnedWorkload
+from webhook.model.owners.workload import Hindrance, OwnedWorkload
 from webhook.model.podgang import Member, OwnerReference, PackConstraint, PodGang
 from webhook.model.reading import Manifest
 
@@ -29,7 +29,7 @@ _UNCONSTRAINED = PackConstraint(SPEC, None, None)
 class OwnedGang(PodGang):
     """A gang of a workload that is not Grove's, in the form of a PodGang; its objects go with the workload."""
 
-    __slots__ = ("_owner",)
+    __slots__ = ("workload",)
 
     gang_label = GANG_LABEL
     member_label = MEMBER_LABEL
@@ -42,21 +42,27 @@ class OwnedGang(PodGang):
             "uid": workload.uid,
         }
         super().__init__({"metadata": metadata, "spec": {"priorityClassName": workload.priority_class}})
-        self._owner = workload.reference
+        self.workload = workload
         self.members = [Member(SPEC, member, pods, pods, _UNCONSTRAINED) for member, pods in members]
 
     @property
     def owner(self) -> OwnerReference:
         """The workload."""
-        return self._owner
+        return self.workload.reference
+
+    @property
+    def workload_kind(self) -> str:
+        """The kind of the workload."""
+        return self.workload.kind
 
 
 @dataclass(frozen=True, slots=True)
 class NoGang:
-    """Why the gang objects of a workload are not Rollcall's to make."""
+    """Why the gang objects of a workload are not Rollcall's to make: others make them, or there is a hindrance."""
 
     at: FieldPath
     why: str
+    hindrance: Hindrance | None = None
 
 
 def no_gang(workload: OwnedWorkload) -> NoGang | None:
@@ -67,7 +73,7 @@ def no_gang(workload: OwnedWorkload) -> NoGang | None:
         for claim in claims_on(template):
             return NoGang(claim.path, f"{claim.path} says that {claim.owner} has claimed its pods")
     for found in workload.hindrances():
-        return NoGang(found.at, found.why)
+        return NoGang(found.at, found.why, found)
     return None
 
 
@@ -107,7 +113,9 @@ def _of_job_set(workload: JobSet) -> Iterator[OwnedGang]:
         yield OwnedGang(workload, name, members)
 
 
-def group_gang(workload: LeaderWorkerSet, group: str) -> OwnedGang:
-    """The gang of one group, called by its index and the revision of its template."""
+def group_gang(workload: LeaderWorkerSet, group: str, size: int | None = None) -> OwnedGang:
+    """The gang of one group, called by its index and the revision of its template; `size` is that of the revision,
+    where it is known.
+    """
     found = membership(Place(Needed("leader_worker_sets", workload.key), "", group), sequenced=False)
-    return OwnedGang(workload, found.gang, [(found.member, workload.size)])
+    return OwnedGang(workload, found.gang, [(found.member, workload.size if size is None else size)])

@@ -19,6 +19,8 @@ TRAINING_RUNTIMES = Resource(Api("trainer.kubeflow.org", "v1alpha1", "TrainingRu
 CLUSTER_TRAINING_RUNTIMES = Resource(
     Api("trainer.kubeflow.org", "v1alpha1", "ClusterTrainingRuntime"), "clustertrainingruntimes", namespaced=False
 )
+# Those that own their gangs' objects. A TrainJob's gangs are its JobSet's.
+GANG_OWNERS = (JOBS, JOB_SETS, LEADER_WORKER_SETS)
 
 
 def is_a(reference: OwnerReference, resource: Resource) -> bool:

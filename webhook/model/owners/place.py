@@ -19,8 +19,13 @@ from webhook.model.reading import mapping, text
 JOB_SET_NAME = "jobset.sigs.k8s.io/jobset-name"
 REPLICATED_JOB_NAME = "jobset.sigs.k8s.io/replicatedjob-name"
 JOB_INDEX = "jobset.sigs.k8s.io/job-index"
+JOB_NAME = "batch.kubernetes.io/job-name"
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
 LWS_REVISION = "leaderworkerset.sigs.k8s.io/template-revision-hash"
+# An annotation: how many pods a group of that revision has.
+LWS_SIZE = "leaderworkerset.sigs.k8s.io/size"
+# By kind of workload, the label on pods that says its name.
+NAME_LABELS = {"Job": JOB_NAME, "JobSet": JOB_SET_NAME, "LeaderWorkerSet": LWS_NAME}
 
 
 class Place(NamedTuple):

@@ -18,6 +18,9 @@ from webhook.model.record import SCHEDULER_LABEL, queues_of, quota_of_template
 # By which a workload, or its pods, name a Volcano queue: Grove's key and Volcano's own. The first wins.
 QUEUE_ANNOTATIONS = (VOLCANO_QUEUE, "scheduling.volcano.sh/queue-name")
 
+# The conditions with which a Job's and a JobSet's controllers end their work.
+TERMINAL = frozenset({"Complete", "Completed", "Failed"})
+
 
 class TemplatePlace(NamedTuple):
     """Where a pod template stands in its workload."""
@@ -133,6 +136,12 @@ class OwnedWorkload(ABC):
     def suspended(self) -> bool:
         """Whether it has no pods for now, and may have others when it is resumed."""
         return flag(self.spec.get("suspend"))
+
+    @property
+    def finished(self) -> bool:
+        """Whether its controller is done with it, well or not: no pods come any more."""
+        conditions = map(mapping, sequence(mapping(self.raw.get("status")).get("conditions")))
+        return any(one.get("type") in TERMINAL and one.get("status") == "True" for one in conditions)
 
     def hindrances(self) -> Iterator[Hindrance]:
         """What keeps a gang of it from ever being complete."""

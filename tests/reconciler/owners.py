@@ -1,0 +1,104 @@
+"""Jobs, JobSets and LeaderWorkerSets as they are once they are recorded, and their pods as their controllers make them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
+from webhook.model.owners.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, TRAIN_JOBS
+
+JOB_PATH = "/apis/batch/v1/jobs"
+JOB_SET_PATH = "/apis/jobset.x-k8s.io/v1alpha2/jobsets"
+LWS_PATH = "/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets"
+LABEL, GANG, MEMBER = "rollcall.dev/scheduler", "rollcall.dev/gang", "rollcall.dev/gang-member"
+GATE = "rollcall.dev/gang-sync"
+
+
+def owner_world(*objects: tuple[str, dict[str, Any]]) -> WritableWorld:
+    """A cluster that serves them, with these objects."""
+    found = WritableWorld(*SERVED, POD_GROUPS, JOBS, JOB_SETS, LEADER_WORKER_SETS, TRAIN_JOBS)
+    for collection, raw in objects:
+        found.put(collection, raw)
+    return found
+
+
+def _metadata(name: str, kind: str, scheduler: str) -> dict[str, Any]:
+    return {"name": name, "namespace": "team-a", "uid": f"{kind}-{name}", "labels": {LABEL: scheduler}}
+
+
+def template(**metadata: Any) -> dict[str, Any]:
+    labels = {LABEL: "koord-scheduler", **metadata.pop("labels", {})}
+    return {"metadata": {"labels": labels, **metadata}, "spec": {"containers": [{"name": "main"}]}}
+
+
+def job(name: str = "train", pods: int = 2, *, scheduler: str = "koord-scheduler", **spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": _metadata(name, "job", scheduler),
+        "spec": {"parallelism": pods, "completions": pods, "template": template(), **spec},
+    }
+
+
+def job_set(name: str, *parts: tuple[str, int], **spec: Any) -> dict[str, Any]:
+    replicated = [
+        {
+            "name": part,
+            "replicas": 1,
+            "template": {"spec": {"parallelism": pods, "completions": pods, "template": template()}},
+        }
+        for part, pods in parts
+    ]
+    return {
+        "metadata": _metadata(name, "jobset", "koord-scheduler"),
+        "spec": {"replicatedJobs": replicated, **spec},
+    }
+
+
+def lws(name: str = "serve", size: int = 2, **spec: Any) -> dict[str, Any]:
+    templates = {"size": size, "workerTemplate": template()}
+    return {
+        "metadata": _metadata(name, "lws", "koord-scheduler"),
+        "spec": {"replicas": 2, "leaderWorkerTemplate": templates, **spec},
+    }
+
+
+def _pod(
+    name: str, kind: str, owner: str, labels: dict[str, str], gates: tuple[str, ...], **spec: Any
+) -> dict[str, Any]:
+    reference = {"apiVersion": "batch/v1", "kind": kind, "name": owner, "uid": owner, "controller": True}
+    metadata = {
+        "name": name,
+        "namespace": "team-a",
+        "uid": name,
+        "labels": {LABEL: "koord-scheduler", **labels},
+        "annotations": {},
+        "ownerReferences": [reference],
+    }
+    return {"metadata": metadata, "spec": {"schedulingGates": [{"name": gate} for gate in gates], **spec}}
+
+
+def job_pod(index: int, *gates: str, of: str = "train", **spec: Any) -> dict[str, Any]:
+    """A pod of a Job, prepared."""
+    return _pod(f"{of}-{index}", "Job", of, {GANG: of, MEMBER: of, "batch.kubernetes.io/job-name": of}, gates, **spec)
+
+
+def job_set_pod(part: str, index: int, *gates: str, of: str, gang: str | None = None, **spec: Any) -> dict[str, Any]:
+    """A pod of a JobSet; without a `gang` it was not prepared."""
+    labels = {"jobset.sigs.k8s.io/jobset-name": of, "jobset.sigs.k8s.io/replicatedjob-name": part}
+    if gang is not None:
+        labels |= {GANG: gang, MEMBER: f"{of}-{part}"}
+    return _pod(f"{of}-{part}-0-{index}", "Job", f"{of}-{part}-0", labels, gates, **spec)
+
+
+def lws_pod(group: int, index: int, revision: str, *gates: str, of: str = "serve", size: int = 2) -> dict[str, Any]:
+    """A pod of a group of a LeaderWorkerSet, prepared."""
+    gang = f"{of}-{group}-{revision}"
+    labels = {
+        "leaderworkerset.sigs.k8s.io/name": of,
+        "leaderworkerset.sigs.k8s.io/group-index": str(group),
+        "leaderworkerset.sigs.k8s.io/template-revision-hash": revision,
+        GANG: gang,
+        MEMBER: gang,
+    }
+    found = _pod(f"{of}-{group}-{index}-{revision}", "StatefulSet", of, labels, gates)
+    found["metadata"]["annotations"]["leaderworkerset.sigs.k8s.io/size"] = str(size)
+    return found

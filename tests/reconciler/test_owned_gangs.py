@@ -1,0 +1,389 @@
+"""The gangs of Jobs, JobSets and LeaderWorkerSets: which there are, what is written for them, and what goes when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.core.worlds import koordinator, settings_of
+from tests.reconciler.cluster import PODS, WritableWorld
+from tests.reconciler.owners import (
+    GATE,
+    JOB_PATH,
+    JOB_SET_PATH,
+    LWS_PATH,
+    job,
+    job_pod,
+    job_set,
+    job_set_pod,
+    lws,
+    lws_pod,
+    owner_world,
+)
+from tests.reconciler.test_gates import Opened
+from tests.reconciler.test_reconciler import GANGS, GROUPS, SETS, names, podgang, running, sample, told, until, workload
+
+IN_TURN = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
+
+
+def group(cluster: WritableWorld, name: str) -> dict[str, Any]:
+    found = cluster.get(GROUPS, "team-a", name)
+    assert found is not None
+    return found
+
+
+def test_the_objects_of_a_job_go_with_it_and_follow_its_size() -> None:
+    async def story() -> None:
+        cluster = owner_world((JOB_PATH, job()))
+        async with running(cluster) as found:
+            await until(lambda: names(cluster) == ["train"])
+            written = group(cluster, "train")
+            assert written["metadata"]["ownerReferences"] == [
+                {
+                    "apiVersion": "batch/v1",
+                    "kind": "Job",
+                    "name": "train",
+                    "uid": "job-train",
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ]
+            labels = {
+                "app.kubernetes.io/managed-by": "rollcall",
+                "rollcall.dev/gang": "train",
+                "rollcall.dev/gang-member": "train",
+            }
+            assert written["metadata"]["labels"] == labels
+            assert written["spec"]["minMember"] == 2
+            cluster.apply(JOB_PATH, job(pods=3))
+            await until(lambda: group(cluster, "train")["spec"]["minMember"] == 3)
+            await until(lambda: found.idle)
+            before = len(cluster.writes)
+            found.following.look_at_all()
+            await until(lambda: found.idle)
+            assert len(cluster.writes) == before
+
+    told(story())
+
+
+def test_a_job_that_is_not_opted_in_or_that_a_job_set_made_is_nobodys_business() -> None:
+    async def story() -> None:
+        part, other = job("part"), job("other")
+        reference = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "x", "controller": True}
+        part["metadata"]["ownerReferences"] = [reference]
+        del other["metadata"]["labels"]
+        cluster = owner_world((JOB_PATH, part), (JOB_PATH, other), (JOB_PATH, job()))
+        async with running(cluster) as found:
+            await until(lambda: names(cluster) == ["train"])
+            await until(lambda: found.idle)
+            assert names(cluster) == ["train"]
+
+    told(story())
+
+
+def test_a_suspended_job_has_no_objects_until_it_is_resumed_with_whatever_counts() -> None:
+    async def story() -> None:
+        cluster = owner_world((JOB_PATH, job()))
+        async with running(cluster) as found:
+            await until(lambda: names(cluster) == ["train"])
+            cluster.apply(JOB_PATH, job(suspend=True))
+            await until(lambda: names(cluster) == [])
+            assert sample(found, "rollcall_left_alone_total", why="suspended") > 0
+            cluster.apply(JOB_PATH, job(pods=3, suspend=False))
+            await until(lambda: names(cluster) == ["train"])
+            assert group(cluster, "train")["spec"]["minMember"] == 3
+
+    told(story())
+
+
+def test_a_job_set_is_one_gang_with_a_member_for_each_replicated_job() -> None:
+    async def story() -> None:
+        cluster = owner_world((JOB_SET_PATH, job_set("x", ("leader", 1), ("worker", 3))))
+        async with running(cluster):
+            await until(lambda: names(cluster) == ["x-leader", "x-worker"])
+            assert group(cluster, "x-worker")["metadata"]["labels"]["rollcall.dev/gang"] == "x"
+            listed = group(cluster, "x-worker")["metadata"]["annotations"]["gang.scheduling.koordinator.sh/groups"]
+            assert listed == '["team-a/x-leader","team-a/x-worker"]'
+
+    told(story())
+
+
+def test_where_the_replicated_jobs_start_in_turn_each_is_a_gang_and_one_that_goes_takes_only_its_objects() -> None:
+    async def story() -> None:
+        cluster = owner_world((JOB_SET_PATH, job_set("x", ("a", 1), ("b", 2), **IN_TURN)))
+        async with running(cluster) as found:
+            await until(lambda: names(cluster) == ["x-a", "x-b"])
+            assert group(cluster, "x-b")["metadata"]["labels"]["rollcall.dev/gang"] == "x-b"
+            cluster.apply(JOB_SET_PATH, job_set("x", ("a", 1), **IN_TURN))
+            await until(lambda: names(cluster) == ["x-a"])
+            await until(lambda: found.idle)
+            assert [path for method, path in cluster.writes if method == "DELETE"] == [
+                "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/team-a/podgroups/x-b"
+            ]
+
+    told(story())
+
+
+def test_a_group_of_a_leader_worker_set_has_objects_while_it_has_pods_and_its_revision_says_its_size() -> None:
+    async def story() -> None:
+        cluster = owner_world((LWS_PATH, lws(size=3)))
+        async with running(cluster) as found:
+            await until(lambda: found.idle)
+            assert names(cluster) == [], "no pods, no groups"
+            cluster.put(PODS, lws_pod(0, 0, "old"))
+            cluster.put(PODS, lws_pod(1, 0, "old"))
+            await until(lambda: names(cluster) == ["serve-0-old", "serve-1-old"])
+            # The set has grown since; the pods say the size of the revision that they are of.
+            assert group(cluster, "serve-0-old")["spec"]["minMember"] == 2
+            cluster.put(PODS, lws_pod(0, 0, "new", size=3))
+            await until(lambda: names(cluster) == ["serve-0-new", "serve-0-old", "serve-1-old"])
+            assert group(cluster, "serve-0-new")["spec"]["minMember"] == 3
+            cluster.remove(PODS, "team-a", "serve-0-0-old")
+            await until(lambda: names(cluster) == ["serve-0-new", "serve-1-old"])
+
+    told(story())
+
+
+def test_what_is_left_of_a_group_without_pods_is_found_at_the_start() -> None:
+    async def story() -> None:
+        cluster = owner_world((LWS_PATH, lws()))
+        cluster.put(PODS, lws_pod(0, 0, "new"))
+        owner = {
+            "apiVersion": "leaderworkerset.x-k8s.io/v1",
+            "kind": "LeaderWorkerSet",
+            "name": "serve",
+            "uid": "lws-serve",
+            "controller": True,
+        }
+        labels = {"app.kubernetes.io/managed-by": "rollcall", "rollcall.dev/gang": "serve-0-old"}
+        metadata = {
+            "name": "serve-0-old",
+            "namespace": "team-a",
+            "uid": "o",
+            "labels": labels,
+            "ownerReferences": [owner],
+        }
+        cluster.put(GROUPS, {"metadata": metadata, "spec": {"minMember": 2}})
+        # The API server answers about pods last.
+        async with running(cluster):
+            await until(lambda: names(cluster) == ["serve-0-new"])
+
+    told(story())
+
+
+def test_a_job_a_job_set_and_a_podgang_of_one_name_are_told_apart() -> None:
+    async def story() -> None:
+        gang = podgang("demo-0-a")
+        cluster = owner_world(
+            (SETS, workload()), (GANGS, gang), (JOB_PATH, job("demo-0")), (JOB_SET_PATH, job_set("demo-0", ("b", 2)))
+        )
+        async with running(cluster) as found:
+            await until(lambda: names(cluster) == ["demo-0", "demo-0-a", "demo-0-b"])
+            kinds = {name: group(cluster, name)["metadata"]["ownerReferences"][0]["kind"] for name in names(cluster)}
+            assert kinds == {"demo-0": "Job", "demo-0-a": "PodGang", "demo-0-b": "JobSet"}
+            cluster.apply(JOB_PATH, job("demo-0", suspend=True))
+            await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+            await until(lambda: found.idle)
+            assert len(cluster.writes) == 4
+
+    told(story())
+
+
+def test_where_two_gangs_want_one_object_the_second_is_told_and_nothing_of_it_is_written() -> None:
+    async def story() -> None:
+        cluster = owner_world((JOB_PATH, job("x-a")))
+        async with running(cluster) as found:
+            await until(lambda: names(cluster) == ["x-a"])
+            cluster.put(JOB_SET_PATH, job_set("x", ("a", 1), ("b", 1)))
+            await until(lambda: cluster.events != [])
+            (event,) = cluster.events
+            assert (event["reason"], event["regarding"]["kind"]) == ("GangObjectOwned", "JobSet")
+            assert event["regarding"] == {
+                "apiVersion": "jobset.x-k8s.io/v1alpha2",
+                "kind": "JobSet",
+                "name": "x",
+                "namespace": "team-a",
+                "uid": "jobset-x",
+            }
+            assert event["note"].startswith("PodGroup x-a belongs to Job x-a, so nothing of this gang is written")
+            assert names(cluster) == ["x-a"]
+            assert sample(found, "rollcall_reconciled_total", outcome="conflict") > 0
+
+    told(story())
+
+
+LEFT_ALONE: dict[str, tuple[str, dict[str, Any], str]] = {
+    "claimed by another system": (
+        JOB_PATH,
+        job(template={"metadata": {"labels": {"scheduling.x-k8s.io/pod-group": "train"}}, "spec": {}}),
+        "claimed",
+    ),
+    "a gang of its own controller": (JOB_PATH, job(scheduling={"schedulingPolicy": {"gang": {}}}), "claimed"),
+    "a scheduler that is not enabled": (JOB_PATH, job(scheduler="slurm"), "noProfile"),
+    "a job set that its controller makes a gang of": (
+        JOB_SET_PATH,
+        job_set("x", ("a", 2), scheduling={"schedulingPolicy": {}}),
+        "claimed",
+    ),
+}
+
+
+@pytest.mark.parametrize(("path", "found", "why"), LEFT_ALONE.values(), ids=LEFT_ALONE)
+def test_what_somebody_else_sees_to_is_left_alone_without_a_warning(path: str, found: dict[str, Any], why: str) -> None:
+    async def story() -> None:
+        cluster = owner_world((path, found))
+        async with running(cluster) as started:
+            await until(lambda: sample(started, "rollcall_left_alone_total", why=why) > 0)
+            await until(lambda: started.idle)
+            assert (cluster.writes, cluster.events) == ([], [])
+
+    told(story())
+
+
+def test_kai_makes_the_gangs_of_jobs_itself_and_nothing_of_them_is_even_read() -> None:
+    async def story() -> None:
+        cluster = owner_world((JOB_PATH, job(scheduler="kai-scheduler")))
+        async with running(cluster, settings=settings_of("kai-scheduler", standalone=False)) as found:
+            await until(lambda: found.idle or any(found.unready()))
+            await until(lambda: "/api/v1/pods" in cluster.asked)
+            assert JOB_PATH not in cluster.asked
+            assert cluster.writes == []
+
+    told(story())
+
+
+HINDERED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a tail": (JOB_PATH, job(completions=5), "owner/completions at spec.completions"),
+    "a leader that must be ready": (
+        LWS_PATH,
+        lws(startupPolicy="LeaderReady"),
+        "owner/leader-ready at spec.startupPolicy",
+    ),
+}
+
+
+@pytest.mark.parametrize(("path", "found", "why"), HINDERED.values(), ids=HINDERED)
+def test_a_gang_that_can_never_be_complete_gets_nothing_and_its_workload_a_warning(
+    path: str, found: dict[str, Any], why: str
+) -> None:
+    async def story() -> None:
+        cluster = owner_world((path, found))
+        async with running(cluster) as started:
+            await until(lambda: cluster.events != [])
+            await until(lambda: started.idle)
+            assert [event["reason"] for event in cluster.events] == ["GangInexpressible"]
+            assert cluster.events[0]["note"].startswith(why)
+            assert cluster.writes == []
+
+    told(story())
+
+
+def test_the_gate_comes_off_the_pods_of_a_job_when_all_are_there() -> None:
+    async def story() -> None:
+        cluster = owner_world((JOB_PATH, job()))
+        cluster.put(PODS, job_pod(0, GATE))
+        opened = Opened(cluster)
+        async with running(cluster, settings=koordinator(standalone=False, gate=True)) as found:
+            await until(lambda: names(cluster) == ["train"])
+            await until(lambda: found.idle)
+            assert opened.order == []
+            cluster.put(PODS, job_pod(1, GATE))
+            await until(lambda: sorted(opened.order) == ["train-0", "train-1"])
+
+    told(story())
+
+
+def test_the_gates_of_job_sets_that_start_in_turn_come_off_part_by_part() -> None:
+    async def story() -> None:
+        cluster = owner_world((JOB_SET_PATH, job_set("x", ("a", 1), ("b", 2), **IN_TURN)))
+        cluster.put(PODS, job_set_pod("a", 0, GATE, of="x", gang="x-a"))
+        cluster.put(PODS, job_set_pod("b", 0, GATE, of="x", gang="x-b"))
+        opened = Opened(cluster)
+        async with running(cluster, settings=koordinator(standalone=False, gate=True)) as found:
+            await until(lambda: opened.order == ["x-a-0-0"])
+            await until(lambda: found.idle)
+            cluster.put(PODS, job_set_pod("b", 1, GATE, of="x", gang="x-b"))
+            await until(lambda: sorted(opened.order) == ["x-a-0-0", "x-b-0-0", "x-b-0-1"])
+
+    told(story())
+
+
+def test_a_gang_that_its_scheduler_would_not_follow_is_frozen_while_it_has_pods() -> None:
+    async def story() -> None:
+        cluster = owner_world((JOB_SET_PATH, job_set("x", ("a", 1))))
+        cluster.put(PODS, job_set_pod("a", 0, of="x", gang="x"))
+        async with running(cluster):
+            await until(lambda: names(cluster) == ["x-a"])
+            cluster.apply(JOB_SET_PATH, job_set("x", ("a", 1), ("b", 1)))
+            await until(lambda: [event["reason"] for event in cluster.events] == ["GangShapeFrozen"])
+            assert "delete the JobSet and create it anew" in cluster.events[0]["note"]
+            assert names(cluster) == ["x-a"]
+            cluster.remove(PODS, "team-a", "x-a-0-0")
+            cluster.apply(JOB_SET_PATH, {"metadata": {"name": "x", "namespace": "team-a", "annotations": {"a": "b"}}})
+            await until(lambda: names(cluster) == ["x-a", "x-b"])
+
+    told(story())
+
+
+def test_what_an_earlier_job_of_the_same_name_left_behind_is_waited_for() -> None:
+    async def story() -> None:
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "before", "controller": True}
+        metadata = {"name": "train", "namespace": "team-a", "uid": "o", "ownerReferences": [owner]}
+        cluster = owner_world((GROUPS, {"metadata": metadata, "spec": {"minMember": 9}}), (JOB_PATH, job()))
+        async with running(cluster) as found:
+            await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 0)
+            assert (cluster.writes, cluster.events) == ([], [])
+            cluster.remove(GROUPS, "team-a", "train")
+            await until(lambda: names(cluster) == ["train"])
+            assert group(cluster, "train")["spec"]["minMember"] == 2
+
+    told(story())
+
+
+def test_an_object_that_is_cut_loose_or_labelled_otherwise_is_put_back() -> None:
+    async def story() -> None:
+        cluster = owner_world((JOB_PATH, job()))
+        async with running(cluster):
+            await until(lambda: names(cluster) == ["train"])
+            loose = group(cluster, "train")
+            del loose["metadata"]["ownerReferences"]
+            cluster.tell(GROUPS, "MODIFIED", loose)
+            await until(lambda: group(cluster, "train")["metadata"].get("ownerReferences"))
+            labels = {"rollcall.dev/gang": "other"}
+            cluster.apply(GROUPS, {"metadata": {"name": "train", "namespace": "team-a", "labels": labels}})
+
+            def back() -> bool:
+                found = cluster.get(GROUPS, "team-a", "train")
+                return found is not None and found["metadata"]["labels"]["rollcall.dev/gang"] == "train"
+
+            await until(back)
+
+    told(story())
+
+
+def test_names_longer_than_a_label_are_one_gang_all_the_same() -> None:
+    async def story() -> None:
+        name = "serve-" + "x" * 54
+        cluster = owner_world((LWS_PATH, lws(name)))
+        pods = [lws_pod(0, index, "abcdef", GATE, of=name) for index in range(2)]
+        cut = f"{name[:52]}-"
+        for pod in pods:
+            # As the pod's mutation cuts them.
+            gang = label(name)
+            assert gang.startswith(cut)
+            pod["metadata"]["labels"] |= {"rollcall.dev/gang": gang, "rollcall.dev/gang-member": gang}
+            cluster.put(PODS, pod)
+        opened = Opened(cluster)
+        async with running(cluster, settings=koordinator(standalone=False, gate=True)):
+            await until(lambda: len(opened.order) == 2)
+            assert len(names(cluster)) == 1
+
+    told(story())
+
+
+def label(name: str) -> str:
+    import hashlib
+
+    full = f"{name}-0-abcdef"
+    return f"{full[:52]}-{hashlib.sha256(full.encode()).hexdigest()[:10]}"
