@@ -1,4 +1,4 @@
-"""Jobs, JobSets and LeaderWorkerSets as they are once they are recorded, and their pods as their controllers make them."""
+"""Jobs, JobSets and LeaderWorkerSets as they are once they are recorded, and the pods that are made of them."""
 
 from __future__ import annotations
 

@@ -186,7 +186,8 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an object is that of an earlier PodGang": (
         {"objects": changed("demo-0-worker", "metadata.ownerReferences", [
-            {"apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang", "name": "demo-0", "uid": "before", "controller": True}
+            {"apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang", "name": "demo-0", "uid": "before",
+             "controller": True}
         ])},
         "GangObjectLeaving: PodGroup demo-0-worker is still that of an earlier PodGang of this name; it goes by itself",
     ),

@@ -279,6 +279,23 @@ def test_a_gang_that_can_never_be_complete_gets_nothing_and_its_workload_a_warni
     told(story())
 
 
+def test_what_a_workload_has_is_left_when_no_gang_can_be_made_of_it_any_more() -> None:
+    async def story() -> None:
+        cluster = owner_world((LWS_PATH, lws()))
+        cluster.put(PODS, lws_pod(0, 0, "old"))
+        async with running(cluster) as found:
+            await until(lambda: names(cluster) == ["serve-0-old"])
+            cluster.apply(LWS_PATH, lws(startupPolicy="LeaderReady"))
+            await until(lambda: [event["reason"] for event in cluster.events] == ["GangInexpressible"])
+            await until(lambda: found.idle)
+            assert names(cluster) == ["serve-0-old"]
+            cluster.apply(LWS_PATH, lws(startupPolicy="LeaderCreated"))
+            cluster.remove(PODS, "team-a", "serve-0-0-old")
+            await until(lambda: names(cluster) == [])
+
+    told(story())
+
+
 def test_the_gate_comes_off_the_pods_of_a_job_when_all_are_there() -> None:
     async def story() -> None:
         cluster = owner_world((JOB_PATH, job()))

@@ -6,9 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.core.worlds import koordinator
+from tests.core.worlds import koordinator, settings_of
+from tests.reconciler.owners import job, job_set
+from webhook.config import settings_from
 from webhook.errors import FactsUnavailable, Inexpressible
+from webhook.model.capabilities import VOLCANO_QUEUE
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Record
+from webhook.model.owners.facts import Owner
+from webhook.model.owners.gang import OwnedGang, gangs_of
+from webhook.model.owners.job import Job
+from webhook.model.owners.jobset import JobSet
+from webhook.model.owners.workload import OwnedWorkload
 from webhook.model.podgang import PodGang
 from webhook.reconciler.plan import Aside, Plan, plan
 
@@ -79,3 +87,50 @@ def test_what_its_scheduler_cannot_have_is_not_planned_in_part() -> None:
     ]
     with pytest.raises(Inexpressible):
         plan(PodGang(gang.raw), owned_by("koord-scheduler"), SETTINGS)
+
+
+def owned(workload: type[OwnedWorkload], raw: dict[str, Any], scheduler: str) -> OwnedGang:
+    raw["metadata"]["labels"] = {"rollcall.dev/scheduler": scheduler}
+    (found,) = gangs_of(workload(raw))
+    return found
+
+
+def test_a_job_set_takes_the_queue_of_the_train_job_that_made_it_where_it_names_none() -> None:
+    made = job_set("x", ("node", 4))
+    reference = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "x", "controller": True}
+    made["metadata"]["ownerReferences"] = [reference]
+    queues = ((VOLCANO_QUEUE, "research"),)
+    facts = ClusterFacts(train_jobs={("team-a", "x"): Owner(Record("volcano", queues=queues))})
+    planned = plan(owned(JobSet, made, "volcano"), facts, settings_of("volcano", standalone=False))
+    assert isinstance(planned, Plan)
+    (group,) = planned.objects
+    assert (group["spec"]["queue"], group["spec"]["minMember"]) == ("research", 4)
+    assert group["metadata"]["labels"]["rollcall.dev/gang"] == "x"
+
+
+OWNED_ALONE: dict[str, tuple[dict[str, Any], str, Aside]] = {
+    "its scheduler makes its gang": ({}, "kai-scheduler", Aside.SCHEDULER),
+    "a scheduler that is not enabled": ({}, "volcano", Aside.NO_PROFILE),
+    "suspended": ({"suspend": True}, "koord-scheduler", Aside.SUSPENDED),
+    "suspended, and claimed besides": (
+        {"suspend": True, "scheduling": {"schedulingPolicy": {}}},
+        "koord-scheduler",
+        Aside.SUSPENDED,
+    ),
+    "a gang of its own controller": ({"scheduling": {"schedulingPolicy": {}}}, "koord-scheduler", Aside.CLAIMED),
+}
+
+
+@pytest.mark.parametrize(("spec", "scheduler", "why"), OWNED_ALONE.values(), ids=OWNED_ALONE)
+def test_what_is_not_rollcall_s_to_make_of_a_job_is_left(spec: dict[str, Any], scheduler: str, why: Aside) -> None:
+    profiles = [{"name": "koord-scheduler"}, {"name": "kai-scheduler"}]
+    head = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
+    document = {**head, "scheduler": {"defaultProfileName": "koord-scheduler", "profiles": profiles}}
+    gang = owned(Job, job(**spec), scheduler)
+    assert plan(gang, NOTHING_KNOWN, settings_from(document, "test")) is why
+
+
+def test_nothing_is_wanted_of_a_job_whose_scheduler_makes_no_gangs() -> None:
+    planned = plan(owned(Job, job(), "default-scheduler"), NOTHING_KNOWN, SETTINGS)
+    assert isinstance(planned, Plan)
+    assert planned.objects == []

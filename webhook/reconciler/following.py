@@ -17,7 +17,7 @@ from webhook.cluster.watch import Watch
 from webhook.model import grove
 from webhook.model.facts import Api, ClusterFacts, ObjectKey
 from webhook.model.owners.facts import TRAIN_JOB_FACTS
-from webhook.model.owners.gang import OwnedGang
+from webhook.model.owners.gang import OwnedGang, no_gang
 from webhook.model.owners.kinds import JOB_SETS
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
@@ -97,9 +97,11 @@ class Following:
         return None if found is None else PodGang(found)
 
     def workload_uid(self, key: GangKey) -> str | None:
-        """The uid of the workload, other than Grove's, that a gang is or was of. Raises as `gang` does."""
+        """The uid of the workload, other than Grove's, that a gang is or was of. None also where no gang is made of it
+        any more: what there is of it is left. Raises as `gang` does.
+        """
         workload = self.owned.workload(key) if key.kind in OWNER_RESOURCES else None
-        return None if workload is None else workload.uid
+        return None if workload is None or no_gang(workload) is not None else workload.uid
 
     def pods_of(self, podgang: PodGang) -> list[GangPod] | None:
         """The pods of a gang; None where they are not known yet."""

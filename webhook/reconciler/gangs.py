@@ -59,7 +59,9 @@ class Known(Protocol):
         """One gang, None where there is none. Raises `FactsUnavailable`, and `Malformed`."""
 
     def workload_uid(self, key: GangKey) -> str | None:
-        """The uid of the workload, other than Grove's, that a gang is or was of; None where there is none."""
+        """The uid of the workload, other than Grove's, that a gang is or was of; None where there is none, or where
+        what there is of its gangs is to be left.
+        """
 
     def pods_of(self, podgang: PodGang) -> Sequence[GangPod] | None:
         """The pods of a gang, None where they are not known yet."""

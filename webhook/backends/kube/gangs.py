@@ -167,6 +167,7 @@ def _tree(podgang: PodGang, record: Record) -> list[Manifest]:
     by_name = {member.name: member for member in podgang.members}
     taken = {names.template(member.name) for member in podgang.members}
     workload, shared = names.workload(podgang.name), _shared(record)
+    top = names.root(podgang.name, by_name)
 
     def template(name: str, policy: Manifest, constraint: PackConstraint) -> Manifest:
         return {"name": name, "schedulingPolicy": policy, **_topology(constraint), **shared}
@@ -192,8 +193,8 @@ def _tree(podgang: PodGang, record: Record) -> list[Manifest]:
     root = template(names.ROOT, {"gang": {"minGroupCount": count}}, podgang.constraint)
     if direct:
         root["podGroupTemplates"] = leaves(direct)
-    composites = [composite(workload, names.ROOT, None, count, podgang.constraint)]
-    parents = dict.fromkeys((member.name for member in direct), workload)
+    composites = [composite(top, names.ROOT, None, count, podgang.constraint)]
+    parents = dict.fromkeys((member.name for member in direct), top)
     for group in groups:
         _limit(group.members, group.path)
         # A scaling group's replica may be called as a clique is, and a Workload has each name once.
@@ -201,7 +202,7 @@ def _tree(podgang: PodGang, record: Record) -> list[Manifest]:
         own = template(part, {"gang": {"minGroupCount": len(group.members)}}, group.constraint)
         own["podGroupTemplates"] = leaves([by_name[member] for member in group.members])
         root.setdefault("compositePodGroupTemplates", []).append(own)
-        composites.append(composite(name, part, workload, len(group.members), group.constraint))
+        composites.append(composite(name, part, top, len(group.members), group.constraint))
         parents |= dict.fromkeys(group.members, name)
     pod_groups = [
         _pod_group(

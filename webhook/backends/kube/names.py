@@ -33,8 +33,18 @@ def template(name: str, kind: str = "leaf", taken: Iterable[str] = ()) -> str:
 
 
 def workload(podgang: str) -> str:
-    """The name of the Workload, and in a tree of its root."""
+    """The name of the Workload."""
     return cut_name(podgang, OBJECT_LIMIT)
+
+
+def root(podgang: str, members: Iterable[str]) -> str:
+    """The name of the composite over the whole gang: the Workload's, unless a member is called so. kube-scheduler 1.37
+    never finds room for a PodGroup that bears the name of its composite (seen), and a Job is its only member.
+    """
+    name = workload(podgang)
+    if all(name != cut_name(member, OBJECT_LIMIT) for member in members):
+        return name
+    return cut_name(f"{podgang}-{ROOT}", OBJECT_LIMIT)
 
 
 def composite(podgang: str, config: str) -> str:
