@@ -64,7 +64,8 @@ def lws(name: str = "serve", size: int = 2, **spec: Any) -> dict[str, Any]:
 def _pod(
     name: str, kind: str, owner: str, labels: dict[str, str], gates: tuple[str, ...], **spec: Any
 ) -> dict[str, Any]:
-    reference = {"apiVersion": "batch/v1", "kind": kind, "name": owner, "uid": owner, "controller": True}
+    api_version = "batch/v1" if kind == "Job" else "apps/v1"
+    reference = {"apiVersion": api_version, "kind": kind, "name": owner, "uid": owner, "controller": True}
     metadata = {
         "name": name,
         "namespace": "team-a",
@@ -83,14 +84,15 @@ def job_pod(index: int, *gates: str, of: str = "train", **spec: Any) -> dict[str
 
 def job_set_pod(part: str, index: int, *gates: str, of: str, gang: str | None = None, **spec: Any) -> dict[str, Any]:
     """A pod of a JobSet; without a `gang` it was not prepared."""
-    labels = {"jobset.sigs.k8s.io/jobset-name": of, "jobset.sigs.k8s.io/replicatedjob-name": part}
+    keys = {"jobset-name": of, "replicatedjob-name": part, "job-index": "0"}
+    labels = {f"jobset.sigs.k8s.io/{key}": value for key, value in keys.items()}
     if gang is not None:
         labels |= {GANG: gang, MEMBER: f"{of}-{part}"}
     return _pod(f"{of}-{part}-0-{index}", "Job", f"{of}-{part}-0", labels, gates, **spec)
 
 
 def lws_pod(group: int, index: int, revision: str, *gates: str, of: str = "serve", size: int = 2) -> dict[str, Any]:
-    """A pod of a group of a LeaderWorkerSet, prepared."""
+    """A worker of a group of a LeaderWorkerSet, prepared."""
     gang = f"{of}-{group}-{revision}"
     labels = {
         "leaderworkerset.sigs.k8s.io/name": of,
@@ -99,6 +101,7 @@ def lws_pod(group: int, index: int, revision: str, *gates: str, of: str = "serve
         GANG: gang,
         MEMBER: gang,
     }
-    found = _pod(f"{of}-{group}-{index}-{revision}", "StatefulSet", of, labels, gates)
+    # Called after its revision, too, so that a test may have those of two.
+    found = _pod(f"{of}-{group}-{index}-{revision}", "StatefulSet", f"{of}-{group}", labels, gates)
     found["metadata"]["annotations"]["leaderworkerset.sigs.k8s.io/size"] = str(size)
     return found
