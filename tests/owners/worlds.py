@@ -51,7 +51,8 @@ def known(*manifests: Manifest, facts: ClusterFacts = NOTHING_KNOWN, **namespace
         key, value = projection.read(deepcopy(manifest))
         parts[projection.part][key] = value
     labelled = {name: Namespace({RECORD: scheduler}) for name, scheduler in namespaces.items()}
-    return replace(facts, namespaces={"default": Namespace({}), **labelled}, **parts)
+    changed: dict[str, Any] = {**parts, "namespaces": {"default": Namespace({}), **labelled}}
+    return replace(facts, **changed)
 
 
 def mutate(
