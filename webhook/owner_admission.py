@@ -19,7 +19,7 @@ from webhook.model.capabilities import SUPPORTED, Support, capabilities_of_pod, 
 from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.fields import LABELS, METADATA, SPEC, FieldPath, Item
-from webhook.model.findings import Action, Finding
+from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.owners.facts import VIEWS, Owner
 from webhook.model.owners.gang import GANG_LABEL
 from webhook.model.owners.job import Job
@@ -222,10 +222,18 @@ def judged_at(
     found = run_on_owner(rules, context, workload, old)
     if not isinstance(workload, TrainJob):
         return _with_pods(rules, profile, workload, context, found)
-    if (made := made_of(workload, facts)) is not None:
+    if (made := made_of(workload, facts)) is None:
+        return found
+    try:
         then = _with_pods(rules, profile, made, context, run_on_owner(rules, context, made))
-        found.findings.extend(_at_train_job(one, made) for one in then.findings)
-        found.unjudged.extend(replace(one, at=made.in_train_job(one.at)) for one in then.unjudged)
+    except Malformed as error:
+        # In a cluster no such runtime is stored, and the fault is none of the TrainJob's.
+        found.unjudged.append(
+            Unjudged(workload.runtime_path, f"what {made.runtime.name} says ({error})", "owner/runtime")
+        )
+        return found
+    found.findings.extend(_at_train_job(one, made) for one in then.findings)
+    found.unjudged.extend(replace(one, at=made.in_train_job(one.at)) for one in then.unjudged)
     return found
 
 

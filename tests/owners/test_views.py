@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -157,23 +158,36 @@ def _step(name: str, step: str | None = None, **fields: Any) -> Manifest:
     return found
 
 
-def _shipped(name: str) -> Runtime:
+def _shipped(name: str, labels: Mapping[str, str] | None = None) -> Runtime:
+    found = _runtime(*_steps(name), mlPolicy=_policy(name))
+    return Runtime(
+        {
+            "metadata": {"name": "torch"},
+            "spec": {**found.spec, "template": {**found.template, "metadata": {"labels": dict(labels or {})}}},
+        }
+    )
+
+
+def _policy(name: str) -> Manifest:
+    if name.startswith("torch"):
+        return {"numNodes": 1, "torch": {}}
+    return {"numNodes": 1, "mpi": {"runLauncherAsNode": name == "deepspeed-distributed"}}
+
+
+def _steps(name: str) -> list[Manifest]:
+    """The replicated Jobs of a runtime that Trainer ships."""
     if name == "torch-distributed":
-        return _runtime(_step("node", "trainer"), mlPolicy={"numNodes": 1, "torch": {}})
+        return [_step("node", "trainer")]
     if name == "torch-distributed-with-cache":
         after = [{"name": "dataset-initializer", "status": "Complete"}]
-        steps = _step("dataset-initializer", "dataset-initializer"), _step("node", "trainer", dependsOn=after)
-        return _runtime(*steps, mlPolicy={"numNodes": 1, "torch": {}})
+        return [_step("dataset-initializer", "dataset-initializer"), _step("node", "trainer", dependsOn=after)]
     if name == "torchtune":
-        steps = (
+        return [
             _step("dataset-initializer", "dataset-initializer"),
             _step("model-initializer", "model-initializer"),
             _step("node", "trainer", dependsOn=AFTER_ALL),
-        )
-        return _runtime(*steps, mlPolicy={"numNodes": 1, "torch": {}})
-    after = [{"name": "node", "status": "Ready"}]
-    steps = _step("node"), _step("launcher", "trainer", dependsOn=after)
-    return _runtime(*steps, mlPolicy={"numNodes": 1, "mpi": {"runLauncherAsNode": name == "deepspeed-distributed"}})
+        ]
+    return [_step("node"), _step("launcher", "trainer", dependsOn=[{"name": "node", "status": "Ready"}])]
 
 
 @pytest.mark.parametrize(
@@ -193,7 +207,7 @@ def _shipped(name: str) -> Runtime:
 def test_a_trainjob_has_the_pods_that_trainer_counts(
     name: str, nodes: int | None, pods: dict[str, int], in_turn: bool
 ) -> None:
-    asked = {} if nodes is None else {"trainer": {"numNodes": nodes}}
+    asked: dict[str, Any] = {} if nodes is None else {"trainer": {"numNodes": nodes}}
     made = TrainJob(train_job(**asked)).job_set(_shipped(name))
     assert {part.name: part.pods for part in made.parts} == pods
     assert (made.sequence_path is not None) is in_turn
@@ -208,8 +222,7 @@ def test_without_a_policy_the_template_s_own_number_counts() -> None:
 
 
 def test_the_jobset_of_a_trainjob_has_the_runtime_s_labels_and_the_patches() -> None:
-    runtime = _shipped("torchtune")
-    runtime.template["metadata"] = {"labels": {"team": "a", "kept": "yes"}}
+    runtime = _shipped("torchtune", {"team": "a", "kept": "yes"})
     patch = {
         "trainingRuntimeSpec": {
             "template": {

@@ -53,8 +53,8 @@ def known(*manifests: Manifest, facts: ClusterFacts = NOTHING_KNOWN, **namespace
         key, value = read
         parts[projection.part][key] = value
     labelled = {name: Namespace({RECORD: scheduler}) for name, scheduler in namespaces.items()}
-    every: dict[str, Any] = {"namespaces": {"default": Namespace({}), **labelled}, **parts}
-    return replace(facts, **every)
+    changed: dict[str, Any] = {**parts, "namespaces": {"default": Namespace({}), **labelled}}
+    return replace(facts, **changed)
 
 
 def mutate(

@@ -68,7 +68,8 @@ def _reader(view: type[OwnedWorkload]) -> Callable[[Manifest], tuple[ObjectKey, 
 def _spec(raw: Manifest) -> dict[str, Any]:
     found = {"metadata": {"name": name_of(raw)}, "spec": mapping(raw.get("spec"))}
     # One that cannot be read must not come up as a fault of the TrainJob that names it.
-    _ = TrainJob({}).job_set(Runtime(found)).parts
+    made = TrainJob({}).job_set(Runtime(found))
+    _ = made.record, made.sequence_path, list(made.hindrances()), names_of(made)
     return found
 
 
