@@ -306,6 +306,18 @@ def test_the_queue_of_a_train_job_reaches_its_pods_for_kai(rollcall: Run) -> Non
     assert pod["metadata"]["labels"]["kai.scheduler/queue"] == "team-a"
 
 
+def test_the_queue_that_volcano_s_users_name_is_the_pod_group_s(rollcall: Run) -> None:
+    asking = GROUPS.replace("name: demo", "name: demo, annotations: {scheduling.volcano.sh/queue-name: team-a}")
+    group = next(iter(YAML(typ="safe").load_all(rollcall("render", *VOLCANO, "-", stdin=asking).out)))
+    assert group["spec"]["queue"] == "team-a"
+
+
+def test_a_pod_of_somebody_else_s_job_is_left_alone(rollcall: Run) -> None:
+    foreign = OWNED_POD.replace("batch/v1", "batch.volcano.sh/v1alpha1")
+    ran = rollcall("render", *KOORD, "-o", "json", "-", stdin=f"{foreign}---\n{JOB_SET}")
+    assert "schedulerName" not in json.loads(ran.out)["items"][0]["spec"]
+
+
 def test_of_what_is_suspended_nothing_is_written_yet(rollcall: Run) -> None:
     ran = rollcall("render", *VOLCANO, "-", stdin=JOB.replace("  completionMode", "  suspend: true\n  completionMode"))
     assert comments(ran.out).count("# suspended: nothing is written before it is resumed") == 2
