@@ -48,8 +48,8 @@ def check(
 ) -> None:
     """Judge manifests as the webhook would, without a cluster.
 
-    Reads YAML, JSON, folders, `kustomize build` output and recorded AdmissionReviews. Judged are PodCliqueSets, those of
-    TrainJob, JobSet, LeaderWorkerSet and Job that are opted in, gang objects, and pods. What is read is one world: a
+    Reads YAML, JSON, folders, `kustomize build` output and recorded AdmissionReviews. Judged are PodCliqueSets, of the
+    kinds TrainJob, JobSet, LeaderWorkerSet and Job what is opted in, gang objects, and pods. What is read is one world: a
     TrainJob finds its runtime in another file.
 
     Exit code 0: nothing is refused. 1: something is. 2: something cannot be read. 3: could not be evaluated.
