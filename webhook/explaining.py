@@ -156,8 +156,7 @@ def explain_owner(request: Request, facts: ClusterFacts, settings: Settings) -> 
     that is part of something else: a Job of a JobSet, or one whose pods name a gang by themselves.
     """
     try:
-        workload = VIEWS[request.kind[::2]](request.object or {}, request.namespace)
-        return _explain_owner(workload, facts, settings)
+        return _explain_owner(owners.view_of(request, request.object or {}), facts, settings)
     except Malformed:
         broken = admission.malformed(request, settings).findings
         return Explanation(request.namespace, request.name, Choice("", SPEC), broken, kind=request.kind.kind)

@@ -55,8 +55,10 @@ def is_owned(pod: Pod, settings: Settings) -> bool:
 
 
 def view_of(request: Request, manifest: Manifest) -> OwnedWorkload:
-    """The view of such a workload. Raises `Malformed`."""
-    return VIEWS[request.kind[::2]](manifest, request.namespace)
+    """The view of such a workload, of which every field can be read. Raises `Malformed`."""
+    workload = VIEWS[request.kind[::2]](manifest, request.namespace)
+    workload.read()
+    return workload
 
 
 # The workload
@@ -158,11 +160,9 @@ def validate_owner(request: Request, facts: ClusterFacts, settings: Settings) ->
 
 def _readable(request: Request) -> OwnedWorkload | None:
     try:
-        old = view_of(request, request.old or {})
-        _ = old.parts
+        return view_of(request, request.old or {})
     except Malformed:
         return None
-    return old
 
 
 def _faults_of(old: OwnedWorkload, facts: ClusterFacts, settings: Settings) -> set[tuple[str, str, str]]:

@@ -48,6 +48,30 @@ def test_the_table_is_that_of_the_enabled_schedulers(client: httpx.Client) -> No
     assert plain["gang"]["honoured"] == "no"
 
 
+TRAIN_JOB = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: demo}
+spec: {runtimeRef: {name: torch}}
+"""
+RUNTIME = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: torch}
+spec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {}}}}}]}}}
+"""
+
+
+def test_a_train_job_and_its_runtime_are_taken_together(several: ServerState) -> None:
+    for url in ("/check?scheduler=koord-scheduler&strict=true", "/capabilities?scheduler=koord-scheduler"):
+        alone, together = ask(several, "POST", url, TRAIN_JOB, f"{TRAIN_JOB}---\n{RUNTIME}")
+        assert "the ClusterTrainingRuntime torch" in alone.text
+        assert (together.status_code, "the ClusterTrainingRuntime torch" in together.text) == (200, False)
+    (not_opted_in,) = ask(several, "POST", "/check?strict=true", TRAIN_JOB)
+    assert not_opted_in.status_code == 200
+    assert not_opted_in.json()["notes"][0]["message"].startswith("not opted in: ")
+
+
 def test_a_manifest_is_explained_as_on_the_command_line(several: ServerState) -> None:
     for body in (FINE, json.dumps(pod_clique_set())):
         (response,) = ask(several, "POST", "/capabilities", body)

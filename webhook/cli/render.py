@@ -43,6 +43,8 @@ class Syntax(StrEnum):
     JSON = "json"
 
 
+# Stands for the characters by which the API server makes a generateName a name.
+_ADDED = "added"
 # Far beyond any cluster; without a bound a mistyped number would be written out as names.
 MAX_PODS = 100_000
 
@@ -204,11 +206,22 @@ def _owner(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rend
     if blind := tuple(missing for missing in verdict.unjudged if missing.rule == runtime.id):
         raise Inexpressible((), blind)
     group, _, kind = kind_of(item.manifest)
+    named_later = _given_a_name(item.manifest)
     workload = VIEWS[group, kind](item.manifest)
     found = list(translated(workload, settings.profiles[verdict.scheduler], facts, settings))
-    yield from (Rendered("\n".join(map(printable, comment)), made) for comment, made in found)
+    for comment, made in found:
+        yield Rendered("\n".join(map(printable, (*comment, *named_later))), made)
     if not found:
         yield f"{named} makes no pods, and so has no gang"
+
+
+def _given_a_name(manifest: Manifest) -> tuple[str, ...]:
+    """What is to be said of a workload that gets its name when it is created; it has one afterwards."""
+    metadata = manifest["metadata"]
+    if metadata.get("name") or not metadata.get("generateName"):
+        return ()
+    metadata["name"] = f"{metadata['generateName']}{_ADDED}"
+    return (f"`{_ADDED}` stands for what the API server adds to its name",)
 
 
 def _request(manifest: Manifest) -> Request:

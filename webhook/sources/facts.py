@@ -52,7 +52,7 @@ def facts_from(documents: Iterable[Document], known: ClusterFacts = NOTHING_KNOW
         try:
             for part in _parts(group, kind.removesuffix("List")):
                 known_part = found.setdefault(part, _start(known, part))
-                if not is_list:
+                if not is_list and not _nameless(part, item.manifest):
                     _add(part, item.manifest, known_part)
         except Missing as error:
             raise item.error(error.path, str(error)) from None
@@ -71,7 +71,7 @@ def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFact
     for item in _objects(documents):
         group, _, kind = kind_of(item.manifest)
         for part in _parts(group, kind):
-            if part not in _TOGETHER:
+            if part not in _TOGETHER or _nameless(part, item.manifest):
                 continue
             try:
                 _add(part, item.manifest, found.setdefault(part, _start(known, part)))
@@ -96,6 +96,7 @@ _IN_PART = frozenset(
         "cluster_training_runtimes",
     }
 )
+_OWNERS = frozenset(projection.part for projection in OF_OWNERS)
 # What objects of one folder know of each other.
 _TOGETHER = _IN_PART | {
     NAMESPACES.part,
@@ -107,8 +108,14 @@ _TOGETHER = _IN_PART | {
     "kai_pod_groups",
     "volcano_pod_groups",
     # A TrainJob of a JobSet, and the workload of a pod.
-    *(projection.part for projection in OF_OWNERS),
+    *_OWNERS,
 }
+
+
+def _nameless(part: str, raw: Manifest) -> bool:
+    """Whether it is a workload that gets its name when it is created, as Jobs often do: nobody can name it before."""
+    metadata = raw.get("metadata")
+    return part in _OWNERS and not (isinstance(metadata, dict) and metadata.get("name"))
 
 
 def _start(known: ClusterFacts, part: str) -> Any:

@@ -23,7 +23,15 @@ _CALLED: dict[type, str] = {
     list: "a list",
     dict: "an object",
 }
-METADATA: dict[str, Any] = {"name": str, "namespace": str, "labels": WORDS, "annotations": WORDS}
+METADATA: dict[str, Any] = {
+    "name": str,
+    "generateName": str,
+    "namespace": str,
+    "uid": str,
+    "labels": WORDS,
+    "annotations": WORDS,
+    "ownerReferences": [{"apiVersion": str, "kind": str, "name": str, "uid": str}],
+}
 _CONTAINER: dict[str, Any] = {"name": str, "resources": {"requests": {}, "limits": {}}}
 POD_SPEC: dict[str, Any] = {
     "containers": [_CONTAINER],
@@ -67,7 +75,11 @@ def _walk(value: Any, expected: Any, path: FieldPath) -> Iterator[Finding]:
             return
         for index, item in enumerate(value):
             name = item.get("name") if isinstance(item, dict) else None
-            yield from _walk(item, expected[0], path / Item(index, name if isinstance(name, str) else None))
+            place = path / Item(index, name if isinstance(name, str) else None)
+            if item is None:
+                # Of a list it drops none.
+                yield _wrong(place, item, "an object" if isinstance(expected[0], dict) else "a string")
+            yield from _walk(item, expected[0], place)
     elif isinstance(expected, str):
         yield from _map(value, expected, path)
     else:

@@ -12,7 +12,7 @@ from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath, Item
 from webhook.model.owners.job import pods_at_once, tail
 from webhook.model.owners.kinds import JOB_SETS
 from webhook.model.owners.workload import Hindrance, OwnedWorkload, Part, template_at
-from webhook.model.reading import integer, mapping, sequence, text
+from webhook.model.reading import Malformed, integer, mapping, sequence, text
 
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 # With it JobSet's webhook leaves the pods alone.
@@ -27,6 +27,9 @@ class JobSet(OwnedWorkload):
     def _read_parts(self) -> Iterator[Part]:
         before: list[str] = []
         for index, raw in enumerate(sequence(self.spec.get("replicatedJobs"))):
+            if raw is None:
+                # Of a list the API server drops no null.
+                raise Malformed(raw, "an object")
             replicated = mapping(raw)
             name = text(replicated.get("name")) or ""
             path = SPEC / "replicatedJobs" / Item(index, name or None)
@@ -42,7 +45,7 @@ class JobSet(OwnedWorkload):
     @property
     def in_order(self) -> bool:
         """Whether each part waits for the one before it."""
-        return mapping(self.spec.get("startupPolicy")).get("startupPolicyOrder") == "InOrder"
+        return text(mapping(self.spec.get("startupPolicy")).get("startupPolicyOrder")) == "InOrder"
 
     @property
     def sequence_path(self) -> FieldPath | None:

@@ -83,6 +83,25 @@ class TrainJob(OwnedWorkload):
     def _read_parts(self) -> Iterator[Part]:
         return iter(())
 
+    def read(self) -> None:
+        """Read every field that somebody may read. Raises `Malformed`."""
+        super().read()
+        _ = self.runtime, self.nodes
+        # With a replicated Job of every name that is patched, or it would not be looked at.
+        for template, path in self._patches:
+            patches = enumerate(sequence(mapping(template.get("spec")).get("replicatedJobs")))
+            jobs: list[tuple[int, Manifest]] = [
+                (index, {"name": text(mapping(raw).get("name"))}) for index, raw in patches
+            ]
+            _patch(_Patched({}, jobs, {}), template, path)
+
+    @property
+    def _patches(self) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
+        """What each runtime patch says of the JobSet, and where."""
+        for index, raw in enumerate(sequence(self.spec.get("runtimePatches"))):
+            path = SPEC / "runtimePatches" / Item(index) / "trainingRuntimeSpec" / "template"
+            yield mapping(mapping(mapping(raw).get("trainingRuntimeSpec")).get("template")), path
+
     @property
     def runtime_path(self) -> FieldPath:
         """Where it names its runtime."""
@@ -111,12 +130,12 @@ class TrainJob(OwnedWorkload):
 
         The containers are the runtime's: what a TrainJob changes in them says nothing about its gang.
         """
-        template = mapping(runtime.template.get("metadata"))
+        labelled = mapping(runtime.template.get("metadata"))
         metadata: Manifest = {
             "name": self.name,
             "namespace": self.namespace,
-            "labels": dict(mapping(template.get("labels"))),
-            "annotations": dict(mapping(template.get("annotations"))),
+            "labels": dict(mapping(labelled.get("labels"))),
+            "annotations": dict(mapping(labelled.get("annotations"))),
             "ownerReferences": [
                 {"apiVersion": self.reference.api_version, "kind": self.kind, "name": self.name, "controller": True}
             ],
@@ -124,10 +143,8 @@ class TrainJob(OwnedWorkload):
         spec = deepcopy(dict(mapping(runtime.template.get("spec"))))
         jobs = [(index, raw) for index, raw in enumerate(sequence(spec.get("replicatedJobs"))) if isinstance(raw, dict)]
         brought: dict[FieldPath, FieldPath] = {}
-        for index, raw in enumerate(sequence(self.spec.get("runtimePatches"))):
-            below = mapping(mapping(mapping(raw).get("trainingRuntimeSpec")).get("template"))
-            path = SPEC / "runtimePatches" / Item(index) / "trainingRuntimeSpec" / "template"
-            _patch(_Patched(metadata, jobs, brought), below, path)
+        for template, path in self._patches:
+            _patch(_Patched(metadata, jobs, brought), template, path)
         for _, raw in jobs:
             self._count(raw, runtime)
         if self.spec.get("suspend") is not None:

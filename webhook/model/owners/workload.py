@@ -78,6 +78,10 @@ class OwnedWorkload(ABC):
         self.spec = mapping(raw.get("spec"))
         self._parts: tuple[Part, ...] | None = None
 
+    def read(self) -> None:
+        """Read every field that somebody may read. Raises `Malformed`."""
+        _ = self.parts, self.record, self.controller, self.suspended, self.sequence_path, tuple(self.hindrances())
+
     @property
     def kind(self) -> str:
         """Its kind."""
