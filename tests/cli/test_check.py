@@ -302,7 +302,8 @@ def test_an_unknown_scheduler_is_a_usage_error(rollcall: Run) -> None:
         2,
         "",
         'rollcall: command line: --scheduler: "slurm": is no scheduler with a backend '
-        "(allowed: default-scheduler, koord-scheduler, volcano, kai-scheduler, lpx-scheduler)\n",
+        "(allowed: default-scheduler, koord-scheduler, volcano, kai-scheduler, lpx-scheduler, "
+        "scheduler-plugins-scheduler)\n",
     )
 
 

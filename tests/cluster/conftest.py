@@ -30,7 +30,7 @@ from tests.cluster.workloads import two_cliques
 
 STAND_INS = Path(__file__).parent / "crds"
 # The kinds of these are applied to every control plane: the real ones where ROLLCALL_CRDS says where they are.
-SYSTEMS = ("grove", "koordinator", "volcano", "kai")
+SYSTEMS = ("grove", "koordinator", "volcano", "kai", "scheduler-plugins")
 KEPT_LOGS = Path(os.environ.get("ROLLCALL_CLUSTER_LOGS", ".cluster-logs")).absolute()
 
 # Without the pod gate, which nobody takes off where a test plays the reconciler.

@@ -86,7 +86,11 @@ def group(name: str, key: str, *members: str) -> Manifest:
 # By which scheduler is to say no, and with which rule: `flat` is default-scheduler before CompositePodGroups with the
 # members merged, `apart` with a gang of each.
 Refusals = Mapping[str, str]
-_NO_TOPOLOGY = {"flat": "kube/topology", "apart": "kube/topology"}
+_NO_TOPOLOGY = {
+    "flat": "kube/topology",
+    "apart": "kube/topology",
+    "scheduler-plugins-scheduler": "coscheduling/topology",
+}
 _NO_SUBSET = {"koord-scheduler": "koordinator/scaling-group-topology", "volcano": "volcano/scaling-group-topology"}
 
 

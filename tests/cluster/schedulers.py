@@ -25,8 +25,16 @@ _COSCHEDULING = (
 
 
 def start_scheduler(plane: ControlPlane, name: str) -> Program:
-    """Start `kube`, `kube of two names` or `koordinator`. Raises FileNotFoundError where its program is not there."""
-    return {"kube": _kube, "kube of two names": _kube_of_two_names, "koordinator": _koordinator}[name](plane)
+    """Start `kube`, `kube of two names`, `koordinator` or `scheduler-plugins`. Raises FileNotFoundError where its program
+    is not there.
+    """
+    starts = {
+        "kube": _kube,
+        "kube of two names": _kube_of_two_names,
+        "koordinator": _koordinator,
+        "scheduler-plugins": _scheduler_plugins,
+    }
+    return starts[name](plane)
 
 
 def _kube(plane: ControlPlane) -> Program:
@@ -99,3 +107,22 @@ def _koordinator(plane: ControlPlane) -> Program:
     # v1.8.0 panics now and then ("assignment to entry in nil map", in the queue's runPreEnqueuePlugin): seen when a pod
     # that was being scheduled changed its gates.
     return plane.workplace.start("koord-scheduler", command, revived=True)
+
+
+def _scheduler_plugins(plane: ControlPlane) -> Program:
+    found = program("scheduler-plugins", "scheduler-plugins-0.34")
+    if found is None:
+        raise FileNotFoundError("there is no scheduler of scheduler-plugins among the programs")
+    config = plane.folder / "scheduler-plugins.yaml"
+    # As its chart makes it (manifests/install/charts, v0.34.7), with Coscheduling alone.
+    plugins = {"multiPoint": {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "PrioritySort"}]}}
+    content = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(plane.kubeconfig)},
+        "profiles": [{"schedulerName": "scheduler-plugins-scheduler", "plugins": plugins}],
+    }
+    config.write_text(yaml.safe_dump(content))
+    command: list[str | Path] = [found, f"--config={config}", "--secure-port=0", "-v=4"]
+    return plane.workplace.start("scheduler-plugins", command)

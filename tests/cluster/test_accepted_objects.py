@@ -44,6 +44,7 @@ OTHERS: dict[str, Config] = {
     "koord-scheduler": {"topologyKeyMappings": {KEYS["rack"]: "RackLayer", "rack": "RackLayer"}},
     "volcano": {"topology": "hypernode"},
     "kai-scheduler": {"defaultQueue": "team-a"},
+    "scheduler-plugins-scheduler": {},
 }
 
 recordings = pytest.mark.skipif(
@@ -175,8 +176,13 @@ def test_a_priority_class_is_taken_where_groups_have_one(plane: ControlPlane, na
 
 # The others, whose objects are custom resources. Their APIs are the same whatever Kubernetes serves them.
 
-LEAST_OF_OTHERS = {"koord-scheduler": 45, "volcano": 15, "kai-scheduler": 15}
-UNWRITTEN = {"koord-scheduler": {"koordinator/scaling-group-topology": 1}, "volcano": {}, "kai-scheduler": {}}
+LEAST_OF_OTHERS = {"koord-scheduler": 45, "volcano": 15, "kai-scheduler": 15, "scheduler-plugins-scheduler": 10}
+UNWRITTEN = {
+    "koord-scheduler": {"koordinator/scaling-group-topology": 1},
+    "volcano": {},
+    "kai-scheduler": {},
+    "scheduler-plugins-scheduler": {"coscheduling/topology": 3},
+}
 NO_SUBSETS = {"koordinator/scaling-group-topology", "koordinator/divergent-topology"}
 RECORDED_OF_OTHERS: dict[str, dict[str, int | set[str]]] = {
     "koord-scheduler": {"lifecycle": 10, "mn-disagg": 7, "topology": NO_SUBSETS, "topology, required": NO_SUBSETS},
@@ -187,6 +193,12 @@ RECORDED_OF_OTHERS: dict[str, dict[str, int | set[str]]] = {
         "topology, required": {"volcano/scaling-group-topology"},
     },
     "kai-scheduler": {"lifecycle": 3, "mn-disagg": 2, "topology": 2, "topology, required": 2},
+    "scheduler-plugins-scheduler": {
+        "lifecycle": 3,
+        "mn-disagg": 2,
+        "topology": {"coscheduling/topology"},
+        "topology, required": {"coscheduling/topology"},
+    },
 }
 
 

@@ -17,14 +17,21 @@ from tests.cluster.rollcall_server import RollcallServer
 from tests.cluster.workloads import clique, pod_clique_set, two_cliques
 
 LABEL, KAI_QUEUE, VOLCANO_QUEUE = "rollcall.dev/scheduler", "kai.scheduler/queue", "scheduling.grove.io/volcano-queue"
-FIVE: Manifest = {
+ALL: Manifest = {
     "apiVersion": "rollcall.dev/v1alpha1",
     "kind": "RollcallConfiguration",
     "scheduler": {
         "defaultProfileName": "koord-scheduler",
         "profiles": [
             {"name": name}
-            for name in ("koord-scheduler", "default-scheduler", "volcano", "kai-scheduler", "lpx-scheduler")
+            for name in (
+                "koord-scheduler",
+                "default-scheduler",
+                "volcano",
+                "kai-scheduler",
+                "lpx-scheduler",
+                "scheduler-plugins-scheduler",
+            )
         ],
     },
 }
@@ -32,9 +39,9 @@ NVLINK = {"grove.io/mnnvl-group": "train"}
 
 
 @pytest.fixture
-def five(plane: ControlPlane, rollcall: Callable[..., RollcallServer]) -> RollcallServer:
+def everyone(plane: ControlPlane, rollcall: Callable[..., RollcallServer]) -> RollcallServer:
     """A server with every built-in scheduler enabled."""
-    return rollcall(plane, FIVE)
+    return rollcall(plane, ALL)
 
 
 def kai_queue(name: str, parent: str | None = None) -> Manifest:
@@ -56,7 +63,7 @@ def tried(plane: ControlPlane, manifest: Manifest) -> Ran:
     return plane.apply(manifest, options=["--dry-run=server"])
 
 
-def test_a_refusal_names_who_could_run_it(plane: ControlPlane, five: RollcallServer, namespace: str) -> None:
+def test_a_refusal_names_who_could_run_it(plane: ControlPlane, everyone: RollcallServer, namespace: str) -> None:
     plane.apply(kai_queue(namespace), check=True)
     gpus = clique("leader", 1), clique("worker", 2, gpu=8)
     workload = pod_clique_set("demo", namespace, *gpus, annotations=NVLINK, labels={KAI_QUEUE: namespace})
@@ -72,13 +79,13 @@ def test_a_refusal_names_who_could_run_it(plane: ControlPlane, five: RollcallSer
     assert plane.apply({**workload, "metadata": {**workload["metadata"], "annotations": {}}}).code == 0
 
 
-def test_what_each_scheduler_honours_is_served(five: RollcallServer) -> None:
-    found = five.http.get("/capabilities").json()
+def test_what_each_scheduler_honours_is_served(everyone: RollcallServer) -> None:
+    found = everyone.http.get("/capabilities").json()
     names = [one["scheduler"] for one in found["schedulers"]]
-    assert names == ["koord-scheduler", "default-scheduler", "volcano", "kai-scheduler", "lpx-scheduler"]
+    assert names == [profile["name"] for profile in ALL["scheduler"]["profiles"]]
 
 
-def test_the_queues_of_KAI_are_followed(plane: ControlPlane, five: RollcallServer, namespace: str) -> None:
+def test_the_queues_of_KAI_are_followed(plane: ControlPlane, everyone: RollcallServer, namespace: str) -> None:
     queue = f"{namespace}-kai"
     workload = asking(namespace, "kai-scheduler", labels={KAI_QUEUE: queue})
     assert "names no Queue of this cluster" in tried(plane, workload).err
@@ -90,7 +97,7 @@ def test_the_queues_of_KAI_are_followed(plane: ControlPlane, five: RollcallServe
     eventually(lambda: tried(plane, workload).code == 0, "the queue is a leaf again")
 
 
-def test_the_queues_of_volcano_are_followed(plane: ControlPlane, five: RollcallServer, namespace: str) -> None:
+def test_the_queues_of_volcano_are_followed(plane: ControlPlane, everyone: RollcallServer, namespace: str) -> None:
     name = f"{namespace}-volcano"
     workload = asking(namespace, "volcano", annotations={VOLCANO_QUEUE: name})
     assert "names no Queue of this cluster" in tried(plane, workload).err
@@ -110,7 +117,7 @@ def set_state(plane: ControlPlane, queue: str, state: str) -> None:
     plane.http.patch(path, json={"status": {"state": state}}, headers=headers).raise_for_status()
 
 
-def test_a_topology_of_KAI_is_judged_as_it_is(plane: ControlPlane, five: RollcallServer, namespace: str) -> None:
+def test_a_topology_of_KAI_is_judged_as_it_is(plane: ControlPlane, everyone: RollcallServer, namespace: str) -> None:
     name, key = f"{namespace}-dc", "example.com/rack"
     binding = {
         "apiVersion": "grove.io/v1alpha1",
@@ -145,6 +152,7 @@ PREPARED = {
     "volcano": ({}, {"scheduling.k8s.io/group-name": "demo-0", "scheduling.volcano.sh/group-name": "demo-0"}),
     "kai-scheduler": ({"kai.scheduler/subgroup-name": "demo-0-leader"}, {"kai.scheduler/skip-podgrouper": "true"}),
     "lpx-scheduler": ({}, {}),
+    "scheduler-plugins-scheduler": ({"scheduling.x-k8s.io/pod-group": "demo-0"}, {}),
 }
 
 
@@ -152,7 +160,7 @@ PREPARED = {
 @pytest.mark.parametrize(("scheduler", "marks"), PREPARED.items(), ids=PREPARED)
 def test_the_pods_of_a_gang_are_prepared_for_the_scheduler_that_its_set_chose(
     plane: ControlPlane,
-    five: RollcallServer,
+    everyone: RollcallServer,
     namespace: str,
     grove: Callable[[Manifest], Played],
     scheduler: str,
@@ -188,7 +196,7 @@ def test_a_crd_of_an_older_volcano_is_refused_until_it_is_replaced(version: str)
         plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all", check=True)
         plane.apply(volcano_queue("q"), check=True)
         set_state(plane, "q", "Open")
-        server = RollcallServer(plane, FIVE)
+        server = RollcallServer(plane, ALL)
         server.until_ready()
         server.register()
         workload = asking("default", "volcano", annotations={VOLCANO_QUEUE: "q"})

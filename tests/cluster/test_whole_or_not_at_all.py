@@ -19,6 +19,7 @@ from tests.cluster.grove_operator import Played, defaulted
 from tests.cluster.programs import Program, eventually
 from tests.cluster.reconciler_process import ReconcilerProcess
 from tests.cluster.rollcall_server import RollcallServer
+from tests.cluster.test_coscheduling_gangs import CONFIG
 from tests.cluster.test_gang_starts import QUIET_SECONDS, is_bound
 from tests.cluster.test_kube_gangs import configuration
 from tests.cluster.workloads import clique, pod_clique_set
@@ -40,8 +41,12 @@ class Case(NamedTuple):
 
 WORKLOAD, GROUPS = "scheduling.k8s.io/{}/workloads", "scheduling.k8s.io/{}/podgroups"
 KOORD = Case("koordinator", gated(), {"scheduling.sigs.k8s.io/v1alpha1/podgroups": 2})
+COSCHEDULING = Case("scheduler-plugins", CONFIG, {"scheduling.x-k8s.io/v1alpha1/podgroups": 1})
 CASES: dict[str, dict[str, Case]] = {
-    "1.35": {"kube": Case("kube", configuration(), {WORKLOAD.format("v1alpha1"): 1})},
+    "1.35": {
+        "kube": Case("kube", configuration(), {WORKLOAD.format("v1alpha1"): 1}),
+        "scheduler-plugins": COSCHEDULING,
+    },
     "1.36": {
         "kube": Case("kube", configuration(), {WORKLOAD.format("v1alpha2"): 1, GROUPS.format("v1alpha2"): 1}),
         "koordinator": KOORD,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from webhook.backends.coscheduling import keys as coscheduling
+from webhook.backends.coscheduling.backend import CoschedulingBackend
 from webhook.backends.kai import keys as kai
 from webhook.backends.kai.backend import KaiBackend
 from webhook.backends.koordinator.backend import KoordinatorBackend
@@ -96,6 +98,12 @@ class TestKaiBackend(BackendConformance):
 
 class TestLpxBackend(BackendConformance):
     backend = LpxBackend
+
+
+class TestCoschedulingBackend(BackendConformance):
+    backend = CoschedulingBackend
+    configurations = ({}, {"scheduleTimeoutSeconds": 600})
+    facts = ClusterFacts(apis=frozenset({coscheduling.POD_GROUP}))
 
 
 SUITES = [found for found in vars().values() if isinstance(found, type) and issubclass(found, BackendConformance)]

@@ -20,9 +20,9 @@ apiVersion: rollcall.dev/v1alpha1
 kind: RollcallConfiguration
 scheduler:
   profiles:
-    - name: scheduler-plugins-scheduler
+    - name: batch-scheduler
       config: {scheduleTimeoutSeconds: 300}
-  defaultProfileName: scheduler-plugins-scheduler
+  defaultProfileName: batch-scheduler
 """
 WORKLOAD = """
 apiVersion: grove.io/v1alpha1
@@ -84,7 +84,7 @@ def test_the_wheel_holds_the_package_and_nothing_of_its_tests(installed: Path) -
 def test_a_profile_of_its_name_enables_it(rollcall: Run) -> None:
     checked = rollcall("config", "check", "rollcall.yaml")
     assert checked.returncode == 0, checked.stderr
-    assert "profile scheduler-plugins-scheduler (default)\n  scheduleTimeoutSeconds: 300\n" in checked.stdout
+    assert "profile batch-scheduler (default)\n  scheduleTimeoutSeconds: 300\n" in checked.stdout
 
 
 def test_without_the_package_the_profile_is_refused(tmp_path: Path) -> None:

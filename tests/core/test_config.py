@@ -79,7 +79,13 @@ def test_a_key_without_a_value_is_as_good_as_none() -> None:
 
 @pytest.mark.parametrize(
     ("name", "gated"),
-    [("koord-scheduler", True), ("default-scheduler", False), ("kai-scheduler", False), ("volcano", False)],
+    [
+        ("koord-scheduler", True),
+        ("default-scheduler", False),
+        ("kai-scheduler", False),
+        ("volcano", False),
+        ("scheduler-plugins-scheduler", False),
+    ],
 )
 def test_pods_are_gated_where_the_scheduler_would_start_half_a_gang_unless_the_file_says_otherwise(
     name: str, gated: bool
@@ -135,7 +141,8 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
         scheduler({"name": "koordinator"}, KOORD),
         [
             'scheduler.profiles[0].name: "koordinator": is no scheduler with a backend '
-            "(allowed: default-scheduler, koord-scheduler, volcano, kai-scheduler, lpx-scheduler)"
+            "(allowed: default-scheduler, koord-scheduler, volcano, kai-scheduler, lpx-scheduler, "
+            "scheduler-plugins-scheduler)"
         ],
     ),
     "a duplicate profile": (scheduler(KOORD, KOORD), ['scheduler.profiles[1].name: "koord-scheduler": is there twice']),
@@ -292,7 +299,14 @@ def test_an_unknown_rule_is_told_with_all_that_there_are() -> None:
 def test_without_a_file_every_backend_is_there_and_the_plain_scheduler_is_the_default() -> None:
     settings = default_settings()
     assert (list(settings.profiles), settings.default) == (
-        ["default-scheduler", "koord-scheduler", "volcano", "kai-scheduler", "lpx-scheduler"],
+        [
+            "default-scheduler",
+            "koord-scheduler",
+            "volcano",
+            "kai-scheduler",
+            "lpx-scheduler",
+            "scheduler-plugins-scheduler",
+        ],
         "default-scheduler",
     )
 

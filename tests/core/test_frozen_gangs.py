@@ -150,7 +150,17 @@ VOLCANO: dict[str, Case] = {
     "a member more": Case(PLAIN, WIDER),
     "a priority class": Case(PLAIN, PLAIN, classes=(None, "high")),
 }
-SCHEDULERS = {"default-scheduler": KUBE, "koord-scheduler": KOORDINATOR, "kai-scheduler": KAI, "volcano": VOLCANO}
+COSCHEDULING: dict[str, Case] = {
+    "a raised minimum": Case(PLAIN, RAISED),
+    "a member more": Case(PLAIN, WIDER),
+}
+SCHEDULERS = {
+    "default-scheduler": KUBE,
+    "koord-scheduler": KOORDINATOR,
+    "kai-scheduler": KAI,
+    "volcano": VOLCANO,
+    "scheduler-plugins-scheduler": COSCHEDULING,
+}
 CASES = [
     pytest.param(scheduler, case, id=f"{scheduler}, {name}")
     for scheduler, table in SCHEDULERS.items()

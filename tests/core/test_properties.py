@@ -23,7 +23,12 @@ from webhook.model.review import request_from
 from webhook.testing.strategies import dns_labels, gang_pods
 
 SETTINGS = [koordinator(), koordinator({"defaultQoSClass": "LSR"}, gate=True)]
-EVERY_BACKEND = [*SETTINGS, settings_of("volcano", {"topology": "hypernode"}), settings_of("kai-scheduler")]
+EVERY_BACKEND = [
+    *SETTINGS,
+    settings_of("volcano", {"topology": "hypernode"}),
+    settings_of("kai-scheduler"),
+    settings_of("scheduler-plugins-scheduler"),
+]
 
 
 @given(reviews(), st.sampled_from(EVERY_BACKEND))

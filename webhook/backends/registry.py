@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from webhook.backends.base import Backend
+from webhook.backends.coscheduling.backend import CoschedulingBackend
 from webhook.backends.kai.backend import KaiBackend
 from webhook.backends.koordinator.backend import KoordinatorBackend
 from webhook.backends.kube.backend import KubeBackend
@@ -22,7 +23,14 @@ ENTRY_POINT_GROUP = "rollcall.backends"
 
 BackendClass = type[Backend[Any]]
 
-BUILT_IN: tuple[BackendClass, ...] = (KubeBackend, KoordinatorBackend, VolcanoBackend, KaiBackend, LpxBackend)
+BUILT_IN: tuple[BackendClass, ...] = (
+    KubeBackend,
+    KoordinatorBackend,
+    VolcanoBackend,
+    KaiBackend,
+    LpxBackend,
+    CoschedulingBackend,
+)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The backend of `scheduler-plugins-scheduler`: the rooms of this package behind Rollcall's contract."""
+"""The backend of `batch-scheduler`: the rooms of this package behind Rollcall's contract."""
 
 from __future__ import annotations
 

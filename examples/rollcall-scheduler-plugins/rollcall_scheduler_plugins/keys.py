@@ -8,8 +8,8 @@ from __future__ import annotations
 from webhook.model.facts import Api
 from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name
 
-# The schedulerName that the project's Helm chart gives its scheduler.
-NAME = "scheduler-plugins-scheduler"
+# The schedulerName of a profile in the scheduler's own configuration.
+NAME = "batch-scheduler"
 
 POD_GROUP = Api("scheduling.x-k8s.io", "v1alpha1", "PodGroup")
 

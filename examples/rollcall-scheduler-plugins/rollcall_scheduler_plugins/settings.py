@@ -1,4 +1,4 @@
-"""The configuration of a `scheduler-plugins-scheduler` profile."""
+"""The configuration of a `batch-scheduler` profile."""
 
 from __future__ import annotations
 

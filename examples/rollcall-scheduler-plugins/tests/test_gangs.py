@@ -11,7 +11,7 @@ from webhook.model.facts import NOTHING_KNOWN, Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 
-RECORD = Record("scheduler-plugins-scheduler")
+RECORD = Record("batch-scheduler")
 
 
 def member(name: str, minimum: int, pods: int) -> Manifest:

@@ -1,0 +1,55 @@
+"""The backend of `scheduler-plugins-scheduler`: the rooms of this folder behind the contract."""
+
+from __future__ import annotations
+
+from webhook.backends.base import Backend, GangMember, PodChanges
+from webhook.backends.coscheduling import gangs, pods, rules
+from webhook.backends.coscheduling.capabilities import CAPABILITIES
+from webhook.backends.coscheduling.keys import NAME, POD_GROUP
+from webhook.backends.coscheduling.settings import CoschedulingSettings
+from webhook.model.capabilities import CapabilityTable
+from webhook.model.facts import ClusterFacts, Record
+from webhook.model.podgang import PodGang
+from webhook.model.reading import Manifest
+from webhook.model.version import Version
+from webhook.validators.registry import collect
+
+# Scheduling gates, which Grove puts on every pod, came with the kube-scheduler that v0.27 is built on.
+FIRST_VERSION = Version(0, 27)
+
+
+class CoschedulingBackend(Backend[CoschedulingSettings]):
+    """scheduler-plugins 0.27 and newer, with its plugin Coscheduling."""
+
+    name = NAME
+    # v0.34.7, seen: all pods of a rejected gang may stay in the queue with Coscheduling as their only reason, which no
+    # node event answers, but any change of a PodGroup (pkg/coscheduling/coscheduling.go, `EventsToRegister`).
+    when_held = "; if there is room, annotate its PodGroup: a rejected gang may not be looked at for five minutes"
+    settings_model = CoschedulingSettings
+    rules = collect(rules)
+    required_apis = (POD_GROUP,)
+    # No gate: while a pod of the gang has one nobody is bound (seen with v0.34.7), nor while its PodGroup is missing;
+    # twenty gangs of which it came late all started within two seconds.
+
+    @classmethod
+    def version_problem(cls, version: Version) -> str | None:
+        if version < FIRST_VERSION:
+            return f"scheduler-plugins before {FIRST_VERSION} ignores scheduling gates, which Grove puts on every pod"
+        return None
+
+    @property
+    def carries_priority(self) -> bool:
+        return True
+
+    @property
+    def capabilities(self) -> CapabilityTable:
+        return CAPABILITIES
+
+    def prepare_pod(self, member: GangMember) -> PodChanges:
+        return pods.prepare_pod(member)
+
+    def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
+        return gangs.gang_objects(podgang, self.settings)
+
+    def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
+        return gangs.adopt(desired, live)

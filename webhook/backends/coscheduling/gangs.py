@@ -1,0 +1,73 @@
+"""PodGang to the PodGroup of scheduler-plugins: one, in which all members are a sum.
+
+Nothing of it is frozen: the plugin reads the PodGroup anew for each pod that it tries.
+"""
+
+from __future__ import annotations
+
+from webhook.backends.coscheduling import keys
+from webhook.backends.coscheduling.capabilities import NO_TOPOLOGY
+from webhook.backends.coscheduling.settings import CoschedulingSettings
+from webhook.backends.inexpressible import inexpressible, refuse_twins
+from webhook.model.gang_object import gang_metadata
+from webhook.model.podgang import PodGang
+from webhook.model.reading import Manifest, integer, mapping
+
+
+def gang_objects(podgang: PodGang, settings: CoschedulingSettings) -> list[Manifest]:
+    """The PodGroup of `podgang`. Raises `Inexpressible` for a topology, and for what a sum cannot say.
+
+    While a member is released (minReplicas 0, to let a rolling update go on) minMember is negative, and says what it is
+    to be where there is none to keep: a sum of only the others would be a smaller gang.
+    """
+    refuse_twins(podgang, "coscheduling/twins")
+    _refuse_topology(podgang)
+    _refuse_spare_pods(podgang)
+    minimums = [member.min_replicas for member in podgang.members]
+    released = not all(minimum > 0 for minimum in minimums)
+    api = keys.POD_GROUP
+    return [
+        {
+            "apiVersion": f"{api.group}/{api.version}",
+            "kind": api.kind,
+            "metadata": gang_metadata(podgang, keys.pod_group(podgang.name)),
+            "spec": {
+                "minMember": -sum(max(minimum, 1) for minimum in minimums) if released else sum(minimums),
+                "scheduleTimeoutSeconds": settings.scheduleTimeoutSeconds,
+            },
+        }
+    ]
+
+
+def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
+    """`desired` with the minimum from before Grove released a member; at least one pod, which the CRD demands.
+
+    What is no part of `desired` stays because it is not sent: the status, which the project's controller writes, and a
+    minResources of somebody else's.
+    """
+    wanted = desired["spec"]["minMember"]
+    if wanted > 0:
+        return desired
+    recorded = integer(mapping(mapping(live).get("spec")).get("minMember")) or -wanted
+    return {**desired, "spec": {**desired["spec"], "minMember": max(recorded, 1)}}
+
+
+def _refuse_topology(podgang: PodGang) -> None:
+    constraints = [
+        podgang.constraint,
+        *(config.constraint for config in podgang.group_configs),
+        *(member.constraint for member in podgang.members),
+    ]
+    for constraint in constraints:
+        for field, key in (("required", constraint.required), ("preferred", constraint.preferred)):
+            if key is not None:
+                raise inexpressible("coscheduling/topology", constraint.path / field, key, NO_TOPOLOGY.why)
+
+
+def _refuse_spare_pods(podgang: PodGang) -> None:
+    if len(podgang.members) < 2:  # noqa: PLR2004 - one is counted as it is
+        return
+    for member in podgang.members:
+        if member.pods > member.min_replicas > 0:
+            why = "only the sum is counted, so pods above the minimum of one clique could stand in for those of another"
+            raise inexpressible("coscheduling/spare-pods", member.path / "minReplicas", member.min_replicas, why)
