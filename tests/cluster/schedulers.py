@@ -25,8 +25,8 @@ _COSCHEDULING = (
 
 
 def start_scheduler(plane: ControlPlane, name: str) -> Program:
-    """Start `kube`, `kube of two names`, `koordinator` or `scheduler-plugins`. Raises FileNotFoundError where its program
-    is not there.
+    """Start `kube`, `kube of two names`, `koordinator` or `scheduler-plugins`. Raises FileNotFoundError where there is
+    no program of it.
     """
     starts = {
         "kube": _kube,

@@ -388,7 +388,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
     "lpx-scheduler": ({"name": "lpx-scheduler"}, {}),
     "scheduler-plugins-scheduler": (
         {"name": "scheduler-plugins-scheduler"},
-        {"scheduling.x-k8s.io/podgroups": WRITING},
+        {**OWNERS, "scheduling.x-k8s.io/podgroups": WRITING},
     ),
     "volcano with the gate": (
         {"name": "volcano", "gate": True},

@@ -28,6 +28,7 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
     settings_model = CoschedulingSettings
     rules = collect(rules)
     required_apis = (POD_GROUP,)
+    reads_claims_of = frozenset({"scheduler-plugins"})
     # No gate: while a pod of the gang has one nobody is bound (seen with v0.34.7), nor while its PodGroup is missing;
     # twenty gangs of which it came late all started within two seconds.
 
