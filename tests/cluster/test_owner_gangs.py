@@ -19,6 +19,7 @@ from tests.cluster.test_gang_starts import FORGOTTEN_SECONDS, QUIET_SECONDS
 from tests.cluster.test_kube_gangs import configuration
 
 Nodes = Callable[..., list[str]]
+pytestmark = pytest.mark.long
 LABEL, GATE = "rollcall.dev/scheduler", "rollcall.dev/gang-sync"
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 
