@@ -75,6 +75,13 @@ def marked(name: str = "mine") -> Manifest:
     return {"labels": {KOORD_LABEL: name}, "schedulerName": "koord-scheduler"}
 
 
+def marked_job(namespace: str, pods: int, *, suspend: bool = False) -> Manifest:
+    """A Job whose pods bear it; the labels of `job` would be the Job's own."""
+    made = job("solver", namespace, pods, suspend=suspend)
+    made["spec"]["template"] = pod_template(restartPolicy="Never", **marked())
+    return made
+
+
 def hang(plane: ControlPlane, namespace: str, pods: int) -> None:
     """So many pods are there, none of them without room, and none is ever bound."""
     deadline = time.monotonic() + QUIET_SECONDS
@@ -172,7 +179,7 @@ def test_a_group_that_is_written_while_its_job_is_suspended(
     """
     scheduler(cluster, "koordinator")
     created(cluster, koordinators(namespace, 3))
-    created(cluster, job("solver", namespace, 3, suspend=True, **marked()))
+    created(cluster, marked_job(namespace, 3, suspend=True))
     body = {"spec": {"suspend": False, "parallelism": 2, "completions": 2}}
     path = f"/apis/batch/v1/namespaces/{namespace}/jobs/solver"
     cluster.http.patch(path, json=body, headers=MERGE).raise_for_status()
@@ -187,7 +194,7 @@ def test_a_job_whose_last_pods_are_fewer_than_its_gang(
     scheduler(cluster, "koordinator")
     created(cluster, koordinators(namespace, 2))
     # What is left of three pods, two at a time, when two are done.
-    created(cluster, job("solver", namespace, 1, **marked()))
+    created(cluster, marked_job(namespace, 1))
     until_pods(cluster, namespace, "batch.kubernetes.io/job-name=solver", 1)
     hang(cluster, namespace, 1)
     opt_in(cluster, namespace, "koord-scheduler")
