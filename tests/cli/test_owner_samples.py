@@ -1,8 +1,6 @@
 """Every sample of Trainer, JobSet, LeaderWorkerSet and KAI for every scheduler: the verdict, the gang objects in the
 order of creation, and what is on a pod of each part besides its controllers' own keys. Written by hand: by what the
 projects say (which pods are one gang, how many, who has claimed them) and the schedulers (what says so).
-
-A template that names another scheduler than the one asked for is left out here: that is for the rule about it.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from tests.cli.owner_samples import place_samples
 TORCH = "trainer/torch_distributed.yaml"
 # The three generations of kube-scheduler's gangs, by what their clusters serve; the others with their defaults.
 KUBE = {"1.35": ("v1alpha1", "off"), "1.36": ("v1alpha2", "off"), "1.37": ("v1beta1", "auto")}
-OTHERS = ("koord-scheduler", "volcano", "kai-scheduler", "lpx-scheduler")
+OTHERS = ("koord-scheduler", "volcano", "kai-scheduler", "lpx-scheduler", "scheduler-plugins-scheduler")
 # What JobSet, LeaderWorkerSet, the Job and the StatefulSet controllers write.
 CONTROLLERS = ("jobset.sigs.k8s.io/", "leaderworkerset.sigs.k8s.io/", "batch.kubernetes.io/", "job-name")
 STATEFUL = ("apps.kubernetes.io/", "statefulset.kubernetes.io/")
@@ -55,6 +53,10 @@ def train_job(name: str, nodes: int) -> Expected:
         ],
         "kai-scheduler": ["node: kai-scheduler"],
         "lpx-scheduler": [f"node: lpx-scheduler {marks}"],
+        "scheduler-plugins-scheduler": [
+            f"PodGroup {name}: {nodes}",
+            f"node: scheduler-plugins-scheduler {marks} scheduling.x-k8s.io/pod-group={name}",
+        ],
     }
 
 
@@ -80,12 +82,17 @@ def group(gang: str) -> Expected:
         ],
         "1.37": [
             f"Workload {gang}: root 1 ({gang} 4)",
-            f"CompositePodGroup {gang}: 1 by {gang}/root",
-            f"PodGroup {gang}: 4 by {gang}/{gang} below {gang}",
+            # Its only member is called as it is, and no two groups are.
+            f"CompositePodGroup {gang}-root: 1 by {gang}/root",
+            f"PodGroup {gang}: 4 by {gang}/{gang} below {gang}-root",
             *pods("default-scheduler", f" schedulingGroup={gang}"),
         ],
         "kai-scheduler": ["leader: kai-scheduler", "worker: kai-scheduler"],
         "lpx-scheduler": pods("lpx-scheduler"),
+        "scheduler-plugins-scheduler": [
+            f"PodGroup {gang}: 4",
+            *pods("scheduler-plugins-scheduler", f" scheduling.x-k8s.io/pod-group={gang}"),
+        ],
     }
 
 
@@ -148,6 +155,13 @@ SAMPLES: dict[tuple[str, ...], Expected] = {
             "workers: lpx-scheduler gang=paralleljobs member=paralleljobs-workers stamped",
             "driver: lpx-scheduler gang=paralleljobs member=paralleljobs-driver stamped",
         ],
+        "scheduler-plugins-scheduler": [
+            "PodGroup paralleljobs: 5",
+            "workers: scheduler-plugins-scheduler gang=paralleljobs member=paralleljobs-workers stamped "
+            "scheduling.x-k8s.io/pod-group=paralleljobs",
+            "driver: scheduler-plugins-scheduler gang=paralleljobs member=paralleljobs-driver stamped "
+            "scheduling.x-k8s.io/pod-group=paralleljobs",
+        ],
     },
     # InOrder: the workers are created when the driver is ready, so each is a gang by itself.
     ("jobset/startup-driver-ready.yaml",): {
@@ -189,13 +203,13 @@ SAMPLES: dict[tuple[str, ...], Expected] = {
         ],
         "1.37": [
             "Workload startup-driver-ready-driver: root 1 (startup-driver-ready-driver 1)",
-            "CompositePodGroup startup-driver-ready-driver: 1 by startup-driver-ready-driver/root",
+            "CompositePodGroup startup-driver-ready-driver-root: 1 by startup-driver-ready-driver/root",
             "PodGroup startup-driver-ready-driver: 1 by startup-driver-ready-driver/startup-driver-ready-driver "
-            "below startup-driver-ready-driver",
+            "below startup-driver-ready-driver-root",
             "Workload startup-driver-ready-workers: root 1 (startup-driver-ready-workers 4)",
-            "CompositePodGroup startup-driver-ready-workers: 1 by startup-driver-ready-workers/root",
+            "CompositePodGroup startup-driver-ready-workers-root: 1 by startup-driver-ready-workers/root",
             "PodGroup startup-driver-ready-workers: 4 by startup-driver-ready-workers/startup-driver-ready-workers "
-            "below startup-driver-ready-workers",
+            "below startup-driver-ready-workers-root",
             "driver: default-scheduler gang=startup-driver-ready-driver member=startup-driver-ready-driver stamped "
             "schedulingGroup=startup-driver-ready-driver",
             "workers: default-scheduler gang=startup-driver-ready-workers member=startup-driver-ready-workers stamped "
@@ -205,6 +219,14 @@ SAMPLES: dict[tuple[str, ...], Expected] = {
         "lpx-scheduler": [
             "driver: lpx-scheduler gang=startup-driver-ready-driver member=startup-driver-ready-driver stamped",
             "workers: lpx-scheduler gang=startup-driver-ready-workers member=startup-driver-ready-workers stamped",
+        ],
+        "scheduler-plugins-scheduler": [
+            "PodGroup startup-driver-ready-driver: 1",
+            "PodGroup startup-driver-ready-workers: 4",
+            "driver: scheduler-plugins-scheduler gang=startup-driver-ready-driver member=startup-driver-ready-driver "
+            "stamped scheduling.x-k8s.io/pod-group=startup-driver-ready-driver",
+            "workers: scheduler-plugins-scheduler gang=startup-driver-ready-workers "
+            "member=startup-driver-ready-workers stamped scheduling.x-k8s.io/pod-group=startup-driver-ready-workers",
         ],
     },
     ("lws/leaderworkerset_v1_leaderworkerset.yaml",): group("leaderworkerset-sample-0-revision"),
@@ -245,7 +267,28 @@ def test_a_sample_is_admitted_and_gets_what_its_gangs_need(
     assert [_told(item) for item in json.loads(ran.out)["items"]] == expected
 
 
-@pytest.mark.usefixtures("tmp_path")
+# What is written for one scheduler, and the rules by which every other refuses it.
+FOR_ONE = {
+    "trainer/04-volcano-integration.yaml": ("volcano", {"owner/claim-unread"}),
+    "lws/lws-sample-volcano.yaml": ("volcano", {"owner/scheduler-name"}),
+    "kai/batch-job-min-member.yaml": ("kai-scheduler", {"owner/scheduler-name"}),
+    "kai/external-podgroup-job.yaml": ("kai-scheduler", {"owner/scheduler-name", "owner/claim-unread"}),
+}
+
+
+@pytest.mark.parametrize("scheduler", EVERYBODY)
+@pytest.mark.parametrize("name", FOR_ONE)
+def test_a_sample_that_is_written_for_another_scheduler_is_refused(
+    rollcall: Run, samples: Path, tmp_path: Path, name: str, scheduler: str
+) -> None:
+    own, rules = FOR_ONE[name]
+    arguments = [*_chosen(scheduler, tmp_path), str(samples / name), "-o", "json"]
+    found = json.loads(rollcall("check", *arguments).out)["findings"]
+    # Not even a warning for whom it is written.
+    assert {one["rule"] for one in found} == (set() if scheduler == own else rules)
+    assert rollcall("render", *arguments).code == (0 if scheduler == own else 1)
+
+
 def test_no_sample_is_left_out(samples: Path) -> None:
     known = {name for files in SAMPLES for name in files}
     folders = [samples / folder for folder in ("trainer", "jobset", "lws", "kai")]
@@ -281,6 +324,8 @@ def _of_group(api: str, kind: str, metadata: dict[str, Any], spec: dict[str, Any
     if api == "scheduling.volcano.sh":
         parts = [f"{one['name']} {one['subGroupSize']}" for one in spec["subGroupPolicy"]]
         return f"{spec['minMember']} = {' + '.join(parts)}"
+    if api == "scheduling.x-k8s.io":
+        return str(spec["minMember"])
     if kind == "Workload":
         return " ".join(_template(one) for field in spec.values() for one in field)
     reference = spec.get("workloadRef") or spec["podGroupTemplateRef"]["workload"]

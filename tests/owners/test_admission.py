@@ -241,7 +241,7 @@ def test_a_workload_that_cannot_be_read_is_refused_with_the_place_and_left_whole
     assert (found, verdict.patch) == (broken, ())
     assert len(verdict.notes) == 1
     (refusal,) = validate(broken).denials
-    assert (refusal.rule, str(refusal.at)) == ("grove/shape", "spec.parallelism")
+    assert (refusal.rule, str(refusal.at)) == ("owner/shape", "spec.parallelism")
 
 
 def test_the_forced_scheduler_of_the_command_line_judges_what_is_not_opted_in() -> None:

@@ -78,7 +78,7 @@ def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFact
             except Missing as error:
                 raise item.error(error.path, str(error)) from None
             except Malformed as error:
-                if part == NAMESPACES.part:
+                if part in _NOT_JUDGED:
                     raise item.error(FieldPath(), f"{kind}: {error}") from None
                 # Judged for itself, which says more.
     partial = frozenset(part for part in _IN_PART & found.keys() if getattr(known, part) is None)
@@ -97,6 +97,8 @@ _IN_PART = frozenset(
     }
 )
 _OWNERS = frozenset(projection.part for projection in OF_OWNERS)
+# Of these nothing but this is read.
+_NOT_JUDGED = frozenset({NAMESPACES.part, "training_runtimes", "cluster_training_runtimes"})
 # What objects of one folder know of each other.
 _TOGETHER = _IN_PART | {
     NAMESPACES.part,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from webhook.backends.kai.keys import ANNOTATION_GROUP, ANNOTATION_MINIMUM, ANNOTATION_SKIP
 from webhook.backends.kai.rules import Rules
+from webhook.model.claims import claims_on
 from webhook.model.fields import ANNOTATIONS
 from webhook.model.findings import Action, Finding
 from webhook.model.owners.job import Job
@@ -89,7 +90,10 @@ def owner_no_gang(workload: OwnedWorkload, context: Rules) -> Results:
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/job (v0.17.0).
     """
-    if isinstance(workload, Job) and _minimum(workload) is None and (pods := workload.parts[0].pods) > 1:
+    if not isinstance(workload, Job) or any(any(claims_on(template)) for template in workload.templates):
+        # Podgrouper leaves pods alone that name their group.
+        return
+    if _minimum(workload) is None and (pods := workload.parts[0].pods) > 1:
         yield Finding(
             at=ANNOTATIONS / ANNOTATION_MINIMUM,
             found=None,
