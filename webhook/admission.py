@@ -57,7 +57,9 @@ def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
                 # It belongs to a gang of Grove's: it is judged as that, and by nothing else.
                 return _validate_pod(pod, facts, settings)
             if owners.is_owned(pod, settings):
-                return owners.validate_owned_pod(pod, facts, settings)
+                verdict = owners.validate_owned_pod(pod, facts, settings)
+                if verdict is not None:
+                    return verdict
         if owners.is_owner(request):
             return owners.validate_owner(request, facts, settings)
         if (profiles := settings.judging.get(request.kind[::2])) is not None:

@@ -254,12 +254,16 @@ def _only_scheduler(pod: Pod, profile: Profile) -> tuple[dict[str, object], ...]
     return tuple(patch.operations)
 
 
-def validate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """What the rules about pods say of a prepared pod. Raises `FactsUnavailable`, and `Malformed`."""
+def validate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict | None:
+    """What the rules about pods say of a prepared pod; None for one that is in no gang of ours, and may be in somebody
+    else's. Raises `FactsUnavailable`, and `Malformed`.
+    """
     found = _prepared_for(pod, facts, settings)
-    if not isinstance(found, tuple) or pod.scheduler_name != found[0].name:
-        return ALLOWED
-    profile = found[0]
+    if not isinstance(found, tuple):
+        return None
+    profile, member, _ = found
+    if pod.scheduler_name != profile.name or foreign_claims(pod, profile, member):
+        return None
     choice = Choice(profile.name, SPEC / "schedulerName", settings.available)
     context = replace(gang_context(profile, facts, choice, capabilities_of_pod(pod.template)), namespace=pod.namespace)
     outcome = run(profile.rules[settings.ceiling(profile, facts, pod.namespace)], context, (pod.template,))
