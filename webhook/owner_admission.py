@@ -21,7 +21,6 @@ from webhook.model.facts import ClusterFacts, Record
 from webhook.model.fields import LABELS, METADATA, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.owners.facts import VIEWS, Owner
-from webhook.model.owners.gang import GANG_LABEL
 from webhook.model.owners.job import Job
 from webhook.model.owners.jobset import JobSet
 from webhook.model.owners.kinds import JOB_SETS, is_a
@@ -333,13 +332,15 @@ def _only_scheduler(pod: Pod, profile: Profile) -> tuple[Operation, ...]:
 
 
 def validate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict | None:
-    """What the rules about pods say of a prepared pod; None for one that was not prepared, and is judged as any other.
-    Raises `FactsUnavailable`, and `Malformed`.
+    """What the rules about pods say of a prepared pod; None for one that is in no gang of ours, and may be in somebody
+    else's. Raises `FactsUnavailable`, and `Malformed`.
     """
     found = _prepared_for(pod, facts, settings)
-    if not isinstance(found, tuple) or GANG_LABEL not in pod.template.labels:
+    if not isinstance(found, tuple):
         return None
-    profile = found[0]
+    profile, member, _ = found
+    if pod.scheduler_name != profile.name or foreign_claims(pod, profile, member):
+        return None
     choice = Choice(profile.name, SPEC / "schedulerName", settings.available)
     context = replace(gang_context(profile, facts, choice, capabilities_of_pod(pod.template)), namespace=pod.namespace)
     outcome = run(profile.rules[settings.ceiling(profile, facts, pod.namespace)], context, (pod.template,))

@@ -1,5 +1,5 @@
-"""What the rules of several backends ask alike: what their tables refuse, whether pods belong to a gang already,
-whether a set lives, and which of its queues are for other schedulers.
+"""What the rules of several backends ask alike: what their tables refuse, what the cluster lacks, whether pods belong
+to a gang already, whether a set lives, and which of its queues are for other schedulers.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from typing import Any
 
 from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import claims_on
-from webhook.model.facts import ClusterFacts
+from webhook.model.facts import ClusterFacts, Needed
 from webhook.model.findings import Finding
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podtemplate import PodTemplate
@@ -20,6 +20,31 @@ def unsupported(capability: Capability, table: CapabilityTable, context: Context
     support = table[capability]
     for use in context.uses.get(capability, ()):
         yield Finding(at=use.path, found=use.value, why=support.why, remedy=support.remedy)
+
+
+def missing_apis(context: Context[Any]) -> Results:
+    """One finding for each kind, or field of one, that the chosen scheduler needs and the cluster is known to lack."""
+    facts, served = context.facts, context.facts.apis
+    for wanted in context.required_fields:
+        if facts.lacks_field(wanted):
+            yield Finding(
+                at=context.choice.path,
+                found=context.choice.scheduler,
+                why=f"this cluster's {wanted.api} has no spec.{wanted.name}, which came with {wanted.since}",
+                remedy="install a newer release of the scheduler with its CRDs, or choose another scheduler",
+                absent=Needed("spec_fields"),
+            )
+    if served is None:
+        return
+    for api in context.required_apis:
+        if api not in served:
+            yield Finding(
+                at=context.choice.path,
+                found=context.choice.scheduler,
+                why=f"this cluster does not serve {api}, which that scheduler needs",
+                remedy="install the scheduler's CRDs, or choose another scheduler",
+                absent=Needed("apis"),
+            )
 
 
 def claimed(pod: PodTemplate, context: Context[Any]) -> Results:

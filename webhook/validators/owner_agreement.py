@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from webhook.model.facts import ClusterFacts, ObjectKey, PodGangFacts, Record
+from webhook.model.facts import Api, ClusterFacts, Needed, ObjectKey, PodGangFacts, Record
 from webhook.model.fields import LABELS, METADATA
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.owners.facts import Owner
@@ -14,6 +14,7 @@ from webhook.model.owners.trainjob import MadeJobSet, TrainJob, runtime_of
 from webhook.model.owners.workload import OwnedWorkload
 from webhook.model.reading import Malformed, mapping, text
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.validators.membership import missing_apis
 from webhook.validators.owner_examples import job, job_set, pod_template, replicated, runtimes, train_job
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 from webhook.validators.selection import DEFAULT_SCHEDULER
@@ -118,6 +119,26 @@ def _unreadable(workload: TrainJob, context: Context[Any]) -> Results:
         )
 
 
+_POD_GROUP = Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")
+
+
+@rule(
+    "owner/api-missing",
+    subject=Subject.OWNER,
+    passes=Example(job(), facts=ClusterFacts(apis=frozenset({_POD_GROUP}))),
+    fails=Example(job(), facts=ClusterFacts(apis=frozenset({Api("batch", "v1", "Job")}))),
+)
+def api_missing(workload: OwnedWorkload, context: Context[Any]) -> Results:
+    """Without the kind of its gang objects a scheduler either holds the pods for a group that nobody can write, or
+    never learns that they are a gang; what the CRD of an older release does not have is dropped in silence.
+
+    Source: as for rollcall/api-missing.
+    """
+    # The JobSet of a TrainJob is judged with the TrainJob.
+    if not isinstance(workload, MadeJobSet):
+        yield from missing_apis(context)
+
+
 _TAKEN = ClusterFacts(job_sets={("default", "demo"): Owner(Record("koord-scheduler"), names=frozenset({"demo"}))})
 
 
@@ -136,13 +157,15 @@ def name_taken(workload: OwnedWorkload, context: Context[Any]) -> Results:
     if not context.makes_gangs or not workload.metadata.get("name"):
         return
     mine = names_of(workload)
-    for kind, key, names in _known_gangs(workload, context):
+    for kind, known, names in _known_gangs(workload, context):
         if shared := sorted(mine & names):
             yield Finding(
                 at=METADATA / "name",
                 found=workload.name,
-                why=f"{kind} {key[1]} of the namespace has a gang of the name {shown(shared[0])}, too",
+                why=f"{kind} {known.key[1]} of the namespace has a gang of the name {shown(shared[0])}, too",
                 remedy=f"give the {workload.kind} another name",
+                # It may have been deleted a moment ago.
+                absent=known,
             )
             return
 
@@ -150,7 +173,7 @@ def name_taken(workload: OwnedWorkload, context: Context[Any]) -> Results:
 _KINDS = {"jobs": "Job", "job_sets": "JobSet"}
 
 
-def _known_gangs(workload: OwnedWorkload, context: Context[Any]) -> Iterator[tuple[str, ObjectKey, frozenset[str]]]:
+def _known_gangs(workload: OwnedWorkload, context: Context[Any]) -> Iterator[tuple[str, Needed, frozenset[str]]]:
     """The gangs of the namespace that are for the same scheduler, but for the workload's own."""
     facts = context.facts
     for part, kind in _KINDS.items():
@@ -159,10 +182,10 @@ def _known_gangs(workload: OwnedWorkload, context: Context[Any]) -> Iterator[tup
             if key[0] != workload.namespace or (kind == workload.kind and key == workload.key):
                 continue
             if owner.record.scheduler == context.choice.scheduler and owner.no_gang is None:
-                yield kind, key, owner.names
+                yield kind, Needed(part, key), owner.names
     for key, gang in (facts.pod_gangs or {}).items():
         if key[0] == workload.namespace and _scheduler_of(gang, key, facts) in {None, context.choice.scheduler}:
-            yield "PodGang", key, frozenset({key[1], *gang.cliques})
+            yield "PodGang", Needed("pod_gangs", key), frozenset({key[1], *gang.cliques})
 
 
 def _scheduler_of(gang: PodGangFacts, key: ObjectKey, facts: ClusterFacts) -> str | None:

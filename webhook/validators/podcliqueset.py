@@ -6,11 +6,12 @@ from itertools import pairwise
 from typing import Any
 
 from webhook.model.capabilities import Capability
-from webhook.model.facts import Api, ClusterFacts, Needed
+from webhook.model.facts import Api, ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding, shown
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
+from webhook.validators.membership import missing_apis
 from webhook.validators.registry import Context, Example, Results, rule
 
 # Cliques that are offered in the place of a wrong one.
@@ -32,27 +33,7 @@ def api_missing(workload: PodCliqueSet, context: Context[Any]) -> Results:
     Source: Koordinator, pkg/scheduler/plugins/coscheduling: a pod whose PodGroup does not exist is held without an
     event. Volcano's CRD before v1.14.0, KAI's before v0.15.0; Kubernetes prunes fields that a CRD does not know.
     """
-    facts, served = context.facts, context.facts.apis
-    for wanted in context.required_fields:
-        if facts.lacks_field(wanted):
-            yield Finding(
-                at=context.choice.path,
-                found=context.choice.scheduler,
-                why=f"this cluster's {wanted.api} has no spec.{wanted.name}, which came with {wanted.since}",
-                remedy="install a newer release of the scheduler with its CRDs, or choose another scheduler",
-                absent=Needed("spec_fields"),
-            )
-    if served is None:
-        return
-    for api in context.required_apis:
-        if api not in served:
-            yield Finding(
-                at=context.choice.path,
-                found=context.choice.scheduler,
-                why=f"this cluster does not serve {api}, which that scheduler needs",
-                remedy="install the scheduler's CRDs, or choose another scheduler",
-                absent=Needed("apis"),
-            )
+    return missing_apis(context)
 
 
 @rule(

@@ -40,9 +40,9 @@ class Subject(StrEnum):
     # Called with a `StoredObject` of one of the rule's `kinds`, which Rollcall did not make.
     OBJECT = "gang object"
     # Called with an `OwnedWorkload`, one that is not Grove's; for a TrainJob also with the JobSet that is made of it.
-    OWNER = "TrainJob, JobSet, LeaderWorkerSet, Job"
+    OWNER = "workload of another kind"
     # Called with an `OwnerChange`, on UPDATE only.
-    OWNER_CHANGE = "change of a TrainJob, JobSet, LeaderWorkerSet or Job"
+    OWNER_CHANGE = "change of another kind"
 
 
 class Change(NamedTuple):

@@ -55,7 +55,8 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
     elif len(podgang.members) > 1 and settings.flat == "refuse":
         why = "kube-scheduler would make several gangs of it, and there is no CompositePodGroup to hold them together"
         raise inexpressible("kube/flat-gang", SPEC / "podgroups", len(podgang.members), why)
-    _limit(podgang.members, SPEC / "podgroups")
+    else:
+        _limit(podgang.members, SPEC / "podgroups")
     return _flat(podgang, record, spoken, merged=merged)
 
 

@@ -1,0 +1,467 @@
+"""What is refused of TrainJobs, JobSets, LeaderWorkerSets and Jobs beyond each rule's own examples."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.core.worlds import rules
+from tests.owners.worlds import EVERY, known, schedulers, validate
+from webhook.model.facts import ClusterFacts, KaiQueue, PodGangFacts, Quota, Record, VolcanoQueue
+from webhook.model.findings import Action
+from webhook.model.owners.facts import Owner
+from webhook.model.reading import Manifest
+from webhook.required_facts import in_doubt
+from webhook.validators.owner_examples import (
+    job,
+    job_set,
+    leader_worker_set,
+    pod_template,
+    replicated,
+    runtimes,
+    train_job,
+)
+
+CLAIMS: dict[str, dict[str, Any]] = {
+    "koord-scheduler": {"labels": {"pod-group.scheduling.sigs.k8s.io": "mine"}},
+    "volcano": {"annotations": {"scheduling.k8s.io/group-name": "mine"}},
+    "kai-scheduler": {"annotations": {"pod-group-name": "mine", "kai.scheduler/skip-podgrouper": "true"}},
+    "scheduler-plugins": {"labels": {"scheduling.x-k8s.io/pod-group": "mine"}},
+}
+
+
+@pytest.mark.parametrize("scheduler", EVERY.profiles)
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_a_membership_is_refused_where_the_scheduler_does_not_read_it(scheduler: str, claim: str) -> None:
+    found = rules(validate(job(scheduler=scheduler, template=pod_template(**CLAIMS[claim])), facts=known()))
+    own = [rule for rule in found if rule.startswith("owner/claim")]
+    unsure = (claim, scheduler) == ("scheduler-plugins", "default-scheduler")
+    # KAI's is two annotations.
+    assert set(own) == (set() if claim == scheduler else {"owner/claim-unsure" if unsure else "owner/claim-unread"})
+
+
+@pytest.mark.parametrize("scheduler", EVERY.profiles)
+@pytest.mark.parametrize("plugin", ["coscheduling", "volcano"])
+def test_a_plugin_of_trainer_s_needs_its_scheduler_and_both_fields_are_named(scheduler: str, plugin: str) -> None:
+    facts = known(facts=runtimes(podGroupPolicy={plugin: {}}))
+    verdict = validate(train_job(scheduler=scheduler), facts=facts)
+    found = [finding for finding in verdict.findings if finding.rule.startswith("owner/claim")]
+    if scheduler == plugin:
+        assert found == []
+        return
+    (finding,) = found
+    assert str(finding.at) == "spec.runtimeRef.name"
+    assert finding.why.startswith(f"ClusterTrainingRuntime torch, spec.podGroupPolicy.{plugin}: ")
+    if (plugin, scheduler) == ("coscheduling", "default-scheduler"):
+        assert (finding.rule, finding.action) == ("owner/claim-unsure", Action.WARN)
+    else:
+        assert (finding.rule, finding.action) == ("owner/claim-unread", Action.DENY)
+        assert finding.why.endswith(f"not by {scheduler}, which metadata.labels[rollcall.dev/scheduler] chooses")
+
+
+AFTER = [{"name": "data", "status": "Complete"}]
+
+
+@pytest.mark.parametrize(
+    ("steps", "policy", "in_turn"),
+    [
+        ([replicated("node")], {}, None),
+        ([replicated("data"), replicated("node")], {}, None),
+        (
+            [replicated("data"), replicated("node", dependsOn=AFTER)],
+            {},
+            "spec.template.spec.replicatedJobs[1].dependsOn",
+        ),
+        (
+            [replicated("data"), replicated("node")],
+            {"startupPolicy": {"startupPolicyOrder": "InOrder"}},
+            "spec.template.spec.startupPolicy.startupPolicyOrder",
+        ),
+    ],
+    ids=["one step", "two at once", "dependsOn", "InOrder"],
+)
+@pytest.mark.parametrize("plugin", ["coscheduling", "volcano"])
+def test_a_plugin_s_group_over_steps_in_turn_is_refused(
+    plugin: str, steps: list[Manifest], policy: dict[str, Any], in_turn: str | None
+) -> None:
+    facts = known(facts=runtimes(*steps, podGroupPolicy={plugin: {}}))
+    assert facts.cluster_training_runtimes is not None
+    facts.cluster_training_runtimes["torch"]["spec"]["template"]["spec"].update(policy)
+    verdict = validate(train_job(scheduler="volcano"), facts=facts)
+    found = [finding for finding in verdict.denials if finding.rule == "owner/plugin-in-turn"]
+    assert [f"its {in_turn} says" in finding.why for finding in found] == ([] if in_turn is None else [True])
+    # Said once.
+    assert "owner/membership-in-turn" not in rules(verdict)
+
+
+def test_steps_in_turn_without_a_plugin_are_gangs_of_their_own() -> None:
+    facts = known(facts=runtimes(replicated("data"), replicated("node", dependsOn=AFTER)))
+    assert validate(train_job(), facts=facts).findings == ()
+
+
+GROUP = {"labels": {"pod-group.scheduling.sigs.k8s.io": "mine"}}
+
+
+@pytest.mark.parametrize(
+    ("parts", "refused"),
+    [
+        ({"a": (), "b": ()}, False),
+        ({"a": (), "b": ("a",)}, True),
+        # Neither of the first two waits for the other, and the third has no group.
+        ({"a": (), "b": (), "no-group": ("a", "b")}, False),
+        ({"a": (), "no-group": ("a",), "c": ("no-group",)}, True),
+    ],
+    ids=["at once", "one after the other", "the others at once", "by way of a third"],
+)
+def test_a_preset_group_may_span_parts_that_start_at_once(parts: dict[str, tuple[str, ...]], refused: bool) -> None:
+    jobs = []
+    for name, after in parts.items():
+        template = pod_template() if name == "no-group" else pod_template(**GROUP)
+        fields: dict[str, Any] = {"dependsOn": [{"name": one} for one in after]} if after else {}
+        jobs.append(replicated(name, template=template, **fields))
+    found = rules(validate(job_set(*jobs), facts=known()))
+    assert found == (["owner/membership-in-turn"] if refused else [])
+
+
+def _kai(version: str | None = None, **config: Any) -> Any:
+    stated = {} if version is None else {"schedulerVersion": version}
+    return schedulers({"name": "kai-scheduler", "config": config, **stated})
+
+
+MINIMUM = "kai.scheduler/batch-min-member"
+STEPS = replicated("data", 1), replicated("node", 2, dependsOn=AFTER)
+IN_ORDER = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
+
+
+@pytest.mark.parametrize(
+    ("version", "steps", "policy", "minimum", "found"),
+    [
+        ("0.15.2", "turn", {}, None, ["kai/owner-version"]),
+        ("0.15.2", "turn", {}, "1", []),
+        ("0.15.2", "turn", {}, "3", ["kai/owner-in-turn"]),
+        ("0.15.2", "once", {}, None, ["kai/owner-version"]),
+        ("0.15.2", "once", {}, "3", []),
+        ("0.15.2", "once", {}, "9", ["kai/owner-minimum"]),
+        ("0.16.0", "once", {}, None, []),
+        ("0.16.0", "once", {}, "9", []),
+        ("0.16.0", "turn", {}, None, ["kai/owner-in-turn"]),
+        ("0.16.0", "turn", {}, "1", []),
+        ("0.16.0", "turn", {}, "2", ["kai/owner-in-turn"]),
+        ("0.16.0", "once", IN_ORDER, None, []),
+        (None, "turn", {}, None, ["kai/owner-in-turn"]),
+        (None, "once", {}, None, []),
+    ],
+)
+@pytest.mark.parametrize("kind", ["JobSet", "TrainJob"])
+def test_steps_on_kai_start_by_what_its_version_makes_of_them(
+    kind: str, version: str | None, steps: str, policy: dict[str, Any], minimum: str | None, found: list[str]
+) -> None:
+    jobs = STEPS if steps == "turn" else (replicated("data", 1), replicated("node", 2))
+    annotations = None if minimum is None else {MINIMUM: minimum}
+    if kind == "JobSet":
+        manifest = job_set(*jobs, scheduler="kai-scheduler", annotations=annotations, **policy)
+        verdict = validate(manifest, facts=known(), settings=_kai(version))
+    else:
+        facts = known(facts=runtimes(*jobs))
+        assert facts.cluster_training_runtimes is not None
+        facts.cluster_training_runtimes["torch"]["spec"]["template"]["spec"].update(policy)
+        manifest = train_job(scheduler="kai-scheduler", annotations=annotations)
+        verdict = validate(manifest, facts=facts, settings=_kai(version))
+    assert rules(verdict) == found
+    assert all(str(one.at) == f"metadata.annotations[{MINIMUM}]" for one in verdict.findings)
+
+
+def test_the_runtime_may_bring_kai_s_minimum() -> None:
+    facts = known(facts=runtimes(*STEPS, annotations={MINIMUM: "1"}))
+    assert validate(train_job(scheduler="kai-scheduler"), facts=facts, settings=_kai()).findings == ()
+
+
+EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
+LWS_EXCLUSIVE = {"leaderworkerset.sigs.k8s.io/exclusive-topology": "rack"}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "version", "refused"),
+    [
+        (job_set(annotations=EXCLUSIVE), "0.17.0", True),
+        (job_set(annotations=EXCLUSIVE), None, True),
+        (job_set(annotations={**EXCLUSIVE, MINIMUM: "1"}), "0.15.2", False),
+        (job_set(annotations={**EXCLUSIVE, MINIMUM: "2"}), "0.15.2", True),
+        (job_set(replicated("a", metadata={"annotations": {MINIMUM: "1"}}), annotations=EXCLUSIVE), None, False),
+        (job_set(replicated("a", job={"completions": 7})), None, True),
+        (job(parallelism=2, completions=7), None, False),
+        (job(parallelism=2, completions=7, annotations={MINIMUM: "2"}), None, True),
+        (leader_worker_set(annotations=LWS_EXCLUSIVE), None, True),
+        (leader_worker_set(annotations=LWS_EXCLUSIVE, startupPolicy="LeaderReady"), None, False),
+        (leader_worker_set(startupPolicy="LeaderReady"), None, False),
+    ],
+)
+def test_kai_waits_for_pods_that_come_later_where_podgrouper_counts_them(
+    manifest: Manifest, version: str | None, refused: bool
+) -> None:
+    manifest["metadata"]["labels"] = {"rollcall.dev/scheduler": "kai-scheduler"}
+    found = validate(manifest, facts=known(), settings=_kai(version)).denials
+    assert [finding.rule for finding in found] == (["kai/owner-pods-to-come"] if refused else [])
+
+
+KAI_QUEUES = ClusterFacts(
+    kai_queues={
+        "research": KaiQueue(None),
+        "team-a": KaiQueue("research"),
+        "team-b": KaiQueue("research"),
+        "lost": KaiQueue("gone"),
+    }
+)
+QUEUE = "kai.scheduler/queue"
+
+
+@pytest.mark.parametrize("queue", ["nobody", "research", "lost"])
+@pytest.mark.parametrize(
+    ("kind", "at"),
+    [
+        ("TrainJob", f"metadata.labels[{QUEUE}]"),
+        ("runtime", "spec.runtimeRef.name"),
+        ("patch", f"spec.runtimePatches[0].trainingRuntimeSpec.template.metadata.labels[{QUEUE}]"),
+        ("proposal", "spec.runtimeRef.name"),
+        ("JobSet", f"metadata.labels[{QUEUE}]"),
+        ("pods", f"spec.template.metadata.labels[{QUEUE}]"),
+        ("LeaderWorkerSet", f"metadata.labels[{QUEUE}]"),
+        ("profile", "metadata.labels[rollcall.dev/scheduler]"),
+    ],
+)
+def test_a_queue_that_takes_no_gang_is_refused_where_it_is_named(kind: str, queue: str, at: str) -> None:
+    labels = {QUEUE: queue}
+    scheduler, facts = "kai-scheduler", known(facts=replace(KAI_QUEUES, cluster_training_runtimes={}))
+    settings = _kai(**({"defaultQueue": queue} if kind == "profile" else {}))
+    template = {"trainingRuntimeSpec": {"template": {"metadata": {"labels": labels}}}}
+    manifest: Manifest = {
+        "TrainJob": train_job(scheduler=scheduler, labels=labels),
+        "patch": train_job(scheduler=scheduler, runtimePatches=[template]),
+        "JobSet": job_set(scheduler=scheduler, labels=labels),
+        "pods": job(scheduler=scheduler, template=pod_template(labels=labels)),
+        "LeaderWorkerSet": leader_worker_set(scheduler=scheduler, labels=labels),
+        "profile": leader_worker_set(scheduler=scheduler),
+    }.get(kind, train_job(scheduler=scheduler))
+    brought = {
+        "runtime": runtimes(labels=labels),
+        "proposal": runtimes(podGroupPolicy={"kaiScheduler": {"queue": queue}}),
+    }
+    of_runtime = brought.get(kind, runtimes()).cluster_training_runtimes
+    verdict = validate(manifest, facts=replace(facts, cluster_training_runtimes=of_runtime), settings=settings)
+    found = [one for one in verdict.denials if one.rule == "kai/owner-queue"]
+    assert [str(one.at) for one in found] == [at]
+
+
+def test_a_name_that_no_queue_can_have_is_refused() -> None:
+    manifest = job(scheduler="kai-scheduler", labels={QUEUE: "No Queue"}, annotations={MINIMUM: "2"})
+    assert rules(validate(manifest, facts=known(facts=KAI_QUEUES), settings=_kai())) == ["kai/owner-queue"]
+
+
+def test_no_queue_at_all_is_kai_s_own_default() -> None:
+    verdict = validate(leader_worker_set(scheduler="kai-scheduler"), facts=known(facts=KAI_QUEUES), settings=_kai())
+    assert verdict.findings == ()
+
+
+@pytest.mark.parametrize(
+    ("of_train_job", "of_runtime", "of_pods", "places"),
+    [
+        ("team-a", None, None, []),
+        ("team-a", "team-a", "team-a", []),
+        (None, "team-a", "team-a", []),
+        ("team-a", "team-b", None, [("spec.template.metadata.labels", "metadata.labels")]),
+        (
+            "team-a",
+            None,
+            "team-b",
+            [("spec.template.spec.replicatedJobs[0].template.spec.template.metadata.labels", "metadata.labels")],
+        ),
+        (
+            None,
+            "team-a",
+            "team-b",
+            [
+                (
+                    "spec.template.spec.replicatedJobs[0].template.spec.template.metadata.labels",
+                    "ClusterTrainingRuntime torch, spec.template.metadata.labels",
+                )
+            ],
+        ),
+    ],
+)
+def test_queues_that_disagree_are_refused_and_both_fields_are_named(
+    of_train_job: str | None, of_runtime: str | None, of_pods: str | None, places: list[tuple[str, str]]
+) -> None:
+    def label(queue: str | None) -> dict[str, str]:
+        return {} if queue is None else {QUEUE: queue}
+
+    node = replicated("node", template=pod_template(labels=label(of_pods)))
+    facts = known(facts=replace(runtimes(node, labels=label(of_runtime)), kai_queues=KAI_QUEUES.kai_queues))
+    verdict = validate(train_job(scheduler="kai-scheduler", labels=label(of_train_job)), facts=facts, settings=_kai())
+    found = [one for one in verdict.denials if one.rule == "kai/owner-queue-disagree"]
+    assert [one.why for one in found] == [
+        f"ClusterTrainingRuntime torch, {at}[{QUEUE}]: all pods of a workload are in one queue, and "
+        f'{first}[{QUEUE}] says "team-a"'
+        for at, first in places
+    ]
+
+
+def test_a_queue_that_a_cache_may_not_have_heard_of_is_read_before_it_refuses() -> None:
+    manifest = job(scheduler="kai-scheduler", labels={QUEUE: "new"})
+    verdict = validate(manifest, facts=known(facts=KAI_QUEUES), settings=_kai())
+    assert [str(needed) for needed in in_doubt(verdict)] == ["KAI Queue new"]
+
+
+@pytest.mark.parametrize(
+    ("key", "queue", "found"),
+    [
+        ("scheduling.grove.io/volcano-queue", "team-a", []),
+        ("scheduling.volcano.sh/queue-name", "team-a", []),
+        ("scheduling.volcano.sh/queue-name", "nobody", ["volcano/owner-queue"]),
+        ("scheduling.volcano.sh/queue-name", "No Queue", ["volcano/owner-queue-name"]),
+        # Kueue's: it queues by itself.
+        ("kueue.x-k8s.io/queue-name", "nobody", []),
+    ],
+)
+def test_a_volcano_queue_is_named_by_either_key(key: str, queue: str, found: list[str]) -> None:
+    queues = {name: VolcanoQueue("root", "Open") for name in ("default", "team-a")}
+    facts = known(facts=ClusterFacts(volcano_queues=queues))
+    settings = schedulers({"name": "volcano"})
+    assert rules(validate(job(scheduler="volcano", annotations={key: queue}), facts=facts, settings=settings)) == found
+    pods = pod_template(annotations={key: queue})
+    assert rules(validate(job(scheduler="volcano", template=pods), facts=facts, settings=settings)) == found
+
+
+def test_a_quota_is_judged_at_the_workload_and_at_its_pods() -> None:
+    facts = known(facts=ClusterFacts(elastic_quotas={"team-a": Quota(is_parent=False)}))
+    label = "quota.scheduling.koordinator.sh/name"
+    for manifest in (
+        job(labels={label: "gone"}),
+        job(annotations={"scheduling.grove.io/koordinator-quota": "gone"}),
+        job(template=pod_template(labels={label: "gone"})),
+    ):
+        assert rules(validate(manifest, facts=facts)) == ["koordinator/owner-quota"]
+    assert validate(job(labels={label: "team-a"}), facts=facts).findings == ()
+
+
+def _kube(version: str, **config: Any) -> Any:
+    settings = {"gangScheduling": True, "apiGeneration": version, **config}
+    return schedulers({"name": "default-scheduler", "config": settings})
+
+
+PARTS = [replicated(f"part-{index}", 1) for index in range(9)]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "version", "config", "found"),
+    [
+        (job_set(*PARTS[:8]), "v1beta1", {}, []),
+        (job_set(*PARTS), "v1beta1", {}, ["kube/owner-gang"]),
+        # Merged into one group, they are one template.
+        (job_set(*PARTS), "v1alpha2", {}, []),
+        (job_set(*PARTS[:2]), "v1alpha2", {"flat": "refuse"}, ["kube/owner-gang"]),
+        (leader_worker_set(), "v1alpha2", {"flat": "refuse"}, []),
+        # Somebody else's gang.
+        (job_set(*PARTS, scheduling={}), "v1beta1", {}, []),
+    ],
+)
+def test_what_a_generation_of_the_workload_api_cannot_say_is_refused(
+    manifest: Manifest, version: str, config: dict[str, Any], found: list[str]
+) -> None:
+    manifest["metadata"]["labels"] = {"rollcall.dev/scheduler": "default-scheduler"}
+    verdict = validate(manifest, facts=known(), settings=_kube(version, **config))
+    assert rules(verdict) == found
+    assert all(str(one.at) == "metadata.labels[rollcall.dev/scheduler]" for one in verdict.findings)
+
+
+HIGH, LOW = ({"priorityClassName": name} for name in ("high", "low"))
+
+
+@pytest.mark.parametrize(
+    ("manifest", "at"),
+    [
+        (leader_worker_set(leader=pod_template(HIGH), worker=pod_template(HIGH)), None),
+        (
+            leader_worker_set(leader=pod_template(HIGH), worker=pod_template(LOW)),
+            "spec.leaderWorkerTemplate.workerTemplate.spec.priorityClassName",
+        ),
+        (leader_worker_set(leader=pod_template(HIGH), worker=pod_template(LOW), size=1), None),
+        (
+            job_set(replicated("a"), replicated("b", template=pod_template(HIGH))),
+            "spec.replicatedJobs[1].template.spec.template.spec.priorityClassName",
+        ),
+    ],
+)
+def test_a_gang_of_two_priorities_is_refused_for_kube_scheduler(manifest: Manifest, at: str | None) -> None:
+    manifest["metadata"]["labels"] = {"rollcall.dev/scheduler": "default-scheduler"}
+    verdict = validate(manifest, facts=known(), settings=_kube("v1alpha2"))
+    found = [str(one.at) for one in verdict.denials if one.rule == "kube/owner-priority"]
+    assert found == ([] if at is None else [at])
+
+
+def test_a_priority_class_that_is_not_there_is_said_at_the_template() -> None:
+    facts = known(facts=ClusterFacts(priority_classes={}))
+    manifest = job(scheduler="default-scheduler", template=pod_template(HIGH))
+    (found,) = validate(manifest, facts=facts, settings=_kube("v1beta1")).denials
+    assert str(found.at) == "spec.template.spec.priorityClassName"
+    assert [str(one) for one in in_doubt(validate(manifest, facts=facts, settings=_kube("v1beta1")))] == [
+        "PriorityClass high"
+    ]
+
+
+def _taken(scheduler: str, *names: str) -> Owner:
+    return Owner(Record(scheduler), names=frozenset(names))
+
+
+@pytest.mark.parametrize(
+    ("manifest", "facts", "taken"),
+    [
+        (job(), known(job_set()), True),
+        (job(), known(job_set(scheduler="volcano")), False),
+        (job(), known(job_set(scheduling={})), False),
+        (job(), known(job()), False),
+        (job_set(), known(job_set()), False),
+        # The member of one is called as the gang of the other.
+        (job_set(), ClusterFacts(jobs={("default", "demo-node"): _taken("koord-scheduler", "demo-node")}), True),
+        (job_set(), ClusterFacts(jobs={("team", "demo-node"): _taken("koord-scheduler", "demo-node")}), False),
+        (job(), ClusterFacts(pod_gangs={("default", "demo"): PodGangFacts("set")}), True),
+        (job(), ClusterFacts(pod_gangs={("default", "x"): PodGangFacts("set", frozenset({"demo"}))}), True),
+        (
+            job(),
+            ClusterFacts(
+                pod_gangs={("default", "demo"): PodGangFacts("set")},
+                pod_clique_sets={("default", "set"): Record("volcano")},
+            ),
+            False,
+        ),
+        (train_job(), replace(runtimes(), jobs={("default", "demo"): _taken("koord-scheduler", "demo")}), True),
+        (leader_worker_set(), known(job_set()), False),
+    ],
+)
+def test_a_name_that_another_gang_has_is_refused(manifest: Manifest, facts: ClusterFacts, taken: bool) -> None:
+    found = [one.rule for one in validate(manifest, facts=facts).denials]
+    assert found == (["owner/name-taken"] if taken else [])
+
+
+def test_a_name_is_not_known_before_it_is_generated() -> None:
+    manifest = job()
+    manifest["metadata"] = {**manifest["metadata"], "generateName": "demo"}
+    del manifest["metadata"]["name"]
+    assert validate(manifest, facts=known(job_set())).findings == ()
+
+
+@pytest.mark.parametrize("scheduler", EVERY.profiles)
+def test_a_gang_of_the_workload_s_own_controller_is_for_kube_scheduler(scheduler: str) -> None:
+    manifest = job(scheduler=scheduler, scheduling={"schedulingPolicy": {"gang": {}}}, annotations={MINIMUM: "2"})
+    verdict = validate(
+        manifest, facts=known(facts=ClusterFacts(volcano_queues={"default": VolcanoQueue("root", "Open")}))
+    )
+    assert verdict.allowed
+    assert rules(verdict) == ([] if scheduler == "default-scheduler" else ["owner/native-scheduling"])
+
+
+def test_a_scheduler_without_gangs_of_ours_waits_for_nobody() -> None:
+    settings = schedulers({"name": "default-scheduler"})
+    manifest = job(scheduler="default-scheduler", parallelism=2, completions=9)
+    assert validate(manifest, facts=known(), settings=settings).findings == ()
