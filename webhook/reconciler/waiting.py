@@ -17,6 +17,8 @@ from webhook.reconciler.obstacles import Obstacle, Reason
 _NAMED = 3
 # In what a scheduler says of the pod for which it found no node, and not in what it says of that pod's siblings.
 _OF_NODES = "nodes are available"
+# What scheduler-plugins says of a pod that had a place and gave it up, because another pod of the gang had none.
+_OF_ANOTHER = "rejection in "
 # A scheduler's message may list every node.
 _LONGEST_MESSAGE = 400
 
@@ -97,12 +99,17 @@ def unscheduled(counted: Sequence[Tally], scheduler: str, advice: str) -> Iterat
         why = f"all pods are there without a gate, and {scheduler} has said nothing about them"
         yield Obstacle(Reason.SILENT, why, f"see whether {scheduler} runs, and what its log says{advice}")
         return
-    name, said = min(told, key=lambda one: (_OF_NODES not in one[1].message, one[0]))
+    name, said = min(told, key=lambda one: (*_tells_less(one[1].message), one[0]))
     says = f"{scheduler} says of pod {name}: {_cut(said.message)}"
     if said.reason == "SchedulerError":
         yield Obstacle(Reason.SCHEDULER_ERROR, says, "see its log")
     else:
         yield Obstacle(Reason.NO_ROOM, says, f"make room for the whole gang, or ask for less{advice}")
+
+
+def _tells_less(message: str) -> tuple[bool, bool]:
+    """A key for messages: the smaller, the more it says of why there is no place."""
+    return _OF_NODES not in message, _OF_ANOTHER in message
 
 
 def astray(found: Sequence[Escaped], podgang: PodGang) -> Iterator[Obstacle]:
