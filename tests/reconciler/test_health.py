@@ -150,6 +150,7 @@ def changed(name: str, path: str, value: object) -> dict[str, Manifest]:
 
 
 # What is known besides a whole gang without a gate: the reason, and the beginning of what is said.
+NO_NODE = "0/1 nodes are available:"
 CASES: dict[str, tuple[dict[str, Any], str]] = {
     "a pod that the PodGang names is gone": (
         {"pods": whole()[:2]},
@@ -242,9 +243,9 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "there is no room for one, and the others gave theirs up": (
         {"pods": [
-            pod("leader", 0, unscheduled=told("Unschedulable", "0/1 nodes are available: 1 rejection in Unreserve.")),
-            pod("worker", 0, unscheduled=told("Unschedulable", "0/1 nodes are available: 1 optimistic rejection in")),
-            pod("worker", 1, unscheduled=told("Unschedulable", "0/1 nodes are available: 1 Insufficient cpu.")),
+            pod("leader", 0, unscheduled=told("Unschedulable", f"{NO_NODE} 1 rejection in Unreserve.")),
+            pod("worker", 0, unscheduled=told("Unschedulable", f"{NO_NODE} 1 optimistic rejection in PostFilter.")),
+            pod("worker", 1, unscheduled=told("Unschedulable", f"{NO_NODE} 1 Insufficient cpu.")),
         ]},
         "GangNoRoom: koord-scheduler says of pod demo-0-worker-1: 0/1 nodes are available: 1 Insufficient cpu.; make ",
     ),
