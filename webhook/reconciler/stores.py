@@ -16,7 +16,7 @@ from webhook.reconciler.differences import controller_of, is_ours
 from webhook.reconciler.grouping import Grouping
 
 # What of an object decides anything. Status is not among it, nor are the versions that it moves.
-_METADATA = (
+METADATA = (
     "name",
     "namespace",
     "uid",
@@ -86,7 +86,7 @@ class Store:
         return key_of(raw), {
             "apiVersion": f"{api.group}/{api.version}",
             "kind": api.kind,
-            "metadata": {field: metadata[field] for field in _METADATA if field in metadata},
+            "metadata": {field: metadata[field] for field in METADATA if field in metadata},
             "spec": raw.get("spec"),
         }
 
