@@ -17,6 +17,7 @@ from tests.cluster.reconciler_process import ReconcilerProcess
 from tests.cluster.rollcall_server import RollcallServer
 from tests.cluster.test_gang_starts import FORGOTTEN_SECONDS, QUIET_SECONDS
 from tests.cluster.test_kube_gangs import configuration
+from tests.cluster.test_reconciler_rights import without
 
 Nodes = Callable[..., list[str]]
 pytestmark = pytest.mark.long
@@ -233,3 +234,25 @@ def test_a_suspended_job_has_no_objects_and_is_a_gang_of_another_size_when_it_is
     jobs.change(suspend=False)
     jobs.until_written()
     jobs.is_bound(2)
+
+
+def test_without_the_right_to_finalize_jobs_nothing_is_written_and_the_job_is_told(
+    plane: ControlPlane,
+    rollcall: Callable[..., RollcallServer],
+    reconciler: Callable[..., ReconcilerProcess],
+    namespace: str,
+) -> None:
+    rollcall(plane, gated())
+    reconciler(gated(), narrowed=without("jobs/finalizers", "update")).until_leading()
+    found = Jobs(plane, namespace, KOORD)
+    found.opt_in()
+    plane.apply(job(namespace, 1), check=True)
+
+    def told() -> list[Manifest]:
+        events = plane.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+        return [event for event in events if event["reason"] == "GangObjectRefused"]
+
+    (event,) = eventually(lambda: told() or None, "the Job is told")
+    assert (event["regarding"]["kind"], event["regarding"]["name"]) == ("Job", "train")
+    assert "cannot set blockOwnerDeletion" in event["note"]
+    assert found.objects() == {}

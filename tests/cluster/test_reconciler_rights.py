@@ -23,7 +23,6 @@ Reconcilers = Callable[..., ReconcilerProcess]
 Grove = Callable[[Manifest], Played]
 
 
-FINALIZERS = ("scheduler.grove.io/podgangs/finalizers", "update")
 POD_GROUPS = "scheduling.sigs.k8s.io/podgroups"
 
 
@@ -51,8 +50,8 @@ def test_every_right_is_used(
     eventually(lambda: not any(pod["spec"].get("schedulingGates") for pod in pods()), "the pod gate is off")
     gang.remove_helper()
     assert "demo-0-helper is gone" in gang.told()
-    # These are asked for within a request that is about something else: see below.
-    started.uses_all_but(FINALIZERS, (POD_GROUPS, "create"))
+    # This is asked for within a request that is about something else: see below.
+    started.uses_all_but((POD_GROUPS, "create"))
 
 
 def without(resource: str, verb: str) -> Callable[[Manifest], Manifest | None]:

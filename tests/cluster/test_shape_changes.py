@@ -171,7 +171,7 @@ def test_a_member_more_is_followed_by_a_tree_under_waiting_pods_and_not_under_bo
     creating = [
         (f"scheduling.k8s.io/{plural}", "create") for plural in ("workloads", "compositepodgroups", "podgroups")
     ]
-    started.uses_all_but(("scheduler.grove.io/podgangs/finalizers", "update"), *creating)
+    started.uses_all_but(*creating)
 
 
 def with_gate() -> Manifest:

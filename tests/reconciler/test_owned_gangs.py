@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from tests.reconciler.owners import (
 )
 from tests.reconciler.test_gates import Opened
 from tests.reconciler.test_reconciler import GANGS, GROUPS, SETS, names, podgang, running, sample, told, until, workload
+from webhook.model.owners.kinds import JOB_SETS
 
 IN_TURN = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
 
@@ -165,7 +167,6 @@ def test_what_is_left_of_a_group_without_pods_is_found_at_the_start() -> None:
             "ownerReferences": [owner],
         }
         cluster.put(GROUPS, {"metadata": metadata, "spec": {"minMember": 2}})
-        # The API server answers about pods last.
         async with running(cluster):
             await until(lambda: names(cluster) == ["serve-0-new"])
 
@@ -384,11 +385,9 @@ def test_names_longer_than_a_label_are_one_gang_all_the_same() -> None:
         name = "serve-" + "x" * 54
         cluster = owner_world((LWS_PATH, lws(name)))
         pods = [lws_pod(0, index, "abcdef", GATE, of=name) for index in range(2)]
-        cut = f"{name[:52]}-"
         for pod in pods:
-            # As the pod's mutation cuts them.
-            gang = label(name)
-            assert gang.startswith(cut)
+            # As the pod's mutation cuts them: ten digits of the SHA-256 of the whole name.
+            gang = f"{name[:52]}-{hashlib.sha256(f'{name}-0-abcdef'.encode()).hexdigest()[:10]}"
             pod["metadata"]["labels"] |= {"rollcall.dev/gang": gang, "rollcall.dev/gang-member": gang}
             cluster.put(PODS, pod)
         opened = Opened(cluster)
@@ -399,8 +398,30 @@ def test_names_longer_than_a_label_are_one_gang_all_the_same() -> None:
     told(story())
 
 
-def label(name: str) -> str:
-    import hashlib
+def test_a_workload_that_nobody_can_read_keeps_what_it_has_and_stops_nobody() -> None:
+    async def story() -> None:
+        cluster = owner_world((JOB_SET_PATH, job_set("x", ("a", 1))))
+        async with running(cluster) as found:
+            await until(lambda: names(cluster) == ["x-a"])
+            cluster.apply(JOB_SET_PATH, {**job_set("x"), "spec": {"replicatedJobs": "a"}})
+            cluster.put(JOB_PATH, job())
+            await until(lambda: names(cluster) == ["train", "x-a"])
+            await until(lambda: found.idle)
+            assert names(cluster) == ["train", "x-a"]
 
-    full = f"{name}-0-abcdef"
-    return f"{full[:52]}-{hashlib.sha256(full.encode()).hexdigest()[:10]}"
+    told(story())
+
+
+def test_a_kind_that_is_served_no_more_takes_its_gangs_along() -> None:
+    async def story() -> None:
+        cluster = owner_world((JOB_SET_PATH, job_set("x", ("a", 1))))
+        async with running(cluster) as found:
+            await until(lambda: names(cluster) == ["x-a"])
+            assert len(found.following.gangs) == 1
+            cluster.served.remove(JOB_SETS)
+            await until(lambda: found.following.gangs == [])
+            await until(lambda: found.idle)
+            cluster.served.append(JOB_SETS)
+            await until(lambda: len(found.following.gangs) == 1)
+
+    told(story())

@@ -13,9 +13,7 @@ from typing import Any
 from webhook.model.findings import shown
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.grove import LABEL_MANAGED_BY
-from webhook.model.owners.gang import GANG_LABEL, OwnedGang
-from webhook.model.owners.place import label_value
-from webhook.model.podgang import OwnerReference, PodGang
+from webhook.model.podgang import OwnerReference
 from webhook.model.reading import Manifest
 
 FIELD_MANAGER = MANAGED_BY_ROLLCALL
@@ -88,20 +86,6 @@ def is_ours(live: Manifest, uid: str) -> bool:
     controller = controller_of(live)
     managed = (live["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
     return managed and controller is not None and controller.get("uid") == uid
-
-
-def is_of(live: Manifest, podgang: PodGang) -> bool:
-    """Whether an object that the owner of a gang controls is of that gang: a workload that is not Grove's may have
-    several, and labels tell which.
-    """
-    if not isinstance(podgang, OwnedGang):
-        return True
-    return gang_label(live) == label_value(podgang.name)
-
-
-def gang_label(live: Manifest) -> str:
-    """The gang of a workload that is not Grove's that an object says it is of."""
-    return str((live["metadata"].get("labels") or {}).get(GANG_LABEL) or "")
 
 
 def left_behind(live: Manifest, owner: OwnerReference) -> bool:

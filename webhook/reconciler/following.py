@@ -24,7 +24,6 @@ from webhook.model.podgang import PodGang
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection
 from webhook.model.reading import Manifest
 from webhook.mutators.prepare_pod import GATE
-from webhook.reconciler.differences import is_of
 from webhook.reconciler.gang_key import OWNER_RESOURCES, GangKey, gang_of_object
 from webhook.reconciler.gang_pod import GangPod
 from webhook.reconciler.gang_pods import GangPods
@@ -121,7 +120,7 @@ class Following:
         if podgang is None or is_elsewhere(podgang, facts, self._settings):
             return None
         workload = self._workloads.get((key.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or "")))
-        own = [live for live in self.stores.owned_by(podgang.uid or "") if is_of(live, podgang)]
+        own = self.stores.owned_by(podgang.uid or "", key)
         pods, known = self.pods_of(podgang) or [], None if workload is None else PodCliqueSet(workload)
         return judge(Observed(podgang, pods, self._object, own, known, facts, self._settings))
 

@@ -19,9 +19,9 @@ from webhook.model.facts import Api, ObjectKey
 from webhook.model.podgang import PodGang
 from webhook.model.projections import POD_GANGS, Resource, key_of
 from webhook.model.reading import Malformed, Manifest
-from webhook.reconciler.differences import gang_label, holds, in_step, is_of, left_behind, stranger, to_apply
+from webhook.reconciler.differences import holds, in_step, left_behind, stranger, to_apply
 from webhook.reconciler.events import Events
-from webhook.reconciler.gang_key import GangKey
+from webhook.reconciler.gang_key import GangKey, key_of_gang
 from webhook.reconciler.gang_pod import GangPod
 from webhook.reconciler.gates import releasable
 from webhook.reconciler.metrics import Metrics
@@ -143,10 +143,9 @@ class GangReconciler:
         uid, pruned = self._known.workload_uid(key), 0
         if uid is not None:
             for store in reversed(self._kinds(())):
-                for live in store.owned_by(uid):
-                    if gang_label(live) == key.name:
-                        await self._writer.delete(store.resource, live)
-                        pruned += 1
+                for live in store.owned_by(uid, key):
+                    await self._writer.delete(store.resource, live)
+                    pruned += 1
         return ("written" if pruned else "gone"), None
 
     async def _open(self, podgang: PodGang) -> None:
@@ -182,7 +181,7 @@ class GangReconciler:
             if one.live["metadata"].get("deletionTimestamp") is not None:
                 return "waiting", LOOK_AGAIN_SECONDS
         kinds = self._kinds(planned.profile.backend.gang_kinds(self._live.facts))
-        own = [live for store in kinds for live in store.owned_by(uid) if is_of(live, podgang)]
+        own = [live for store in kinds for live in store.owned_by(uid, key_of_gang(podgang))]
         frozen = planned.profile.backend.frozen([one.manifest for one in wanted], own)
         if frozen is not None and (done := await self._reshape(podgang, kinds, frozen)) is not None:
             return done
@@ -224,7 +223,7 @@ class GangReconciler:
             return None
         going = {(found["kind"], found["metadata"]["uid"]) for found in frozen.anew}
         for store in reversed(kinds):
-            for live in store.owned_by(podgang.uid or ""):
+            for live in store.owned_by(podgang.uid or "", key_of_gang(podgang)):
                 if (live["kind"], live["metadata"]["uid"]) in going:
                     await self._writer.delete(store.resource, live)
         # The watch tells when they are gone.
@@ -252,8 +251,8 @@ class GangReconciler:
             kept.setdefault(one.store, set()).add(one.key)
         pruned = 0
         for store in reversed(kinds):
-            for live in store.owned_by(podgang.uid or ""):
-                if is_of(live, podgang) and key_of(live) not in kept.get(store, set()):
+            for live in store.owned_by(podgang.uid or "", key_of_gang(podgang)):
+                if key_of(live) not in kept.get(store, set()):
                     await self._writer.delete(store.resource, live)
                     pruned += 1
         return pruned

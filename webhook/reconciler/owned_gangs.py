@@ -144,22 +144,25 @@ class OwnedGangs:
         # What a JobSet makes is the JobSet's.
         return None if is_part(view) else view
 
-    def _keys(self, workload: OwnedWorkload) -> set[GangKey]:
-        if isinstance(workload, LeaderWorkerSet) and no_gang(workload) is None:
-            return set(self._with_pods.members((workload.kind, *workload.key)))
-        return {key_of_gang(gang) for gang in _gangs(workload)}
+    def _living(self, kind: str, key: ObjectKey) -> set[GangKey] | None:
+        """The gangs that a workload has now; None where it cannot be read, though its kind's schema let it through:
+        then everything stays as it is.
+        """
+        try:
+            workload = self._view(kind, key)
+            if isinstance(workload, LeaderWorkerSet) and no_gang(workload) is None:
+                return set(self._with_pods.members((kind, *key)))
+            return set() if workload is None else {key_of_gang(gang) for gang in _gangs(workload)}
+        except Malformed as error:
+            log.warning("workload not understood", kind=kind, namespace=key[0], name=key[1], why=str(error))
+            return None
 
     # What changes, and whom that concerns.
 
     def _workload_changed(self, kind: str, key: ObjectKey) -> None:
         workload_key = (kind, *key)
-        before = set(self._of.members(workload_key))
-        try:
-            workload = self._view(kind, key)
-            now = set() if workload is None else self._keys(workload)
-        except Malformed as error:
-            # Its kind's schema lets through what nobody can read: as good as no workload, and its objects stay.
-            log.warning("workload not understood", kind=kind, namespace=key[0], name=key[1], why=str(error))
+        before, now = set(self._of.members(workload_key)), self._living(kind, key)
+        if now is None:
             return
         for gone in before - now:
             self._of.move(gone, None)
@@ -187,8 +190,7 @@ class OwnedGangs:
         else:
             self._shapes[key] = shape
         self._with_pods.move(key, None if shape is None else workload)
-        found = self._view(key.kind, key.owner)
-        self._of.move(key, workload if found is not None and key in self._keys(found) else None)
+        self._of.move(key, workload if key in (self._living(key.kind, key.owner) or ()) else None)
         self._gang_changed(key)
 
 

@@ -14,17 +14,8 @@ from webhook.model.facts import ObjectKey
 from webhook.model.owners.workload import TERMINAL
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping, sequence
+from webhook.reconciler.stores import METADATA
 
-_METADATA = (
-    "name",
-    "namespace",
-    "uid",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "creationTimestamp",
-    "deletionTimestamp",
-)
 # kubectl's copy of the whole manifest.
 _COPY = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -75,7 +66,7 @@ class StoredWorkloads:
 
     def _as_text(self, raw: Manifest) -> tuple[ObjectKey, bytes]:
         api, metadata = self.resource.api, mapping(raw.get("metadata"))
-        kept: dict[str, Any] = {field: metadata[field] for field in _METADATA if field in metadata}
+        kept: dict[str, Any] = {field: metadata[field] for field in METADATA if field in metadata}
         if (annotations := mapping(metadata.get("annotations"))).get(_COPY) is not None:
             kept["annotations"] = {key: value for key, value in annotations.items() if key != _COPY}
         found = {

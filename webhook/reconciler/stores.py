@@ -16,7 +16,7 @@ from webhook.reconciler.differences import controller_of, is_ours
 from webhook.reconciler.grouping import Grouping
 
 # What of an object decides anything. Status is not among it, nor are the versions that it moves.
-_METADATA = (
+METADATA = (
     "name",
     "namespace",
     "uid",
@@ -40,8 +40,8 @@ class Store:
 
     def __init__(self, client: Client, resource: Resource, changed: Changed, whose: Whose) -> None:
         self.resource = resource
-        # By the uid of the controller.
-        self.by_owner: Grouping[ObjectKey, str] = Grouping()
+        # By the uid of the controller, and whom they concern: one workload may have thousands of gangs.
+        self._of: Grouping[ObjectKey, tuple[str, Any]] = Grouping()
         self._concerned: dict[ObjectKey, Any] = {}
         self._changed = changed
         self._whose = whose
@@ -63,9 +63,9 @@ class Store:
         """What keeps them in step."""
         return self._watch
 
-    def owned_by(self, uid: str) -> list[Manifest]:
-        """The objects that are ours and controlled by that uid, but for those on their way out."""
-        found = (self.objects[key] for key in sorted(self.by_owner.members(uid)))
+    def owned_by(self, uid: str, whose: Any) -> list[Manifest]:
+        """The objects that are ours, controlled by that uid and concern `whose`, but for those on their way out."""
+        found = (self.objects[key] for key in sorted(self._of.members((uid, whose))))
         return [live for live in found if is_ours(live, uid) and live["metadata"].get("deletionTimestamp") is None]
 
     def concerned(self) -> set[Any]:
@@ -86,7 +86,7 @@ class Store:
         return key_of(raw), {
             "apiVersion": f"{api.group}/{api.version}",
             "kind": api.kind,
-            "metadata": {field: metadata[field] for field in _METADATA if field in metadata},
+            "metadata": {field: metadata[field] for field in METADATA if field in metadata},
             "spec": raw.get("spec"),
         }
 
@@ -99,10 +99,11 @@ class Store:
             concerned.add(before)
         found = self.objects.get(key)
         controller = None if found is None else controller_of(found)
-        if found is not None and (whose := self._whose(found)) is not None:
+        whose = None if found is None else self._whose(found)
+        if whose is not None:
             self._concerned[key] = whose
             concerned.add(whose)
-        self.by_owner.move(key, None if controller is None else str(controller.get("uid") or ""))
+        self._of.move(key, None if controller is None else (str(controller.get("uid") or ""), whose))
         self._changed(key, concerned)
 
 
@@ -142,9 +143,9 @@ class Stores:
         """What keeps them in step."""
         return (store.watch for store in self.by_kind.values())
 
-    def owned_by(self, uid: str) -> list[Manifest]:
-        """The objects of every kind that are ours and controlled by that uid, but for those on their way out."""
-        return [live for store in self.by_kind.values() for live in store.owned_by(uid)]
+    def owned_by(self, uid: str, whose: Any) -> list[Manifest]:
+        """The objects of every kind that `Store.owned_by` finds."""
+        return [live for store in self.by_kind.values() for live in store.owned_by(uid, whose)]
 
     def unready(self) -> Iterator[str]:
         """What was not read yet."""
