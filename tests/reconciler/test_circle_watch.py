@@ -136,7 +136,7 @@ def test_who_starts_anew_finds_the_circle_and_does_not_say_it_again(monkeypatch:
         cluster = world(group("a", "a"))
         for start in range(3):
             async with running(cluster, settings=GANGS) as found:
-                await until(lambda: counted(found) == 1)
+                await until(lambda: counted(found) == len(cluster.events) == 1)
                 await until(partial(told_twice, cluster, start))
                 assert regarded(cluster) == ["uid-a"]
 
@@ -212,7 +212,7 @@ def test_what_is_no_longer_served_counts_no_more_and_without_gangs_nobody_looks(
     async def story() -> None:
         cluster = world(group("a", "a"))
         async with running(cluster, settings=GANGS) as found:
-            await until(lambda: counted(found) == 1)
+            await until(lambda: counted(found) == len(cluster.events) == 1)
             cluster.served.remove(TREES.resource)
             await until(lambda: counted(found) == 0)
         async with running(cluster, settings=WITHOUT) as found:
@@ -229,7 +229,7 @@ def test_a_group_whose_spec_cannot_be_read_is_in_no_circle() -> None:
         odd = {**group("b"), "spec": {"parentCompositePodGroupName": 7}}
         cluster = world(group("a", "b"), odd, {**group("c"), "spec": ["a"]}, group("d", "d"))
         async with running(cluster, settings=GANGS) as found:
-            await until(lambda: counted(found) == 1)
+            await until(lambda: counted(found) == len(cluster.events) == 1)
             assert regarded(cluster) == ["uid-d"]
 
     told(story())
