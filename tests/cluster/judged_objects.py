@@ -167,6 +167,9 @@ OF_1_37 = {
         "kube/tree-cycle",
         (composite("demo-c", "demo-b"), composite("demo-b", "demo-a")),
     ),
+    "a group that is called as the one above it": Judged(
+        pod_group("demo-root", "demo-root"), "kube/tree-name", (TREE, composite("demo-root"))
+    ),
     "a fourth level that is not the last": Judged(
         composite("demo-d", "demo-c"),
         "kube/tree-depth",

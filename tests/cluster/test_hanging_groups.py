@@ -44,6 +44,11 @@ HANGING: dict[str, Gang] = {
         )
     ),
     "kube/parent-missing": Gang((TREE, WORKER)),
+    "kube/tree-name": Gang(
+        (TREE, composite("demo-root"), pod_group("demo-root", "demo-root")),
+        "pod group is unschedulable, 0/1 placements are available, first placement status: pod group is unschedulable",
+        (member("demo-root", name="demo-pod-0"), member("demo-root", name="demo-pod-1")),
+    ),
     "kube/min-group-count": Gang((workload(branch("root", 2, leaf())), composite("demo-root", count=2), WORKER)),
     "kube/topology-key": Gang((pod_group(**near("example.com/rakc")),), "no feasible placements found"),
     "kube/group-priority": Gang((TREE, composite("demo-root", priorityClassName=CLASS), WORKER), PRIORITY),
@@ -82,6 +87,7 @@ def test_what_rollcall_finds_hangs(
     in 1.37.0, one more than a Workload may declare; six do not.
     parent-missing, pod-group-missing, pod-composite: the group that is named is not there, so that its pods are not
     taken into the queue.
+    tree-name: kube-scheduler 1.37.0 never finds room for a PodGroup that bears the name of its composite.
     min-group-count: the quorum of the composite is never met.
     pod-scheduler: the pod that is left to somebody else does not count for its group's minimum.
     pod-schedulers: kube-scheduler bears both names here, and rejects a group or a tree whose pods are not of one.

@@ -91,7 +91,10 @@ def _changes(profile: Profile, member: GangMember) -> tuple[PodChanges, str]:
     found = known.get(member)
     if found is None:
         made = profile.backend.prepare_pod(member)
-        if member.owned and made.stamped:
+        if member.owned and not profile.backend.makes_gangs_of_owners:
+            # Nobody here would look for its mark, nor take its gate off.
+            made = replace(made, stamped=False)
+        elif member.owned:
             # By which the gang's pods are found again: their owners' labels are of many kinds.
             marks = {GANG_LABEL: label_value(member.podgang), MEMBER_LABEL: label_value(member.podclique)}
             made = replace(made, labels={**made.labels, **marks})

@@ -19,6 +19,7 @@ from webhook.backends.kube.judged import (
     GROUPS,
     MOST_BELOW,
     PARENT,
+    POD_GROUPS,
     REFERENCE,
     Chain,
     Rules,
@@ -115,6 +116,31 @@ def _is_root_of(found: StoredObject, group: Group, above: Chain) -> bool:
 def _is_circle(found: StoredObject, group: Group, above: Chain) -> bool:
     keys = [key for key, _ in above]
     return _is_root_of(found, group, above) or len(set(keys)) < len(keys)
+
+
+_SAME = {"metadata": {"name": "root", "namespace": "default"}}
+
+
+@rule(
+    "kube/tree-name",
+    kinds=(POD_GROUPS,),
+    passes=Example(_BELOW, config=ON, facts=_ROOT),
+    fails=Example({**_BELOW, **_SAME}, config=ON, facts=_ROOT),
+)
+def tree_name(found: StoredObject, _: Rules) -> Results:
+    """kube-scheduler 1.37.0 never finds room for a PodGroup that bears the name of the CompositePodGroup it is below,
+    and does not say why. They are two kinds, so the API server takes both.
+
+    Source: kubernetes, pkg/scheduler (v1.37.0, seen: with another name the same pods start at once).
+    """
+    group = group_of(found)
+    if group.parent is not None and group.parent == found.key[1]:
+        yield Finding(
+            at=METADATA / "name",
+            found=found.key[1],
+            why="the CompositePodGroup above it is called so, too, and kube-scheduler never finds room for such a PodGroup",
+            remedy="give one of the two another name",
+        )
 
 
 _DEEP = {
