@@ -210,6 +210,13 @@ def test_what_is_not_opted_in_has_no_answer_and_no_failure(rollcall: Run) -> Non
     }
 
 
+def test_groups_beyond_number_are_counted_and_not_listed(rollcall: Run) -> None:
+    many = GROUPS.replace("replicas: 3", "replicas: 2147483647")
+    found = json.loads(rollcall("explain", *KOORD, "-o", "json", "-", stdin=many).out)["workloads"][0]["gangs"]
+    assert (found["pods"], found["below"][0]["more"]) == (4 * 2147483647, 2147483646)
+    assert rollcall("render", *KOORD, "-", stdin=many).code == 0
+
+
 def test_a_claim_is_honoured_by_who_reads_it(rollcall: Run) -> None:
     plugin = RUNTIME.replace("  mlPolicy", "  podGroupPolicy: {volcano: {}}\n  mlPolicy")
     ran = rollcall("explain", "-o", "json", "-", stdin=f"{TRAIN_JOB}---\n{plugin}")

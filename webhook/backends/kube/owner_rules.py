@@ -5,6 +5,7 @@ ever. Only where gangScheduling is on, and the gang is Rollcall's to make.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 
 from webhook.backends.kube.gangs import gang_objects
 from webhook.backends.kube.generation import COMPOSITE, GROUP
@@ -50,8 +51,8 @@ def owner_gang(workload: OwnedWorkload, context: Rules) -> Results:
     whole = with_pods(workload, context.facts)
     if not context.settings.gangScheduling or whole is None or no_gang(whole) is not None:
         return
-    # All groups of a LeaderWorkerSet are alike; of a JobSet the steps may differ.
-    for gang in list(gangs_of(whole))[: 1 if isinstance(whole, LeaderWorkerSet) else None]:
+    # All groups of a LeaderWorkerSet are alike, and there may be two billion; of a JobSet the steps may differ.
+    for gang in islice(gangs_of(whole), 1 if isinstance(whole, LeaderWorkerSet) else None):
         try:
             gang_objects(gang, whole.record, context.settings, context.facts)
         except Inexpressible as error:
