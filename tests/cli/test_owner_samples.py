@@ -52,7 +52,7 @@ def train_job(name: str, nodes: int) -> Expected:
             f"node: default-scheduler {marks} schedulingGroup={node}",
         ],
         "kai-scheduler": ["node: kai-scheduler"],
-        "lpx-scheduler": [f"node: lpx-scheduler {marks}"],
+        "lpx-scheduler": ["node: lpx-scheduler"],
         "scheduler-plugins-scheduler": [
             f"PodGroup {name}: {nodes}",
             f"node: scheduler-plugins-scheduler {marks} scheduling.x-k8s.io/pod-group={name}",
@@ -88,7 +88,7 @@ def group(gang: str) -> Expected:
             *pods("default-scheduler", f" schedulingGroup={gang}"),
         ],
         "kai-scheduler": ["leader: kai-scheduler", "worker: kai-scheduler"],
-        "lpx-scheduler": pods("lpx-scheduler"),
+        "lpx-scheduler": ["leader: lpx-scheduler", "worker: lpx-scheduler"],
         "scheduler-plugins-scheduler": [
             f"PodGroup {gang}: 4",
             *pods("scheduler-plugins-scheduler", f" scheduling.x-k8s.io/pod-group={gang}"),
@@ -152,8 +152,8 @@ SAMPLES: dict[tuple[str, ...], Expected] = {
         ],
         "kai-scheduler": ["workers: kai-scheduler", "driver: kai-scheduler"],
         "lpx-scheduler": [
-            "workers: lpx-scheduler gang=paralleljobs member=paralleljobs-workers stamped",
-            "driver: lpx-scheduler gang=paralleljobs member=paralleljobs-driver stamped",
+            "workers: lpx-scheduler",
+            "driver: lpx-scheduler",
         ],
         "scheduler-plugins-scheduler": [
             "PodGroup paralleljobs: 5",
@@ -217,8 +217,8 @@ SAMPLES: dict[tuple[str, ...], Expected] = {
         ],
         "kai-scheduler": ["driver: kai-scheduler", "workers: kai-scheduler"],
         "lpx-scheduler": [
-            "driver: lpx-scheduler gang=startup-driver-ready-driver member=startup-driver-ready-driver stamped",
-            "workers: lpx-scheduler gang=startup-driver-ready-workers member=startup-driver-ready-workers stamped",
+            "driver: lpx-scheduler",
+            "workers: lpx-scheduler",
         ],
         "scheduler-plugins-scheduler": [
             "PodGroup startup-driver-ready-driver: 1",

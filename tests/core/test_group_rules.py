@@ -144,7 +144,7 @@ TREES: dict[str, Case] = {
     "a PodGroup called as the composite above it": (
         pod_group("a", **{**child_of("a"), **FREE}),
         known(composite_pod_groups=CHAIN),
-        [],
+        ["kube/tree-name"],
     ),
     "the fourth level": (pod_group(**{**child_of("c"), **FREE}), known(composite_pod_groups=CHAIN), []),
     "a composite as the third": (loose("d", "b"), known(composite_pod_groups=CHAIN), []),

@@ -138,7 +138,7 @@ def tree_name(found: StoredObject, _: Rules) -> Results:
         yield Finding(
             at=METADATA / "name",
             found=found.key[1],
-            why="the CompositePodGroup above it is called so, too, and kube-scheduler never finds room for such a PodGroup",
+            why="the CompositePodGroup above it is called so, too, and kube-scheduler never finds room for its pods",
             remedy="give one of the two another name",
         )
 
