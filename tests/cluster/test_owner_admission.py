@@ -166,7 +166,7 @@ def test_a_workload_opts_in_by_itself_and_its_record_outlives_a_manifest_without
     assert answer.json()["metadata"]["labels"][LABEL] == "koord-scheduler"
     pods = until_pods(plane, namespace, "batch.kubernetes.io/job-name=solver", 2)
     assert [mine(pod) for pod in pods] == [stamped("koord-scheduler", "solver", "solver")] * 2
-    refused = plane.http.patch(path, json={"metadata": {"labels": {LABEL: "volcano"}}}, headers=MERGE)
+    refused = plane.http.patch(path, json={"metadata": {"labels": {LABEL: "default-scheduler"}}}, headers=MERGE)
     assert refused.status_code == httpx.codes.FORBIDDEN
     assert "owner/scheduler-change at metadata.labels[rollcall.dev/scheduler]" in refused.json()["message"]
 
