@@ -28,6 +28,7 @@ from webhook.model.pod import Pod
 from webhook.mutators.prepare_pod import prepare_pod
 from webhook.reconciler import escape_deletion, health_watch
 from webhook.reconciler.gang_key import GangKey
+from webhook.reconciler.gang_pod import read_owned_pod
 from webhook.reconciler.health import GangHealth, State
 
 IN_TURN = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
@@ -223,3 +224,10 @@ def test_escaped_pods_of_a_job_are_counted_and_never_deleted() -> None:
             assert [method for method, _ in cluster.writes] == ["PATCH"]
 
     told(story())
+
+
+@pytest.mark.parametrize("said", ["9" * 5000, "12345678901", "-1", "two", ""])
+def test_a_group_s_size_that_is_no_number_of_pods_says_nothing_and_ends_no_watch(said: str) -> None:
+    pod = lws_pod(0, 0, "old")
+    pod["metadata"]["annotations"]["leaderworkerset.sigs.k8s.io/size"] = said
+    assert read_owned_pod(pod)[1].size is None
