@@ -123,7 +123,7 @@ def owner_minimum(workload: OwnedWorkload, context: Rules) -> Results:
         return
     pods = sum(part.pods for part in whole.parts)
     # Python refuses to convert what is thousands of digits long, and there are never as many pods.
-    if 0 < pods and (len(stated.lstrip("0")) > _MOST_DIGITS or pods < int(stated)):
+    if pods > 0 and (len(stated.lstrip("0")) > _MOST_DIGITS or pods < int(stated)):
         yield Finding(
             at=ANNOTATIONS / ANNOTATION_MINIMUM,
             found=stated,

@@ -154,7 +154,7 @@ class OwnedWorkload(ABC):
 
     @cached_property
     def priority_class(self) -> str | None:
-        """The PriorityClass of its pods, where all name the same. Each gang asks, and there may be one for each part."""
+        """The PriorityClass of its pods, where all name the same. Each gang asks for it."""
         named = {text(part.template.spec.get("priorityClassName")) for part in self.parts}
         return named.pop() if len(named) == 1 else None
 
