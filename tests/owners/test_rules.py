@@ -477,7 +477,7 @@ def test_in_order_a_group_may_not_come_again_however_many_parts_are_between() ->
         replicated(f"part-{index}", template=pod_template(labels={"pod-group.scheduling.sigs.k8s.io": f"g-{index}"}))
         for index in range(3)
     ]
-    order = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
-    assert "owner/membership-in-turn" not in rules(validate(job_set(*parts, **order), facts=known()))
+    order = {"startupPolicyOrder": "InOrder"}
+    assert "owner/membership-in-turn" not in rules(validate(job_set(*parts, startupPolicy=order), facts=known()))
     last = replicated("last", template=pod_template(labels={"pod-group.scheduling.sigs.k8s.io": "g-0"}))
-    assert "owner/membership-in-turn" in rules(validate(job_set(*parts, last, **order), facts=known()))
+    assert "owner/membership-in-turn" in rules(validate(job_set(*parts, last, startupPolicy=order), facts=known()))
