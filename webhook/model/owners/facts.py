@@ -51,7 +51,7 @@ def owner_of(workload: OwnedWorkload) -> Owner:
     sequenced = workload.sequence_path is not None
     why = None if barred is None else barred.why
     if isinstance(workload, Job) and (made_it := workload.controller) is not None and is_a(made_it, JOB_SETS):
-        # The pods that a JobSet's Jobs make are found to be the JobSet's. Of any other that says so nobody makes a gang.
+        # Pods of a JobSet's Jobs are found to be the JobSet's. Of any other Job that says so nobody makes a gang.
         why = f"its Job says that JobSet {made_it.name} made it, and its pods are not that JobSet's"
     return Owner(workload.record, workload.uid, sequenced, why, made_by, names_of(workload))
 
