@@ -280,3 +280,13 @@ def test_a_prepared_pod_is_judged_and_another_is_not() -> None:
     admission.mutate(asked, facts, EVERY)
     verdict = admission.validate(asked, facts, EVERY)
     assert [finding.rule for finding in verdict.denials] == ["koordinator/qos-class"]
+
+
+def test_the_pods_of_a_job_that_only_says_that_a_jobset_made_it_are_left_as_they_are() -> None:
+    owned = job()
+    owned["metadata"]["ownerReferences"] = [
+        {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "run", "uid": "1", "controller": True}
+    ]
+    pod, verdict = mutate(job_pod("demo", recorded()), facts=known(owned))
+    assert GANG not in pod["metadata"]["labels"], "nobody makes its group, and it would wait for ever"
+    assert "JobSet run made it" in verdict.notes[0]

@@ -465,3 +465,19 @@ def test_a_scheduler_without_gangs_of_ours_waits_for_nobody() -> None:
     settings = schedulers({"name": "default-scheduler"})
     manifest = job(scheduler="default-scheduler", parallelism=2, completions=9)
     assert validate(manifest, facts=known(), settings=settings).findings == ()
+
+
+def test_a_minimum_of_more_digits_than_python_converts_is_a_minimum_that_is_never_met() -> None:
+    found = validate(job(scheduler="kai-scheduler", annotations={MINIMUM: "9" * 5000}), facts=known())
+    assert "kai/owner-minimum" in rules(found)
+
+
+def test_in_order_a_group_may_not_come_again_however_many_parts_are_between() -> None:
+    parts = [
+        replicated(f"part-{index}", template=pod_template(labels={"pod-group.scheduling.sigs.k8s.io": f"g-{index}"}))
+        for index in range(3)
+    ]
+    order = {"startupPolicyOrder": "InOrder"}
+    assert "owner/membership-in-turn" not in rules(validate(job_set(*parts, startupPolicy=order), facts=known()))
+    last = replicated("last", template=pod_template(labels={"pod-group.scheduling.sigs.k8s.io": "g-0"}))
+    assert "owner/membership-in-turn" in rules(validate(job_set(*parts, last, startupPolicy=order), facts=known()))

@@ -406,8 +406,10 @@ def test_a_workload_that_nobody_can_read_keeps_what_it_has_and_stops_nobody() ->
             cluster.apply(JOB_SET_PATH, {**job_set("x"), "spec": {"replicatedJobs": "a"}})
             cluster.put(JOB_PATH, job())
             await until(lambda: names(cluster) == ["train", "x-a"])
+            found.following.look_at_all()
             await until(lambda: found.idle)
             assert names(cluster) == ["train", "x-a"]
+            assert sample(found, "rollcall_reconciled_total", outcome="fault") == 0
 
     told(story())
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import ssl
 from dataclasses import replace
 from typing import Any
 
@@ -23,12 +25,19 @@ from tests.reconciler.owners import (
     owner_world,
 )
 from tests.reconciler.test_reconciler import names, running, sample, told, until
+from webhook.backends.base import Stage
+from webhook.cluster.access import Access
+from webhook.cluster.client import Client
 from webhook.model.facts import NOTHING_KNOWN, Record
+from webhook.model.owners.gang import gangs_of
+from webhook.model.owners.job import Job
 from webhook.model.pod import Pod
 from webhook.mutators.prepare_pod import prepare_pod
 from webhook.reconciler import escape_deletion, health_watch
 from webhook.reconciler.gang_key import GangKey
+from webhook.reconciler.gang_pod import read_owned_pod
 from webhook.reconciler.health import GangHealth, State
+from webhook.reconciler.stages import Stages
 
 IN_TURN = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
 TRAIN = GangKey("team-a", "train", "Job", "train")
@@ -223,3 +232,29 @@ def test_escaped_pods_of_a_job_are_counted_and_never_deleted() -> None:
             assert [method for method, _ in cluster.writes] == ["PATCH"]
 
     told(story())
+
+
+@pytest.mark.parametrize("said", ["9" * 5000, "12345678901", "-1", "two", ""])
+def test_a_group_s_size_that_is_no_number_of_pods_says_nothing_and_ends_no_watch(said: str) -> None:
+    pod = lws_pod(0, 0, "old")
+    pod["metadata"]["annotations"]["leaderworkerset.sigs.k8s.io/size"] = said
+    assert read_owned_pod(pod)[1].size is None
+
+
+def test_the_pods_of_a_job_with_a_selector_of_its_own_are_seen_on_their_nodes() -> None:
+    async def story() -> Stage:
+        bound, other = job_pod(0), job_set_pod("node", 0, of="train", gang="train")
+        # The Job controller does not label them then.
+        del bound["metadata"]["labels"]["batch.kubernetes.io/job-name"]
+        other["spec"]["nodeName"] = "n1"
+        cluster = owner_world()
+        for pod in (bound, other):
+            cluster.put(PODS, pod)
+        client = Client(Access("https://cluster", ssl.create_default_context(), lambda: None), cluster)
+        gang = next(gangs_of(Job(job(manualSelector=True))))
+        before = await Stages(client).of(gang)
+        assert before is Stage.WAITING, "what is on a node is the JobSet's"
+        bound["spec"]["nodeName"] = "n1"
+        return await Stages(client).of(gang)
+
+    assert asyncio.run(story()) is Stage.BOUND

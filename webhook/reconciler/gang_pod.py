@@ -45,6 +45,7 @@ _LARGE = frozenset(
 )
 # A label on pods of scaled gangs: the gang for which Grove waits before it lifts their gates.
 _BASE_PODGANG = "grove.io/base-podgang"
+_INT32_DIGITS = 10
 # kubectl's copy of the whole manifest.
 _COPY = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -141,8 +142,15 @@ def read_owned_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
         kind=_KINDS[place.owner.part],
         workload=place.owner.key[1],
         group=place.group,
-        size=int(size) if size is not None and size.isdecimal() else None,
+        size=_size(size),
     )
+
+
+def _size(said: str | None) -> int | None:
+    """What an annotation, which is anybody's to write, says of a size: an int32, as its CRD has it. Of a number beyond
+    some thousand digits Python makes an error, and that would end the watch.
+    """
+    return int(said) if said is not None and said.isdecimal() and len(said) <= _INT32_DIGITS else None
 
 
 # By the part of the facts where a pod's place says that its workload is.

@@ -113,7 +113,12 @@ class GangReconciler:
         return again
 
     async def _reconcile(self, key: GangKey) -> tuple[str, float | None]:
-        podgang = self._known.gang(key)
+        try:
+            podgang = self._known.gang(key)
+        except Malformed as error:
+            # It keeps what it has until it can be read again, which its watch tells; trying again would change nothing.
+            log.warning("gang not understood", kind=key.kind, namespace=key.namespace, name=key.name, why=str(error))
+            return "inexpressible", None
         if podgang is None:
             return await self._gone(key)
         try:

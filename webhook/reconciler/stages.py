@@ -8,6 +8,7 @@ from webhook.cluster.client import Client
 from webhook.model import grove
 from webhook.model.naming import LABEL_VALUE_LIMIT
 from webhook.model.owners.gang import GANG_LABEL, OwnedGang
+from webhook.model.owners.job import Job
 from webhook.model.owners.place import NAME_LABELS, label_value
 from webhook.model.podgang import PodGang
 from webhook.model.reading import sequence
@@ -23,8 +24,13 @@ class Stages:
         """The stage of a gang. Raises `RequestFailed`."""
         if isinstance(podgang, OwnedGang):
             workload = podgang.workload
-            # A Job and a JobSet of one name have gangs of one name, too.
-            selector = f"{GANG_LABEL}={label_value(podgang.name)},{NAME_LABELS[workload.kind]}={workload.name}"
+            # A Job and a JobSet of one name have gangs of one name, too. Pods of a Job with a selector of its own
+            # (`manualSelector`) do not bear its name.
+            if isinstance(workload, Job):
+                whose = f"!{NAME_LABELS['JobSet']},!{NAME_LABELS['LeaderWorkerSet']}"
+            else:
+                whose = f"{NAME_LABELS[workload.kind]}={workload.name}"
+            selector = f"{GANG_LABEL}={label_value(podgang.name)},{whose}"
         elif len(podgang.name) > LABEL_VALUE_LIMIT:
             # No pod can name it.
             return Stage.EMPTY

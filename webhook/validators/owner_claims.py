@@ -5,6 +5,7 @@ scheduler.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -103,7 +104,11 @@ def membership_in_turn(workload: OwnedWorkload, _: Context[Any]) -> Results:
     if not isinstance(workload, JobSet) or (isinstance(workload, MadeJobSet) and workload.runtime.plugins):
         return
     places: dict[str, list[Claim]] = {part.name: list(claims_on(part.template)) for part in workload.parts}
+    times = Counter((claim.key, str(claim.value)) for claims in places.values() for claim in claims)
     for part in workload.parts:
+        # What a part follows costs a walk over all of them, so it is asked only of one that shares its group.
+        if not any(times[claim.key, str(claim.value)] > 1 for claim in places[part.name]):
+            continue
         before = workload.follows(part)
         earlier = [claim for name in places if name in before for claim in places[name]]
         for claim in places[part.name]:

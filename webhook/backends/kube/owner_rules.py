@@ -51,10 +51,11 @@ def owner_gang(workload: OwnedWorkload, context: Rules) -> Results:
     whole = with_pods(workload, context.facts)
     if not context.settings.gangScheduling or whole is None or no_gang(whole) is not None:
         return
+    record = whole.record
     # All groups of a LeaderWorkerSet are alike, and there may be two billion; of a JobSet the steps may differ.
     for gang in islice(gangs_of(whole), 1 if isinstance(whole, LeaderWorkerSet) else None):
         try:
-            gang_objects(gang, whole.record, context.settings, context.facts)
+            gang_objects(gang, record, context.settings, context.facts)
         except Inexpressible as error:
             for missing in error.unjudged:
                 yield replace(missing, at=context.choice.path)

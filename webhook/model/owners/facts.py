@@ -20,6 +20,7 @@ from webhook.model.owners.kinds import (
     LEADER_WORKER_SETS,
     TRAIN_JOBS,
     TRAINING_RUNTIMES,
+    is_a,
 )
 from webhook.model.owners.leaderworkerset import LeaderWorkerSet
 from webhook.model.owners.trainjob import Runtime, TrainJob, train_job_of
@@ -49,6 +50,9 @@ def owner_of(workload: OwnedWorkload) -> Owner:
     made_by = train_job_of(workload) if isinstance(workload, JobSet) else None
     sequenced = workload.sequence_path is not None
     why = None if barred is None else barred.why
+    if isinstance(workload, Job) and (made_it := workload.controller) is not None and is_a(made_it, JOB_SETS):
+        # Pods of a JobSet's Jobs are found to be the JobSet's. Of any other Job that says so nobody makes a gang.
+        why = f"its Job says that JobSet {made_it.name} made it, and its pods are not that JobSet's"
     return Owner(workload.record, workload.uid, sequenced, why, made_by, names_of(workload))
 
 

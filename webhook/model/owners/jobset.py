@@ -25,7 +25,7 @@ class JobSet(OwnedWorkload):
     resource = JOB_SETS
 
     def _read_parts(self) -> Iterator[Part]:
-        before: list[str] = []
+        before: tuple[str, ...] = ()
         for index, raw in enumerate(sequence(self.spec.get("replicatedJobs"))):
             if raw is None:
                 # Of a list the API server drops no null.
@@ -36,11 +36,12 @@ class JobSet(OwnedWorkload):
             job = mapping(mapping(replicated.get("template")).get("spec"))
             replicas = integer(replicated.get("replicas"))
             each = pods_at_once(job)
-            after = tuple(before) if self.in_order else _names(replicated.get("dependsOn"))
+            # In order each waits for the one before, and by it for all: a list of all would grow by the square.
+            after = before if self.in_order else _names(replicated.get("dependsOn"))
             place = path / "template" / "spec" / "template"
             template = template_at(mapping(job.get("template")), place)
             yield Part(name, path, place, template, (1 if replicas is None else replicas) * each, each, after)
-            before.append(name)
+            before = (name,)
 
     @property
     def in_order(self) -> bool:
@@ -64,6 +65,8 @@ class JobSet(OwnedWorkload):
 
     def follows(self, part: Part) -> frozenset[str]:
         """The names of all parts that must have come before a part does."""
+        if not part.after:
+            return frozenset()
         by_name = {one.name: one for one in self.parts}
         found: set[str] = set()
         waiting = list(part.after)

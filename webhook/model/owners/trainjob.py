@@ -90,9 +90,9 @@ class TrainJob(OwnedWorkload):
         # With a replicated Job of every name that is patched, or it would not be looked at.
         for template, path in self._patches:
             patches = enumerate(sequence(mapping(template.get("spec")).get("replicatedJobs")))
-            jobs: list[tuple[int, Manifest]] = [
-                (index, {"name": text(mapping(raw).get("name"))}) for index, raw in patches
-            ]
+            # Each name once: named twice, every patch of it would be laid over each of them.
+            names = {text(mapping(raw).get("name")): index for index, raw in patches}
+            jobs: list[tuple[int, Manifest]] = [(index, {"name": name}) for name, index in names.items()]
             _patch(_Patched({}, jobs, {}), template, path)
 
     @property
@@ -217,12 +217,14 @@ class _Patched(NamedTuple):
 def _patch(patched: _Patched, template: Mapping[str, Any], path: FieldPath) -> None:
     """What a runtime patch says of labels and annotations: of the JobSet, of its Jobs and of the pods."""
     _merge(patched, patched.metadata, template, METADATA, path / "metadata")
+    # Before the API server has judged a patch by its schema it may name anything, and any number of times.
+    by_name: dict[str | None, list[tuple[int, Manifest]]] = {}
+    for index, known in patched.jobs:
+        by_name.setdefault(text(known.get("name")), []).append((index, known))
     for place, raw in enumerate(sequence(mapping(template.get("spec")).get("replicatedJobs"))):
         patch = mapping(raw)
         own = path / "spec" / "replicatedJobs" / Item(place, text(patch.get("name"))) / "template"
-        for index, known in patched.jobs:
-            if known.get("name") != patch.get("name"):
-                continue
+        for index, known in by_name.get(text(patch.get("name")), ()):
             of_job = mapping(patch.get("template"))
             of_pods = mapping(mapping(of_job.get("spec")).get("template"))
             at = _replicated(index, known) / "template" / "metadata"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 from webhook.model.capabilities import VOLCANO_QUEUE
@@ -151,9 +152,9 @@ class OwnedWorkload(ABC):
         """What keeps a gang of it from ever being complete."""
         return iter(())
 
-    @property
+    @cached_property
     def priority_class(self) -> str | None:
-        """The PriorityClass of its pods, where all name the same."""
+        """The PriorityClass of its pods, where all name the same. Each gang asks for it."""
         named = {text(part.template.spec.get("priorityClassName")) for part in self.parts}
         return named.pop() if len(named) == 1 else None
 
