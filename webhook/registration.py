@@ -157,7 +157,9 @@ _NOT_OURS = {
 # Those are asked about by the hook for pods.
 _NOT_GROVES = {
     "name": "not-groves",
-    "expression": f'!has(object.metadata.labels) || !("{grove.LABEL_PODGANG}" in object.metadata.labels)',
+    "expression": f'!has(object.metadata.labels) || !("{grove.LABEL_PODGANG}" in object.metadata.labels)'
+    f' || !("{grove.LABEL_MANAGED_BY}" in object.metadata.labels)'
+    f' || object.metadata.labels["{grove.LABEL_MANAGED_BY}"] != "{grove.MANAGED_BY_GROVE}"',
 }
 # The pods that Grove's operator makes for a gang; no other pod of the cluster ever comes here.
 _GANG_PODS: Manifest = {

@@ -157,6 +157,17 @@ def test_an_object_that_is_not_understood_is_as_good_as_none() -> None:
     assert names(watch) == ["b"]
 
 
+def test_a_fault_in_reading_one_object_keeps_no_other_from_being_known() -> None:
+    def read(raw: dict[str, Any]) -> tuple[str, int]:
+        return raw["metadata"]["name"], 1 // (raw["metadata"]["name"] != "a")
+
+    projection = NAMESPACES._replace(read=read)
+    watch, _ = follow(
+        listed("5", namespace("a"), namespace("b")), [event("ADDED", namespace("c")), ...], projection=projection
+    )
+    assert names(watch) == ["b", "c"]
+
+
 def test_two_quotas_of_one_name_do_not_take_each_other_with_them() -> None:
     first, second = quota("q", "one"), quota("q", "two", parent=True)
     watch, _ = follow(listed("5", first, second), [event("DELETED", first), ...], projection=ELASTIC_QUOTAS)

@@ -120,7 +120,11 @@ def group_pods() -> dict[str, Any]:
         f' || (has({annotations}) && ("gang.scheduling.koordinator.sh/name" in {annotations}'
         f' || "gang.scheduling.koordinator.sh/min-available" in {annotations})))'
     )
-    not_groves = f'!has({labels}) || !("grove.io/podgang" in {labels})'
+    key = "app.kubernetes.io/managed-by"
+    not_groves = (
+        f'!has({labels}) || !("grove.io/podgang" in {labels}) || !("{key}" in {labels})'
+        f' || {labels}["{key}"] != "grove-operator"'
+    )
     return {
         "name": "group-pods.validate.rollcall.dev",
         "clientConfig": service("/validate"),
@@ -136,7 +140,11 @@ def group_pods() -> dict[str, Any]:
 
 def owned_pods(path: str) -> dict[str, Any]:
     labels = "object.metadata.labels"
-    not_groves = f'!has({labels}) || !("grove.io/podgang" in {labels})'
+    key = "app.kubernetes.io/managed-by"
+    not_groves = (
+        f'!has({labels}) || !("grove.io/podgang" in {labels}) || !("{key}" in {labels})'
+        f' || {labels}["{key}"] != "grove-operator"'
+    )
     return {
         "name": f"owned-pods.{path}.rollcall.dev",
         "clientConfig": service(f"/{path}"),

@@ -414,6 +414,11 @@ def _taken(scheduler: str, *names: str) -> Owner:
     return Owner(Record(scheduler), names=frozenset(names))
 
 
+def _called(name: str) -> Manifest:
+    """A Job of that name."""
+    return {**job(), "metadata": {**job()["metadata"], "name": name}}
+
+
 @pytest.mark.parametrize(
     ("manifest", "facts", "taken"),
     [
@@ -426,7 +431,9 @@ def _taken(scheduler: str, *names: str) -> Owner:
         (job_set(), ClusterFacts(jobs={("default", "demo-node"): _taken("koord-scheduler", "demo-node")}), True),
         (job_set(), ClusterFacts(jobs={("team", "demo-node"): _taken("koord-scheduler", "demo-node")}), False),
         (job(), ClusterFacts(pod_gangs={("default", "demo"): PodGangFacts("set")}), True),
-        (job(), ClusterFacts(pod_gangs={("default", "x"): PodGangFacts("set", frozenset({"demo"}))}), True),
+        (_called("x-w"), ClusterFacts(pod_gangs={("default", "x"): PodGangFacts("set", frozenset({"x-w"}))}), True),
+        (_called("demo-0-5f8"), known(leader_worker_set()), True),
+        (_called("demo-driver"), known(leader_worker_set()), False),
         (
             job(),
             ClusterFacts(

@@ -53,7 +53,7 @@ def known(*manifests: Manifest, facts: ClusterFacts = NOTHING_KNOWN, **namespace
         key, value = read
         parts[projection.part][key] = value
     labelled = {name: Namespace({RECORD: scheduler}) for name, scheduler in namespaces.items()}
-    changed: dict[str, Any] = {**parts, "namespaces": {"default": Namespace({}), **labelled}}
+    changed: dict[str, Any] = {**parts, "namespaces": labelled}
     return replace(facts, **changed)
 
 

@@ -57,9 +57,10 @@ class Index:
         before = self._objects.get(source)
         try:
             read = self.projection.read(raw)
-        except Malformed as error:
-            # Stored before its schema was what it is now. As good as not there.
-            log.warning("object not understood", kind=self.projection.resource.api.kind, name=source, why=str(error))
+        except Exception as error:  # noqa: BLE001 - one object must not keep all others from being known
+            # Stored before its schema was what it is now, or a fault of ours. As good as not there.
+            kind, fault = self.projection.resource.api.kind, not isinstance(error, Malformed)
+            log.warning("object not understood", kind=kind, name=source, why=str(error), exc_info=fault)
             self._forget(source)
             return
         if read is None:

@@ -14,7 +14,6 @@ from webhook.cluster.client import Client
 from webhook.cluster.watch import Watch
 from webhook.errors import FactsUnavailable
 from webhook.logs import log
-from webhook.model import grove
 from webhook.model.facts import Api, ObjectKey
 from webhook.model.owners.facts import VIEWS
 from webhook.model.owners.gang import OwnedGang, gangs_of, group_gang, no_gang
@@ -209,4 +208,4 @@ def _pods_of(settings: Settings) -> dict[str, str]:
     """
     others = sorted(name for name, profile in settings.profiles.items() if not profile.backend.makes_gangs_of_owners)
     kept = f",{SCHEDULER_LABEL} notin ({','.join(others)})" if others else ""
-    return {"labelSelector": f"{SCHEDULER_LABEL},!{grove.LABEL_PODGANG}{kept}"}
+    return {"labelSelector": f"{SCHEDULER_LABEL}{kept}"}

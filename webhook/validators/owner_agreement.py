@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from webhook.model.facts import Api, ClusterFacts, Needed, ObjectKey, PodGangFacts, Record
+from webhook.model.facts import Api, ClusterFacts, Namespace, Needed, ObjectKey, PodGangFacts, Record
 from webhook.model.fields import LABELS, METADATA
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.owners.facts import Owner
@@ -119,6 +121,41 @@ def _unreadable(workload: TrainJob, context: Context[Any]) -> Results:
         )
 
 
+def _namespace(**labels: str) -> ClusterFacts:
+    found = {f"rollcall.dev/{key}": value for key, value in labels.items()}
+    return replace(runtimes(), namespaces={"default": Namespace(found)})
+
+
+@rule(
+    "owner/train-job-alone",
+    subject=Subject.OWNER,
+    passes=Example(train_job(), facts=_namespace(scheduler="koord-scheduler")),
+    fails=Example(train_job(), facts=_namespace()),
+)
+def train_job_alone(workload: OwnedWorkload, context: Context[Any]) -> Results:
+    """Trainer copies no label of a TrainJob to the JobSet that it makes. Where the namespace is not opted in either,
+    and the runtime does not say it, nobody asks about that JobSet, and its pods start one by one.
+
+    Source: kubeflow/trainer, pkg/runtime/framework/plugins/jobset (v2.3.0): the JobSet has the labels of the runtime's
+    template and of runtimePatches.
+    """
+    if not isinstance(workload, TrainJob) or workload.scheduler is None:
+        return
+    namespace = (context.facts.namespaces or {}).get(workload.namespace)
+    runtime = runtime_of(workload, context.facts)
+    if namespace is None or SCHEDULER_LABEL in namespace.labels or runtime is None:
+        return
+    if workload.job_set(runtime).scheduler is None:
+        yield Finding(
+            at=LABELS / SCHEDULER_LABEL,
+            found=workload.scheduler,
+            why="Trainer copies no label of a TrainJob, so its JobSet and its pods would not be opted in",
+            remedy="label the namespace, or set the label by runtimePatches[].trainingRuntimeSpec.template.metadata",
+            # It may have been labelled a moment ago.
+            absent=Needed("namespaces", workload.namespace),
+        )
+
+
 _POD_GROUP = Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")
 
 
@@ -157,7 +194,7 @@ def name_taken(workload: OwnedWorkload, context: Context[Any]) -> Results:
     if not context.makes_gangs or not workload.metadata.get("name"):
         return
     mine = names_of(workload)
-    for kind, known, names in _known_gangs(workload, context):
+    for kind, known, names in _known_gangs(workload, context, mine):
         if shared := sorted(mine & names):
             yield Finding(
                 at=METADATA / "name",
@@ -170,22 +207,44 @@ def name_taken(workload: OwnedWorkload, context: Context[Any]) -> Results:
             return
 
 
-_KINDS = {"jobs": "Job", "job_sets": "JobSet"}
+_KINDS = {"jobs": "Job", "job_sets": "JobSet", "leader_worker_sets": "LeaderWorkerSet"}
 
 
-def _known_gangs(workload: OwnedWorkload, context: Context[Any]) -> Iterator[tuple[str, Needed, frozenset[str]]]:
-    """The gangs of the namespace that are for the same scheduler, but for the workload's own."""
-    facts = context.facts
+def _known_gangs(
+    workload: OwnedWorkload, context: Context[Any], mine: frozenset[str]
+) -> Iterator[tuple[str, Needed, frozenset[str]]]:
+    """The gangs of the namespace that are for the same scheduler and may be called as one of `mine`, but for the
+    workload's own: each is called after its workload, so that these are few, however many workloads there are.
+    """
+    facts, namespace = context.facts, workload.namespace
+    owners = sorted({owner for name in mine for owner in _may_be_of(name)})
     for part, kind in _KINDS.items():
         known: dict[ObjectKey, Owner] = getattr(facts, part) or {}
-        for key, owner in known.items():
-            if key[0] != workload.namespace or (kind == workload.kind and key == workload.key):
+        for name in owners:
+            owner = known.get((namespace, name))
+            if owner is None or (kind == workload.kind and name == workload.name):
                 continue
             if owner.record.scheduler == context.choice.scheduler and owner.no_gang is None:
-                yield kind, Needed(part, key), owner.names
-    for key, gang in (facts.pod_gangs or {}).items():
-        if key[0] == workload.namespace and _scheduler_of(gang, key, facts) in {None, context.choice.scheduler}:
-            yield "PodGang", Needed("pod_gangs", key), frozenset({key[1], *gang.cliques})
+                # Which groups a LeaderWorkerSet has its pods say.
+                groups = {one for one in mine if kind == "LeaderWorkerSet" and _GROUP.match(one.removeprefix(name))}
+                yield kind, Needed(part, (namespace, name)), owner.names | groups
+    for name in owners:
+        key = (namespace, name)
+        gang = (facts.pod_gangs or {}).get(key)
+        if gang is not None and _scheduler_of(gang, key, facts) in {None, context.choice.scheduler}:
+            yield "PodGang", Needed("pod_gangs", key), frozenset({name, *gang.cliques})
+
+
+# What follows the name of a LeaderWorkerSet in that of a gang: the group, and the revision of its template.
+_GROUP = re.compile(r"-\d+-[^-]+\Z")
+
+
+def _may_be_of(name: str) -> Iterator[str]:
+    """What a workload may be called of which a gang or a member has that name."""
+    yield name
+    for end, character in enumerate(name):
+        if character == "-":
+            yield name[:end]
 
 
 def _scheduler_of(gang: PodGangFacts, key: ObjectKey, facts: ClusterFacts) -> str | None:
