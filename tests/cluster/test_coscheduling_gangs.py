@@ -18,6 +18,7 @@ from webhook.backends.coscheduling.keys import NAME
 
 Grove = Callable[[Manifest], Played]
 Nodes = Callable[..., list[str]]
+pytestmark = pytest.mark.long
 
 CONFIG: Manifest = {
     "apiVersion": "rollcall.dev/v1alpha1",

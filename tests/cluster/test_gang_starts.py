@@ -137,6 +137,7 @@ def _blocks(plane: ControlPlane) -> set[str]:
     return {layer["topologyName"] for layer in layers if layer["topologyLayer"] == "BlockLayer"}
 
 
+@pytest.mark.long
 def test_a_gang_with_topology_starts_in_one_block_or_not_at_all(
     ready: ControlPlane, server: RollcallServer, namespace: str, grove: Grove, nodes: Nodes, tmp_path: Path
 ) -> None:

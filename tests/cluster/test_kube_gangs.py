@@ -135,6 +135,7 @@ def test_the_priority_of_the_set_reaches_its_pods(gangs: Gangs, namespace: str, 
     plane.kubectl("delete", "priorityclass", name, check=True)
 
 
+@pytest.mark.long
 def test_under_flat_allow_a_gang_of_two_groups_starts_in_part(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],

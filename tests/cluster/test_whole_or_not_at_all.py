@@ -99,6 +99,7 @@ def objects_of(plane: ControlPlane, namespace: str, played: Played, case: Case) 
     return found
 
 
+@pytest.mark.long
 @pytest.mark.every_version
 @pytest.mark.cases(CASES)
 def test_in_whatever_order_things_come_a_sample_starts_whole_or_not_at_all(
