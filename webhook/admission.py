@@ -275,7 +275,7 @@ def _validate_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
     profile = found[0]
     choice = Choice(profile.name, SPEC / "schedulerName", settings.available)
     context = replace(gang_context(profile, facts, choice, capabilities_of_pod(pod.template)), namespace=pod.namespace)
-    rules = profile.rules[settings.ceiling(profile, facts, pod.namespace)]
+    rules = profile.pod_rules[settings.ceiling(profile, facts, pod.namespace)]
     outcome = run(rules, context, (pod.template,))
     outcome.findings.sort(key=lambda finding: -finding.action)
     allowed = not any(finding.action is Action.DENY for finding in outcome.findings)

@@ -83,7 +83,7 @@ def judged_by(
     settings: Settings,
 ) -> Outcome:
     """What the rules of one profile say, as it enforces them: the general ones and its backend's."""
-    rules = profile.rules[settings.ceiling(profile, facts, workload.namespace)]
+    rules = profile.set_rules[settings.ceiling(profile, facts, workload.namespace)]
     context = gang_context(profile, facts, choice, capabilities_used(workload), workload)
     return run(rules, context, tuple(workload.pod_templates()), old)
 

@@ -343,7 +343,7 @@ def validate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Ver
         return None
     choice = Choice(profile.name, SPEC / "schedulerName", settings.available)
     context = replace(gang_context(profile, facts, choice, capabilities_of_pod(pod.template)), namespace=pod.namespace)
-    outcome = run(profile.rules[settings.ceiling(profile, facts, pod.namespace)], context, (pod.template,))
+    outcome = run(profile.pod_rules[settings.ceiling(profile, facts, pod.namespace)], context, (pod.template,))
     outcome.findings.sort(key=lambda one: -one.action)
     allowed = not any(one.action is Action.DENY for one in outcome.findings)
     return Verdict(allowed, profile.name, tuple(outcome.findings), tuple(outcome.unjudged))

@@ -15,7 +15,7 @@ from webhook.errors import FactsUnavailable
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.findings import Action
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
-from webhook.validators.registry import BoundRule, Rule
+from webhook.validators.registry import BoundRule, Rule, Subject
 from webhook.validators.selection import namespace_choice
 
 # On a namespace: the most that a rule may do there, one of deny, warn, audit, off.
@@ -56,13 +56,31 @@ def bind(rules: Iterable[Rule], general: Enforcement, own: Enforcement) -> Bound
     }
 
 
+def about(rules: BoundRules, *subjects: Subject) -> BoundRules:
+    """Those of `rules` that are called with one of `subjects`: the others need not be passed over at each request."""
+    return {
+        ceiling: tuple(bound for bound in every if bound.rule.subject in subjects) for ceiling, every in rules.items()
+    }
+
+
 class Profile:
     """One enabled scheduler: its backend, the pod gate, and its rules bound to actions.
 
     `prepared` remembers what the backend said for the members of gangs (PreparePod's frame fills and bounds it).
     """
 
-    __slots__ = ("backend", "ceiling", "every_rule", "gate", "judged", "name", "prepared", "rules")
+    __slots__ = (
+        "backend",
+        "ceiling",
+        "every_rule",
+        "gate",
+        "judged",
+        "name",
+        "pod_rules",
+        "prepared",
+        "rules",
+        "set_rules",
+    )
 
     def __init__(
         self, backend: Backend[Any], general: Enforcement, own: Enforcement, *, gate: bool | None = None
@@ -79,6 +97,9 @@ class Profile:
                 break
         self.every_rule = (*GENERAL_RULES, *backend.rules)
         self.rules = bind(self.every_rule, general, own)
+        # Those about a PodCliqueSet with its pods, and those about a pod.
+        self.set_rules = about(self.rules, Subject.WORKLOAD, Subject.POD, Subject.CHANGE)
+        self.pod_rules = about(self.rules, Subject.POD)
         # The kinds of objects that it has rules about, besides PodCliqueSets and their pods.
         self.judged = backend.judged_kinds
 
