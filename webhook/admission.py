@@ -7,16 +7,15 @@ the pod for that scheduler; `validate` judges the prepared pod. Everything else 
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import replace
 
 from webhook import owner_admission as owners
 from webhook.backends.base import GangMember
 from webhook.errors import FactsUnavailable
-from webhook.judging import could_run, gang_context, judged_by
+from webhook.judging import could_run, gang_context, judged_by, pod_verdict, softened
 from webhook.model import grove
 from webhook.model.admission_request import ALLOWED, Request, Verdict
-from webhook.model.capabilities import capabilities_of_pod, capabilities_used
+from webhook.model.capabilities import capabilities_used
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Record
 from webhook.model.fields import LABELS, ROOT, SPEC
 from webhook.model.findings import Action, Finding, Unjudged
@@ -210,16 +209,6 @@ def _ratchet(findings: list[Finding], old: PodCliqueSet, facts: ClusterFacts, se
     return softened(findings, before)
 
 
-def softened(findings: list[Finding], before: Container[tuple[str, str, str]]) -> list[Finding]:
-    """`findings`, with those that refuse for what was wrong `before` as warnings."""
-    return [
-        replace(finding, action=Action.WARN)
-        if finding.action is Action.DENY and not finding.forbidden and finding.identity in before
-        else finding
-        for finding in findings
-    ]
-
-
 # Gang objects that somebody else stores, and pods that name them
 
 
@@ -272,14 +261,7 @@ def _validate_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
     found = _gang_of(pod, facts, settings)
     if not isinstance(found, tuple) or pod.scheduler_name != found[0].name:
         return ALLOWED
-    profile = found[0]
-    choice = Choice(profile.name, SPEC / "schedulerName", settings.available)
-    context = replace(gang_context(profile, facts, choice, capabilities_of_pod(pod.template)), namespace=pod.namespace)
-    rules = profile.pod_rules[settings.ceiling(profile, facts, pod.namespace)]
-    outcome = run(rules, context, (pod.template,))
-    outcome.findings.sort(key=lambda finding: -finding.action)
-    allowed = not any(finding.action is Action.DENY for finding in outcome.findings)
-    return Verdict(allowed, profile.name, tuple(outcome.findings), tuple(outcome.unjudged))
+    return pod_verdict(pod, found[0], facts, settings)
 
 
 def _mutate_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:

@@ -6,15 +6,24 @@ backend's capability table and its rules are read together here, so that no tabl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from webhook.model.capabilities import Capability, CapabilityTable, Support, Uses, capabilities_used
+from webhook.model.admission_request import Verdict
+from webhook.model.capabilities import (
+    Capability,
+    CapabilityTable,
+    Support,
+    Uses,
+    capabilities_of_pod,
+    capabilities_used,
+)
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import LABELS, FieldPath
+from webhook.model.fields import LABELS, SPEC, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.pod import Pod
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import Malformed
 from webhook.model.record import SCHEDULER_LABEL
@@ -86,6 +95,26 @@ def judged_by(
     rules = profile.set_rules[settings.ceiling(profile, facts, workload.namespace)]
     context = gang_context(profile, facts, choice, capabilities_used(workload), workload)
     return run(rules, context, tuple(workload.pod_templates()), old)
+
+
+def pod_verdict(pod: Pod, profile: Profile, facts: ClusterFacts, settings: Settings) -> Verdict:
+    """What the rules about pods say of one that was prepared for the scheduler of `profile`."""
+    choice = Choice(profile.name, SPEC / "schedulerName", settings.available)
+    context = replace(gang_context(profile, facts, choice, capabilities_of_pod(pod.template)), namespace=pod.namespace)
+    outcome = run(profile.pod_rules[settings.ceiling(profile, facts, pod.namespace)], context, (pod.template,))
+    outcome.findings.sort(key=lambda finding: -finding.action)
+    allowed = not any(finding.action is Action.DENY for finding in outcome.findings)
+    return Verdict(allowed, profile.name, tuple(outcome.findings), tuple(outcome.unjudged))
+
+
+def softened(findings: list[Finding], before: Container[tuple[str, str, str]]) -> list[Finding]:
+    """`findings`, with those that refuse for what was wrong `before` as warnings."""
+    return [
+        replace(finding, action=Action.WARN)
+        if finding.action is Action.DENY and not finding.forbidden and finding.identity in before
+        else finding
+        for finding in findings
+    ]
 
 
 def gang_context(

@@ -13,12 +13,12 @@ from typing import Any
 
 from webhook.backends.base import GangMember
 from webhook.errors import FactsUnavailable
-from webhook.judging import gang_context
+from webhook.judging import gang_context, pod_verdict, softened
 from webhook.model.admission_request import ALLOWED, Operation, Request, Verdict
 from webhook.model.capabilities import SUPPORTED, Support, capabilities_of_pod, unsupported
 from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts, Record
-from webhook.model.fields import LABELS, METADATA, SPEC, FieldPath, Item
+from webhook.model.fields import LABELS, METADATA, FieldPath, Item
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.owners.facts import VIEWS, Owner
 from webhook.model.owners.job import Job
@@ -150,8 +150,7 @@ def validate_owner(request: Request, facts: ClusterFacts, settings: Settings) ->
     outcome = _judge(workload, old, choice, facts, settings)
     findings = outcome.findings
     if old is not None and any(one.action is Action.DENY for one in findings):
-        known = _faults_of(old, facts, settings)
-        findings = [_softer(one) if _was_there(one, known) else one for one in findings]
+        findings = softened(findings, _faults_of(old, facts, settings))
     findings.sort(key=lambda one: (-one.action, not one.fails_closed))
     allowed = not any(one.action is Action.DENY for one in findings)
     return Verdict(allowed, choice.scheduler, tuple(findings), tuple(outcome.unjudged))
@@ -172,14 +171,6 @@ def _faults_of(old: OwnedWorkload, facts: ClusterFacts, settings: Settings) -> s
         return {one.identity for one in _judge(old, None, choice, facts, settings).findings}
     except Malformed:
         return set()
-
-
-def _was_there(found: Finding, before: set[tuple[str, str, str]]) -> bool:
-    return found.action is Action.DENY and not found.forbidden and found.identity in before
-
-
-def _softer(found: Finding) -> Finding:
-    return replace(found, action=Action.WARN)
 
 
 def _judge(
@@ -276,11 +267,11 @@ def _with_pods(
     rules: Sequence[BoundRule], profile: Profile, workload: OwnedWorkload, context: Context[Any], outcome: Outcome
 ) -> Outcome:
     """`outcome`, and what the rules about pods say of the templates, each once."""
-    for template in {part.place: part.template for part in workload.parts}.values():
-        uses = capabilities_of_pod(template)
+    for part in workload.distinct_parts:
+        uses = capabilities_of_pod(part.template)
         for capability in profile.backend.implied:
             uses.setdefault(capability, [])
-        found = run(rules, replace(context, uses=uses), (template,))
+        found = run(rules, replace(context, uses=uses), (part.template,))
         outcome.findings.extend(found.findings)
         outcome.unjudged.extend(found.unjudged)
     return outcome
@@ -341,12 +332,7 @@ def validate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Ver
     profile, member, _ = found
     if pod.scheduler_name != profile.name or foreign_claims(pod, profile, member):
         return None
-    choice = Choice(profile.name, SPEC / "schedulerName", settings.available)
-    context = replace(gang_context(profile, facts, choice, capabilities_of_pod(pod.template)), namespace=pod.namespace)
-    outcome = run(profile.pod_rules[settings.ceiling(profile, facts, pod.namespace)], context, (pod.template,))
-    outcome.findings.sort(key=lambda one: -one.action)
-    allowed = not any(one.action is Action.DENY for one in outcome.findings)
-    return Verdict(allowed, profile.name, tuple(outcome.findings), tuple(outcome.unjudged))
+    return pod_verdict(pod, profile, facts, settings)
 
 
 def _prepared_for(pod: Pod, facts: ClusterFacts, settings: Settings) -> tuple[Profile, GangMember, Owner] | str:

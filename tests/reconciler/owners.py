@@ -12,6 +12,8 @@ JOB_SET_PATH = "/apis/jobset.x-k8s.io/v1alpha2/jobsets"
 LWS_PATH = "/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets"
 LABEL, GANG, MEMBER = "rollcall.dev/scheduler", "rollcall.dev/gang", "rollcall.dev/gang-member"
 GATE = "rollcall.dev/gang-sync"
+# Of a JobSet whose replicated Jobs start one after the other.
+IN_TURN = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
 
 
 def owner_world(*objects: tuple[str, dict[str, Any]]) -> WritableWorld:

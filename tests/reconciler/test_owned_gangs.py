@@ -11,6 +11,7 @@ from tests.core.worlds import koordinator, settings_of
 from tests.reconciler.cluster import PODS, WritableWorld
 from tests.reconciler.owners import (
     GATE,
+    IN_TURN,
     JOB_PATH,
     JOB_SET_PATH,
     LWS_PATH,
@@ -25,8 +26,6 @@ from tests.reconciler.owners import (
 from tests.reconciler.test_gates import Opened
 from tests.reconciler.test_reconciler import GANGS, GROUPS, SETS, names, podgang, running, sample, told, until, workload
 from webhook.model.owners.kinds import JOB_SETS
-
-IN_TURN = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
 
 
 def group(cluster: WritableWorld, name: str) -> dict[str, Any]:

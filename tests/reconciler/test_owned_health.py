@@ -13,6 +13,7 @@ from tests.core.worlds import koordinator
 from tests.reconciler.cluster import PODS
 from tests.reconciler.owners import (
     GATE,
+    IN_TURN,
     JOB_PATH,
     JOB_SET_PATH,
     LWS_PATH,
@@ -39,7 +40,6 @@ from webhook.reconciler.gang_pod import read_owned_pod
 from webhook.reconciler.health import GangHealth, State
 from webhook.reconciler.stages import Stages
 
-IN_TURN = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
 TRAIN = GangKey("team-a", "train", "Job", "train")
 
 

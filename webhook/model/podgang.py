@@ -99,6 +99,12 @@ class PodGang:
         return found
 
     @property
+    def constraints(self) -> list[PackConstraint]:
+        """Every constraint in it: the whole gang's, those on subsets, and its members'."""
+        grouped = [config.constraint for config in self.group_configs]
+        return [self.constraint, *grouped, *(member.constraint for member in self.members)]
+
+    @property
     def topology_name(self) -> str | None:
         """The ClusterTopologyBinding by which Grove's operator translated its domains."""
         return text(self.annotations.get(grove.TOPOLOGY_NAME))

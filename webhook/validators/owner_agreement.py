@@ -40,7 +40,7 @@ def scheduler_name(workload: OwnedWorkload, context: Context[Any]) -> Results:
     default-scheduler says nothing, because the API server writes it where nobody wrote anything.
     """
     choice = context.choice
-    for part in {part.place: part for part in workload.parts}.values():
+    for part in workload.distinct_parts:
         named = text(part.template.spec.get("schedulerName"))
         if named not in {None, DEFAULT_SCHEDULER, choice.scheduler}:
             yield Finding(

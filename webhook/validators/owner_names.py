@@ -23,7 +23,7 @@ def named(workload: OwnedWorkload, keys: Sequence[Key], of_pods: Sequence[Key]) 
     `of_pods`, these by their name, so that order moves no finding.
     """
     found = list(_first(workload.labels, workload.annotations, METADATA, keys))
-    templates = {part.place: part.template for part in workload.parts}
+    templates = {part.place: part.template for part in workload.distinct_parts}
     for place in sorted(templates, key=lambda one: one.anchor):
         template = templates[place]
         found += _first(template.labels, template.annotations, place / "metadata", of_pods)

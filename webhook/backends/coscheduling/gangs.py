@@ -53,12 +53,7 @@ def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
 
 
 def _refuse_topology(podgang: PodGang) -> None:
-    constraints = [
-        podgang.constraint,
-        *(config.constraint for config in podgang.group_configs),
-        *(member.constraint for member in podgang.members),
-    ]
-    for constraint in constraints:
+    for constraint in podgang.constraints:
         for field, key in (("required", constraint.required), ("preferred", constraint.preferred)):
             if key is not None:
                 raise inexpressible("coscheduling/topology", constraint.path / field, key, NO_TOPOLOGY.why)

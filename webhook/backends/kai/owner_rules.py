@@ -216,7 +216,7 @@ def owner_claimed(workload: OwnedWorkload, _: Rules) -> Results:
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/pod_controller.go (v0.17.0).
     """
     skipped = workload.annotations.get(ANNOTATION_SKIP) == "true"
-    for part in {part.place: part for part in workload.parts}.values():
+    for part in workload.distinct_parts:
         said = part.template.annotations
         if said.get(ANNOTATION_GROUP) and said.get(ANNOTATION_SKIP) != "true" and not skipped:
             yield Finding(

@@ -261,7 +261,7 @@ def _limit(templates: Sequence[Any], path: FieldPath) -> None:
 
 
 def _refuse_preferred(podgang: PodGang) -> None:
-    for path, _, preferred in _constraints(podgang):
+    for path, _, preferred in podgang.constraints:
         if preferred is not None:
             why = "the Workload API knows required topology and no preferred one"
             raise inexpressible("kube/preferred-topology", path / "preferred", preferred, why)
@@ -277,15 +277,10 @@ def _refuse_class(record: Record, spoken: Generation, facts: ClusterFacts) -> No
 
 
 def _refuse_topology(podgang: PodGang) -> None:
-    for path, required, _ in _constraints(podgang):
+    for path, required, _ in podgang.constraints:
         if required is not None:
             why = "without CompositePodGroups a gang of the Workload API has no topology"
             raise inexpressible("kube/topology", path / "required", required, why)
-
-
-def _constraints(podgang: PodGang) -> list[PackConstraint]:
-    grouped = [config.constraint for config in podgang.group_configs]
-    return [podgang.constraint, *grouped, *(member.constraint for member in podgang.members)]
 
 
 def _refuse_surplus(podgang: PodGang) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from webhook.model.capabilities import VOLCANO_QUEUE
+from webhook.model.facts import ClusterFacts, VolcanoQueue
 from webhook.model.reading import Manifest
 
 
@@ -36,3 +38,17 @@ def queue(name: str = "team-a", parent: str | None = None) -> Manifest:
     """A Queue."""
     spec: Manifest = {"weight": 1} if parent is None else {"weight": 1, "parent": parent}
     return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+QUEUES = ClusterFacts(
+    volcano_queues={
+        "default": VolcanoQueue("root", "Open"),
+        "team-a": VolcanoQueue("root", "Open"),
+        "team-b": VolcanoQueue("root", "Closed"),
+    }
+)
+
+
+def asking(queue: str) -> dict[str, str]:
+    """The annotation by which a workload names its queue."""
+    return {VOLCANO_QUEUE: queue}

@@ -6,10 +6,10 @@ templates. Where a plugin of Trainer's, or LeaderWorkerSet's provider, makes the
 
 from __future__ import annotations
 
+from webhook.backends.volcano.examples import QUEUES, asking
 from webhook.backends.volcano.queue import judge_queue
 from webhook.backends.volcano.rules import Rules
 from webhook.model.capabilities import VOLCANO_QUEUE
-from webhook.model.facts import ClusterFacts, VolcanoQueue
 from webhook.model.findings import Finding
 from webhook.model.naming import is_subdomain
 from webhook.model.owners.jobset import JobSet
@@ -21,24 +21,13 @@ from webhook.validators.registry import Example, Results, Subject, rule
 
 _VOLCANO = "volcano"
 _KEYS = tuple(("annotations", key) for key in QUEUE_ANNOTATIONS)
-_QUEUES = ClusterFacts(
-    volcano_queues={
-        "default": VolcanoQueue("root", "Open"),
-        "team-a": VolcanoQueue("root", "Open"),
-        "team-b": VolcanoQueue("root", "Closed"),
-    }
-)
-
-
-def _asking(queue: str) -> dict[str, str]:
-    return {VOLCANO_QUEUE: queue}
 
 
 @rule(
     "volcano/owner-queue",
     subject=Subject.OWNER,
-    passes=Example(job(scheduler=_VOLCANO, annotations=_asking("team-a")), facts=_QUEUES),
-    fails=Example(job(scheduler=_VOLCANO, annotations=_asking("team-b")), facts=_QUEUES),
+    passes=Example(job(scheduler=_VOLCANO, annotations=asking("team-a")), facts=QUEUES),
+    fails=Example(job(scheduler=_VOLCANO, annotations=asking("team-b")), facts=QUEUES),
 )
 def owner_queue(workload: OwnedWorkload, context: Rules) -> Results:
     """Volcano drops a gang whose queue is missing with a log line, holds one whose queue is not Open, and may stop
@@ -60,8 +49,8 @@ def owner_queue(workload: OwnedWorkload, context: Rules) -> Results:
     "volcano/owner-queue-name",
     subject=Subject.OWNER,
     fails_closed=True,
-    passes=Example(job(scheduler=_VOLCANO, annotations=_asking("team-a"))),
-    fails=Example(job(scheduler=_VOLCANO, annotations=_asking("Team A"))),
+    passes=Example(job(scheduler=_VOLCANO, annotations=asking("team-a"))),
+    fails=Example(job(scheduler=_VOLCANO, annotations=asking("Team A"))),
 )
 def owner_queue_name(workload: OwnedWorkload, _: Rules) -> Results:
     """The API server refuses a PodGroup whose queue is no DNS subdomain, and the gang would wait for a group that
@@ -80,16 +69,16 @@ def owner_queue_name(workload: OwnedWorkload, _: Rules) -> Results:
     subject=Subject.OWNER,
     passes=Example(
         job_set(
-            replicated("node", template=pod_template(annotations=_asking("team-a"))),
+            replicated("node", template=pod_template(annotations=asking("team-a"))),
             scheduler=_VOLCANO,
-            annotations=_asking("team-a"),
+            annotations=asking("team-a"),
         )
     ),
     fails=Example(
         job_set(
-            replicated("node", template=pod_template(annotations=_asking("team-b"))),
+            replicated("node", template=pod_template(annotations=asking("team-b"))),
             scheduler=_VOLCANO,
-            annotations=_asking("team-a"),
+            annotations=asking("team-a"),
         )
     ),
 )

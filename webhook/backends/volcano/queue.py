@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from webhook.backends.queue_tree import children_of, disagreeing, leaves, missing_ancestor, offered
+from webhook.backends.volcano.examples import QUEUES, asking
 from webhook.backends.volcano.keys import ANNOTATIONS_OTHER_QUEUE, OPEN, ROOT_QUEUE
 from webhook.backends.volcano.rules import Rules
 from webhook.backends.volcano.settings import VolcanoSettings
@@ -24,23 +25,11 @@ from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import has_gangs, unread_queues
 from webhook.validators.registry import Change, Example, Results, Subject, rule
 
-_QUEUES = ClusterFacts(
-    volcano_queues={
-        "default": VolcanoQueue("root", "Open"),
-        "team-a": VolcanoQueue("root", "Open"),
-        "team-b": VolcanoQueue("root", "Closed"),
-    }
-)
-
-
-def _asking(queue: str) -> dict[str, str]:
-    return {VOLCANO_QUEUE: queue}
-
 
 @rule(
     "volcano/queue",
-    passes=Example(pod_clique_set(annotations=_asking("team-a")), facts=_QUEUES),
-    fails=Example(pod_clique_set(annotations=_asking("team-b")), facts=_QUEUES),
+    passes=Example(pod_clique_set(annotations=asking("team-a")), facts=QUEUES),
+    fails=Example(pod_clique_set(annotations=asking("team-b")), facts=QUEUES),
 )
 def queue(workload: PodCliqueSet, context: Rules) -> Results:
     """Volcano drops a gang whose queue is missing with a log line, holds one whose queue is not Open (a fresh one has
@@ -63,8 +52,8 @@ def queue(workload: PodCliqueSet, context: Rules) -> Results:
     "volcano/queue-name",
     capability=Capability.QUEUE,
     fails_closed=True,
-    passes=Example(pod_clique_set(annotations=_asking("team-a"))),
-    fails=Example(pod_clique_set(annotations=_asking("Team A"))),
+    passes=Example(pod_clique_set(annotations=asking("team-a"))),
+    fails=Example(pod_clique_set(annotations=asking("Team A"))),
 )
 def queue_name(workload: PodCliqueSet, context: Rules) -> Results:
     """The API server refuses a PodGroup whose queue is no DNS subdomain, and the gang would wait for a group that
@@ -81,8 +70,8 @@ def queue_name(workload: PodCliqueSet, context: Rules) -> Results:
 @rule(
     "volcano/queue-disagree",
     capability=Capability.QUEUE,
-    passes=Example(pod_clique_set(clique("worker", annotations=_asking("team-a")), annotations=_asking("team-a"))),
-    fails=Example(pod_clique_set(clique("worker", annotations=_asking("team-b")), annotations=_asking("team-a"))),
+    passes=Example(pod_clique_set(clique("worker", annotations=asking("team-a")), annotations=asking("team-a"))),
+    fails=Example(pod_clique_set(clique("worker", annotations=asking("team-b")), annotations=asking("team-a"))),
 )
 def queue_disagree(workload: PodCliqueSet, context: Rules) -> Results:
     """A gang is one PodGroup, and that is in one queue: what a clique says against the others would be dropped.
@@ -97,8 +86,8 @@ def queue_disagree(workload: PodCliqueSet, context: Rules) -> Results:
 @rule(
     "volcano/queue-partly-named",
     capability=Capability.QUEUE,
-    passes=Example(pod_clique_set(clique("leader"), clique("worker"), annotations=_asking("team-a"))),
-    fails=Example(pod_clique_set(clique("leader"), clique("worker", annotations=_asking("team-a")))),
+    passes=Example(pod_clique_set(clique("leader"), clique("worker"), annotations=asking("team-a"))),
+    fails=Example(pod_clique_set(clique("leader"), clique("worker", annotations=asking("team-a")))),
 )
 def queue_partly_named(workload: PodCliqueSet, context: Rules) -> Results:
     """A clique that names no queue, in a set that names none, means the default one, so its gang would be in two.
@@ -132,10 +121,10 @@ _LIVING = ClusterFacts(
     "volcano/queue-change",
     subject=Subject.CHANGE,
     passes=Example(
-        pod_clique_set(annotations=_asking("team-a")), old=pod_clique_set(annotations=_asking("team-a")), facts=_LIVING
+        pod_clique_set(annotations=asking("team-a")), old=pod_clique_set(annotations=asking("team-a")), facts=_LIVING
     ),
     fails=Example(
-        pod_clique_set(annotations=_asking("team-b")), old=pod_clique_set(annotations=_asking("team-a")), facts=_LIVING
+        pod_clique_set(annotations=asking("team-b")), old=pod_clique_set(annotations=asking("team-a")), facts=_LIVING
     ),
 )
 def queue_change(change: Change, context: Rules) -> Results:
@@ -164,7 +153,7 @@ def queue_change(change: Change, context: Rules) -> Results:
 @rule(
     "volcano/queue-key",
     default=Action.WARN,
-    passes=Example(pod_clique_set(annotations=_asking("team-a"))),
+    passes=Example(pod_clique_set(annotations=asking("team-a"))),
     fails=Example(pod_clique_set(annotations={"scheduling.volcano.sh/queue-name": "team-a"})),
 )
 def queue_key(workload: PodCliqueSet, context: Rules) -> Results:

@@ -121,6 +121,11 @@ class OwnedWorkload(ABC):
         """Its parts."""
 
     @property
+    def distinct_parts(self) -> tuple[Part, ...]:
+        """Of its parts, one for each place of a pod template: leader and workers may be of the same one."""
+        return tuple({part.place: part for part in self.parts}.values())
+
+    @property
     def templates(self) -> tuple[PodTemplate, ...]:
         """Its pod templates."""
         return tuple(part.template for part in self.parts)
