@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -19,7 +20,16 @@ from webhook.backends.registry import BackendClass, installed_backends
 from webhook.errors import ConfigurationError, Problem
 from webhook.model.findings import Action
 from webhook.model.version import Version
-from webhook.settings import Enforcement, NamespaceDefaults, Profile, Registration, Settings
+from webhook.settings import (
+    Certificates,
+    Enforcement,
+    NamespaceDefaults,
+    Profile,
+    Registration,
+    Serving,
+    Settings,
+    Tracing,
+)
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import Rule
 from webhook.validators.selection import DEFAULT_SCHEDULER
@@ -84,6 +94,35 @@ class RegistrationSection(_Section):
     # The API server takes 1 to 30.
     timeoutSeconds: Annotated[int, Field(ge=1, le=30)] = 5
     excludedNamespaces: list[Annotated[str, Field(pattern=_NAMESPACE)]] = Field(default_factory=list)
+    # What the ValidatingAdmissionPolicy does about a gang's pod that came past the webhook.
+    net: Annotated[Literal["off", "Audit", "Warn", "Deny"], BeforeValidator(_off)] = "off"
+
+
+class ServingSection(_Section):
+    """The server's own life: how many calls it answers at once, how old a kept connection grows, how it ends."""
+
+    maxInFlight: Annotated[int, Field(ge=1, le=100_000)] = 256
+    connectionSeconds: Annotated[int, Field(ge=0, le=86_400)] = 600
+    drainSeconds: Annotated[int, Field(ge=0, le=600)] = 15
+
+
+class CertificatesSection(_Section):
+    """Whose the serving certificate is: `files` that somebody else keeps, or the reconciler's own (`selfManaged`), and
+    then how long each certificate holds, when it is renewed, and how long old and new authority overlap.
+    """
+
+    mode: Literal["files", "selfManaged"] = "files"
+    caValidityDays: Annotated[int, Field(ge=1, le=3650)] = 365
+    leafValidityDays: Annotated[int, Field(ge=1, le=825)] = 30
+    renewAtPercent: Annotated[int, Field(ge=1, le=95)] = 67
+    overlapSeconds: Annotated[int, Field(ge=0, le=86_400)] = 600
+
+
+class TracingSection(_Section):
+    """Where OpenTelemetry traces go (OTLP over HTTP), and how many of those that nobody else has decided about."""
+
+    endpoint: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
+    sampleRatio: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.1
 
 
 class EscapesSection(_Section):
@@ -104,6 +143,9 @@ class RollcallConfiguration(_Section):
     namespaces: dict[str, Any] = Field(default_factory=dict)
     registration: dict[str, Any] = Field(default_factory=dict)
     escapes: dict[str, Any] = Field(default_factory=dict)
+    serving: dict[str, Any] = Field(default_factory=dict)
+    certificates: dict[str, Any] = Field(default_factory=dict)
+    tracing: dict[str, Any] = Field(default_factory=dict)
 
 
 def settings_from(document: object, source: str) -> Settings:
@@ -136,10 +178,21 @@ def settings_from(document: object, source: str) -> Settings:
         namespaces[name] = NamespaceDefaults(section.scheduler, _action(section.enforcement))
     registered = _section(RegistrationSection, configuration.registration, "registration", problems)
     escapes = _section(EscapesSection, configuration.escapes, "escapes", problems) or EscapesSection()
+    serving = _section(ServingSection, configuration.serving, "serving", problems) or ServingSection()
+    certificates = _certificates(configuration.certificates, problems)
+    tracing = _section(TracingSection, configuration.tracing, "tracing", problems) or TracingSection()
     if problems:
         raise ConfigurationError(source, problems)
-    registration = _registration(registered or RegistrationSection())
-    return Settings(profiles, default, namespaces, registration, frozenset(escapes.delete))
+    return Settings(
+        profiles,
+        default,
+        namespaces,
+        _registration(registered or RegistrationSection()),
+        frozenset(escapes.delete),
+        Serving(serving.maxInFlight, serving.connectionSeconds, serving.drainSeconds),
+        certificates,
+        Tracing(tracing.endpoint, tracing.sampleRatio),
+    )
 
 
 def default_settings() -> Settings:
@@ -232,7 +285,22 @@ def _enforcement(raw: object, path: str, rules: dict[str, Rule], problems: list[
 
 
 def _registration(section: RegistrationSection) -> Registration:
-    return Registration(section.failurePolicy, section.timeoutSeconds, tuple(section.excludedNamespaces))
+    return Registration(section.failurePolicy, section.timeoutSeconds, tuple(section.excludedNamespaces), section.net)
+
+
+def _certificates(raw: object, problems: list[Problem]) -> Certificates:
+    section = _section(CertificatesSection, raw, "certificates", problems) or CertificatesSection()
+    ca, leaf = timedelta(days=section.caValidityDays), timedelta(days=section.leafValidityDays)
+    overlap = timedelta(seconds=section.overlapSeconds)
+    # What an authority has signed must end before it does, also what it signs on the day of its own renewal.
+    rest = ca * (100 - section.renewAtPercent) / 100 - overlap
+    if section.mode == "selfManaged" and leaf > rest:
+        why = (
+            f"is longer than the {rest.days} days that an authority has left when it is renewed; raise "
+            "caValidityDays, or lower renewAtPercent"
+        )
+        problems.append(Problem("certificates.leafValidityDays", section.leafValidityDays, why))
+    return Certificates(section.mode == "selfManaged", ca, leaf, section.renewAtPercent / 100, overlap)
 
 
 def _action(mode: str | None) -> Action | None:

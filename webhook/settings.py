@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from webhook.backends.base import Backend, GangMember, PodChanges, PodPriority
@@ -150,6 +151,40 @@ class Registration:
     failure_policy: str = "Fail"
     timeout_seconds: int = 5
     excluded_namespaces: tuple[str, ...] = ()
+    # off, Audit, Warn or Deny.
+    net: str = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """The server's own life. A kept connection is closed at about `connection_seconds` of age, 0 for never; after
+    SIGTERM calls are answered for `drain_seconds` more.
+    """
+
+    max_in_flight: int = 256
+    connection_seconds: int = 600
+    drain_seconds: int = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """Whether the reconciler keeps the certificates; how long each holds, at which part of its life it is renewed, and
+    how long old and new authority overlap.
+    """
+
+    self_managed: bool = False
+    ca_validity: timedelta = timedelta(days=365)
+    leaf_validity: timedelta = timedelta(days=30)
+    renew_at: float = 0.67
+    overlap: timedelta = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """Where OpenTelemetry traces go, nowhere by default, and what part of those that nobody else has decided about."""
+
+    endpoint: str = ""
+    sample_ratio: float = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +200,9 @@ class Settings:
     registration: Registration = Registration()
     # Which escaped pods the reconciler deletes: unmutated, stale, foreign.
     deleted_escapes: frozenset[str] = frozenset()
+    serving: Serving = Serving()
+    certificates: Certificates = Certificates()
+    tracing: Tracing = Tracing()
     standalone: bool = False
     forced: str | None = None
     available: tuple[str, ...] = ()

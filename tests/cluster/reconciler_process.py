@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.cluster.control_plane import RECONCILER, ROLLCALL_NAMESPACE, Asked, ControlPlane, Manifest
 from tests.cluster.programs import eventually, free_port
 from tests.cluster.rollcall_server import COMMAND, rollcall
-from webhook.registration import LEASE_NAME
+from webhook.installation.names import LEASE_NAME
 
 # For these OwnerReferencesPermissionEnforcement asks, within a request that is about something else.
 FINALIZERS = {

@@ -343,6 +343,7 @@ def test_a_scheduler_that_will_not_have_a_gang_is_quoted(
     body["spec"] |= {"priorityClassName": namespace, "schedulingGroup": worker["spec"]["schedulingGroup"]}
     plane.http.post(path, json=body).raise_for_status()
     played.fill_references()
-    assert gangs.run("reconcile", "--once", "-n", namespace).returncode == CLEAN
+    reconciled = gangs.run("reconcile", "--once", "-n", namespace)
+    assert reconciled.returncode == CLEAN, reconciled.stderr
     played.lift_gates()
     eventually(lambda: gangs.said() == {"odd": "GangSchedulerError"}, "the scheduler's word is passed on", timeout=60)

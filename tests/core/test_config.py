@@ -114,7 +114,7 @@ def test_a_profile_s_mode_wins_over_the_global_one() -> None:
     assert profiles["default-scheduler"].ceiling is Action.AUDIT
 
 
-KEYS = "apiVersion, kind, scheduler, enforcement, namespaces, registration, escapes"
+KEYS = "apiVersion, kind, scheduler, enforcement, namespaces, registration, escapes, serving, certificates, tracing"
 
 MISTAKES: dict[str, tuple[Any, list[str]]] = {
     "not a mapping": ([1], ["the document: [1]: is no RollcallConfiguration"]),

@@ -8,7 +8,8 @@ import pytest
 
 from tests.core.worlds import koordinator
 from webhook.config import default_settings, settings_from
-from webhook.registration import Address, access_rules, reconciler_access_rules, webhook_configurations
+from webhook.installation.access import access_rules, reconciler_access_rules
+from webhook.installation.webhooks import Address, webhook_configurations
 
 SERVICE = Address("rollcall-system", "rollcall", 443)
 OUTSIDE = {

@@ -13,8 +13,9 @@ import typer
 
 from webhook.cli.options import Configuration, Format, Output, configured
 from webhook.cli.yaml_text import as_yaml_text
+from webhook.installation.access import access_rules, reconciler_access_rules
+from webhook.installation.webhooks import Address, webhook_configurations
 from webhook.model.reading import Manifest
-from webhook.registration import Address, access_rules, reconciler_access_rules, webhook_configurations
 
 manifests_app = typer.Typer(help="The objects that a cluster needs, as manifests.", no_args_is_help=True)
 

@@ -15,8 +15,9 @@ K = TypeVar("K", bound=Hashable)
 
 # After a failure: doubled each time, up to the second, and each time a random part of it.
 BACKOFF_SECONDS = (0.2, 60.0)
-# A key that failed so often is stuck: what is merely not read yet at the start is read before.
-TRIES = 4
+# A key that failed so often is stuck. The pauses between come to three to six seconds: after four tries, less than one
+# second, a busy API server's hiccup was taken for the last word.
+TRIES = 6
 
 
 class KeyQueue(Generic[K]):

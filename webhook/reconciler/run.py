@@ -7,6 +7,7 @@ import os
 import secrets
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -17,6 +18,7 @@ import uvicorn
 from webhook import __version__
 from webhook.cluster.access import Access
 from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
+from webhook.installation.names import LEASE_NAME
 from webhook.logs import configure, log
 from webhook.model.facts import Api, ObjectKey
 from webhook.model.projections import TOPOLOGY_BINDINGS
@@ -34,13 +36,14 @@ from webhook.reconciler.queue import KeyQueue
 from webhook.reconciler.stages import Stages
 from webhook.reconciler.topologies import Topologies
 from webhook.reconciler.writing import Writer
-from webhook.registration import LEASE_NAME
 from webhook.settings import Settings
 
 # Gangs worked on at once: most of the time is spent waiting for the API server.
 WORKERS = 8
 # Everything is looked at again now and then, which heals what went wrong unseen; spread over the time.
 RESYNC_SECONDS = 600.0
+# What is to be read at the start; whoever runs once gives up on nothing before.
+READ_SECONDS = 30.0
 # A write that is under way when the process is told to stop.
 DRAIN_SECONDS = 5.0
 
@@ -105,6 +108,8 @@ class Reconciler:
         self._topologies = Topologies(settings, client, writer, events, self.metrics, self.leads, self.queue.add)
         self.metrics.interrupted.set_function(self._interrupted)
         self._busy = 0
+        # Why the last that was left undone was.
+        self._why = ""
 
     def _interrupted(self) -> int:
         """How many kinds are not followed now."""
@@ -147,7 +152,7 @@ class Reconciler:
 
     async def once(self) -> None:
         """Write until nothing is left to do. Raises `FactsUnavailable` where something cannot be done."""
-        running = asyncio.create_task(self.run())
+        running, begun = asyncio.create_task(self.run()), time.monotonic()
         try:
             while not running.done():
                 await asyncio.sleep(0.05)
@@ -156,14 +161,19 @@ class Reconciler:
                     await asyncio.sleep(0.2)
                     if self.idle:
                         break
-                if self.queue.stuck and self.queue.stuck == len(self.queue) and not self._busy:
+                if self._hopeless(time.monotonic() - begun):
                     raise FactsUnavailable(
-                        f"{self.queue.stuck} gangs or topologies could not be worked on; the log says why"
+                        f"{self.queue.stuck} gangs or topologies could not be worked on, the last because {self._why}"
                     )
         finally:
             running.cancel()
             with suppress(asyncio.CancelledError):
                 await running
+
+    def _hopeless(self, seconds: float) -> bool:
+        """Whether all that waits has failed often, and not for want of what is still being read."""
+        reading = seconds < READ_SECONDS and any(self.unready())
+        return bool(self.queue.stuck) and self.queue.stuck == len(self.queue) and not self._busy and not reading
 
     # What changes, and whom that concerns.
 
@@ -221,10 +231,12 @@ class Reconciler:
             # It is the API server that wants to be left alone, and not for this gang's sake.
             self.queue.hold(wait)
             seconds = self.queue.failed(key, wait)
+            self._why = str(error)
             self.metrics.retry(error)
             log.info("not done", **_said(key), why=str(error), againIn=round(seconds, 1))
         except Exception as error:  # noqa: BLE001 - a fault of ours with one gang must not stop the others
             seconds = self.queue.failed(key)
+            self._why = f"of a fault of ours, {type(error).__name__}; the log says more"
             self.metrics.retry(error)
             log.exception("not done", **_said(key), againIn=round(seconds, 1))
         else:
@@ -232,6 +244,7 @@ class Reconciler:
                 self.queue.succeeded(key)
             else:
                 self.queue.put_off(key, again)
+                self._why = "it waits for somebody else"
 
     async def _resync(self) -> None:
         while True:

@@ -1,45 +1,32 @@
-"""Registration, pure: the two webhook configurations that bring requests here, and what the server must be allowed.
+"""Registration: the two webhook configurations that bring requests here, made from the same tables as the code that
+serves them, so that nobody is asked about what nobody judges.
 
-Both are made from the same tables as the code that they serve, so that nothing is asked for that is not needed, and
-nothing is needed that was not asked for. Source: Kubernetes documentation, "Dynamic Admission Control"; the names and
-policies are those of the design's section on the server's own life.
+Source: Kubernetes documentation, "Dynamic Admission Control"; the names and policies are those of the design's section
+on the server's own life.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from webhook.installation.names import LABELS, MUTATING, VALIDATING
 from webhook.model import grove
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
-from webhook.model.general import GENERAL, general_to_reconciler
 from webhook.model.owners.facts import OWNERS
-from webhook.model.owners.kinds import GANG_OWNERS
-from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.stored_object import PODS
 from webhook.settings import Settings
 
-# Mutating webhooks run in the order of their configurations' names: this one after koordinator-, kueue- and lws-, whose
-# profiles overwrite fields, and before mutating-kai-admission.
-MUTATING, VALIDATING = "m-rollcall", "v-rollcall"
 # Without these a cluster cannot heal; whoever breaks the webhook must still be able to repair the cluster.
 NEVER_HERE = ("kube-system", "kube-node-lease")
 
-# The Lease by which the reconciler's replicas agree on the one that writes.
-LEASE_NAME = "rollcall-reconciler"
-
-LABELS = {"app.kubernetes.io/name": "rollcall", "app.kubernetes.io/part-of": "rollcall"}
 # The API server drops a deletionTimestamp from a manifest only after mutation, so at CREATE it excuses nothing.
 _NOT_LEAVING = {
     "name": "not-leaving",
     "expression": "request.operation == 'CREATE' || !has(object.metadata.deletionTimestamp)",
 }
-
-# Server-side apply is a patch, which may create.
-_WRITING = ("list", "watch", "create", "patch", "delete")
-_BINDINGS = TOPOLOGY_BINDINGS.resource
 
 
 class Address(NamedTuple):
@@ -210,109 +197,3 @@ def _head(kind: str, name: str) -> Manifest:
         "kind": kind,
         "metadata": {"name": name, "labels": dict(LABELS)},
     }
-
-
-def access_rules(settings: Settings, namespace: str, account: str) -> list[Manifest]:
-    """The ClusterRole of the serving process, and its binding to a service account. Nothing in it can write."""
-    # What a watch has not brought yet is read by its name.
-    rules = _reading(settings, "get", "list", "watch", objects=True)
-    # Whether a set that is adopted has pods on nodes.
-    rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]})
-    return _bound("ClusterRole", "rollcall-serve", rules, namespace, account)
-
-
-def reconciler_access_rules(settings: Settings, namespace: str, account: str) -> list[Manifest]:
-    """The ClusterRole of the reconciler, the Role for its Lease, and their bindings to a service account."""
-    rules = _reading(settings, "list", "watch", objects=False)
-    for profile in settings.profiles.values():
-        if (trees := profile.backend.trees) is not None:
-            kind = trees.resource
-            rules.append({"apiGroups": [kind.api.group], "resources": [kind.plural], "verbs": ["list", "watch"]})
-        for api in profile.backend.writable_kinds:
-            rules.append({"apiGroups": [api.group], "resources": [f"{api.kind.lower()}s"], "verbs": list(_WRITING)})
-    # By its pods a gang is judged, and asked how far it has come.
-    pods = ["list", "watch"]
-    if any(profile.gate for profile in settings.profiles.values()):
-        pods.append("patch")
-    if settings.deleted_escapes:
-        pods += ["get", "delete"]
-    rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": pods})
-    rules += _writing_topologies(settings)
-    # An owner reference that blocks its owner's deletion is for those who may finalize the owner.
-    owners = [POD_GANGS.resource]
-    if settings.makes_gangs_of_owners:
-        owners += GANG_OWNERS
-        rules += [
-            {"apiGroups": [found.api.group], "resources": [found.plural], "verbs": ["list", "watch"]}
-            for found in GANG_OWNERS
-        ]
-    rules += [
-        {"apiGroups": [found.api.group], "resources": [f"{found.plural}/finalizers"], "verbs": ["update"]}
-        for found in owners
-    ]
-    events = {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}
-    # A name can only be asked for where there is one: a creation has none yet.
-    leases = [
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
-        {
-            "apiGroups": ["coordination.k8s.io"],
-            "resources": ["leases"],
-            "resourceNames": [LEASE_NAME],
-            "verbs": ["get", "update"],
-        },
-    ]
-    return [
-        *_bound("ClusterRole", "rollcall-reconcile", [*rules, events], namespace, account),
-        *_bound("Role", "rollcall-reconcile", leases, namespace, account),
-    ]
-
-
-def _writing_topologies(settings: Settings) -> list[Manifest]:
-    """The rules for the topology objects of the enabled schedulers, and for what owns them."""
-    kinds = [kind for profile in settings.profiles.values() if (kind := profile.backend.topology_kind) is not None]
-    if not kinds:
-        return []
-    finalizing = {"apiGroups": [grove.GROUP], "resources": [f"{_BINDINGS.plural}/finalizers"], "verbs": ["update"]}
-    return [
-        *({"apiGroups": [kind.api.group], "resources": [kind.plural], "verbs": list(_WRITING)} for kind in kinds),
-        finalizing,
-    ]
-
-
-def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, account: str) -> list[Manifest]:
-    """A role, and its binding to a service account; a Role is one of the account's namespace."""
-    api_version = "rbac.authorization.k8s.io/v1"
-    metadata: Manifest = {"name": name, "labels": dict(LABELS)}
-    if kind == "Role":
-        metadata["namespace"] = namespace
-    return [
-        {"apiVersion": api_version, "kind": kind, "metadata": metadata, "rules": _merged(rules)},
-        {
-            "apiVersion": api_version,
-            "kind": f"{kind}Binding",
-            "metadata": metadata,
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
-            "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": account}],
-        },
-    ]
-
-
-def _reading(settings: Settings, *verbs: str, objects: bool) -> list[Manifest]:
-    """The rules for what the facts of the enabled schedulers are read from, those for judging `objects` or without."""
-    backends = [profile.backend for profile in settings.profiles.values()]
-    general = GENERAL if objects else general_to_reconciler(owners=settings.makes_gangs_of_owners)
-    resources = [
-        projection.resource
-        for projection in (*general, *(found for one in backends for found in one.followed(objects=objects)))
-    ]
-    return [{"apiGroups": [found.api.group], "resources": [found.plural], "verbs": list(verbs)} for found in resources]
-
-
-def _merged(rules: list[dict[str, Any]]) -> list[Manifest]:
-    """One rule for each kind and name, with all the verbs that any of `rules` gives."""
-    found: dict[tuple[str, ...], Manifest] = {}
-    for rule in rules:
-        key = (*rule["apiGroups"], "", *rule["resources"], "", *rule.get("resourceNames", ()))
-        known = found.setdefault(key, {**rule, "verbs": []})
-        known["verbs"] += [verb for verb in rule["verbs"] if verb not in known["verbs"]]
-    return list(found.values())

@@ -1,0 +1,30 @@
+"""The names of what is installed, each said once: the code looks things up by them, manifests are made of them."""
+
+from __future__ import annotations
+
+# Mutating webhooks run in the order of their configurations' names: this one after koordinator-, kueue- and lws-, whose
+# profiles overwrite fields, and before mutating-kai-admission.
+MUTATING, VALIDATING = "m-rollcall", "v-rollcall"
+
+NAMESPACE = "rollcall-system"
+# The Service in front of `rollcall serve`, its Deployment and its service account.
+SERVER = "rollcall"
+# The Deployment of `rollcall reconcile`, where it has one of its own, and its service account.
+RECONCILER = "rollcall-reconciler"
+# The Lease by which the reconciler's replicas agree on the one that writes.
+LEASE_NAME = "rollcall-reconciler"
+
+# The serving certificate, as kubernetes.io/tls: the only Secret that the serving process is given.
+TLS_SECRET = "rollcall-tls"  # noqa: S105 - the name of one
+# The authority with its key, where certificates are self-managed: the reconciler's alone.
+CA_SECRET = "rollcall-ca"  # noqa: S105 - the name of one
+
+# What the Service's port is, and what containers listen on: AdmissionReviews; the next certificate, shown to those who
+# ask before it is served; health and metrics in plain HTTP, of the server and of the reconciler.
+SERVICE_PORT = 443
+SERVING_PORT, NEXT_PORT, HEALTH_PORT, RECONCILER_PORT = 8443, 8444, 8081, 8080
+
+# On a namespace: nothing of it is ever asked about. For emergencies.
+EXEMPT_LABEL = "rollcall.dev/exempt"
+
+LABELS = {"app.kubernetes.io/name": "rollcall", "app.kubernetes.io/part-of": "rollcall"}
