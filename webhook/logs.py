@@ -1,4 +1,8 @@
-"""Logs: JSON lines on standard error, one a denial or patch; readable lines on a terminal. Never a body."""
+"""Logs: JSON lines on standard error, one a denial or patch; readable lines on a terminal.
+
+Never a body, nor what an object holds: an error that may quote one is told by `outline`, and a fault of ours by
+`told_fault`, which leaves out the words of the exception.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,8 @@ from webhook.model.admission_request import Request, Verdict
 def configure() -> None:
     """Set logging up, once a process."""
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
-    shared: list[Any] = [structlog.processors.add_log_level, stamp]
+    # What a trace binds, its id.
+    shared: list[Any] = [structlog.contextvars.merge_contextvars, structlog.processors.add_log_level, stamp]
     if sys.stderr.isatty():
         structlog.configure(
             # Plain, because the pretty one shows the local variables: bodies.

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import httpx
 import orjson
 
+from webhook import tracing
 from webhook.cluster.access import Access
 from webhook.cluster.requests import JSON, Request, Write
 from webhook.errors import Gone, NotFound, NotModified, RequestFailed
@@ -128,7 +129,7 @@ class Client:
         except Exception as error:  # noqa: BLE001 - a plugin of a kubeconfig may fail in any way it likes
             raise RequestFailed(f"no credentials: {_told(error)}") from None
         # What is compressed must be inflated, between two admissions; the network is near.
-        headers = {**headers, "accept-encoding": "identity"}
+        headers = {**headers, "accept-encoding": "identity", **tracing.outgoing()}
         if authorization is not None:
             authorization = authorization.strip()
             if not (authorization.isascii() and authorization.isprintable()):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from webhook import tracing
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.cluster.discovery import Discovery
@@ -49,9 +50,13 @@ class Lookup:
         """What the cluster says, None where there is no such object. Raises `FactsUnavailable`, at the latest after so
         many seconds.
         """
-        tasks = {wanted: self._task(wanted) for wanted in needed}
-        await asyncio.wait(tasks.values(), timeout=min(seconds, LOOKUP_SECONDS))
-        return {wanted: self._result(wanted, task) for wanted, task in tasks.items()}
+        wanted = tuple(needed)
+        about = {"rollcall.facts": sorted({one.part for one in wanted})}
+        # Also of whoever waits for a read that another began.
+        with tracing.span("look up", tracing.Side.CLIENT, about):
+            tasks = {one: self._task(one) for one in wanted}
+            await asyncio.wait(tasks.values(), timeout=min(seconds, LOOKUP_SECONDS))
+            return {one: self._result(one, task) for one, task in tasks.items()}
 
     def _task(self, wanted: Needed) -> asyncio.Task[Any]:
         task = self._under_way.get(wanted)

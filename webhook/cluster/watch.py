@@ -112,6 +112,8 @@ class Watch:
         # What went wrong last, until something goes right again.
         self.trouble: str | None = None
         self.lists = 0
+        # When the server last said anything: a list, an event or a bookmark.
+        self.heard = time.monotonic()
         self._client = client
         self._resource = projection.resource
         # Where to go on from; None asks for a list.
@@ -162,7 +164,7 @@ class Watch:
             raise RequestFailed("the list has no resourceVersion")
         self.index.keep_only(seen)
         self.lists += 1
-        self._listed = time.monotonic()
+        self._listed = self.heard = time.monotonic()
         if not self.filled:
             self.filled = True
             self._say_filled(self.index)
@@ -194,6 +196,7 @@ class Watch:
     def _apply(self, line: bytes) -> None:
         """Take one event, and remember the version that it brings."""
         kind, raw = read_event(line)
+        self.heard = time.monotonic()
         if kind in {"ADDED", "MODIFIED"}:
             self.index.put(raw)
         elif kind == "DELETED":

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import NamedTuple
 
+from webhook import tracing
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import RequestFailed
@@ -95,7 +96,8 @@ class Events:
         if self._dry_run or not self._leads():
             return
         try:
-            await self._client.write(requests.create(EVENTS, self._event(regarded, reason, note, apart)))
+            with tracing.span("write", tracing.Side.CLIENT, {"rollcall.kind": EVENTS.api.kind}):
+                await self._client.write(requests.create(EVENTS, self._event(regarded, reason, note, apart)))
         except RequestFailed as error:
             if error.code == HTTPStatus.CONFLICT:
                 # It is there already.

@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
+from webhook import tracing
 from webhook.backends.base import Frozen, Stage
 from webhook.cluster.facts import LiveFacts
 from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
@@ -109,6 +110,7 @@ class GangReconciler:
             raise
         finally:
             self._metrics.outcomes.labels(outcome).inc()
+            tracing.note({"rollcall.outcome": outcome})
             self._metrics.seconds.observe(time.perf_counter() - begun)
         return again
 

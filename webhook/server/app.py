@@ -16,13 +16,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from webhook import __version__, admission
 from webhook.explaining import capability_tables
+from webhook.exposition import CONTENT_TYPE
 from webhook.server.admission_endpoint import AdmissionEndpoint
 from webhook.server.check_endpoint import ManifestEndpoint
 from webhook.server.openapi import ADMISSION_PATHS, CAPABILITIES, CHECK, EXPLAIN
 from webhook.server.state import ServerState
-
-# Prometheus' text format, as its own client library names it.
-_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def create_app(state: ServerState) -> ASGIApp:
@@ -73,7 +71,7 @@ def _rest(state: ServerState) -> FastAPI:
 
     @app.get("/metrics", tags=["life"], summary="Prometheus metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
-        return Response(state.metrics.expose(), media_type=_METRICS_TYPE)
+        return Response(state.metrics.expose(), media_type=CONTENT_TYPE)
 
     @app.exception_handler(HTTPException)
     async def one_line(_: Request, error: Exception) -> Response:

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import uvicorn
 
-from webhook import __version__
+from webhook import __version__, tracing
 from webhook.certificates import Pair, server_context
 from webhook.cluster.facts import LiveFacts
 from webhook.errors import InputError
 from webhook.logs import configure, log
 from webhook.server.app import create_app
+from webhook.server.metrics import Metrics
 from webhook.server.state import ServerState
 
 # The API server keeps a connection to a webhook for 90 s of silence; closing first would lose a request that it has
@@ -51,8 +52,9 @@ def run(state: ServerState, host: str, port: int, ca: Path | None) -> None:
     listener = _listen(host, port)
     _tame_the_garbage_collector()
     sys.setswitchinterval(_SWITCH_SECONDS)
-    server = _Server(_config(state, state.certificate), listener, ca, state.cluster)
-    server.run(sockets=[listener])
+    server = _Server(_config(state, state.certificate), listener, ca, state.cluster, state.metrics)
+    with tracing.started(state.settings.tracing, "rollcall"):
+        server.run(sockets=[listener])
 
 
 def _tame_the_garbage_collector() -> None:
@@ -96,9 +98,16 @@ class _Server(uvicorn.Server):
     """uvicorn, saying where it listens once it does, and not waiting for clients that do not hang up."""
 
     def __init__(
-        self, config: uvicorn.Config, listener: socket.socket, ca: Path | None, cluster: LiveFacts | None
+        self,
+        config: uvicorn.Config,
+        listener: socket.socket,
+        ca: Path | None,
+        cluster: LiveFacts | None,
+        metrics: Metrics,
     ) -> None:
         super().__init__(config)
+        self._metrics = metrics
+        self._looking: asyncio.Task[None] | None = None
         self._cluster = cluster
         self._following: asyncio.Task[None] | None = None
         self._listener = listener
@@ -106,6 +115,7 @@ class _Server(uvicorn.Server):
         self._leaving: set[object] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._looking = asyncio.create_task(self._metrics.run())
         if self._cluster is not None:
             self._following = asyncio.create_task(self._cluster.run())
         await super().startup(sockets)
@@ -124,10 +134,11 @@ class _Server(uvicorn.Server):
         log.info("stopping")
         self._hang_up()
         await super().shutdown(sockets)
-        if self._following is not None:
-            self._following.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._following
+        for task in (self._looking, self._following):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
 
     def _hang_up(self) -> None:
         """Cut the connections that have been closing since the last call: all that was to be said to them is sent."""
