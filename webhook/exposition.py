@@ -5,7 +5,6 @@ its event loop runs. Labels have few values, and every series is there before th
 from __future__ import annotations
 
 import asyncio
-import platform
 
 from prometheus_client import (
     CollectorRegistry,
@@ -34,13 +33,9 @@ class Exposition:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        build = Gauge(
-            "rollcall_build_info",
-            "1, with the version of Rollcall and of Python as labels.",
-            ("version", "python"),
-            registry=self.registry,
-        )
-        build.labels(__version__, platform.python_version()).set(1)
+        Gauge("rollcall_build_info", "The version, as a label.", ("version",), registry=self.registry).labels(
+            __version__
+        ).set(1)
         ProcessCollector(registry=self.registry)
         self._lag = Histogram(
             "rollcall_event_loop_lag_seconds",

@@ -14,6 +14,7 @@ from webhook.cluster.client import Client
 from webhook.cluster.discovery import Discovery
 from webhook.cluster.schemas import Schemas
 from webhook.errors import FactsUnavailable, NotFound, RequestFailed
+from webhook.logs import outline
 from webhook.model import grove
 from webhook.model.facts import Needed, ObjectKey
 from webhook.model.projections import Projection, labels_of
@@ -25,6 +26,19 @@ LOOKUP_SECONDS = 2.0
 WHOLE_PAGE = 500
 # What an object may be called (RFC 1123 subdomain). Anything else is in no cluster, and must not become a path.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+# The parts of which one is read for whose it is, and not because an object names it.
+_OWNERS = frozenset(
+    {
+        "namespaces",
+        "pod_clique_sets",
+        "pod_gangs",
+        "bound_gangs",
+        "jobs",
+        "job_sets",
+        "leader_worker_sets",
+        "train_jobs",
+    }
+)
 # What a label's value may be.
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
@@ -77,7 +91,7 @@ class Lookup:
             return await self._read(wanted)
 
     def _result(self, wanted: Needed, task: asyncio.Task[Any]) -> Any:
-        why = "no answer in time"
+        why = outlined = "no answer in time"
         if task.done():
             error = task.exception()
             if error is None:
@@ -85,9 +99,11 @@ class Lookup:
                 self.outcomes["absent" if found is None else "found"] += 1
                 return found
             if not isinstance(error, TimeoutError):
-                why = str(error)
+                why, outlined = str(error), outline(error)
         self.outcomes["failed"] += 1
-        raise FactsUnavailable(f"the {wanted} could not be read: {why}")
+        # An object's fields name quotas, queues and topologies; its owner's name is no secret.
+        named = wanted if wanted.part in _OWNERS else wanted._replace(key="")
+        raise FactsUnavailable(f"the {wanted} could not be read: {why}", f"the {named} could not be read: {outlined}")
 
     async def _read(self, wanted: Needed) -> Any:
         if wanted.part == "apis":

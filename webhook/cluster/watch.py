@@ -17,7 +17,7 @@ from typing import Any
 from webhook.cluster import requests
 from webhook.cluster.client import Client, read_event
 from webhook.errors import Gone, RequestFailed
-from webhook.logs import log
+from webhook.logs import log, outline
 from webhook.model.facts import ObjectKey
 from webhook.model.projections import Projection, key_of
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
@@ -60,7 +60,7 @@ class Index:
         except Exception as error:  # noqa: BLE001 - one object must not keep all others from being known
             # Stored before its schema was what it is now, or a fault of ours. As good as not there.
             kind, fault = self.projection.resource.api.kind, not isinstance(error, Malformed)
-            log.warning("object not understood", kind=kind, name=source, why=str(error), exc_info=fault)
+            log.warning("object not understood", kind=kind, name=source, why=outline(error), exc_info=fault)
             self._forget(source)
             return
         if read is None:

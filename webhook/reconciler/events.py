@@ -18,7 +18,7 @@ from webhook import tracing
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import RequestFailed
-from webhook.logs import log
+from webhook.logs import log, outline
 from webhook.model.facts import Api
 from webhook.model.podgang import PodGang
 from webhook.model.projections import TOPOLOGY_BINDINGS, Resource
@@ -92,8 +92,13 @@ class Events:
         """A Warning, unless another process wrote the same some minutes ago; `apart` tells those of a reason apart."""
         note = _named(regarded, note)
         said = _identity(regarded).said
-        log.warning("told", reason=reason, **said, why=note)
-        if self._dry_run or not self._leads():
+        if self._dry_run:
+            # There is no event that says it, and whoever rehearses is there to read.
+            log.warning("told", reason=reason, **said, why=note)
+            return
+        # The note quotes the object; it is in the event.
+        log.warning("told", reason=reason, **said)
+        if not self._leads():
             return
         try:
             with tracing.span("write", tracing.Side.CLIENT, {"rollcall.kind": EVENTS.api.kind}):
@@ -102,7 +107,7 @@ class Events:
             if error.code == HTTPStatus.CONFLICT:
                 # It is there already.
                 return
-            log.info("event not written", reason=reason, **said, why=str(error))
+            log.info("event not written", reason=reason, **said, why=outline(error))
         else:
             self._metrics.events.labels(reason.value).inc()
 

@@ -20,7 +20,7 @@ from webhook.cluster.access import Access
 from webhook.cluster.watch import Watch
 from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
 from webhook.installation.names import LEASE_NAME
-from webhook.logs import configure, log
+from webhook.logs import configure, log, outline
 from webhook.model.facts import Api, ObjectKey
 from webhook.model.projections import TOPOLOGY_BINDINGS
 from webhook.reconciler.circle_watch import CircleWatch
@@ -242,7 +242,7 @@ class Reconciler:
             seconds = self.queue.failed(key, wait)
             self._why = str(error)
             self.metrics.retry(error)
-            log.info("not done", **_said(key), why=str(error), againIn=round(seconds, 1))
+            log.info("not done", **_said(key), why=outline(error), againIn=round(seconds, 1))
         except Exception as error:  # noqa: BLE001 - a fault of ours with one gang must not stop the others
             seconds = self.queue.failed(key)
             self._why = f"of a fault of ours, {type(error).__name__}; the log says more"

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from webhook import tracing
 from webhook.cluster.facts import LiveFacts
 from webhook.errors import DeadlineExceeded, FactsUnavailable, Overloaded, ReviewError, TooLarge
-from webhook.logs import decided, log
+from webhook.logs import decided, log, outline
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import ClusterFacts, Needed
 from webhook.required_facts import in_doubt, required_facts
@@ -105,7 +105,7 @@ class AdmissionEndpoint:
         except DeadlineExceeded as error:
             return 504, str(error).encode(), "timeout"
         except FactsUnavailable as error:
-            log.warning("not decided", endpoint=self._name, why=str(error))
+            log.warning("not decided", endpoint=self._name, why=outline(error))
             return 500, str(error).encode(), "failed"
         except ClientGone:
             raise
@@ -126,7 +126,7 @@ class AdmissionEndpoint:
                 if not verdict.allowed:
                     raise
                 # A warning that may be out of date is no reason to stop anybody.
-                log.warning("not read before a warning", endpoint=self._name, why=str(error))
+                log.warning("not read before a warning", endpoint=self._name, why=outline(error))
                 break
             verdict = self._decide(request, facts, self._state.settings)
         return verdict
