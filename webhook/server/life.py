@@ -9,10 +9,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from webhook.exposition import CONTENT_TYPE
 from webhook.server.state import ServerState
-
-# Prometheus' text format, as its own client library names it.
-_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def readiness(state: ServerState) -> Response:
@@ -24,7 +22,7 @@ def readiness(state: ServerState) -> Response:
 
 def exposed(state: ServerState) -> Response:
     """The metrics."""
-    return Response(state.metrics.expose(), media_type=_METRICS_TYPE)
+    return Response(state.metrics.expose(), media_type=CONTENT_TYPE)
 
 
 def create_health_app(state: ServerState) -> Starlette:

@@ -13,7 +13,7 @@ from typing import Any
 
 import uvloop
 
-from webhook import __version__
+from webhook import __version__, tracing
 from webhook.logs import configure, log
 from webhook.server.app import create_app
 from webhook.server.connections import Connections
@@ -66,7 +66,10 @@ def run(state: ServerState, plan: Plan) -> None:
     server = _Server(state, plan)
     _tame_the_garbage_collector()
     sys.setswitchinterval(_SWITCH_SECONDS)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with (
+        tracing.started(state.settings.tracing, "rollcall"),
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
         runner.run(server.serve())
 
 
@@ -109,7 +112,7 @@ class _Server:
             await port.open()
         await probe.look()
         self._say()
-        beside: list[Coroutine[Any, Any, None]] = [self._watch(), probe.run()]
+        beside: list[Coroutine[Any, Any, None]] = [self._watch(), probe.run(), state.metrics.run()]
         if state.cluster is not None:
             beside.append(state.cluster.run())
         tasks = [asyncio.create_task(work) for work in beside]
