@@ -25,6 +25,10 @@ from webhook.server.tls import PairContext
 JITTER = 0.25
 # Under which an application finds, in the scope's state, the fingerprint of the certificate that its client was shown.
 SHOWN = "certificate"
+# What uvicorn looks into at each request over a connection that is to end: it adds these headers to the answer, and does
+# as they say.
+_LAST = UvicornState()
+_LAST.default_headers = [(b"connection", b"close")]
 
 
 class Connections:
@@ -76,13 +80,14 @@ class Connection(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, **more)
         self._all = connections
-        self._last = connections.ending
         self._ageing: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin: note when it ends, what its client was shown, and whether it is let in."""
         super().connection_made(transport)
         self._all.opened(self)
+        if self._all.ending:
+            self.end()
         if self._all.seconds:
             age = self._all.seconds * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - no secret
             self._ageing = self.loop.call_later(age, self._grow_old)
@@ -101,21 +106,15 @@ class Connection(HttpToolsProtocol):
             self._ageing.cancel()
         super().connection_lost(exc)
 
-    def on_headers_complete(self) -> None:
-        """A request has come."""
-        super().on_headers_complete()
-        if self._last:
-            self.cycle.keep_alive = False
-
     def end(self) -> None:
         """Let the next answer be the last, also where its request has come already."""
-        self._last = True
+        self.server_state = _LAST
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None and not cycle.response_started:
             cycle.keep_alive = False
 
     def _grow_old(self) -> None:
-        if self._all.metrics is not None and not self._last:
+        if self._all.metrics is not None and self.server_state is not _LAST:
             self._all.metrics.recycled.inc()
         self.end()
 
