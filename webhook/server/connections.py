@@ -25,8 +25,8 @@ from webhook.server.tls import PairContext
 JITTER = 0.25
 # Under which an application finds, in the scope's state, the fingerprint of the certificate that its client was shown.
 SHOWN = "certificate"
-# What uvicorn looks into at each request over a connection that is to end: it adds these headers to the answer, and does
-# as they say.
+# What uvicorn looks into at each request over a connection that is to end: it adds these headers to the answer, and
+# does as they say.
 _LAST = UvicornState()
 _LAST.default_headers = [(b"connection", b"close")]
 
