@@ -152,6 +152,8 @@ class _Outer(asyncio.Protocol):
         self.opened = self.asked = time.monotonic()
         self.waits = False
         self._inner: asyncio.Transport | None = None
+        # What came before the replica had taken the connection.
+        self._early = bytearray()
         self._replica: Replica | None = None
         self._connecting: asyncio.Task[None] | None = None
 
@@ -161,7 +163,6 @@ class _Outer(asyncio.Protocol):
         if self._replica is None:
             self.transport.abort()
             return
-        self.transport.pause_reading()
         self._connecting = asyncio.create_task(self._connect(self._replica))
 
     async def _connect(self, replica: Replica) -> None:
@@ -177,11 +178,13 @@ class _Outer(asyncio.Protocol):
         if self.transport.is_closing():
             inner.abort()
         else:
-            self.transport.resume_reading()
+            inner.write(bytes(self._early))
 
     def data_received(self, data: bytes) -> None:
         self.asked, self.waits = time.monotonic(), True
-        if self._inner is not None:
+        if self._inner is None:
+            self._early += data
+        else:
             self._inner.write(data)
 
     def answered(self, data: bytes) -> None:

@@ -35,6 +35,15 @@ class Ledger:
         left = seconds - self._load.seconds
         eventually(lambda: self._load.seconds >= seconds, f"the load is {seconds:g} s old", timeout=max(left, 0) + 10)
 
+    def until_made(self, admissions: int) -> None:
+        """Wait until there have been so many admissions, however long that takes."""
+
+        def made() -> bool:
+            assert len(self._load.outcomes) >= admissions, f"{len(self._load.outcomes)} admissions"
+            return True
+
+        eventually(made, f"{admissions} admissions", timeout=600, pause=0.5)
+
     @property
     def failed(self) -> list[Outcome]:
         """The admissions that failed."""

@@ -117,10 +117,9 @@ def test_no_admission_is_lost_while_replicas_and_certificates_change(
         with capsys.disabled():
             print(f"\n{ledger}")
             for outcome in ledger.failed[:20]:
-                print(f"{outcome.due - load.begun:>6.1f}  {outcome.wrong}")
+                print(f"{outcome.asked - load.begun:>6.1f}  {outcome.wrong}")
             for lost in balancer.lost[:20]:
                 print(f"{lost.at - load.begun:>6.1f}  {lost}")
-    assert len(load.outcomes) >= RATE * SECONDS
     assert ledger.failed == []
 
 
@@ -161,4 +160,4 @@ def _story(replicas: Replicas, certificates: ByHand, ledger: Ledger, meanwhile: 
     replicas.start("bc")
     ledger.tell("1 -> 3")
     leaf()
-    ledger.until(SECONDS)
+    ledger.until_made(RATE * SECONDS)
