@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from webhook.installation.names import LABELS, MUTATING, VALIDATING
+from webhook.installation.names import EXEMPT_LABEL, LABELS, MUTATING, VALIDATING
 from webhook.model import grove
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.owners.facts import OWNERS
@@ -154,6 +154,9 @@ _GANG_PODS: Manifest = {
     "matchExpressions": [{"key": grove.LABEL_PODGANG, "operator": "Exists"}],
 }
 
+# The emergency's way out for one namespace, whatever the label's value.
+_NOT_EXEMPT: Manifest = {"key": EXEMPT_LABEL, "operator": "DoesNotExist"}
+
 
 def _common(settings: Settings, own_namespace: str) -> Manifest:
     registration = settings.registration
@@ -162,7 +165,7 @@ def _common(settings: Settings, own_namespace: str) -> Manifest:
         excluded.append(own_namespace)
     outside = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded}
     return {
-        "namespaceSelector": {"matchExpressions": [outside]},
+        "namespaceSelector": {"matchExpressions": [outside, _NOT_EXEMPT]},
         "matchPolicy": "Equivalent",
         "failurePolicy": registration.failure_policy,
         "timeoutSeconds": registration.timeout_seconds,
