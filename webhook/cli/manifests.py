@@ -200,6 +200,32 @@ def crds(*, config: Configuration = None, output: Output = Format.TEXT) -> None:
         typer.echo(f"# {one.name:<{width}}  {one.version:<8}  {need}  {', '.join(one.wanted_by)}")
 
 
+@manifests_app.command()
+def write(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files go.", show_default=False)],
+    *,
+    config: Annotated[
+        Path, typer.Option("--config", metavar="FILE", help="A RollcallConfiguration.", show_default=False)
+    ],
+    namespace: Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="Where it runs.")] = NAMESPACE,
+    image: Annotated[str, typer.Option(metavar="IMAGE", help="What it runs.")] = IMAGE,
+) -> None:
+    """Write the kustomizations base, cert-manager and self-managed, and the Helm chart, made of a configuration.
+
+    The first two have certificates that somebody else keeps, whatever the file says, the third its own.
+
+    **Examples**
+
+    - `rollcall manifests write deploy --config rollcall.yaml && kubectl apply -k deploy/self-managed`
+    """
+    from webhook.cli.write_manifests import write as write_files
+    from webhook.cli.write_manifests import written
+
+    # Judged with the places of its mistakes.
+    configured(config)
+    write_files(folder, written(config, _namespace(namespace), image))
+
+
 def _deciding(settings: Settings, without_answer: FailurePolicy | None) -> Settings:
     if without_answer is None:
         return settings

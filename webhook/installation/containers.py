@@ -47,7 +47,7 @@ _MOUNTED_SCRATCH = {"name": "scratch", "mountPath": "/tmp"}  # noqa: S108 - a vo
 
 
 def server_container(settings: Settings, options: Options) -> Manifest:
-    """`rollcall serve`: AdmissionReviews over TLS; health and metrics in plain HTTP, for those without our authority."""
+    """`rollcall serve`: AdmissionReviews over TLS; health and metrics in plain HTTP, for who knows no authority."""
     arguments = [
         "serve",
         *_configured(options),

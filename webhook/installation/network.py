@@ -1,7 +1,7 @@
 """The network: Services by which the processes are found, and policies for who may reach them, and whom they reach.
 
-An API server is no Pod, and its address is nobody's to know beforehand: neither a caller nor a callee can be narrowed to
-it, so its ports are open to all, and no other port is.
+An API server is no Pod, and its address is nobody's to know beforehand: neither who calls nor whom we call can be
+narrowed to it, so those ports are open to all, and no other port is.
 """
 
 from __future__ import annotations
