@@ -85,6 +85,8 @@ def said(manifests: Iterable[Manifest]) -> dict[tuple[str, str], Any]:
             said_of["rules"] = rights(manifest)
         elif kind.endswith("WebhookConfiguration"):
             said_of["webhooks"] = {hook["name"]: hook for hook in said_of["webhooks"]}
+        elif kind == "ValidatingAdmissionPolicy":
+            said_of["spec"]["validations"] = {one["expression"]: one for one in said_of["spec"]["validations"]}
         elif kind == "Deployment":
             for volume in said_of["spec"]["template"]["spec"]["volumes"]:
                 if volume["name"] == "configuration":

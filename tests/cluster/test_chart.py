@@ -45,6 +45,11 @@ CONFIGURATIONS: dict[str, Manifest] = {
     "enforcement": with_profiles(
         KOORDINATOR, enforcement={"mode": "audit", "rules": {"koordinator/priority-class": "off"}}
     ),
+    "the net, which denies": with_profiles(KAI, KOORDINATOR, VOLCANO, registration={"net": "Deny"}),
+    "the net, which warns of gangs": with_profiles(
+        GANGS, {"name": "scheduler-plugins-scheduler"}, registration={"net": "Warn", "excludedNamespaces": ["a"]}
+    ),
+    "the net for the audit log": with_profiles({"name": "lpx-scheduler"}, registration={"net": "Audit"}),
     "serving": with_profiles(GANGS, serving={"drainSeconds": 0, "maxInFlight": 100_000}),
     "traces": with_profiles(GANGS, tracing={"endpoint": "http://otel.monitoring.svc:4318/v1/traces", "sampleRatio": 1}),
     "traces by TLS": with_profiles(GANGS, tracing={"endpoint": "https://otel.example.com"}),

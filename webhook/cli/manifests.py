@@ -14,12 +14,14 @@ from typing import Annotated
 import typer
 
 from webhook import __version__
+from webhook.cli import tell
 from webhook.cli.options import Configuration, Format, Output, configured
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.everything import everything
 from webhook.installation.names import NAMESPACE
 from webhook.installation.needed_kinds import needed_kinds
+from webhook.installation.net import net_policy
 from webhook.installation.options import Options, Reconciler, named_by_content, placed
 from webhook.installation.webhooks import Address, webhook_configurations
 from webhook.model.reading import Manifest
@@ -127,6 +129,27 @@ def rbac(
     space, other = _service(reconciler)
     roles = access_rules(settings, namespace, address.service)
     _print([*roles, *reconciler_access_rules(settings, space, other.service)], output)
+
+
+@manifests_app.command()
+def net(
+    *,
+    config: Configuration = None,
+    namespace: Annotated[str, typer.Option(metavar="NAME", help="Rollcall's own namespace.")] = NAMESPACE,
+    output: Output = Format.TEXT,
+) -> None:
+    """Print the ValidatingAdmissionPolicy by which the API server holds gangs together by itself, and its bindings.
+
+    The file's `registration.net` says what becomes of a pod that would start without its gang.
+
+    **Examples**
+
+    - `rollcall manifests net --config rollcall.yaml | kubectl apply -f -`
+    """
+    found = net_policy(configured(config), namespace)
+    if not found:
+        tell("registration.net is off: there is nothing to print")
+    _print(found, output)
 
 
 @manifests_app.command("all")

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import httpx
 import orjson
 
+from webhook import tracing
 from webhook.cluster.access import Access
 from webhook.cluster.requests import JSON, Request, Write
 from webhook.errors import Gone, NotFound, NotModified, RequestFailed
+from webhook.model.reading import Malformed, mapping, sequence
 
 # An answer that is not a watch: a list's page, or one object.
 ANSWER_SECONDS = 15.0
@@ -125,10 +127,13 @@ class Client:
             # May read a file or run a program.
             async with asyncio.timeout(CREDENTIALS_SECONDS):
                 authorization = await asyncio.to_thread(self._access.authorization)
-        except Exception as error:  # noqa: BLE001 - a plugin of a kubeconfig may fail in any way it likes
+        except OSError as error:
             raise RequestFailed(f"no credentials: {_told(error)}") from None
+        except Exception as error:  # noqa: BLE001 - a plugin of a kubeconfig may fail in any way it likes
+            # It quotes what the program printed, and that may be a token; what we say is in logs and in /readyz.
+            raise RequestFailed(f"no credentials: {type(error).__name__}; kubectl says more") from None
         # What is compressed must be inflated, between two admissions; the network is near.
-        headers = {**headers, "accept-encoding": "identity"}
+        headers = {**headers, "accept-encoding": "identity", **tracing.outgoing()}
         if authorization is not None:
             authorization = authorization.strip()
             if not (authorization.isascii() and authorization.isprintable()):
@@ -181,18 +186,30 @@ def _check(code: int, content: bytes, retry_after: str | None = None) -> None:
         return
     if code == HTTPStatus.NOT_MODIFIED:
         raise NotModified("not modified", code)
+    status: Any = {}
     try:
         status = orjson.loads(content)
         said = str(status["message"])
     except (orjson.JSONDecodeError, TypeError, KeyError):
         said = content.decode(errors="replace").strip()[:200]
-    why = f"HTTP {code}: {said}" if said else f"HTTP {code}"
+    why, fields = f"HTTP {code}: {said}" if said else f"HTTP {code}", _fields(status)
     if code == HTTPStatus.NOT_FOUND:
-        raise NotFound(why, code)
+        raise NotFound(why, code, fields=fields)
     if code == HTTPStatus.GONE:
-        raise Gone(why, code)
+        raise Gone(why, code, fields=fields)
     wait = min(float(retry_after), MAX_WAIT_SECONDS) if retry_after is not None and retry_after.isdigit() else None
-    raise RequestFailed(why, code, wait)
+    raise RequestFailed(why, code, wait, fields)
+
+
+def _fields(status: Any) -> str:
+    """What a Status is about: its reason, the kind and the fields. Its messages may quote values."""
+    try:
+        details = mapping(mapping(status).get("details"))
+        causes = (mapping(cause).get("field") for cause in sequence(details.get("causes")))
+        told = (mapping(status).get("reason"), details.get("group"), details.get("kind"), *causes)
+    except Malformed:
+        return ""
+    return " ".join(dict.fromkeys(word for word in told if isinstance(word, str) and word))
 
 
 def _told(error: BaseException) -> str:

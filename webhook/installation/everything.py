@@ -11,6 +11,7 @@ from webhook.installation.cert_manager import injection, issuers
 from webhook.installation.containers import CONFIGURATION_FILE
 from webhook.installation.deployment import critical_pods, workloads
 from webhook.installation.names import LABELS, RECONCILER, SERVER, SERVICE_PORT
+from webhook.installation.net import net_policy
 from webhook.installation.network import network_policies, services
 from webhook.installation.options import Options, Reconciler
 from webhook.installation.webhooks import Address, webhook_configurations
@@ -68,6 +69,10 @@ def _certificates(_: Settings, options: Options) -> list[Manifest]:
     return issuers(options) if options.cert_manager else []
 
 
+def _net(settings: Settings, options: Options) -> list[Manifest]:
+    return net_policy(settings, options.namespace)
+
+
 def _webhooks(settings: Settings, options: Options) -> list[Manifest]:
     """The webhook configurations; cert-manager's annotation on them where it fills the caBundle in."""
     address = Address(options.namespace, SERVER, SERVICE_PORT)
@@ -90,5 +95,6 @@ TOPICS: Mapping[str, Callable[[Settings, Options], list[Manifest]]] = {
     "services": services,
     "network": network_policies,
     "workloads": workloads,
+    "net": _net,
     "webhooks": _webhooks,
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 # Mutating webhooks run in the order of their configurations' names: this one after koordinator-, kueue- and lws-, whose
 # profiles overwrite fields, and before mutating-kai-admission.
 MUTATING, VALIDATING = "m-rollcall", "v-rollcall"
+# The ValidatingAdmissionPolicy that works while nobody answers.
+NET = "rollcall-net"
 
 NAMESPACE = "rollcall-system"
 # The Service in front of `rollcall serve`, its Deployment and its service account.

@@ -65,7 +65,7 @@ def webhook_configurations(
                 [_rule(grove.GROUP, "v1alpha1", "podcliquesets", "CREATE", "UPDATE")],
                 {"matchConditions": [_NOT_LEAVING]},
             ),
-            hook("pods", path, [_rule("", "v1", "pods", "CREATE")], {"objectSelector": _GANG_PODS}),
+            hook("pods", path, [_rule("", "v1", "pods", "CREATE")], {"objectSelector": GANG_PODS}),
         ]
         found += [hook(*one) for one in _owner_hooks(path)]
         return found if path == "mutate" else [*found, *(hook(*one) for one in _object_hooks(settings))]
@@ -83,12 +83,11 @@ def _owner_hooks(path: str) -> Iterator[tuple[str, str, list[Manifest], Manifest
     """The hooks for workloads that are not Grove's and for their pods: those that are opted in by the label, on them or
     on their namespace.
     """
-    opted_in = {"matchExpressions": [{"key": SCHEDULER_LABEL, "operator": "Exists"}]}
-    pods = {"objectSelector": opted_in, "matchConditions": [_NOT_GROVES]}
+    pods = {"objectSelector": OPTED_IN, "matchConditions": [_NOT_GROVES]}
     yield "owned-pods", path, [_rule("", "v1", "pods", "CREATE")], pods
     rules = [_rule(found.api.group, found.api.version, found.plural, "CREATE", "UPDATE") for found in OWNERS]
-    yield "workloads", path, rules, {"objectSelector": opted_in, "matchConditions": [_NOT_LEAVING]}
-    within = {"namespaceSelector": opted_in, "matchConditions": [_NOT_LEAVING, _UNLABELLED]}
+    yield "workloads", path, rules, {"objectSelector": OPTED_IN, "matchConditions": [_NOT_LEAVING]}
+    within = {"namespaceSelector": OPTED_IN, "matchConditions": [_NOT_LEAVING, _UNLABELLED]}
     yield "workloads-of-namespaces", path, rules, within
 
 
@@ -149,10 +148,12 @@ _NOT_GROVES = {
     f' || object.metadata.labels["{grove.LABEL_MANAGED_BY}"] != "{grove.MANAGED_BY_GROVE}"',
 }
 # The pods that Grove's operator makes for a gang; no other pod of the cluster ever comes here.
-_GANG_PODS: Manifest = {
+GANG_PODS: Manifest = {
     "matchLabels": {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE},
     "matchExpressions": [{"key": grove.LABEL_PODGANG, "operator": "Exists"}],
 }
+# What asks for a scheduler by itself: a workload, its pods, a namespace.
+OPTED_IN: Manifest = {"matchExpressions": [{"key": SCHEDULER_LABEL, "operator": "Exists"}]}
 
 # The emergency's way out for one namespace, whatever the label's value.
 _NOT_EXEMPT: Manifest = {"key": EXEMPT_LABEL, "operator": "DoesNotExist"}
@@ -160,18 +161,23 @@ _NOT_EXEMPT: Manifest = {"key": EXEMPT_LABEL, "operator": "DoesNotExist"}
 
 def _common(settings: Settings, own_namespace: str) -> Manifest:
     registration = settings.registration
-    excluded = [*NEVER_HERE, *registration.excluded_namespaces]
-    if own_namespace not in excluded:
-        excluded.append(own_namespace)
-    outside = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded}
     return {
-        "namespaceSelector": {"matchExpressions": [outside, _NOT_EXEMPT]},
+        "namespaceSelector": namespaces_asked_about(settings, own_namespace),
         "matchPolicy": "Equivalent",
         "failurePolicy": registration.failure_policy,
         "timeoutSeconds": registration.timeout_seconds,
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
     }
+
+
+def namespaces_asked_about(settings: Settings, own_namespace: str) -> Manifest:
+    """The selector of the namespaces in which anything is judged."""
+    excluded = [*NEVER_HERE, *settings.registration.excluded_namespaces]
+    if own_namespace not in excluded:
+        excluded.append(own_namespace)
+    outside = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded}
+    return {"matchExpressions": [outside, _NOT_EXEMPT]}
 
 
 def _rule(group: str, version: str, plural: str, *operations: str) -> Manifest:

@@ -14,10 +14,11 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import NamedTuple
 
+from webhook import tracing
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import RequestFailed
-from webhook.logs import log
+from webhook.logs import log, outline
 from webhook.model.facts import Api
 from webhook.model.podgang import PodGang
 from webhook.model.projections import TOPOLOGY_BINDINGS, Resource
@@ -91,16 +92,22 @@ class Events:
         """A Warning, unless another process wrote the same some minutes ago; `apart` tells those of a reason apart."""
         note = _named(regarded, note)
         said = _identity(regarded).said
-        log.warning("told", reason=reason, **said, why=note)
-        if self._dry_run or not self._leads():
+        if self._dry_run:
+            # There is no event that says it, and whoever rehearses is there to read.
+            log.warning("told", reason=reason, **said, why=note)
+            return
+        # The note quotes the object; it is in the event.
+        log.warning("told", reason=reason, **said)
+        if not self._leads():
             return
         try:
-            await self._client.write(requests.create(EVENTS, self._event(regarded, reason, note, apart)))
+            with tracing.span("write", tracing.Side.CLIENT, {"rollcall.kind": EVENTS.api.kind}):
+                await self._client.write(requests.create(EVENTS, self._event(regarded, reason, note, apart)))
         except RequestFailed as error:
             if error.code == HTTPStatus.CONFLICT:
                 # It is there already.
                 return
-            log.info("event not written", reason=reason, **said, why=str(error))
+            log.info("event not written", reason=reason, **said, why=outline(error))
         else:
             self._metrics.events.labels(reason.value).inc()
 

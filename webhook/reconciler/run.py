@@ -15,11 +15,12 @@ from typing import Any
 import httpx
 import uvicorn
 
-from webhook import __version__
+from webhook import __version__, tracing
 from webhook.cluster.access import Access
+from webhook.cluster.watch import Watch
 from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
 from webhook.installation.names import LEASE_NAME
-from webhook.logs import configure, log
+from webhook.logs import configure, log, outline
 from webhook.model.facts import Api, ObjectKey
 from webhook.model.projections import TOPOLOGY_BINDINGS
 from webhook.reconciler.circle_watch import CircleWatch
@@ -107,14 +108,19 @@ class Reconciler:
         self.circles = CircleWatch(settings, self.following.stores, events, self.metrics, self.leads)
         self._topologies = Topologies(settings, client, writer, events, self.metrics, self.leads, self.queue.add)
         self.metrics.interrupted.set_function(self._interrupted)
+        self.metrics.watch(self.following.live, (*self.following.kinds(), *self._topologies.kinds()), self._watches)
         self._busy = 0
         # Why the last that was left undone was.
         self._why = ""
 
+    def _watches(self) -> Iterator[Watch]:
+        """Everything that is followed."""
+        yield from self.following.watches()
+        yield from self._topologies.watches()
+
     def _interrupted(self) -> int:
         """How many kinds are not followed now."""
-        watches = (*self.following.watches(), *self._topologies.watches())
-        return sum(watch.trouble is not None for watch in watches)
+        return sum(watch.trouble is not None for watch in self._watches())
 
     def leads(self) -> bool:
         """Whether this process may write; one without a lease always may."""
@@ -138,6 +144,7 @@ class Reconciler:
         following.append(asyncio.create_task(self._resync()))
         following.append(asyncio.create_task(self.health.run(lambda: not any(self.following.unseen()))))
         following.append(asyncio.create_task(self.circles.run()))
+        following.append(asyncio.create_task(self.metrics.run()))
         workers = [asyncio.create_task(self._work()) for _ in range(WORKERS)]
         try:
             # Not `gather`, which would cancel them all at once, and the lease must be given up last.
@@ -223,7 +230,9 @@ class Reconciler:
         try:
             # A stop does not interrupt a write: half of a gang's objects may start half of it.
             work = self._gangs.reconcile(key) if isinstance(key, GangKey) else self._topologies.reconcile(key[1])
-            again = await _unbroken(work)
+            about = {f"rollcall.{what}": value for what, value in _said(key).items()}
+            with tracing.span("reconcile", tracing.Side.INTERNAL, about):
+                again = await _unbroken(work)
         except NotLeading:
             return
         except (RequestFailed, FactsUnavailable) as error:
@@ -233,7 +242,7 @@ class Reconciler:
             seconds = self.queue.failed(key, wait)
             self._why = str(error)
             self.metrics.retry(error)
-            log.info("not done", **_said(key), why=str(error), againIn=round(seconds, 1))
+            log.info("not done", **_said(key), why=outline(error), againIn=round(seconds, 1))
         except Exception as error:  # noqa: BLE001 - a fault of ours with one gang must not stop the others
             seconds = self.queue.failed(key)
             self._why = f"of a fault of ours, {type(error).__name__}; the log says more"

@@ -78,7 +78,9 @@ rollcall-{{ include "rollcall.configuration" . | sha256sum | trunc 10 }}
 {{- define "rollcall.features" -}}
 {{- $found := list "always" }}
 {{- $gated := (dict "default-scheduler" false "koord-scheduler" true "volcano" false "kai-scheduler" false "lpx-scheduler" false "scheduler-plugins-scheduler" false) }}
+{{- $named := list }}
 {{- range $profile := dig "scheduler" "profiles" list .Values.configuration }}
+{{- $named = append $named $profile.name }}
 {{- $config := $profile.config | default dict }}
 {{- if and (eq $profile.name "default-scheduler") (eq (dig "gangScheduling" false $config | toString) "false") }}
 {{- $found = append $found "default-scheduler gangScheduling=false" }}
@@ -104,6 +106,9 @@ rollcall-{{ include "rollcall.configuration" . | sha256sum | trunc 10 }}
 {{- if ternary $profile.gate (index $gated $profile.name) (kindIs "bool" $profile.gate) }}
 {{- $found = append $found "gate" }}
 {{- end }}
+{{- end }}
+{{- if not (has "default-scheduler" $named) }}
+{{- $found = append $found "default-scheduler gangScheduling=false" }}
 {{- end }}
 {{- if dig "escapes" "delete" list .Values.configuration }}
 {{- $found = append $found "escapes" }}

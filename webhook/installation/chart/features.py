@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 from webhook.backends.base import BackendSettings
 from webhook.backends.registry import BackendClass, installed_backends
 from webhook.installation.access import access_rules, reconciler_access_rules
+from webhook.installation.net import net_policy
 from webhook.installation.webhooks import Address, webhook_configurations
 from webhook.model.reading import Manifest
 from webhook.settings import Certificates, Enforcement, Profile, Registration, Settings
@@ -54,11 +55,16 @@ def configurations(settings: Settings) -> list[Manifest]:
     return webhook_configurations(settings, Address(NAMESPACE, "rollcall"), NAMESPACE, None)
 
 
+def net(settings: Settings) -> list[Manifest]:
+    """The net, which denies."""
+    return net_policy(settings, NAMESPACE)
+
+
 def _settings(profiles: Mapping[str, Profile], **fields: Any) -> Settings:
     """The settings of a file with these profiles; default-scheduler is always among them."""
     backend = installed_backends()[DEFAULT_SCHEDULER]
     every = {DEFAULT_SCHEDULER: _profile(backend, {}), **profiles}
-    registration = Registration(FAILURE_POLICY, TIMEOUT_SECONDS, (EXCLUDED,))
+    registration = Registration(FAILURE_POLICY, TIMEOUT_SECONDS, (EXCLUDED,), "Deny")
     return Settings(every, DEFAULT_SCHEDULER, registration=registration, **fields)
 
 
@@ -83,8 +89,8 @@ def _of_backend(backend: BackendClass) -> Iterator[Feature]:
         yield Feature(name, _settings({backend.name: _profile(backend, when)}), backend.name, when)
 
 
-def _asked(settings: Settings) -> tuple[list[Manifest], list[Manifest]]:
-    return roles(settings), configurations(settings)
+def _asked(settings: Settings) -> list[Manifest]:
+    return [*roles(settings), *configurations(settings), *net(settings)]
 
 
 def _matters(asked: Mapping[tuple[object, ...], str], place: int, values: tuple[object, ...]) -> bool:

@@ -8,6 +8,7 @@ from webhook.backends.registry import installed_backends
 from webhook.installation.chart.features import ALWAYS, ESCAPES, GATE, SELF_MANAGED, Feature
 from webhook.installation.chart.template import literal
 from webhook.installation.options import Reconciler
+from webhook.validators.selection import DEFAULT_SCHEDULER
 
 # Where the reconciler runs, and who makes the certificates: what workloads and network depend on.
 MODES = (SELF_MANAGED, Reconciler.DEPLOYMENT.value, Reconciler.SIDECAR.value)
@@ -98,16 +99,23 @@ def helpers(features: Sequence[Feature]) -> str:
         for name in installed_backends()
     ]
     gated = {name: backend.gate for name, backend in installed_backends().items()}
+    # It is always there, with its defaults.
+    default = next(feature.name for feature in features if feature.scheduler == DEFAULT_SCHEDULER and _plain(feature))
     return f"""{_GENERAL}
 {{{{- /* On what rights and hooks depend. */}}}}
 {{{{- define "rollcall.features" -}}}}
 {{{{- $found := list {literal(ALWAYS)} }}}}
 {{{{- $gated := {literal(gated)} }}}}
+{{{{- $named := list }}}}
 {{{{- range $profile := dig "scheduler" "profiles" list .Values.configuration }}}}
+{{{{- $named = append $named $profile.name }}}}
 {{{{- $config := $profile.config | default dict }}}}
 {"".join(backends)}{{{{- if ternary $profile.gate (index $gated $profile.name) (kindIs "bool" $profile.gate) }}}}
 {{{{- $found = append $found {literal(GATE)} }}}}
 {{{{- end }}}}
+{{{{- end }}}}
+{{{{- if not (has {literal(DEFAULT_SCHEDULER)} $named) }}}}
+{{{{- $found = append $found {literal(default)} }}}}
 {{{{- end }}}}
 {{{{- if dig "escapes" "delete" list .Values.configuration }}}}
 {{{{- $found = append $found {literal(ESCAPES)} }}}}
@@ -118,6 +126,12 @@ def helpers(features: Sequence[Feature]) -> str:
 {{{{- toJson (uniq $found) }}}}
 {{{{- end }}}}
 """
+
+
+def _plain(feature: Feature) -> bool:
+    """Whether it is that of a profile that says nothing."""
+    fields = installed_backends()[feature.scheduler].settings_model.model_fields
+    return all(fields[key].default == value for key, value in feature.when.items())
 
 
 def _profile_feature(feature: Feature) -> str:

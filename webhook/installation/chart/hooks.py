@@ -15,7 +15,7 @@ from webhook.installation.chart.features import (
     Feature,
     configurations,
 )
-from webhook.installation.chart.template import Words, conditional, literal
+from webhook.installation.chart.template import Words, conditional, item, literal
 from webhook.installation.kustomize import Dump
 from webhook.model.reading import Manifest
 
@@ -70,6 +70,4 @@ def _text(hook: Manifest, words: Words, dump: Dump) -> str:
     if hook["timeoutSeconds"] == TIMEOUT_SECONDS:
         hook["timeoutSeconds"] = words.inline("$timeoutSeconds")
     hook["clientConfig"] = {**hook["clientConfig"], "caBundle": words.optional("$.Values.certificates.caBundle")}
-    first, *lines = dump(hook).splitlines(keepends=True)
-    text = words.resolved(f"- {first}" + "".join(f"  {line}" for line in lines))
-    return text.replace(_EXCLUDED, _EACH_EXCLUDED)
+    return words.resolved(item(hook, dump)).replace(_EXCLUDED, _EACH_EXCLUDED)

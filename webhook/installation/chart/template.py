@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -33,8 +33,7 @@ class Words:
 
     def resolved(self, text: str) -> str:
         """`text` as a template."""
-        text = _MARKED.sub(self._resolve, text)
-        return text.replace(NAMESPACE, "{{ .Release.Namespace }}")
+        return resolved(_MARKED.sub(self._resolve, text))
 
     def _word(self, kind: str, expression: str) -> str:
         self._expressions.append(expression)
@@ -48,6 +47,11 @@ class Words:
         return f"{indent}{{{{- with {expression} }}}}\n{indent}{key}: {{{{ toJson . }}}}\n{indent}{{{{- end }}}}"
 
 
+def resolved(text: str) -> str:
+    """`text` with the namespace of the installation in its places."""
+    return text.replace(NAMESPACE, "{{ .Release.Namespace }}")
+
+
 def put(manifest: Manifest, path: tuple[str | int, ...], value: object) -> Manifest:
     """A copy of `manifest` with `value` at `path`."""
     found = deepcopy(manifest)
@@ -56,6 +60,12 @@ def put(manifest: Manifest, path: tuple[str | int, ...], value: object) -> Manif
         place = place[step]
     place[path[-1]] = value
     return found
+
+
+def item(value: Manifest, dump: Callable[[Manifest], str], indent: str = "") -> str:
+    """An item of a list, as YAML."""
+    first, *lines = dump(value).splitlines(keepends=True)
+    return f"{indent}- {first}" + "".join(f"{indent}  {line}" for line in lines)
 
 
 def literal(value: object) -> str:

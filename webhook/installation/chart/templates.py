@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from webhook.installation.cert_manager import INJECTED
 from webhook.installation.chart.features import NAMESPACE, SELF_MANAGED, Feature, roles
 from webhook.installation.chart.helpers import MODES, helpers
 from webhook.installation.chart.hooks import configuration_template
+from webhook.installation.chart.net import net_template
 from webhook.installation.chart.rights import of_features, role_rules
 from webhook.installation.chart.template import Words, conditional, put
-from webhook.installation.cert_manager import INJECTED
 from webhook.installation.everything import TOPICS
 from webhook.installation.kustomize import Dump
 from webhook.installation.names import SERVER
@@ -22,13 +23,22 @@ from webhook.settings import Serving, Settings, Tracing
 
 # Taken for nothing else in the text: a port, and a time.
 _TRACING_PORT, _DRAIN_SECONDS = 65533, 99_000
+_FEATURES = '{{- $features := include "rollcall.features" . | fromJsonArray }}\n'
+_EXCLUDED = (
+    '{{- $excluded := dig "registration" "excludedNamespaces" list .Values.configuration }}\n'
+    "{{- $excluded = without $excluded .Release.Namespace }}\n"
+)
 _HEAD = {
-    "rights": '{{- $features := include "rollcall.features" . | fromJsonArray }}\n',
-    "webhooks": """\
-{{- $features := include "rollcall.features" . | fromJsonArray }}
+    "rights": _FEATURES,
+    # A plain `off` is false to YAML's older rules.
+    "net": f"""\
+{_FEATURES}{_EXCLUDED}\
+{{{{- $net := dig "registration" "net" "off" .Values.configuration | default "off" }}}}
+""",
+    "webhooks": f"{_FEATURES}{_EXCLUDED}"
+    + """\
 {{- $failurePolicy := dig "registration" "failurePolicy" %(failure_policy)s .Values.configuration }}
 {{- $timeoutSeconds := dig "registration" "timeoutSeconds" %(timeout_seconds)s .Values.configuration }}
-{{- $excluded := without (dig "registration" "excludedNamespaces" list .Values.configuration) .Release.Namespace }}
 {{- $annotations := dict }}
 {{- if .Values.certManager.enabled }}
 {{- $annotations = dict "%(injected)s" (printf "%%s/%(server)s" .Release.Namespace) }}
@@ -101,6 +111,8 @@ def templates(features: Sequence[Feature], dump: Dump) -> Mapping[str, str]:
     for topic in TOPICS:
         if topic == "webhooks":
             found[f"{topic}.yaml"] = _webhooks(features, dump)
+        elif topic == "net":
+            found[f"{topic}.yaml"] = _HEAD[topic] + net_template(features, dump)
         elif topic != "namespace":
             found[f"{topic}.yaml"] = _topic(topic, plain, features, dump)
     return found

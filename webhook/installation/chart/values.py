@@ -1,5 +1,5 @@
-"""The chart's values: each with its default, what it does, and what it may be. `values.yaml`, its schema and the table of
-the README are all made of these.
+"""The chart's values: each with its default, what it does, and what it may be. `values.yaml`, its schema and the table
+of the README are all made of these.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ VALUES = (
         _BASE64,
     ),
 )
-CONFIGURATION = "The RollcallConfiguration, without its apiVersion and kind: docs/configuration.md. Rights and hooks follow from it."
+CONFIGURATION = "The RollcallConfiguration, without its apiVersion and kind (docs/configuration.md). Rights and hooks follow from it."
 
 
 def values_text(configuration: Manifest, dump: Dump) -> str:
