@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from webhook.installation.names import LABELS, MUTATING, VALIDATING
+from webhook.installation.names import EXEMPT_LABEL, LABELS, MUTATING, VALIDATING
 from webhook.model import grove
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.owners.facts import OWNERS
@@ -155,6 +155,9 @@ GANG_PODS: Manifest = {
 # What asks for a scheduler by itself: a workload, its pods, a namespace.
 OPTED_IN: Manifest = {"matchExpressions": [{"key": SCHEDULER_LABEL, "operator": "Exists"}]}
 
+# The emergency's way out for one namespace, whatever the label's value.
+_NOT_EXEMPT: Manifest = {"key": EXEMPT_LABEL, "operator": "DoesNotExist"}
+
 
 def _common(settings: Settings, own_namespace: str) -> Manifest:
     registration = settings.registration
@@ -174,7 +177,7 @@ def namespaces_asked_about(settings: Settings, own_namespace: str) -> Manifest:
     if own_namespace not in excluded:
         excluded.append(own_namespace)
     outside = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded}
-    return {"matchExpressions": [outside]}
+    return {"matchExpressions": [outside, _NOT_EXEMPT]}
 
 
 def _rule(group: str, version: str, plural: str, *operations: str) -> Manifest:
