@@ -113,6 +113,10 @@ class Metrics(Exposition):
             self.asides.labels(aside.value)
         for kind, action in _writes(profiles.values()):
             self.writes.labels(kind, action)
+        for name, profile in profiles.items():
+            if profile.backend.topology_kind is not None:
+                for problem in TopologyReason:
+                    self.topologies.labels(name, problem.value)
 
     def watch(self, cluster: LiveFacts, kinds: Iterable[Api], watches: Callable[[], Iterable[Watch]]) -> None:
         """Expose what is known of a cluster, too: of its own kinds, and of those that are followed besides."""
