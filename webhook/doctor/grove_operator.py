@@ -45,9 +45,9 @@ def pod_gang_maps(world: World) -> Symptoms:
         yield Symptom(
             "Grove",
             f"the cluster serves {found[0]}",
-            "this Grove rewrites grove.io/podgang on running pods and replaces PodGangs: gang objects go with them, and "
-            "what pods were stamped with no longer holds",
-            "stay with Grove v0.1.0-alpha.11 or older; and remove the CRD podgangmaps.grove.io where it was left behind",
+            "this Grove rewrites grove.io/podgang on running pods and replaces PodGangs: gang objects go with them, "
+            "and what pods were stamped with no longer holds",
+            "stay with Grove v0.1.0-alpha.11 or older; remove the CRD podgangmaps.grove.io where it was left behind",
         )
 
 
