@@ -29,10 +29,11 @@ MAX_WAIT_SECONDS = 60.0
 
 
 class Answer(NamedTuple):
-    """A parsed answer, and the tag by which it is known."""
+    """A parsed answer, the tag by which it is known, and when it was given, as a Date header says it."""
 
     content: Any
     etag: str | None
+    date: str | None = None
 
 
 class Client:
@@ -83,7 +84,7 @@ class Client:
         except httpx.HTTPError as error:
             raise RequestFailed(_told(error)) from None
         _check(response.status_code, response.content, response.headers.get("retry-after"))
-        return Answer(_parse(response.content), response.headers.get("etag"))
+        return Answer(_parse(response.content), response.headers.get("etag"), response.headers.get("date"))
 
     async def lines(self, request: Request) -> AsyncGenerator[bytes, None]:
         """The lines of a watch until the server ends it, and first an empty one: the server has taken the request.
