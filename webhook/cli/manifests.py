@@ -40,6 +40,15 @@ def webhooks(
     url: Annotated[
         str | None, typer.Option(metavar="URL", help="Where it is instead, outside of a cluster.", show_default=False)
     ] = None,
+    next_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where the server shows its next certificate (--next-port), outside of a cluster; where certificates "
+            "are self-managed.",
+            show_default=False,
+        ),
+    ] = None,
     ca: Annotated[
         Path | None,
         typer.Option(
@@ -56,18 +65,29 @@ def webhooks(
 
     - `rollcall manifests webhooks --config rollcall.yaml --ca ca.crt | kubectl apply -f -`
     - `rollcall manifests webhooks --url https://127.0.0.1:8443 --ca certs/ca.crt`
+    - `rollcall manifests webhooks --config rollcall.yaml --url https://10.0.0.7:8443 --next-url https://10.0.0.7:8444`
     """
     namespace, address = _service(service)
+    settings = configured(config)
     if url is not None:
-        if not _URL.fullmatch(url):
-            raise typer.BadParameter(f"{url!r} is no https:// URL without user, query and fragment", param_hint="--url")
-        address = Address(url=url)
+        for said, option in ((url, "--url"), (next_url or url, "--next-url")):
+            if not _URL.fullmatch(said):
+                raise typer.BadParameter(
+                    f"{said!r} is no https:// URL without user, query and fragment", param_hint=option
+                )
+        if settings.certificates.self_managed and next_url is None:
+            raise typer.BadParameter(
+                "certificates are self-managed, so it is needed beside --url", param_hint="--next-url"
+            )
+        address = Address(url=url, next_url=f"{(next_url or '').rstrip('/')}/next")
+    elif next_url is not None:
+        raise typer.BadParameter("it goes with --url", param_hint="--next-url")
     bundle = None
     if ca is not None:
         from webhook.certificates import read_authorities
 
         bundle = b64encode(read_authorities(ca)).decode()
-    _print(webhook_configurations(configured(config), address, namespace, bundle), output)
+    _print(webhook_configurations(settings, address, namespace, bundle), output)
 
 
 @manifests_app.command()

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from webhook.errors import FactsUnavailable, RequestFailed
+from webhook.reconciler.certificate_metrics import CertificateMetrics
 from webhook.reconciler.escapes import Escape
 from webhook.reconciler.health import State
-from webhook.reconciler.obstacles import GroupReason, Reason, TopologyReason
+from webhook.reconciler.obstacles import CertificateReason, GroupReason, Reason, TopologyReason
 from webhook.reconciler.plan import Aside
 
 _SERVER_ERROR = 500
@@ -89,6 +90,7 @@ class Metrics:
             ["escape"],
             registry=self.registry,
         )
+        self.certificates = CertificateMetrics(self.registry)
         for scheduler in (*sorted(self._schedulers), OTHER):
             for health in (*State, *Reason):
                 self.gangs.labels(scheduler, health.value)
@@ -96,7 +98,7 @@ class Metrics:
                 self.escaped.labels(scheduler, escape.value)
         for escape in Escape:
             self.deleted.labels(escape.value)
-        for reason in (*Reason, *TopologyReason, *GroupReason):
+        for reason in (*Reason, *TopologyReason, *GroupReason, *CertificateReason):
             self.events.labels(reason.value)
         for outcome in OUTCOMES:
             self.outcomes.labels(outcome)

@@ -87,6 +87,11 @@ class Writer:
         self._say("delete", PODS, *pod.key)
         return True
 
+    async def send(self, action: str, resource: Resource, key: ObjectKey, request: requests.Write) -> None:
+        """Any other write; it is counted and logged as `action`. Raises `RequestFailed`, `NotLeading`."""
+        await self._write(request)
+        self._say(action, resource, *key)
+
     async def _write(self, request: requests.Write) -> Any:
         try:
             async with asyncio.timeout(WRITE_SECONDS):
