@@ -219,11 +219,9 @@ def _renewal(pair: KeyPair, signer: KeyPair, stored: Stored, now: datetime, sett
 
 
 def _leaf_due(pair: KeyPair, signer: KeyPair, now: datetime, settings: Certificates) -> datetime:
-    """When a certificate is to be renewed: never, where another would hold no longer."""
-    certificate = pair.certificate
-    if leaf_end(signer, now, settings) <= certificate.not_valid_after_utc:
-        return max(now + settings.leaf_validity, certificate.not_valid_after_utc)
-    return renewal(certificate, settings.renew_at)
+    """When a certificate is to be renewed: not before its end, where another would hold no longer."""
+    end, due = pair.certificate.not_valid_after_utc, renewal(pair.certificate, settings.renew_at)
+    return due if leaf_end(signer, max(now, due), settings) > end else end
 
 
 def leaf_end(signer: KeyPair, now: datetime, settings: Certificates) -> datetime:

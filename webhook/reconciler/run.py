@@ -22,6 +22,7 @@ from webhook.installation.names import LEASE_NAME
 from webhook.logs import configure, log
 from webhook.model.facts import Api, ObjectKey
 from webhook.model.projections import TOPOLOGY_BINDINGS
+from webhook.reconciler.certificates import CertificateController
 from webhook.reconciler.circle_watch import CircleWatch
 from webhook.reconciler.endpoints import create_app
 from webhook.reconciler.escape_deletion import EscapeDeletion
@@ -84,7 +85,7 @@ class Reconciler:
         self.lease: Lease | None = None
         if lease_namespace is not None:
             self.lease = Lease(
-                client, lease_namespace, LEASE_NAME, identity, self.metrics, lambda _: self.following.look_at_all()
+                client, lease_namespace, LEASE_NAME, identity, self.metrics, lambda _: self._lead_changed()
             )
         writer = Writer(client, self.leads, self.metrics, dry_run=dry_run)
         events = Events(client, self.metrics, identity, self.leads, dry_run=dry_run)
@@ -106,6 +107,20 @@ class Reconciler:
         )
         self.circles = CircleWatch(settings, self.following.stores, events, self.metrics, self.leads)
         self._topologies = Topologies(settings, client, writer, events, self.metrics, self.leads, self.queue.add)
+        self.certificates: CertificateController | None = None
+        if settings.certificates.self_managed and lease_namespace is not None and not dry_run:
+            # Two that wrote without a lease would each make an authority.
+            self.certificates = CertificateController(
+                settings.certificates,
+                lease_namespace,
+                access=access,
+                transport=transport,
+                client=client,
+                writer=writer,
+                events=events,
+                metrics=self.metrics,
+                leads=self.leads,
+            )
         self.metrics.interrupted.set_function(self._interrupted)
         self._busy = 0
         # Why the last that was left undone was.
@@ -113,8 +128,14 @@ class Reconciler:
 
     def _interrupted(self) -> int:
         """How many kinds are not followed now."""
-        watches = (*self.following.watches(), *self._topologies.watches())
+        certificates = () if self.certificates is None else self.certificates.watches()
+        watches = (*self.following.watches(), *self._topologies.watches(), *certificates)
         return sum(watch.trouble is not None for watch in watches)
+
+    def _lead_changed(self) -> None:
+        self.following.look_at_all()
+        if self.certificates is not None:
+            self.certificates.wake()
 
     def leads(self) -> bool:
         """Whether this process may write; one without a lease always may."""
@@ -138,6 +159,8 @@ class Reconciler:
         following.append(asyncio.create_task(self._resync()))
         following.append(asyncio.create_task(self.health.run(lambda: not any(self.following.unseen()))))
         following.append(asyncio.create_task(self.circles.run()))
+        if self.certificates is not None:
+            following.append(asyncio.create_task(self.certificates.run()))
         workers = [asyncio.create_task(self._work()) for _ in range(WORKERS)]
         try:
             # Not `gather`, which would cancel them all at once, and the lease must be given up last.
