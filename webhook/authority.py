@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -85,7 +85,7 @@ def read_pair(certificate: bytes, key: bytes) -> KeyPair:
     found = read_certificates(certificate)[0]
     try:
         private = serialization.load_pem_private_key(key, password=None)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         raise CertificateError("the key is no private key in PEM form without a password") from None
     form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     if private.public_key().public_bytes(*form) != found.public_key().public_bytes(*form):
@@ -100,7 +100,7 @@ def read_certificates(text: bytes) -> tuple[x509.Certificate, ...]:
         for one in found:
             # Read when first asked for, and then what is wrong with it shows.
             _ = one.not_valid_after_utc, one.extensions, one.subject, one.public_key()
-    except ValueError:
+    except (ValueError, UnsupportedAlgorithm):
         raise CertificateError("there is no certificate in PEM form") from None
     return found
 
@@ -119,7 +119,7 @@ def issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> boo
     """Whether `authority` signed it."""
     try:
         certificate.verify_directly_issued_by(authority)
-    except (InvalidSignature, ValueError, TypeError):
+    except (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError):
         return False
     return True
 

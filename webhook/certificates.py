@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import ssl
+import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeVar
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from webhook.authority import issued_by, names_missing, new_authority, new_leaf
@@ -33,29 +38,51 @@ _LIFETIME = timedelta(days=90)
 _SPARE = timedelta(days=1)
 
 
-class Pair(NamedTuple):
-    """The files of a certificate and its key, and the time between which the certificate holds."""
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate with its chain and its key, as they were read; where from, and between when the certificate holds.
+
+    What was read is kept, so that what is served is what was checked, whatever becomes of the files.
+    """
 
     certificate: Path
     key: Path
     not_before: datetime
     not_after: datetime
+    # The server's own certificate, DER: what a client is shown.
+    leaf: bytes = field(repr=False)
+    chain: bytes = field(repr=False)
+    private: bytes = field(repr=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the server's own certificate, in hex."""
+        return hashlib.sha256(self.leaf).hexdigest()
 
 
 def load_pair(certificate: Path, key: Path) -> Pair:
     """A pair that a TLS server can serve with, now. Raises `CertificateError` with what is wrong with which file."""
-    found = _certificate(certificate)
-    private = _read(key)
+    return pair_of(certificate, key, read(certificate), read(key))
+
+
+def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes) -> Pair:
+    """The pair that files hold whose contents are given. Raises `CertificateError`, as `load_pair` does."""
+    found = _parsed(certificate, chain)
     try:
         loaded = serialization.load_pem_private_key(private, password=None)
     except TypeError:
         raise CertificateError(f"{key}: the key is encrypted; Rollcall reads only keys without a password") from None
-    except ValueError:
+    except (ValueError, UnsupportedAlgorithm):
         raise CertificateError(f"{key}: no private key in PEM form") from None
-    public = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    if loaded.public_key().public_bytes(*public) != found.public_key().public_bytes(*public):
+    form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    try:
+        public = found.public_key().public_bytes(*form)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise CertificateError(f"{certificate}: its key cannot be read: {error}") from None
+    if loaded.public_key().public_bytes(*form) != public:
         raise CertificateError(f"{key}: the key of another certificate than {certificate}")
-    pair = Pair(certificate, key, found.not_valid_before_utc, found.not_valid_after_utc)
+    leaf = found.public_bytes(serialization.Encoding.DER)
+    pair = Pair(certificate, key, found.not_valid_before_utc, found.not_valid_after_utc, leaf, chain, private)
     if (why := validity(pair, datetime.now(UTC))) is not None:
         raise CertificateError(f"{certificate}: {why}")
     try:
@@ -72,12 +99,53 @@ def validity(pair: Pair, now: datetime) -> str | None:
     return f"expired at {pair.not_after:%Y-%m-%d %H:%M:%S} UTC" if now >= pair.not_after else None
 
 
-def server_context(pair: Pair) -> ssl.SSLContext:
-    """A TLS context that serves with `pair`; TLS 1.2 or newer, as the API server speaks it."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+Context = TypeVar("Context", bound=ssl.SSLContext)
+
+
+def hardened(context: Context) -> Context:
+    """A TLS server's `context` that speaks TLS 1.2 or newer, as every API server does, with forward secrecy and
+    authenticated ciphers alone.
+    """
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(pair.certificate, pair.key)
+    # For TLS 1.2; those of 1.3 are all of this kind.
+    context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
+    # The API server resumes no sessions; one that was resumed would know nothing of certificates that changed since.
+    context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
+    context.num_tickets = 0
     return context
+
+
+def server_context(pair: Pair) -> ssl.SSLContext:
+    """A TLS context that serves with `pair`."""
+    context = hardened(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+    load_into(context, pair)
+    return context
+
+
+def load_into(context: ssl.SSLContext, pair: Pair) -> None:
+    """Have `context` serve with `pair`."""
+    with _as_file(pair.chain) as chain, _as_file(pair.private) as private:
+        context.load_cert_chain(chain, private)
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """A path under which OpenSSL, which takes keys from files alone, finds `content`: in memory, where there is such a
+    file, because the disk may be read-only and a key should not lie about.
+    """
+    if sys.platform == "linux":
+        handle = os.memfd_create("rollcall")
+        path = f"/proc/self/fd/{handle}"
+    else:
+        handle, path = tempfile.mkstemp(prefix="rollcall-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            yield path
+    finally:
+        if sys.platform != "linux":
+            Path(path).unlink()
 
 
 def development_pair(directory: Path, hosts: Iterable[str] = ()) -> Pair:
@@ -126,21 +194,31 @@ def read_authorities(path: Path) -> bytes:
 
     Raises `CertificateError`.
     """
+    return authorities_of(path, read(path))
+
+
+def authorities_of(path: Path, content: bytes) -> bytes:
+    """The certificates in a file whose content is given, as `read_authorities` says. Raises `CertificateError`."""
     try:
-        found = x509.load_pem_x509_certificates(_read(path))
+        found = x509.load_pem_x509_certificates(content)
     except ValueError:
         raise CertificateError(f"{path}: no certificate in PEM form") from None
     return b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in found)
 
 
 def _certificate(path: Path) -> x509.Certificate:
+    return _parsed(path, read(path))
+
+
+def _parsed(path: Path, content: bytes) -> x509.Certificate:
     try:
-        return x509.load_pem_x509_certificate(_read(path))
+        return x509.load_pem_x509_certificate(content)
     except ValueError:
         raise CertificateError(f"{path}: no certificate in PEM form") from None
 
 
-def _read(path: Path) -> bytes:
+def read(path: Path) -> bytes:
+    """What a file holds. Raises `CertificateError` where it cannot be read."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

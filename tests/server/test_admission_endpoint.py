@@ -10,7 +10,6 @@ from structlog.testing import capture_logs
 
 from tests.core.worlds import gang_pod, koordinator
 from tests.server.conftest import Call, body, refused, review
-from webhook.server.admission_endpoint import MAX_IN_FLIGHT
 from webhook.server.answers import MAX_BODY_BYTES
 from webhook.server.app import create_app
 from webhook.server.state import ServerState
@@ -75,7 +74,9 @@ def test_a_caller_that_hangs_up_is_not_answered(state: ServerState) -> None:
 def test_beyond_the_bound_a_call_is_turned_away_at_once(state: ServerState) -> None:
     async def crowd() -> tuple[Call, Call]:
         app = create_app(state)
-        waiting = [asyncio.create_task(Call(body(b"", more=True)).to(app)) for _ in range(MAX_IN_FLIGHT)]
+        waiting = [
+            asyncio.create_task(Call(body(b"", more=True)).to(app)) for _ in range(state.settings.serving.max_in_flight)
+        ]
         await asyncio.sleep(0)
         turned_away = await Call(body(review())).to(app)
         for task in waiting:

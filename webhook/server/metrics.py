@@ -13,6 +13,7 @@ from webhook.cluster.facts import LiveFacts
 from webhook.model.admission_request import Verdict
 from webhook.model.findings import Action
 from webhook.server.cluster_metrics import ClusterCollector
+from webhook.server.life_metrics import LifeMetrics
 from webhook.validators import CHOICE_RULES, SHAPE_RULES
 
 ENDPOINTS = ("validate", "mutate")
@@ -43,11 +44,7 @@ class Metrics:
             "rollcall_unjudged", "Rules that applied and lacked the facts to judge.", ("rule",), registry=self.registry
         )
         self.in_flight = Gauge("rollcall_requests_in_flight", "Calls being answered now.", registry=self.registry)
-        self.certificate_expiry = Gauge(
-            "rollcall_certificate_expiry_timestamp_seconds",
-            "When the serving certificate ends.",
-            registry=self.registry,
-        )
+        self.life = LifeMetrics(self.registry)
         Gauge("rollcall_build_info", "The version, as a label.", ("version",), registry=self.registry).labels(
             __version__
         ).set(1)
