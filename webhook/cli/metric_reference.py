@@ -20,10 +20,10 @@ from webhook.settings import Settings
 _HEAD = """\
 # Metrics
 
-Made by `rollcall metrics --output markdown`. Both processes answer `GET /metrics` in Prometheus' text format. Every series
-is there from the start, at zero, so that a rate or an alert never waits for a first event, and no label takes a value that
-is not known then: which schedulers, rules and kinds there are is the configuration's to say, and here all of them are
-enabled. [Observability](observability.md) says which ones matter, and what to do when.
+Made by `rollcall metrics --output markdown`. Both processes answer `GET /metrics` in Prometheus' text format. Every
+series is there from the start, at zero, so that a rate or an alert never waits for a first event, and no label takes a
+value that is not known then: which schedulers, rules and kinds there are is the configuration's to say, and here all of
+them are enabled. [Observability](observability.md) says which ones matter, and what to do when.
 """
 
 # Labels with more values than a table can hold, or that another page lists.
