@@ -30,9 +30,6 @@ from webhook.settings import Settings
 
 Decision = Callable[[Request, ClusterFacts, Settings], Verdict]
 
-# Each call holds a body of at most 7 MiB; the API server opens far fewer at once, and one that is answered late is
-# worth nothing to it. Beyond this, saying no at once lets it try another replica.
-MAX_IN_FLIGHT = 256
 # What is read may name the next that is missing: a group, the one above it, and so on to the root of a tree.
 MAX_READ = 8
 
@@ -44,7 +41,7 @@ class AdmissionEndpoint:
         self._name = name
         self._decide = decide
         self._state = state
-        self._in_flight = 0
+        self._max_in_flight = state.settings.serving.max_in_flight
         metrics = state.metrics
         self._calls = {word: child for (endpoint, word), child in metrics.calls.items() if endpoint == name}
         self._duration = metrics.duration[name]
@@ -54,7 +51,7 @@ class AdmissionEndpoint:
         if scope["method"] != "POST":
             await plain(send, 405, "only POST is answered here", (b"allow", b"POST"))
             return
-        self._in_flight += 1
+        self._state.in_flight += 1
         self._state.metrics.in_flight.inc()
         try:
             if tracing.on():
@@ -65,7 +62,7 @@ class AdmissionEndpoint:
             self._calls["gone"].inc()
             return
         finally:
-            self._in_flight -= 1
+            self._state.in_flight -= 1
             self._state.metrics.in_flight.dec()
         self._calls[outcome].inc()
         if status == HTTPStatus.OK:
@@ -86,8 +83,9 @@ class AdmissionEndpoint:
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes, str]:
         """Status, body and the outcome that the metrics count."""
         try:
-            if self._in_flight > MAX_IN_FLIGHT:
-                raise Overloaded(f"more than {MAX_IN_FLIGHT} calls at once")
+            # A call that is answered late is worth nothing; saying no at once lets the caller try another replica.
+            if self._state.in_flight > self._max_in_flight:
+                raise Overloaded(f"more than {self._max_in_flight} calls at once")
             seconds = budget(scope["query_string"])
             deadline = perf_counter() + seconds
             try:

@@ -13,6 +13,7 @@ from webhook.cluster.metrics import CacheCollector
 from webhook.exposition import Exposition
 from webhook.model.admission_request import DECISIONS, Verdict
 from webhook.model.findings import Action
+from webhook.server.life_metrics import LifeMetrics
 from webhook.validators import CHOICE_RULES, SHAPE_RULES
 
 ENDPOINTS = ("validate", "mutate")
@@ -55,11 +56,7 @@ class Metrics(Exposition):
             "rollcall_unjudged", "Rules that applied and lacked the facts to judge.", ("rule",), registry=self.registry
         )
         self.in_flight = Gauge("rollcall_requests_in_flight", "Calls being answered now.", registry=self.registry)
-        self.certificate_expiry = Gauge(
-            "rollcall_certificate_expiry_timestamp_seconds",
-            "When the serving certificate ends.",
-            registry=self.registry,
-        )
+        self.life = LifeMetrics(self.registry)
         every_rule = {*rules, *(rule.id for rule in (*SHAPE_RULES, *CHOICE_RULES))}
         # Looking a child up by its labels takes a lock and a tuple; each is looked up once, here.
         self.calls = {(endpoint, word): calls.labels(endpoint, word) for endpoint in ENDPOINTS for word in OUTCOMES}
