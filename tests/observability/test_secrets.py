@@ -78,7 +78,7 @@ def broken(*_: Any) -> Any:
 def test_denials_patches_and_failures_of_admission_tell_nothing_of_an_object(receiver: Receiver, lines: Any) -> None:
     allowing = ServerState(koordinator(), NOTHING_KNOWN, None)
     failing = ServerState(koordinator(), NOTHING_KNOWN, None)
-    failing.settings.profiles["koord-scheduler"].backend.prepare_pod = broken  # type: ignore[method-assign]
+    failing.settings.profiles["koord-scheduler"].backend.prepare_pod = broken  # type: ignore[assignment, method-assign]
     world = World(POD_CLIQUE_SETS.resource)
     facts = ClusterFacts(pod_clique_sets={("default", "demo"): Record("koord-scheduler")}, elastic_quotas={})
     following = ServerState(koordinator(standalone=False), facts, None)
