@@ -60,8 +60,17 @@ def test_every_label_is_bounded_and_has_its_values_before_anything_happened() ->
     assert set(server["rollcall_admission_decisions_total"]["backend"]) >= {*schedulers, "other", "none"}
     assert set(reconciler["rollcall_gangs"]["scheduler"]) >= {*schedulers, "other"}
     assert reconciler["rollcall_writes_total"] == {
-        "kind": ("CompositePodGroup", "Pod", "PodGroup", "Topology", "Workload"),
-        "action": ("apply", "delete", "ungate"),
+        "kind": (
+            "CompositePodGroup",
+            "MutatingWebhookConfiguration",
+            "Pod",
+            "PodGroup",
+            "Secret",
+            "Topology",
+            "ValidatingWebhookConfiguration",
+            "Workload",
+        ),
+        "action": ("apply", "create", "delete", "disown", "replace", "ungate"),
     }
 
 
