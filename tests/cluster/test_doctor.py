@@ -46,6 +46,7 @@ class Installation:
         self.plane = plane
         self.server = server
         self.reconciler = reconciler
+        self._registered = {plural: self._configuration(plural) for plural in _BOTH}
 
     def diagnosis(self, config: Manifest = KOORDINATOR, token: str = ADMIN) -> Diagnosis:
         """What the doctor says, to the owner of a token."""
@@ -76,18 +77,23 @@ class Installation:
     def change(self, change: Callable[[Manifest], None]) -> None:
         """Change each webhook of both configurations."""
         for plural in _BOTH:
-            path = f"{_ADMISSION}/{plural}/{_NAMES[plural]}"
-            live = self.plane.http.get(path).json()
+            live = self._configuration(plural)
             for hook in live["webhooks"]:
                 change(hook)
-            self.plane.http.put(path, json=live).raise_for_status()
+            self.plane.http.put(f"{_ADMISSION}/{plural}/{_NAMES[plural]}", json=live).raise_for_status()
 
     def mend(self) -> None:
         """Register it again as it was."""
-        for plural in _BOTH:
+        for plural, before in self._registered.items():
             self.plane.http.delete(f"{_ADMISSION}/{plural}/{_NAMES[plural]}")
-        self.server.register()
+            metadata = {"name": _NAMES[plural], "labels": before["metadata"]["labels"]}
+            anew = {**before, "metadata": metadata}
+            self.plane.http.post(f"{_ADMISSION}/{plural}", json=anew).raise_for_status()
         until_asked(self.plane)
+
+    def _configuration(self, plural: str) -> Manifest:
+        found: Manifest = self.plane.http.get(f"{_ADMISSION}/{plural}/{_NAMES[plural]}").json()
+        return found
 
 
 @pytest.fixture(scope="module")
