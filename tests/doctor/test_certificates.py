@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.doctor.told import told, unknown
 from webhook.doctor.checking import Level
 from webhook.doctor.example_certificates import HOST, bundled, certified, signed
 from webhook.doctor.examples import installed, thing
+from webhook.doctor.parts import SECRET as PART
 from webhook.doctor.world import Presented, World
 from webhook.model.reading import Manifest
 
@@ -54,7 +56,7 @@ def test_webhooks_that_believe_different_authorities_are_a_warning() -> None:
     one, other = (bundled(signed().authority) for _ in range(2))
     mixed = {part: one.parts[part] if index else other.parts[part] for index, part in enumerate(one.parts)}
     world = bundled(signed().authority)
-    (found,) = told(type(world)(world.settings, world.now, parts=mixed), "webhooks/ca-bundle")
+    (found,) = told(replace(world, parts=mixed), "webhooks/ca-bundle")
     assert found[0] is Level.WARNING
     assert found[2].startswith("there are 2 different caBundles")
 
@@ -69,12 +71,7 @@ def stored(leaf: x509.Certificate, *bundle: x509.Certificate, **known: Any) -> W
     content = b64encode(leaf.public_bytes(serialization.Encoding.PEM)).decode()
     secret = thing("v1", "Secret", "rollcall-tls", data={"tls.crt": content})
     world = bundled(*bundle, presented=(Presented(SHOWN, HOST, trouble="timed out"),), **known)
-    return type(world)(
-        world.settings,
-        world.now,
-        parts={part: (secret,) if part.name == "rollcall-tls" else found for part, found in world.parts.items()},
-        presented=world.presented,
-    )
+    return replace(world, parts={**world.parts, PART: (secret,)})
 
 
 def test_where_nobody_can_be_reached_the_secret_tells() -> None:
@@ -97,6 +94,17 @@ def test_where_nobody_can_be_reached_the_secret_tells() -> None:
 def test_a_certificate_that_is_its_own_authority_is_believed() -> None:
     leaf = signed().leaf
     assert said(stored(leaf, leaf), "server/certificate") == []
+
+
+def test_who_answers_for_somebody_else_at_a_pod_s_address_says_nothing() -> None:
+    pair, proxy = signed(), signed(host="proxy.example.com")
+    shown = certified(proxy, refused="certificate verify failed").presented
+    world = replace(stored(pair.leaf, pair.authority), presented=shown)
+    assert said(world, "server/certificate") == []
+    nothing = replace(bundled(pair.authority), presented=shown)
+    assert unknown(nothing, "server/certificate") == [
+        f"which certificate is served: {SHOWN}: somebody else answers, and {SECRET} is not there"
+    ]
 
 
 def test_where_nothing_can_be_looked_at_that_is_said() -> None:

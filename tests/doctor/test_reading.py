@@ -10,14 +10,16 @@ from typing import Any
 
 import httpx
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 from webhook.cluster.access import Access
 from webhook.doctor import reading
+from webhook.doctor.example_certificates import HOST, signed
 from webhook.doctor.examples import configured, installed, namespace, thing
 from webhook.doctor.handshakes import Endpoint, Seen
 from webhook.doctor.parts import DEPLOYMENTS, GANG_PODS, LEASE, NAMESPACES, PARTS, POD_CLIQUE_SETS, SECRET, Part
 from webhook.doctor.reading import endpoints, read_world
-from webhook.doctor.world import Presented, Tried, Unread, World
+from webhook.doctor.world import Clock, Presented, Tried, Unread, World
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import Api
 from webhook.model.reading import Manifest
@@ -197,10 +199,14 @@ def test_the_secret_is_read_only_where_nobody_shows_a_certificate(monkeypatch: p
     found = unreachable.read().one(SECRET)
     assert found is not None
     assert found["data"] == {"tls.crt": "YQ=="}
-    shown.append(Seen(Presented("https://10.0.0.1:8443", "rollcall", b"certificate")))
-    reached = Cluster(secret)
-    reached.read()
-    assert path_of(SECRET) not in [request.url.path for request in reached.asked]
+    # Somebody who is not called as the Service is; then Rollcall.
+    for host, read in (("proxy.example.com", True), (HOST, False)):
+        certificate = signed(host=host).leaf.public_bytes(serialization.Encoding.DER)
+        shown[:] = [Seen(Presented("https://10.0.0.1:8443", HOST, certificate), Clock("https://10.0.0.1:8443", 1.0))]
+        reached = Cluster(secret)
+        world = reached.read()
+        assert (path_of(SECRET) in [request.url.path for request in reached.asked]) is read
+        assert len(world.clocks) == (1 if read else 2)
 
 
 def test_who_is_ready_behind_the_service_is_looked_at_by_the_name_of_the_service() -> None:
