@@ -232,7 +232,8 @@ class ControlPlane:
     # asking it
 
     @cached_property
-    def _tls(self) -> ssl.SSLContext:
+    def tls(self) -> ssl.SSLContext:
+        """Trusts the API server."""
         return ssl.create_default_context(cafile=str(self.ca))
 
     @property
@@ -245,7 +246,7 @@ class ControlPlane:
         if token not in self._clients:
             headers = {"Authorization": f"Bearer {token}"}
             self._clients[token] = httpx.Client(
-                base_url=self.url, verify=self._tls, headers=headers, timeout=10, trust_env=False
+                base_url=self.url, verify=self.tls, headers=headers, timeout=10, trust_env=False
             )
         return self._clients[token]
 
