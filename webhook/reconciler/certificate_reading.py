@@ -64,6 +64,9 @@ async def read_snapshot(client: Client, namespace: str) -> Snapshot:
     stored = Stored(
         namespace, authority_state(found[CA_SECRET]), serving_state(found[TLS_SECRET]), tuple(configurations)
     )
+    if now is None:
+        # Of what is not there the answer tells no time.
+        now = _time((await client.get(requests.read(NAMESPACES, namespace))).date)
     return Snapshot(stored, found, now or datetime.now(UTC))
 
 
