@@ -96,6 +96,8 @@ class Pods:
         """What may become of a stored pod: gates go, and metadata changes."""
         pod = deepcopy(old)
         spec, metadata = pod["spec"], pod["metadata"]
+        # A scheduler may have written something into its status since.
+        del metadata["resourceVersion"]
         if "schedulingGates" in spec:
             kept = spec.pop("schedulingGates")[: self._random.choice((0, 0, 0, 1, 2))]
             if kept or self._one_in(3):

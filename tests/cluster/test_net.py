@@ -27,6 +27,8 @@ from webhook.settings import Settings
 from webhook.starting import may_start
 
 POLICY = "validatingadmissionpolicies.admissionregistration.k8s.io"
+# Where it is asked whether the net is there: no test labels it.
+PROBED = "default"
 _CLIENTS = 4
 # What each Kubernetes has on a pod, and how the Workload API is spoken there.
 _FIELDS = {
@@ -78,24 +80,34 @@ def refused(answer: httpx.Response) -> bool:
 
 
 @contextmanager
-def spread(plane: ControlPlane, config: Manifest, folder: Path, namespace: str) -> Iterator[None]:
+def spread(
+    plane: ControlPlane, config: Manifest, folder: Path, namespace: str, *, refuses: bool = True
+) -> Iterator[None]:
     """The net, as `rollcall manifests net` prints it, for a while: until it is in effect, and until it is gone."""
     file = folder / "rollcall.yaml"
     file.write_text(yaml.safe_dump(config))
     printed = rollcall("manifests", "net", "--config", file)
     plane.kubectl("apply", "--validate=strict", "-f", "-", stdin=printed, check=True)
-    stray = grove_pod(namespace)
-    bare = {**stray, "metadata": {**stray["metadata"], "labels": {"rollcall.dev/scheduler": "koord-scheduler"}}}
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "1", "controller": True}
-    bare["metadata"]["ownerReferences"] = [owner]
-    probes = (stray, bare)
+    free = grove_pod(PROBED)
+    owned = grove_pod(PROBED)
+    owned["metadata"]["labels"] = {"rollcall.dev/scheduler": "koord-scheduler"}
+    owned["metadata"]["ownerReferences"] = [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "1", "controller": True}
+    ]
+
+    def caught() -> list[bool]:
+        answers = [posted(plane, probe) for probe in (free, owned)]
+        return [
+            refused(answer) if refuses else "rollcall-net" in answer.headers.get("Warning", "") for answer in answers
+        ]
+
     try:
-        # Both bindings, each of which the API server learns of by itself.
-        eventually(lambda: all(refused(posted(plane, probe)) for probe in probes), "the net is spread", timeout=30)
+        # By both bindings, of each of which the API server learns by itself.
+        eventually(lambda: all(caught()), "the net is spread", timeout=30)
         yield
     finally:
         plane.kubectl("delete", "-f", "-", stdin=printed, check=True)
-        eventually(lambda: not any(refused(posted(plane, probe)) for probe in probes), "the net is gone", timeout=30)
+        eventually(lambda: not any(caught()), "the net is gone", timeout=30)
 
 
 class Difference:
