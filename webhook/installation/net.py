@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from webhook.installation.names import EXEMPT_LABEL, LABELS, NET
+from webhook.installation.names import LABELS, NET
 from webhook.installation.webhooks import GANG_PODS, OPTED_IN, namespaces_asked_about
 from webhook.model import grove
 from webhook.model.claims import CLAIMS, Mark
@@ -36,16 +36,12 @@ def net_policy(settings: Settings, own_namespace: str) -> list[Manifest]:
     action = Action[settings.registration.net.upper()]
     if action is Action.OFF:
         return []
-    selector = namespaces_asked_about(settings, own_namespace)
-    exempt = {"key": EXEMPT_LABEL, "operator": "DoesNotExist"}
-    if exempt not in selector["matchExpressions"]:
-        selector["matchExpressions"].append(exempt)
     spec = {
         # Nothing here fails; if something did, the binding's action would say what becomes of the pod.
         "failurePolicy": "Fail",
         "matchConstraints": {
             "matchPolicy": "Equivalent",
-            "namespaceSelector": selector,
+            "namespaceSelector": namespaces_asked_about(settings, own_namespace),
             "resourceRules": [_PODS],
         },
         "matchConditions": [_STARTS, _NOT_LEAVING],
