@@ -95,7 +95,7 @@ class Replicas:
     def bring(self, secret: Mapping[str, bytes]) -> None:
         """Bring a new state of the Secret into each Pod, one after the other."""
         self._secret = dict(secret)
-        for mount in self._mounts.values():
+        for mount in list(self._mounts.values()):
             mount.write(secret)
 
     def until_presented(self) -> None:
