@@ -121,7 +121,7 @@ def test_a_replica_that_is_killed_takes_no_more_with_it_than_it_owed(replicas: R
         replicas.start(name)
         ledger.tell(f"{name} again")
     for outcome in ledger.failed:
-        assert "EOF" in outcome.wrong or "connection" in outcome.wrong, outcome
+        assert "failed to call webhook" in outcome.wrong, outcome
 
 
 def test_a_replica_that_hangs_fails_one_admission_a_connection_and_then_none(
