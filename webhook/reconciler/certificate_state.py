@@ -152,7 +152,7 @@ def authority_state(secret: Manifest | None) -> AuthorityState:
         if current is None and following is None:
             raise CertificateError("ca.key: there is none")
     except CertificateError as error:
-        known = distinct((*_readable(data.get("ca.crt")), *_readable(data.get("next.crt"))))
+        known = distinct((*readable(data.get("ca.crt")), *readable(data.get("next.crt"))))
         return AuthorityState(known, trouble=str(error), asked=asked, data=data)
     return AuthorityState(trusted, current, following, asked=asked, data=data)
 
@@ -164,7 +164,7 @@ def serving_state(secret: Manifest | None) -> ServingState:
     data = secret_data(secret)
     pair, trouble = _pair(data, SERVED)
     following, _ = _pair(data, NEXT)
-    return ServingState(pair, following, _readable(data.get("ca.crt")), trouble, _asked(secret), data)
+    return ServingState(pair, following, readable(data.get("ca.crt")), trouble, _asked(secret), data)
 
 
 def registered(configuration: Manifest, namespace: str) -> Registered:
@@ -202,7 +202,7 @@ def still_trusted(stored: Stored, now: datetime) -> tuple[x509.Certificate, ...]
     found = [*stored.authority.certificates, *stored.serving.authorities]
     for one in stored.registered:
         for hook in one.hooks:
-            found += _readable(hook.bundle)
+            found += readable(hook.bundle)
     return distinct(one for one in found if holds(one, now))[:MOST_TRUSTED]
 
 
@@ -233,7 +233,8 @@ def _pair(data: Mapping[str, bytes], place: str) -> tuple[KeyPair | None, str]:
         return None, f"{place}.crt and {place}.key: {error}"
 
 
-def _readable(text: bytes | None) -> tuple[x509.Certificate, ...]:
+def readable(text: bytes | None) -> tuple[x509.Certificate, ...]:
+    """The certificates in a PEM text; none where it cannot be read."""
     try:
         return read_certificates(text or b"")
     except CertificateError:
