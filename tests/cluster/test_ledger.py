@@ -8,19 +8,24 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
 
 import pytest
 
 from tests.cluster.background import Background
 from tests.cluster.balancer import Balancer
+from tests.cluster.certificate_story import SECRETS
 from tests.cluster.conftest import KOORDINATOR, until_asked
 from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.grove_operator import Played
-from tests.cluster.kept_certificates import KeptCertificates
+from tests.cluster.kept_certificates import KeptCertificates, ReconcilersCertificates
 from tests.cluster.ledger import Ledger, kept
 from tests.cluster.programs import eventually
-from tests.cluster.replicas import Replicas
+from tests.cluster.reconciler_process import ReconcilerProcess
+from tests.cluster.replicas import Files, Replicas
 from tests.cluster.workloads import two_cliques
+from webhook.installation.names import CA_SECRET, TLS_SECRET
 
 pytestmark = pytest.mark.long
 
@@ -30,26 +35,78 @@ RATE, ADMISSIONS = 200, 200 * 120
 # Short, so that all of it has room in two minutes: connections are renewed several times, and a drain is somewhat
 # longer than the balancer takes to send a replica nobody any more.
 CONFIG: Manifest = {**KOORDINATOR, "serving": {"drainSeconds": 6, "connectionSeconds": 20}}
+SELF_MANAGED: Manifest = {**CONFIG, "certificates": {"mode": "selfManaged", "overlapSeconds": 2}}
 # What the webhook configurations say of how long the API server waits, and a second.
 PATIENCE_SECONDS = 6.0
 
 
-@pytest.fixture
-def certificates(balancer: Balancer) -> KeptCertificates:
-    return KeptCertificates(balancer)
+class Certificates(Files, Protocol):
+    """Certificates that can be rotated, and how often they have been: the first authority is the first of its kind."""
+
+    leaves: int
+    authorities: int
+
+    def rotate_leaf(self, replicas: Replicas, tell: Callable[[str], None]) -> None: ...
+
+    def rotate_authority(self, replicas: Replicas, tell: Callable[[str], None]) -> None: ...
 
 
-@pytest.fixture
-def replicas(plane: ControlPlane, balancer: Balancer, certificates: KeptCertificates) -> Iterator[Replicas]:
+class Served(NamedTuple):
     """Three replicas, registered."""
-    found = Replicas(plane, CONFIG, balancer, certificates.authority.leaf())
+
+    replicas: Replicas
+    certificates: Certificates
+
+
+@contextmanager
+def by_hand(plane: ControlPlane, balancer: Balancer) -> Iterator[Served]:
+    """Certificates in files, and a bundle that is applied."""
+    certificates = KeptCertificates(balancer)
+    replicas = Replicas(plane, CONFIG, balancer, certificates)
     try:
-        found.start("abc")
-        found.register(certificates.authority.pem)
+        replicas.start("abc")
+        replicas.register(certificates.authority.pem)
         until_asked(plane)
-        yield found
+        yield Served(replicas, certificates)
     finally:
-        found.close()
+        replicas.close()
+
+
+@contextmanager
+def by_the_reconciler(plane: ControlPlane, balancer: Balancer, background: Background) -> Iterator[Served]:
+    """Certificates that the reconciler keeps."""
+    certificates, shown = ReconcilersCertificates(plane), Balancer(background)
+    replicas = Replicas(plane, SELF_MANAGED, balancer, certificates, shown)
+    reconciler = ReconcilerProcess(plane, SELF_MANAGED)
+    try:
+        replicas.register()
+        replicas.start("abc")
+        until_asked(plane)
+        yield Served(replicas, certificates)
+    finally:
+        replicas.close()
+        reconciler.close()
+        shown.close()
+        for name in (CA_SECRET, TLS_SECRET):
+            plane.http.delete(f"{SECRETS}/{name}")
+
+
+@pytest.fixture
+def served(
+    request: pytest.FixtureRequest, plane: ControlPlane, balancer: Balancer, background: Background
+) -> Iterator[Served]:
+    """Three replicas with certificates that are kept by hand, or as the test's parameter says."""
+    if getattr(request, "param", "") == "selfManaged":
+        with by_the_reconciler(plane, balancer, background) as found:
+            yield found
+    else:
+        with by_hand(plane, balancer) as found:
+            yield found
+
+
+@pytest.fixture
+def replicas(served: Served) -> Replicas:
+    return served.replicas
 
 
 @pytest.fixture
@@ -68,9 +125,10 @@ def ledger(
         yield found
 
 
-def test_no_admission_is_lost_while_replicas_and_certificates_change(
-    replicas: Replicas, certificates: KeptCertificates, ledger: Ledger
-) -> None:
+@pytest.mark.parametrize("served", ["files", "selfManaged"], indirect=True)
+def test_no_admission_is_lost_while_replicas_and_certificates_change(served: Served, ledger: Ledger) -> None:
+    replicas, certificates = served
+
     def leaf() -> None:
         certificates.rotate_leaf(replicas, ledger.tell)
 
