@@ -1,4 +1,4 @@
-"""The soak of the benchmarks, for a minute: it runs and says what it should. Whether memory grows, half an hour shows."""
+"""The soak of the benchmarks, for a minute: it runs and says what it should. Half an hour says whether memory grows."""
 
 from __future__ import annotations
 
