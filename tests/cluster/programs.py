@@ -170,6 +170,13 @@ class Program:
         return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
     @property
+    def own_megabytes(self) -> float:
+        """How much of that is its own, and not of files, whose pages come and go with the memory of the machine."""
+        assert self._process is not None
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(status.split("RssAnon:")[1].split()[0]) / 1024
+
+    @property
     def open_files(self) -> int:
         """How many files and sockets it has open."""
         assert self._process is not None
