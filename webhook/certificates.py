@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import ipaddress
+import hashlib
 import os
 import ssl
+import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeVar
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
 
+from webhook.authority import issued_by, names_missing, new_authority, new_leaf
 from webhook.errors import CertificateError
 
 CA_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.crt", "tls.crt", "tls.key"
@@ -32,35 +34,55 @@ DEVELOPMENT_HOSTS = (
     "rollcall.rollcall-system.svc.cluster.local",
 )
 _LIFETIME = timedelta(days=90)
-# Clocks differ; a certificate that is not valid yet is a puzzle nobody needs.
-_BACKDATED = timedelta(minutes=5)
 # A pair that ends sooner than this is made anew, so that a service started today lasts the day.
 _SPARE = timedelta(days=1)
 
 
-class Pair(NamedTuple):
-    """The files of a certificate and its key, and the time between which the certificate holds."""
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate with its chain and its key, as they were read; where from, and between when the certificate holds.
+
+    What was read is kept, so that what is served is what was checked, whatever becomes of the files.
+    """
 
     certificate: Path
     key: Path
     not_before: datetime
     not_after: datetime
+    # The server's own certificate, DER: what a client is shown.
+    leaf: bytes = field(repr=False)
+    chain: bytes = field(repr=False)
+    private: bytes = field(repr=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the server's own certificate, in hex."""
+        return hashlib.sha256(self.leaf).hexdigest()
 
 
 def load_pair(certificate: Path, key: Path) -> Pair:
     """A pair that a TLS server can serve with, now. Raises `CertificateError` with what is wrong with which file."""
-    found = _certificate(certificate)
-    private = _read(key)
+    return pair_of(certificate, key, read(certificate), read(key))
+
+
+def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes) -> Pair:
+    """The pair that files hold whose contents are given. Raises `CertificateError`, as `load_pair` does."""
+    found = _parsed(certificate, chain)
     try:
         loaded = serialization.load_pem_private_key(private, password=None)
     except TypeError:
         raise CertificateError(f"{key}: the key is encrypted; Rollcall reads only keys without a password") from None
-    except ValueError:
+    except (ValueError, UnsupportedAlgorithm):
         raise CertificateError(f"{key}: no private key in PEM form") from None
-    public = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    if loaded.public_key().public_bytes(*public) != found.public_key().public_bytes(*public):
+    form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    try:
+        public = found.public_key().public_bytes(*form)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise CertificateError(f"{certificate}: its key cannot be read: {error}") from None
+    if loaded.public_key().public_bytes(*form) != public:
         raise CertificateError(f"{key}: the key of another certificate than {certificate}")
-    pair = Pair(certificate, key, found.not_valid_before_utc, found.not_valid_after_utc)
+    leaf = found.public_bytes(serialization.Encoding.DER)
+    pair = Pair(certificate, key, found.not_valid_before_utc, found.not_valid_after_utc, leaf, chain, private)
     if (why := validity(pair, datetime.now(UTC))) is not None:
         raise CertificateError(f"{certificate}: {why}")
     try:
@@ -77,12 +99,53 @@ def validity(pair: Pair, now: datetime) -> str | None:
     return f"expired at {pair.not_after:%Y-%m-%d %H:%M:%S} UTC" if now >= pair.not_after else None
 
 
-def server_context(pair: Pair) -> ssl.SSLContext:
-    """A TLS context that serves with `pair`; TLS 1.2 or newer, as the API server speaks it."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+Context = TypeVar("Context", bound=ssl.SSLContext)
+
+
+def hardened(context: Context) -> Context:
+    """A TLS server's `context` that speaks TLS 1.2 or newer, as every API server does, with forward secrecy and
+    authenticated ciphers alone.
+    """
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(pair.certificate, pair.key)
+    # For TLS 1.2; those of 1.3 are all of this kind.
+    context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
+    # The API server resumes no sessions; one that was resumed would know nothing of certificates that changed since.
+    context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
+    context.num_tickets = 0
     return context
+
+
+def server_context(pair: Pair) -> ssl.SSLContext:
+    """A TLS context that serves with `pair`."""
+    context = hardened(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+    load_into(context, pair)
+    return context
+
+
+def load_into(context: ssl.SSLContext, pair: Pair) -> None:
+    """Have `context` serve with `pair`."""
+    with _as_file(pair.chain) as chain, _as_file(pair.private) as private:
+        context.load_cert_chain(chain, private)
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """A path under which OpenSSL, which takes keys from files alone, finds `content`: in memory, where there is such a
+    file, because the disk may be read-only and a key should not lie about.
+    """
+    if sys.platform == "linux":
+        handle = os.memfd_create("rollcall")
+        path = f"/proc/self/fd/{handle}"
+    else:
+        handle, path = tempfile.mkstemp(prefix="rollcall-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            yield path
+    finally:
+        if sys.platform != "linux":
+            Path(path).unlink()
 
 
 def development_pair(directory: Path, hosts: Iterable[str] = ()) -> Pair:
@@ -97,17 +160,13 @@ def unusable(directory: Path, hosts: Iterable[str] = ()) -> str | None:
     try:
         pair = load_pair(directory / CERTIFICATE_FILE, directory / KEY_FILE)
         leaf, authority = _certificate(pair.certificate), _certificate(directory / CA_FILE)
-        leaf.verify_directly_issued_by(authority)
-        names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        missing = names_missing(leaf, (*DEVELOPMENT_HOSTS, *hosts))
     except CertificateError as error:
         return str(error)
-    except (InvalidSignature, ValueError, TypeError):
+    if not issued_by(leaf, authority):
         return f"{CERTIFICATE_FILE} is not of {CA_FILE}"
-    except x509.ExtensionNotFound:
-        return f"{CERTIFICATE_FILE} names no hosts"
     if pair.not_after - datetime.now(UTC) < _SPARE:
         return f"{CERTIFICATE_FILE} ends within a day"
-    missing = [str(name.value) for name in _names(hosts) if name not in names]
     return f"{CERTIFICATE_FILE} is not for {', '.join(missing)}" if missing else None
 
 
@@ -119,93 +178,15 @@ def make_development_certificates(directory: Path, hosts: Iterable[str] = ()) ->
     tells. Raises `CertificateError`.
     """
     now = datetime.now(UTC)
-    authority_key, leaf_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    authority = _authority(authority_key, now)
-    leaf = _leaf(leaf_key, authority, authority_key, hosts, now)
-    private = leaf_key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    authority = new_authority("rollcall development authority", now, _LIFETIME)
+    leaf = new_leaf(authority, (*DEVELOPMENT_HOSTS, *hosts), now, now + _LIFETIME)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        _write(directory / KEY_FILE, private, mode=0o600)
-        _write(directory / CERTIFICATE_FILE, leaf.public_bytes(serialization.Encoding.PEM), mode=0o644)
-        _write(directory / CA_FILE, authority.public_bytes(serialization.Encoding.PEM), mode=0o644)
+        _write(directory / KEY_FILE, leaf.key_pem, mode=0o600)
+        _write(directory / CERTIFICATE_FILE, leaf.certificate_pem, mode=0o644)
+        _write(directory / CA_FILE, authority.certificate_pem, mode=0o644)
     except OSError as error:
         raise CertificateError(f"{directory}: cannot write certificates: {error.strerror}") from None
-
-
-def _authority(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "rollcall development authority")])
-    return (
-        _builder(name, name, key.public_key(), now)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(authority=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-
-
-def _leaf(
-    key: ec.EllipticCurvePrivateKey,
-    authority: x509.Certificate,
-    authority_key: ec.EllipticCurvePrivateKey,
-    hosts: Iterable[str],
-    now: datetime,
-) -> x509.Certificate:
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "rollcall")])
-    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
-    return (
-        _builder(name, authority.subject, key.public_key(), now)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(authority=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName(_names(hosts)), critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(issuer, critical=False)
-        .sign(authority_key, hashes.SHA256())
-    )
-
-
-def _key_usage(*, authority: bool) -> x509.KeyUsage:
-    """An authority signs certificates, a server signs handshakes, and neither does anything else."""
-    return x509.KeyUsage(
-        digital_signature=not authority,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=authority,
-        crl_sign=authority,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _BACKDATED)
-        .not_valid_after(now + _LIFETIME)
-    )
-
-
-def _names(hosts: Iterable[str]) -> list[x509.GeneralName]:
-    names: list[x509.GeneralName] = []
-    for host in dict.fromkeys((*DEVELOPMENT_HOSTS, *hosts)):
-        try:
-            names.append(x509.IPAddress(ipaddress.ip_address(host)))
-        except ValueError:
-            try:
-                names.append(x509.DNSName(host))
-            except ValueError:
-                raise CertificateError(f"{host}: no host name or address that a certificate can bear") from None
-    return names
 
 
 def read_authorities(path: Path) -> bytes:
@@ -213,21 +194,31 @@ def read_authorities(path: Path) -> bytes:
 
     Raises `CertificateError`.
     """
+    return authorities_of(path, read(path))
+
+
+def authorities_of(path: Path, content: bytes) -> bytes:
+    """The certificates in a file whose content is given, as `read_authorities` says. Raises `CertificateError`."""
     try:
-        found = x509.load_pem_x509_certificates(_read(path))
+        found = x509.load_pem_x509_certificates(content)
     except ValueError:
         raise CertificateError(f"{path}: no certificate in PEM form") from None
     return b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in found)
 
 
 def _certificate(path: Path) -> x509.Certificate:
+    return _parsed(path, read(path))
+
+
+def _parsed(path: Path, content: bytes) -> x509.Certificate:
     try:
-        return x509.load_pem_x509_certificate(_read(path))
+        return x509.load_pem_x509_certificate(content)
     except ValueError:
         raise CertificateError(f"{path}: no certificate in PEM form") from None
 
 
-def _read(path: Path) -> bytes:
+def read(path: Path) -> bytes:
+    """What a file holds. Raises `CertificateError` where it cannot be read."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

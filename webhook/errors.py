@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 class RollcallError(Exception):
     """The root of the tree."""
 
+    @property
+    def outline(self) -> str:
+        """What a log may say of it. Those that may quote what an object holds say less than their whole text."""
+        return str(self)
+
 
 def _place(source: str, line: int, column: int) -> str:
     return f"{source}:{line}:{column}" if line else source
@@ -101,13 +106,22 @@ class AccessError(RollcallError):
 
 class RequestFailed(RollcallError):
     """The Kubernetes API did not do what was asked. `code` is the HTTP status, 0 where there was no answer; `wait` is
-    how many seconds it asks to be left alone for, where it does.
+    how many seconds it asks to be left alone for, where it does; `fields` are what it finds fault with, and not what it
+    says of them, which may quote what was written.
     """
 
-    def __init__(self, why: str, code: int = 0, wait: float | None = None) -> None:
+    def __init__(self, why: str, code: int = 0, wait: float | None = None, fields: str = "") -> None:
         self.code = code
         self.wait = wait
+        self._fields = fields
         super().__init__(why)
+
+    @property
+    def outline(self) -> str:
+        """The status, and what it is about."""
+        if not self.code:
+            return str(self)
+        return f"HTTP {self.code}: {self._fields}" if self._fields else f"HTTP {self.code}"
 
 
 class NotFound(RequestFailed):
@@ -129,6 +143,16 @@ class NotLeading(RollcallError):
 class FactsUnavailable(RollcallError):
     """A decision needs facts of the cluster that could not be had; guessing would start half a gang."""
 
+    def __init__(self, why: str, outline: str | None = None) -> None:
+        """`outline` is for the log, where `why` names what an object asks for."""
+        self._outline = outline
+        super().__init__(why)
+
+    @property
+    def outline(self) -> str:
+        """Which facts, and not of what name."""
+        return str(self) if self._outline is None else self._outline
+
 
 class Inexpressible(RollcallError):
     """A gang that its scheduler cannot express. Nothing is translated, never a part (`findings` say why).
@@ -140,6 +164,12 @@ class Inexpressible(RollcallError):
         self.findings = findings
         self.unjudged = unjudged
         super().__init__("\n".join(str(finding) for finding in (*findings, *unjudged)))
+
+    @property
+    def outline(self) -> str:
+        """The rules."""
+        rules = {found.rule for found in self.findings} | {missing.rule for missing in self.unjudged}
+        return ", ".join(sorted(rules))
 
 
 class Unavailable(RollcallError):

@@ -1,37 +1,104 @@
-"""Logs: JSON lines on standard error, one a denial or patch; readable lines on a terminal. Never a body."""
+"""Logs: JSON lines on standard error, one a denial or patch; readable lines on a terminal.
+
+Never a body, nor what an object holds: an error is told by its `outline`, and a fault of ours by where it happened,
+without the words of the exception, which may quote a value.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
+import traceback
+from collections.abc import Iterator, MutableMapping
 from contextlib import suppress
-from typing import Any, BinaryIO, cast
+from types import TracebackType
+from typing import Any, BinaryIO, TextIO, cast
 
 import orjson
 import structlog
 
+from webhook.errors import RollcallError
 from webhook.model.admission_request import Request, Verdict
+from webhook.model.reading import Malformed
+
+# Of what a library says: as much as says what it is about.
+MAX_WORDS = 200
+
+_Fault = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
 def configure() -> None:
     """Set logging up, once a process."""
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
-    shared: list[Any] = [structlog.processors.add_log_level, stamp]
+    # What a trace binds: its id.
+    shared: list[Any] = [structlog.contextvars.merge_contextvars, structlog.processors.add_log_level, stamp]
     if sys.stderr.isatty():
         structlog.configure(
-            # Plain, because the pretty one shows the local variables: bodies.
-            processors=[*shared, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)],
+            processors=[*shared, structlog.dev.ConsoleRenderer(exception_formatter=_print_fault)],
             logger_factory=structlog.PrintLoggerFactory(sys.stderr),
             wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
             cache_logger_on_first_use=True,
         )
     else:
         structlog.configure(
-            processors=[*shared, structlog.processors.format_exc_info, structlog.processors.JSONRenderer(orjson.dumps)],
+            processors=[*shared, tell_fault, structlog.processors.JSONRenderer(orjson.dumps)],
             logger_factory=structlog.BytesLoggerFactory(cast("BinaryIO", _StandardError())),
             wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
             cache_logger_on_first_use=True,
         )
+    root = logging.getLogger()
+    if not any(isinstance(handler, _Libraries) for handler in root.handlers):
+        root.addHandler(_Libraries())
+
+
+def outline(error: BaseException) -> str:
+    """What a line may say of an error: nothing that an object holds."""
+    if isinstance(error, RollcallError):
+        return error.outline
+    # Types and places alone.
+    return str(error) if isinstance(error, Malformed) else type(error).__name__
+
+
+def tell_fault(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A processor: `exc_info` becomes `exception`, the types and places of what was raised, without its words."""
+    found = line.pop("exc_info", None)
+    if found is True:
+        found = sys.exc_info()
+    elif isinstance(found, BaseException):
+        found = (type(found), found, found.__traceback__)
+    if found and found[1] is not None:
+        line["exception"] = "".join(_fault(found[1])).rstrip()
+    return line
+
+
+def _print_fault(stream: TextIO, fault: _Fault) -> None:
+    stream.writelines(_fault(fault[1]))
+
+
+def _fault(error: BaseException) -> Iterator[str]:
+    """As Python prints it, the first cause first, with the name of each exception for its words."""
+    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if before is not None:
+        yield from _fault(before)
+        yield "and then:\n"
+    yield from traceback.format_tb(error.__traceback__)
+    yield f"{type(error).__qualname__}\n"
+
+
+class _Libraries(logging.Handler):
+    """What libraries say of themselves, as lines like ours. Of several lines the first: the others quote objects."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell it."""
+        words = record.getMessage().strip().partition("\n")[0][:MAX_WORDS]
+        said = {"library": record.name, "why": words}
+        if record.exc_info and record.exc_info[1] is not None:
+            log.error("fault of a library", **said, exc_info=record.exc_info)
+        else:
+            log.warning("said by a library", **said)
 
 
 class _StandardError:

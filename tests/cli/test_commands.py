@@ -135,17 +135,14 @@ def test_development_certificates_are_written_where_asked(rollcall: Run, tmp_pat
         (["--cert", "tls.crt"], "--cert and --key go together"),
         (["--cert", "a", "--key", "b", "--standalone", "--certs", "c"], "--certs is for the development certificates"),
         (["--standalone", "--port", "70000"], "65535"),
+        (["--standalone", "--next-cert", "next.crt"], "--next-cert and --next-key go together"),
+        (["--standalone", "--client-name", "kube-apiserver"], "--client-name narrows whom --client-ca lets in"),
     ],
 )
 def test_serving_asks_for_what_it_needs(rollcall: Run, arguments: list[str], why: str) -> None:
     ran = rollcall("serve", *arguments)
     assert ran.code == 2
     assert why in " ".join(ran.err.replace("│", " ").split())
-
-
-def test_serving_with_a_certificate_that_is_not_there_exits_2(rollcall: Run) -> None:
-    ran = rollcall("serve", "--cert", "no.crt", "--key", "no.key")
-    assert ran == (2, "", "rollcall: no.crt: no such file\n")
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,8 @@ class RollcallServer:
                 f"--key={self.folder / KEY_FILE}",
                 "--host=127.0.0.1",
                 f"--port={self.port}",
+                # Nobody balances here, and each test would wait for the end of the drain.
+                "--drain=0",
             ],
         )
         tls = ssl.create_default_context(cafile=str(self.folder / CA_FILE))

@@ -18,7 +18,8 @@ OUTSIDE = {
             "key": "kubernetes.io/metadata.name",
             "operator": "NotIn",
             "values": ["kube-system", "kube-node-lease", "rollcall-system"],
-        }
+        },
+        {"key": "rollcall.dev/exempt", "operator": "DoesNotExist"},
     ]
 }
 COMMON: dict[str, Any] = {

@@ -192,7 +192,7 @@ async def called(world: World, one: Input) -> Answer:
     signal.setitimer(signal.ITIMER_REAL, HANG_SECONDS)
     try:
         await world.app(scope, receive, send)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the application should not have raised it
+    except Exception as error:
         raise Complaint(f"raised {_fault(error)}") from error
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -143,7 +143,9 @@ class Mutator:
         random = self._random
         if path not in REVIEWED and random.random() < 0.3:
             try:
-                return yaml.safe_dump(value, default_flow_style=random.choice((None, True, False))).encode("utf-8", "surrogatepass")
+                return yaml.safe_dump(value, default_flow_style=random.choice((None, True, False))).encode(
+                    "utf-8", "surrogatepass"
+                )
             except (yaml.YAMLError, UnicodeEncodeError, RecursionError):
                 pass
         if random.random() < 0.5 and (written := _written(value)) is not None:
@@ -306,7 +308,7 @@ class Mutator:
 
     def _anything(self) -> Any:
         what = self._random.randrange(10)
-        if self._random.random() < 0.01:  # noqa: PLR2004
+        if self._random.random() < 0.01:
             return self._random.choice(_POISON)
         if what < 3:
             return self._random.choice(self._words)

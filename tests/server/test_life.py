@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -41,7 +42,7 @@ def test_a_server_that_answers_is_alive_and_ready(client: httpx.Client) -> None:
 def at(state: ServerState, not_before: timedelta, not_after: timedelta) -> ServerState:
     assert state.certificate is not None
     now = datetime.now(UTC)
-    pair = state.certificate._replace(not_before=now + not_before, not_after=now + not_after)
+    pair = replace(state.certificate, not_before=now + not_before, not_after=now + not_after)
     return ServerState(state.settings, state.facts, pair)
 
 
@@ -55,7 +56,7 @@ def test_an_expired_or_missing_certificate_is_not_ready(state: ServerState) -> N
 
 def test_readiness_follows_the_certificate(client: httpx.Client, state: ServerState) -> None:
     assert state.certificate is not None
-    state.certificate = state.certificate._replace(not_after=datetime.now(UTC))
+    state.certificate = replace(state.certificate, not_after=datetime.now(UTC))
     response = client.get("/readyz")
     assert response.status_code == 503
     assert response.text.startswith("certificate: expired at ")
@@ -80,7 +81,9 @@ def test_every_series_is_there_before_its_first_event(client: httpx.Client, stat
     assert 'rollcall_admission_duration_seconds_bucket{endpoint="validate",le="0.001"} 0.0' in text
     assert f'rollcall_build_info{{version="{__version__}"}} 1.0' in text
     assert state.certificate is not None
-    expiry = state.metrics.registry.get_sample_value("rollcall_certificate_expiry_timestamp_seconds")
+    expiry = state.metrics.registry.get_sample_value(
+        "rollcall_certificate_expiry_timestamp_seconds", {"certificate": "serving"}
+    )
     assert expiry == state.certificate.not_after.timestamp()
 
 

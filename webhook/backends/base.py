@@ -8,14 +8,15 @@ PreparePod, SyncPodGang) is the model, with the translation separated from the w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from webhook.model.capabilities import Capability, CapabilityTable
+from webhook.model.claims import CLAIMS, Mark
 from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Record, SpecField
 from webhook.model.podgang import PodGang
 from webhook.model.projections import Projection, Resource
@@ -199,6 +200,23 @@ class Backend(ABC, Generic[S]):
         return None
 
     @property
+    def membership(self) -> tuple[tuple[Mark, ...], ...]:
+        """The marks on a pod by which the scheduler knows its gang: any one of these sets of them, whole. An empty set
+        says that it needs none besides its name. The net (docs/net.md) is compiled from them.
+
+        Here: what `prepare_pod` writes for one gang otherwise than for another, and every mark of a known system. A
+        backend that can prepare no pod without knowing the cluster must say it itself, or its name is enough.
+        """
+        dialect = self.dialect(NOTHING_KNOWN)
+        if dialect is None:
+            return ((),)
+        one, other = (
+            self.prepare_pod(GangMember("default", gang, f"{gang}-worker", Record(self.name), dialect))
+            for gang in ("demo-0", "other-1")
+        )
+        return (tuple(_marks(one, other)),)
+
+    @property
     def trees(self) -> Trees | None:
         """Its groups of groups, which are looked through for circles, whoever stores them. None where it has none."""
         return None
@@ -282,3 +300,17 @@ class Backend(ABC, Generic[S]):
     def topology_drift(self, binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
         """How the object that stands for `binding` differs from it; None where all is well, or there is none to be."""
         return None
+
+
+def _marks(one: PodChanges, other: PodChanges) -> Iterator[Mark]:
+    """What tells the pods of two gangs apart."""
+    yield from (Mark("spec", field) for field in one.default_fields)
+    known = {mark.key: mark.value for mark, _ in CLAIMS}
+    parts: tuple[tuple[Literal["labels", "annotations"], Mapping[str, str], Mapping[str, str]], ...] = (
+        ("labels", one.labels, other.labels),
+        ("annotations", one.annotations, other.annotations),
+    )
+    for part, ours, theirs in parts:
+        for key, value in ours.items():
+            if key in known or theirs.get(key) != value:
+                yield Mark(part, key, known.get(key))

@@ -6,16 +6,26 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterable
+from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from webhook import __version__
+from webhook.cli import tell
 from webhook.cli.options import Configuration, Format, Output, configured
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.installation.access import access_rules, reconciler_access_rules
+from webhook.installation.everything import everything
+from webhook.installation.names import NAMESPACE
+from webhook.installation.needed_kinds import needed_kinds
+from webhook.installation.net import net_policy
+from webhook.installation.options import Options, Reconciler, named_by_content, placed
 from webhook.installation.webhooks import Address, webhook_configurations
 from webhook.model.reading import Manifest
+from webhook.settings import Settings
 
 manifests_app = typer.Typer(help="The objects that a cluster needs, as manifests.", no_args_is_help=True)
 
@@ -23,6 +33,35 @@ manifests_app = typer.Typer(help="The objects that a cluster needs, as manifests
 _SERVICE = re.compile(r"([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)/([a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)(?::(\d{1,5}))?")
 # What the API server accepts: HTTPS, no user, no query, no fragment.
 _URL = re.compile(r"https://[^/?#@\s]+(?:/[^?#\s]*)?")
+_NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+
+# As `docker build --tag rollcall:VERSION` calls it; no registry has it but yours.
+IMAGE = f"rollcall:{__version__}"
+
+
+class FailurePolicy(StrEnum):
+    """What the API server does without an answer."""
+
+    FAIL = "Fail"
+    IGNORE = "Ignore"
+
+
+Authority = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca",
+        metavar="FILE",
+        help="The authority of its certificate, PEM.",
+        show_default="left to who injects it",
+    ),
+]
+WithoutAnswer = Annotated[
+    FailurePolicy | None,
+    typer.Option(
+        help="What the API server does without an answer, whatever the file says. Ignore is for emergencies.",
+        show_default="registration.failurePolicy",
+    ),
+]
 
 
 @manifests_app.callback()
@@ -31,7 +70,7 @@ def root() -> None:
 
 
 @manifests_app.command()
-def webhooks(
+def webhooks(  # noqa: PLR0913 - one parameter for each option
     *,
     config: Configuration = None,
     service: Annotated[
@@ -40,34 +79,47 @@ def webhooks(
     url: Annotated[
         str | None, typer.Option(metavar="URL", help="Where it is instead, outside of a cluster.", show_default=False)
     ] = None,
-    ca: Annotated[
-        Path | None,
+    next_url: Annotated[
+        str | None,
         typer.Option(
-            metavar="FILE", help="The authority of its certificate, PEM.", show_default="left to who injects it"
+            metavar="URL",
+            help="Where the server shows its next certificate (--next-port), outside of a cluster; where certificates "
+            "are self-managed.",
+            show_default=False,
         ),
     ] = None,
+    ca: Authority = None,
+    failure_policy: WithoutAnswer = None,
     output: Output = Format.TEXT,
 ) -> None:
     """Print the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration.
 
-    The namespace of the Service is never asked about, nor is kube-system. The file's `registration` says the rest.
+    The namespace of the Service is never asked about, nor is kube-system, nor a namespace with the label
+    rollcall.dev/exempt. The file's `registration` says the rest.
 
     **Examples**
 
     - `rollcall manifests webhooks --config rollcall.yaml --ca ca.crt | kubectl apply -f -`
+    - `rollcall manifests webhooks --config rollcall.yaml --failure-policy Ignore | kubectl apply -f -`
     - `rollcall manifests webhooks --url https://127.0.0.1:8443 --ca certs/ca.crt`
+    - `rollcall manifests webhooks --config rollcall.yaml --url https://10.0.0.7:8443 --next-url https://10.0.0.7:8444`
     """
     namespace, address = _service(service)
+    settings = _deciding(configured(config), failure_policy)
     if url is not None:
-        if not _URL.fullmatch(url):
-            raise typer.BadParameter(f"{url!r} is no https:// URL without user, query and fragment", param_hint="--url")
-        address = Address(url=url)
-    bundle = None
-    if ca is not None:
-        from webhook.certificates import read_authorities
-
-        bundle = b64encode(read_authorities(ca)).decode()
-    _print(webhook_configurations(configured(config), address, namespace, bundle), output)
+        for said, option in ((url, "--url"), (next_url or url, "--next-url")):
+            if not _URL.fullmatch(said):
+                raise typer.BadParameter(
+                    f"{said!r} is no https:// URL without user, query and fragment", param_hint=option
+                )
+        if settings.certificates.self_managed and next_url is None:
+            raise typer.BadParameter(
+                "certificates are self-managed, so it is needed beside --url", param_hint="--next-url"
+            )
+        address = Address(url=url, next_url=f"{(next_url or '').rstrip('/')}/next")
+    elif next_url is not None:
+        raise typer.BadParameter("it goes with --url", param_hint="--next-url")
+    _print(webhook_configurations(settings, address, namespace, _bundle(ca)), output)
 
 
 @manifests_app.command()
@@ -96,6 +148,164 @@ def rbac(
     space, other = _service(reconciler)
     roles = access_rules(settings, namespace, address.service)
     _print([*roles, *reconciler_access_rules(settings, space, other.service)], output)
+
+
+@manifests_app.command()
+def net(
+    *,
+    config: Configuration = None,
+    namespace: Annotated[str, typer.Option(metavar="NAME", help="Rollcall's own namespace.")] = NAMESPACE,
+    output: Output = Format.TEXT,
+) -> None:
+    """Print the ValidatingAdmissionPolicy by which the API server holds gangs together by itself, and its bindings.
+
+    The file's `registration.net` says what becomes of a pod that would start without its gang.
+
+    **Examples**
+
+    - `rollcall manifests net --config rollcall.yaml | kubectl apply -f -`
+    """
+    found = net_policy(configured(config), namespace)
+    if not found:
+        tell("registration.net is off: there is nothing to print")
+    _print(found, output)
+
+
+@manifests_app.command("all")
+def everything_(  # noqa: PLR0913 - one parameter for each option
+    *,
+    config: Configuration = None,
+    namespace: Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="Where it runs.")] = NAMESPACE,
+    image: Annotated[str, typer.Option(metavar="IMAGE", help="What it runs.")] = IMAGE,
+    replicas: Annotated[int, typer.Option(min=1, help="How many Pods each Deployment has.")] = 2,
+    reconciler: Annotated[
+        Reconciler | None,
+        typer.Option(
+            help="Where `rollcall reconcile` runs: beside the server, or in Pods and with rights of its own.",
+            show_default="sidecar; deployment with certificates of its own",
+        ),
+    ] = None,
+    cert_manager: Annotated[
+        bool, typer.Option("--cert-manager", help="Have cert-manager make the certificates.")
+    ] = False,
+    ca: Authority = None,
+    failure_policy: WithoutAnswer = None,
+    output: Output = Format.TEXT,
+) -> None:
+    """Print all that the configuration needs in a cluster, and no more: what runs, its rights, its certificates, its
+    network, and the webhook configurations.
+
+    With `certificates.mode: files` the certificate is in the Secret rollcall-tls, of cert-manager's or of your own;
+    with `selfManaged` the reconciler makes it.
+
+    **Examples**
+
+    - `rollcall manifests all --config rollcall.yaml --image registry.example.com/rollcall:1.0 | kubectl apply -f -`
+    - `rollcall manifests all --config rollcall.yaml --cert-manager | kubectl apply -f -`
+    """
+    settings = _deciding(configured(config), failure_policy)
+    options = Options(
+        image=image,
+        namespace=_namespace(namespace),
+        configuration=None if config is None else named_by_content(config.read_text(encoding="utf-8")),
+        replicas=replicas,
+        reconciler=_reconciler(settings, reconciler),
+        cert_manager=_cert_manager(settings, cert_manager),
+        ca_bundle=_bundle(ca),
+    )
+    _print(everything(settings, options), output)
+
+
+@manifests_app.command()
+def crds(*, config: Configuration = None, output: Output = Format.TEXT) -> None:
+    """Name the CustomResourceDefinitions of others that the configuration rests on. Rollcall has none of its own.
+
+    Those that are required must be served before a workload of that scheduler is admitted; the others are read where
+    they are served.
+
+    **Examples**
+
+    - `rollcall manifests crds --config rollcall.yaml`
+    """
+    found = needed_kinds(configured(config))
+    if output is Format.JSON:
+        named = [
+            {"name": one.name, "version": one.version, "wantedBy": list(one.wanted_by), "required": one.required}
+            for one in found
+        ]
+        typer.echo(json.dumps(named, indent=2))
+        return
+    width = max(len(one.name) for one in found)
+    typer.echo("# Rollcall defines no kinds. Of others it needs, or reads where they are served:")
+    for one in found:
+        need = "required" if one.required else "optional"
+        typer.echo(f"# {one.name:<{width}}  {one.version:<8}  {need}  {', '.join(one.wanted_by)}")
+
+
+@manifests_app.command()
+def write(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files go.", show_default=False)],
+    *,
+    config: Annotated[
+        Path, typer.Option("--config", metavar="FILE", help="A RollcallConfiguration.", show_default=False)
+    ],
+    namespace: Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="Where it runs.")] = NAMESPACE,
+    image: Annotated[str, typer.Option(metavar="IMAGE", help="What it runs.")] = IMAGE,
+) -> None:
+    """Write the kustomizations base, cert-manager and self-managed, and the Helm chart, made of a configuration.
+
+    The first two have certificates that somebody else keeps, whatever the file says, the third its own.
+
+    **Examples**
+
+    - `rollcall manifests write deploy --config rollcall.yaml && kubectl apply -k deploy/self-managed`
+    """
+    from webhook.cli.write_manifests import write as write_files
+    from webhook.cli.write_manifests import written
+
+    # Judged with the places of its mistakes.
+    configured(config)
+    write_files(folder, written(config, _namespace(namespace), image))
+
+
+def _deciding(settings: Settings, without_answer: FailurePolicy | None) -> Settings:
+    if without_answer is None:
+        return settings
+    return replace(settings, registration=replace(settings.registration, failure_policy=without_answer.value))
+
+
+def _namespace(written: str) -> str:
+    if not _NAMESPACE.fullmatch(written):
+        raise typer.BadParameter(f"{written!r} is no name of a namespace", param_hint="--namespace")
+    return written
+
+
+def _reconciler(settings: Settings, wanted: Reconciler | None) -> Reconciler:
+    found = placed(settings, wanted)
+    if wanted is not None and found is not wanted:
+        raise typer.BadParameter(
+            "with certificates of its own the reconciler holds the authority's key, which the server's Pods must not "
+            "be able to read",
+            param_hint="--reconciler",
+        )
+    return found
+
+
+def _cert_manager(settings: Settings, wanted: bool) -> bool:
+    if wanted and settings.certificates.self_managed:
+        raise typer.BadParameter(
+            "the configuration has the reconciler make the certificates (certificates.mode: selfManaged)",
+            param_hint="--cert-manager",
+        )
+    return wanted
+
+
+def _bundle(ca: Path | None) -> str | None:
+    if ca is None:
+        return None
+    from webhook.certificates import read_authorities
+
+    return b64encode(read_authorities(ca)).decode()
 
 
 def _service(written: str) -> tuple[str, Address]:

@@ -57,13 +57,15 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
     from webhook.cluster.access import find
     from webhook.logs import configure
     from webhook.reconciler.run import Reconciler, run
+    from webhook.tracing import started
 
     held = None if once or dry_run else lease_namespace
     reconciler = Reconciler(
         settings, find(kubeconfig, context), namespace=namespace, lease_namespace=held, dry_run=dry_run
     )
-    if once:
-        configure()
-        asyncio.run(reconciler.once())
-    else:
-        run(reconciler, host, port)
+    with started(settings.tracing, "rollcall-reconciler"):
+        if once:
+            configure()
+            asyncio.run(reconciler.once())
+        else:
+            run(reconciler, host, port)

@@ -7,14 +7,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from webhook.cli.options import Configuration, Facts, Kubeconfig, KubeContext, configured, facts_of
-
-if TYPE_CHECKING:
-    from webhook.certificates import Pair
 
 
 def serve(  # noqa: PLR0913 - one parameter for each option
@@ -37,11 +34,48 @@ def serve(  # noqa: PLR0913 - one parameter for each option
             show_default="a temporary folder",
         ),
     ] = None,
+    next_cert: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The certificate that is to follow, shown on --next-port.", show_default=False
+        ),
+    ] = None,
+    next_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key.", show_default=False)] = None,
+    next_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port that shows it; 0 takes a free one.")
+    ] = 8444,
+    client_ca: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Whoever calls must have a certificate of one of these authorities.",
+            show_default=False,
+        ),
+    ] = None,
+    client_name: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="And it must be for this name. Repeatable.", show_default="any"),
+    ] = None,
     host: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="Where to listen.", show_default="127.0.0.1 standalone, else 0.0.0.0"),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8443,
+    health_host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Where to tell health.", show_default="that of --host")
+    ] = None,
+    health_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="A port for health and metrics in plain HTTP; 0 for none.")
+    ] = 0,
+    drain: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="How long to go on answering after SIGTERM.",
+            show_default="serving.drainSeconds of the configuration; 0 standalone",
+        ),
+    ] = None,
 ) -> None:
     """Serve the webhook over TLS, following a cluster, or alone with --standalone.
 
@@ -51,43 +85,70 @@ def serve(  # noqa: PLR0913 - one parameter for each option
 
     - `rollcall serve --standalone`
     - `rollcall serve --standalone --config rollcall.yaml --facts cluster/ --certs certs`
-    - `rollcall serve --config rollcall.yaml --cert tls.crt --key tls.key`
+    - `rollcall serve --config rollcall.yaml --cert tls.crt --key tls.key --health-port 8081`
+    - `rollcall serve --cert tls.crt --key tls.key --client-ca callers.crt --client-name kube-apiserver`
     """
     if standalone and (kubeconfig is not None or context is not None):
         raise typer.BadParameter("--kubeconfig and --context name a cluster, and --standalone says that there is none")
     if facts and not standalone:
         raise typer.BadParameter("--facts stands for a cluster; it goes with --standalone")
-    if (cert is None) != (key is None):
-        raise typer.BadParameter("--cert and --key go together")
+    _together("--cert", cert, "--key", key)
     if cert is None and not standalone:
         raise typer.BadParameter("--cert and --key are needed, or --standalone, which makes certificates of its own")
     if certs is not None and (cert is not None or not standalone):
         raise typer.BadParameter(
             "--certs is for the development certificates of --standalone, without --cert and --key"
         )
+    _together("--next-cert", next_cert, "--next-key", next_key)
+    if client_name and client_ca is None:
+        raise typer.BadParameter("--client-name narrows whom --client-ca lets in")
     settings = replace(configured(config), standalone=standalone)
     known = facts_of(facts)
     address = host or ("127.0.0.1" if standalone else "0.0.0.0")  # noqa: S104 - a webhook is called from other machines
+    # Nobody balances between this process and another, and whoever develops should not wait.
+    delay = drain if drain is not None else 0 if standalone else settings.serving.drain_seconds
 
     # The server brings FastAPI and uvicorn with it; the other commands should not wait for them.
-    from webhook.certificates import CA_FILE, development_pair, load_pair
+    from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, development_pair
     from webhook.cluster.access import find
-    from webhook.server.run import run
+    from webhook.server.run import Plan, run
     from webhook.server.state import ServerState
+    from webhook.server.tls import PairFiles
 
-    # uvicorn drains on SIGTERM and then raises it again; an exit instead lets us clean up, also before it serves.
+    # Until the server listens for it: an exit instead of an end lets us clean up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
-    def listen(pair: Pair, ca: Path | None) -> None:
-        state = ServerState(settings, known, pair)
+    def listen(files: PairFiles, ca: Path | None) -> None:
+        state = ServerState(settings, known, None)
         if not standalone:
             state.follow(find(kubeconfig, context))
-        run(state, address, port, ca)
+        following = None if next_cert is None or next_key is None else PairFiles(next_cert, next_key)
+        plan = Plan(
+            (address, port),
+            files,
+            client_ca=client_ca,
+            client_names=tuple(client_name or ()),
+            next_place=None if following is None else (address, next_port),
+            next_files=following,
+            health_place=(health_host or address, health_port) if health_port else None,
+            drain_seconds=delay,
+            ca=ca,
+        )
+        run(state, plan)
+
+    def develop(folder: Path) -> None:
+        development_pair(folder)
+        listen(PairFiles(folder / CERTIFICATE_FILE, folder / KEY_FILE), folder / CA_FILE)
 
     if cert is not None and key is not None:
-        listen(load_pair(cert, key), None)
+        listen(PairFiles(cert, key), None)
     elif certs is not None:
-        listen(development_pair(certs), certs / CA_FILE)
+        develop(certs)
     else:
         with TemporaryDirectory(prefix="rollcall-") as folder:
-            listen(development_pair(Path(folder)), Path(folder) / CA_FILE)
+            develop(Path(folder))
+
+
+def _together(certificate: str, file: Path | None, key: str, key_file: Path | None) -> None:
+    if (file is None) != (key_file is None):
+        raise typer.BadParameter(f"{certificate} and {key} go together")

@@ -25,7 +25,8 @@ class _Dumper(_FASTEST):  # type: ignore[misc]
 
 def _string(dumper: Any, value: str) -> Any:
     # What YAML's newer rules take for a word may be a boolean or a number to kubectl: on, y, 0o7, 1e3.
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, "" if _stays(value) else "'")
+    style = "|" if "\n" in value else "" if _stays(value) else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style)
 
 
 def _stays(value: str) -> bool:

@@ -8,11 +8,13 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from webhook import tracing
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.cluster.discovery import Discovery
 from webhook.cluster.schemas import Schemas
 from webhook.errors import FactsUnavailable, NotFound, RequestFailed
+from webhook.logs import outline
 from webhook.model import grove
 from webhook.model.facts import Needed, ObjectKey
 from webhook.model.projections import Projection, labels_of
@@ -24,6 +26,19 @@ LOOKUP_SECONDS = 2.0
 WHOLE_PAGE = 500
 # What an object may be called (RFC 1123 subdomain). Anything else is in no cluster, and must not become a path.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+# The parts of which one is read for whose it is, and not because an object names it.
+_OWNERS = frozenset(
+    {
+        "namespaces",
+        "pod_clique_sets",
+        "pod_gangs",
+        "bound_gangs",
+        "jobs",
+        "job_sets",
+        "leader_worker_sets",
+        "train_jobs",
+    }
+)
 # What a label's value may be.
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
@@ -49,9 +64,13 @@ class Lookup:
         """What the cluster says, None where there is no such object. Raises `FactsUnavailable`, at the latest after so
         many seconds.
         """
-        tasks = {wanted: self._task(wanted) for wanted in needed}
-        await asyncio.wait(tasks.values(), timeout=min(seconds, LOOKUP_SECONDS))
-        return {wanted: self._result(wanted, task) for wanted, task in tasks.items()}
+        wanted = tuple(needed)
+        about = {"rollcall.facts": sorted({one.part for one in wanted})}
+        # Also of whoever waits for a read that another began.
+        with tracing.span("look up", tracing.Side.CLIENT, about):
+            tasks = {one: self._task(one) for one in wanted}
+            await asyncio.wait(tasks.values(), timeout=min(seconds, LOOKUP_SECONDS))
+            return {one: self._result(one, task) for one, task in tasks.items()}
 
     def _task(self, wanted: Needed) -> asyncio.Task[Any]:
         task = self._under_way.get(wanted)
@@ -72,7 +91,7 @@ class Lookup:
             return await self._read(wanted)
 
     def _result(self, wanted: Needed, task: asyncio.Task[Any]) -> Any:
-        why = "no answer in time"
+        why = outlined = "no answer in time"
         if task.done():
             error = task.exception()
             if error is None:
@@ -80,9 +99,11 @@ class Lookup:
                 self.outcomes["absent" if found is None else "found"] += 1
                 return found
             if not isinstance(error, TimeoutError):
-                why = str(error)
+                why, outlined = str(error), outline(error)
         self.outcomes["failed"] += 1
-        raise FactsUnavailable(f"the {wanted} could not be read: {why}")
+        # An object's fields name quotas, queues and topologies; its owner's name is no secret.
+        named = wanted if wanted.part in _OWNERS else wanted._replace(key="")
+        raise FactsUnavailable(f"the {wanted} could not be read: {why}", f"the {named} could not be read: {outlined}")
 
     async def _read(self, wanted: Needed) -> Any:
         if wanted.part == "apis":

@@ -17,7 +17,7 @@ from typing import Any
 from webhook.cluster import requests
 from webhook.cluster.client import Client, read_event
 from webhook.errors import Gone, RequestFailed
-from webhook.logs import log
+from webhook.logs import log, outline
 from webhook.model.facts import ObjectKey
 from webhook.model.projections import Projection, key_of
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
@@ -60,7 +60,7 @@ class Index:
         except Exception as error:  # noqa: BLE001 - one object must not keep all others from being known
             # Stored before its schema was what it is now, or a fault of ours. As good as not there.
             kind, fault = self.projection.resource.api.kind, not isinstance(error, Malformed)
-            log.warning("object not understood", kind=kind, name=source, why=str(error), exc_info=fault)
+            log.warning("object not understood", kind=kind, name=source, why=outline(error), exc_info=fault)
             self._forget(source)
             return
         if read is None:
@@ -101,17 +101,21 @@ class Watch:
         filled: Callable[[Index], None],
         changed: Callable[[Any], None] | None = None,
         selector: Mapping[str, str] | None = None,
+        namespace: str | None = None,
     ) -> None:
         """`filled` is called once, when the first list is whole; `changed` with the key of each entry that changes.
-        `selector` (labelSelector, fieldSelector) narrows what is followed.
+        `selector` (labelSelector, fieldSelector) narrows what is followed, and so does `namespace`.
         """
         self._selector = selector
+        self._namespace = namespace
         self.index = Index(projection, changed)
         self.filled = False
         self._say_filled = filled
         # What went wrong last, until something goes right again.
         self.trouble: str | None = None
         self.lists = 0
+        # When the server last said anything: a list, an event or a bookmark.
+        self.heard = time.monotonic()
         self._client = client
         self._resource = projection.resource
         # Where to go on from; None asks for a list.
@@ -146,7 +150,9 @@ class Watch:
         token: str | None = None
         while True:
             answer = (
-                await self._client.get(requests.page(self._resource, token=token, selector=self._selector))
+                await self._client.get(
+                    requests.page(self._resource, namespace=self._namespace, token=token, selector=self._selector)
+                )
             ).content
             try:
                 items, metadata = sequence(answer.get("items")), mapping(answer.get("metadata"))
@@ -162,7 +168,7 @@ class Watch:
             raise RequestFailed("the list has no resourceVersion")
         self.index.keep_only(seen)
         self.lists += 1
-        self._listed = time.monotonic()
+        self._listed = self.heard = time.monotonic()
         if not self.filled:
             self.filled = True
             self._say_filled(self.index)
@@ -174,7 +180,7 @@ class Watch:
         begun, opened, told = time.monotonic(), False, False
         with suppress(TimeoutError):
             async with aclosing(
-                self._client.lines(requests.watch(self._resource, version, seconds, self._selector))
+                self._client.lines(requests.watch(self._resource, version, seconds, self._selector, self._namespace))
             ) as lines:
                 async for line in lines:
                     opened = True
@@ -194,6 +200,7 @@ class Watch:
     def _apply(self, line: bytes) -> None:
         """Take one event, and remember the version that it brings."""
         kind, raw = read_event(line)
+        self.heard = time.monotonic()
         if kind in {"ADDED", "MODIFIED"}:
             self.index.put(raw)
         elif kind == "DELETED":

@@ -5,6 +5,8 @@ from __future__ import annotations
 # Mutating webhooks run in the order of their configurations' names: this one after koordinator-, kueue- and lws-, whose
 # profiles overwrite fields, and before mutating-kai-admission.
 MUTATING, VALIDATING = "m-rollcall", "v-rollcall"
+# The ValidatingAdmissionPolicy that works while nobody answers.
+NET = "rollcall-net"
 
 NAMESPACE = "rollcall-system"
 # The Service in front of `rollcall serve`, its Deployment and its service account.
@@ -23,6 +25,11 @@ CA_SECRET = "rollcall-ca"  # noqa: S105 - the name of one
 # ask before it is served; health and metrics in plain HTTP, of the server and of the reconciler.
 SERVICE_PORT = 443
 SERVING_PORT, NEXT_PORT, HEALTH_PORT, RECONCILER_PORT = 8443, 8444, 8081, 8080
+
+# On a ConfigMap of Rollcall's own namespace: the hook for the next certificate is asked about it; the value says of
+# which of the two configurations. What it answers begins with the warning, and a fingerprint follows.
+NEXT_LABEL = "rollcall.dev/next-certificate"
+NEXT_WARNING = "rollcall: next certificate "
 
 # On a namespace: nothing of it is ever asked about. For emergencies.
 EXEMPT_LABEL = "rollcall.dev/exempt"

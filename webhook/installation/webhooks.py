@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from webhook.installation.names import LABELS, MUTATING, VALIDATING
+from webhook.installation.names import EXEMPT_LABEL, LABELS, MUTATING, NEXT_LABEL, NEXT_PORT, VALIDATING
 from webhook.model import grove
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.owners.facts import OWNERS
@@ -36,6 +36,8 @@ class Address(NamedTuple):
     service: str = ""
     port: int = 443
     url: str = ""
+    # The whole URL of the hook for the next certificate, where there is no Service.
+    next_url: str = ""
 
 
 def webhook_configurations(
@@ -65,10 +67,14 @@ def webhook_configurations(
                 [_rule(grove.GROUP, "v1alpha1", "podcliquesets", "CREATE", "UPDATE")],
                 {"matchConditions": [_NOT_LEAVING]},
             ),
-            hook("pods", path, [_rule("", "v1", "pods", "CREATE")], {"objectSelector": _GANG_PODS}),
+            hook("pods", path, [_rule("", "v1", "pods", "CREATE")], {"objectSelector": GANG_PODS}),
         ]
         found += [hook(*one) for one in _owner_hooks(path)]
-        return found if path == "mutate" else [*found, *(hook(*one) for one in _object_hooks(settings))]
+        if path == "validate":
+            found += [hook(*one) for one in _object_hooks(settings)]
+        if settings.certificates.self_managed:
+            found.append(_next_hook(settings, path, address, own_namespace, ca_bundle))
+        return found
 
     return [
         {
@@ -79,16 +85,40 @@ def webhook_configurations(
     ]
 
 
+def next_hook_name(path: str) -> str:
+    """The name of the hook that shows whether the API server trusts the next authority."""
+    return f"next.{path}.rollcall.dev"
+
+
+def _next_hook(settings: Settings, path: str, address: Address, own_namespace: str, ca_bundle: str | None) -> Manifest:
+    """A hook that nothing depends on: the reconciler asks it, by a ConfigMap that is never stored, which certificate
+    the API server is shown and trusts on the port of the next one. It has its own value of the label in either
+    configuration, because an API server tells the same warning once.
+    """
+    where = Address(address.namespace, address.service, NEXT_PORT)
+    config = _client_config(where, "next", ca_bundle)
+    if address.url:
+        config = {"url": address.next_url} | ({} if ca_bundle is None else {"caBundle": ca_bundle})
+    return {
+        "name": next_hook_name(path),
+        "clientConfig": config,
+        "rules": [_rule("", "v1", "configmaps", "CREATE")],
+        **_common(settings, own_namespace),
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": own_namespace}},
+        "objectSelector": {"matchLabels": {NEXT_LABEL: path}},
+        "failurePolicy": "Ignore",
+    }
+
+
 def _owner_hooks(path: str) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:
     """The hooks for workloads that are not Grove's and for their pods: those that are opted in by the label, on them or
     on their namespace.
     """
-    opted_in = {"matchExpressions": [{"key": SCHEDULER_LABEL, "operator": "Exists"}]}
-    pods = {"objectSelector": opted_in, "matchConditions": [_NOT_GROVES]}
+    pods = {"objectSelector": OPTED_IN, "matchConditions": [_NOT_GROVES]}
     yield "owned-pods", path, [_rule("", "v1", "pods", "CREATE")], pods
     rules = [_rule(found.api.group, found.api.version, found.plural, "CREATE", "UPDATE") for found in OWNERS]
-    yield "workloads", path, rules, {"objectSelector": opted_in, "matchConditions": [_NOT_LEAVING]}
-    within = {"namespaceSelector": opted_in, "matchConditions": [_NOT_LEAVING, _UNLABELLED]}
+    yield "workloads", path, rules, {"objectSelector": OPTED_IN, "matchConditions": [_NOT_LEAVING]}
+    within = {"namespaceSelector": OPTED_IN, "matchConditions": [_NOT_LEAVING, _UNLABELLED]}
     yield "workloads-of-namespaces", path, rules, within
 
 
@@ -149,26 +179,36 @@ _NOT_GROVES = {
     f' || object.metadata.labels["{grove.LABEL_MANAGED_BY}"] != "{grove.MANAGED_BY_GROVE}"',
 }
 # The pods that Grove's operator makes for a gang; no other pod of the cluster ever comes here.
-_GANG_PODS: Manifest = {
+GANG_PODS: Manifest = {
     "matchLabels": {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE},
     "matchExpressions": [{"key": grove.LABEL_PODGANG, "operator": "Exists"}],
 }
+# What asks for a scheduler by itself: a workload, its pods, a namespace.
+OPTED_IN: Manifest = {"matchExpressions": [{"key": SCHEDULER_LABEL, "operator": "Exists"}]}
+
+# The emergency's way out for one namespace, whatever the label's value.
+_NOT_EXEMPT: Manifest = {"key": EXEMPT_LABEL, "operator": "DoesNotExist"}
 
 
 def _common(settings: Settings, own_namespace: str) -> Manifest:
     registration = settings.registration
-    excluded = [*NEVER_HERE, *registration.excluded_namespaces]
-    if own_namespace not in excluded:
-        excluded.append(own_namespace)
-    outside = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded}
     return {
-        "namespaceSelector": {"matchExpressions": [outside]},
+        "namespaceSelector": namespaces_asked_about(settings, own_namespace),
         "matchPolicy": "Equivalent",
         "failurePolicy": registration.failure_policy,
         "timeoutSeconds": registration.timeout_seconds,
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
     }
+
+
+def namespaces_asked_about(settings: Settings, own_namespace: str) -> Manifest:
+    """The selector of the namespaces in which anything is judged."""
+    excluded = [*NEVER_HERE, *settings.registration.excluded_namespaces]
+    if own_namespace not in excluded:
+        excluded.append(own_namespace)
+    outside = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded}
+    return {"matchExpressions": [outside, _NOT_EXEMPT]}
 
 
 def _rule(group: str, version: str, plural: str, *operations: str) -> Manifest:

@@ -9,6 +9,8 @@ from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.reading import Manifest
 
 OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
+# What `Verdict.decision` may be.
+DECISIONS = ("allowed", "denied", "patched")
 
 
 class Kind(NamedTuple):

@@ -9,10 +9,25 @@ Kubernetes' schedulingGroup and workloadRef).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from webhook.model.fields import FieldPath
 from webhook.model.podtemplate import PodTemplate
+
+
+class Mark(NamedTuple):
+    """Where a scheduler reads of which gang a pod is: a label, an annotation, or a field of its spec. It is there with
+    any value that is not empty, or with this one alone.
+    """
+
+    part: Literal["labels", "annotations", "spec"]
+    key: str
+    value: str | None = None
+
+    def is_on(self, pod: PodTemplate) -> bool:
+        """Whether a pod bears it."""
+        held: Any = getattr(pod, self.part).get(self.key)
+        return bool(held) if self.value is None else held == self.value
 
 
 class Claim(NamedTuple):
@@ -38,6 +53,15 @@ _ANNOTATIONS = {
     "gang.scheduling.koordinator.sh/name": "Koordinator",
 }
 _FIELDS = {"schedulingGroup": "the Workload API", "workloadRef": "the Workload API"}
+# Its other values say nothing.
+_ONLY_TRUE = "kai.scheduler/skip-podgrouper"
+
+# What `claims_on` looks for, and whose each is.
+CLAIMS: tuple[tuple[Mark, str], ...] = (
+    *((Mark("labels", key), owner) for key, owner in _LABELS.items()),
+    *((Mark("annotations", key, "true" if key == _ONLY_TRUE else None), owner) for key, owner in _ANNOTATIONS.items()),
+    *((Mark("spec", key), owner) for key, owner in _FIELDS.items()),
+)
 
 
 def claims_on(pod: PodTemplate) -> Iterator[Claim]:
@@ -49,7 +73,7 @@ def claims_on(pod: PodTemplate) -> Iterator[Claim]:
                 yield Claim(owner, key, labels[key], pod.labels_path / key)
     if annotations:
         for key, owner in _ANNOTATIONS.items():
-            if (value := annotations.get(key)) and (key != "kai.scheduler/skip-podgrouper" or value == "true"):
+            if (value := annotations.get(key)) and (key != _ONLY_TRUE or value == "true"):
                 yield Claim(owner, key, annotations[key], pod.annotations_path / key)
     for field, owner in _FIELDS.items():
         if pod.spec.get(field):

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from webhook.exposition import CONTENT_TYPE
 from webhook.reconciler.metrics import Metrics
 
 
@@ -23,7 +24,7 @@ def create_app(unready: Callable[[], Iterator[str]], metrics: Metrics) -> Starle
         return PlainTextResponse("\n".join(reasons or ["ready"]) + "\n", 503 if reasons else 200)
 
     async def exposed(_: Request) -> Response:
-        return Response(metrics.expose(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(metrics.expose(), media_type=CONTENT_TYPE)
 
     routes = [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", exposed)]
     return Starlette(routes=routes)

@@ -11,7 +11,7 @@ import time
 from typing import NamedTuple
 
 from webhook.errors import NotLeading, RequestFailed
-from webhook.logs import log
+from webhook.logs import log, outline
 from webhook.reconciler.escapes import Escaped
 from webhook.reconciler.gang_key import POD_GANG, GangKey
 from webhook.reconciler.health import GangHealth
@@ -71,7 +71,7 @@ class EscapeDeletion:
             try:
                 gone = await self._writer.delete_unbound(one.pod)
             except (RequestFailed, NotLeading) as error:
-                log.info("escaped pod not deleted", namespace=one.pod.namespace, name=one.pod.name, why=str(error))
+                log.info("escaped pod not deleted", namespace=one.pod.namespace, name=one.pod.name, why=outline(error))
                 continue
             if gone:
                 self._metrics.deleted.labels(one.escape.value).inc()

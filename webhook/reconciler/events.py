@@ -1,5 +1,5 @@
-"""Events on PodGangs, on workloads that are not Grove's, on ClusterTopologyBindings and groups: what keeps them from
-what they are for, once and not at every attempt.
+"""Events on PodGangs, on workloads that are not Grove's, on ClusterTopologyBindings, groups and Secrets: what keeps
+them from what they are for, once and not at every attempt.
 
 Source: events.k8s.io/v1; the API server keeps an event for an hour.
 """
@@ -14,16 +14,17 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import NamedTuple
 
+from webhook import tracing
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import RequestFailed
-from webhook.logs import log
+from webhook.logs import log, outline
 from webhook.model.facts import Api
 from webhook.model.podgang import PodGang
 from webhook.model.projections import TOPOLOGY_BINDINGS, Resource
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.reconciler.metrics import Metrics
-from webhook.reconciler.obstacles import GroupReason, Reason, TopologyReason
+from webhook.reconciler.obstacles import CertificateReason, GroupReason, Reason, TopologyReason
 
 EVENTS = Resource(Api("events.k8s.io", "v1", "Event"), "events")
 # The API server's limit for a note.
@@ -48,9 +49,17 @@ class CircledGroup(NamedTuple):
     uid: str | None
 
 
+class StoredCertificate(NamedTuple):
+    """A Secret of certificates."""
+
+    namespace: str
+    name: str
+    uid: str | None
+
+
 # What an event may be about, and why.
-Regarded = PodGang | ClusterTopologyBinding | CircledGroup
-Why = Reason | TopologyReason | GroupReason
+Regarded = PodGang | ClusterTopologyBinding | CircledGroup | StoredCertificate
+Why = Reason | TopologyReason | GroupReason | CertificateReason
 # What is said is remembered by the object's uid, by its gang where it has several, and by the reason.
 _About = tuple[str, str, Why]
 
@@ -91,16 +100,22 @@ class Events:
         """A Warning, unless another process wrote the same some minutes ago; `apart` tells those of a reason apart."""
         note = _named(regarded, note)
         said = _identity(regarded).said
-        log.warning("told", reason=reason, **said, why=note)
-        if self._dry_run or not self._leads():
+        if self._dry_run:
+            # There is no event that says it, and whoever rehearses is there to read.
+            log.warning("told", reason=reason, **said, why=note)
+            return
+        # The note quotes the object; it is in the event.
+        log.warning("told", reason=reason, **said)
+        if not self._leads():
             return
         try:
-            await self._client.write(requests.create(EVENTS, self._event(regarded, reason, note, apart)))
+            with tracing.span("write", tracing.Side.CLIENT, {"rollcall.kind": EVENTS.api.kind}):
+                await self._client.write(requests.create(EVENTS, self._event(regarded, reason, note, apart)))
         except RequestFailed as error:
             if error.code == HTTPStatus.CONFLICT:
                 # It is there already.
                 return
-            log.info("event not written", reason=reason, **said, why=str(error))
+            log.info("event not written", reason=reason, **said, why=outline(error))
         else:
             self._metrics.events.labels(reason.value).inc()
 
@@ -165,6 +180,8 @@ def _identity(regarded: Regarded) -> _Identity:
     if isinstance(regarded, CircledGroup):
         api = regarded.resource.api
         return _Identity(f"{api.group}/{api.version}", api.kind, regarded.name, regarded.namespace, "FindRoot")
+    if isinstance(regarded, StoredCertificate):
+        return _Identity("v1", "Secret", regarded.name, regarded.namespace, "RotateCertificate")
     api = TOPOLOGY_BINDINGS.resource.api
     return _Identity(f"{api.group}/{api.version}", api.kind, regarded.name, None, "WriteTopologyObject")
 

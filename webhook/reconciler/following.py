@@ -25,7 +25,7 @@ from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection
 from webhook.model.reading import Manifest
 from webhook.mutators.prepare_pod import GATE
 from webhook.reconciler.gang_key import OWNER_RESOURCES, GangKey, gang_of_object
-from webhook.reconciler.gang_pod import GangPod
+from webhook.reconciler.gang_pod import PODS, GangPod
 from webhook.reconciler.gang_pods import GangPods
 from webhook.reconciler.gangs import gang_resources
 from webhook.reconciler.grouping import Grouping
@@ -134,6 +134,17 @@ class Following:
         """What is not known yet and is needed to judge a gang's health."""
         yield from self.unready()
         yield from _unread((("Pod", self._pods.watch), ("PodCliqueSet", self._workloads.watch)))
+
+    def kinds(self) -> Iterator[Api]:
+        """The kinds that are followed besides those of the facts, whatever the cluster serves of them."""
+        yield PODS.api
+        yield POD_GANGS.resource.api
+        for profile in self._settings.profiles.values():
+            yield from profile.backend.writable_kinds
+            if (trees := profile.backend.trees) is not None:
+                yield trees.resource.api
+        if self.owned.wanted:
+            yield from (resource.api for resource in OWNER_RESOURCES.values())
 
     def watches(self) -> Iterator[Watch]:
         """What keeps all of it in step."""

@@ -11,10 +11,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
+from webhook import tracing
 from webhook.backends.base import Frozen, Stage
 from webhook.cluster.facts import LiveFacts
 from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
-from webhook.logs import log
+from webhook.logs import log, outline
 from webhook.model.facts import Api, ObjectKey
 from webhook.model.podgang import PodGang
 from webhook.model.projections import POD_GANGS, Resource, key_of
@@ -109,6 +110,7 @@ class GangReconciler:
             raise
         finally:
             self._metrics.outcomes.labels(outcome).inc()
+            tracing.note({"rollcall.outcome": outcome})
             self._metrics.seconds.observe(time.perf_counter() - begun)
         return again
 
@@ -117,7 +119,9 @@ class GangReconciler:
             podgang = self._known.gang(key)
         except Malformed as error:
             # It keeps what it has until it can be read again, which its watch tells; trying again would change nothing.
-            log.warning("gang not understood", kind=key.kind, namespace=key.namespace, name=key.name, why=str(error))
+            log.warning(
+                "gang not understood", kind=key.kind, namespace=key.namespace, name=key.name, why=outline(error)
+            )
             return "inexpressible", None
         if podgang is None:
             return await self._gone(key)
@@ -125,7 +129,7 @@ class GangReconciler:
             planned = plan(podgang, self._live.facts, self._settings)
         except Inexpressible as refusal:
             if refusal.unjudged and not refusal.findings:
-                raise FactsUnavailable(str(refusal)) from None
+                raise FactsUnavailable(str(refusal), refusal.outline) from None
             await self._events.warn(podgang, Reason.INEXPRESSIBLE, str(refusal))
             return "inexpressible", None
         except Malformed as error:

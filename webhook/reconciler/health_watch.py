@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from webhook.errors import FactsUnavailable
-from webhook.logs import log
+from webhook.logs import log, outline
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Malformed
 from webhook.reconciler.escape_deletion import EscapeDeletion
@@ -105,7 +105,7 @@ class HealthWatch:
         try:
             health = self._health(key)
         except (Malformed, FactsUnavailable) as error:
-            log.info("gang not judged", kind=key.kind, namespace=key.namespace, name=key.name, why=str(error))
+            log.info("gang not judged", kind=key.kind, namespace=key.namespace, name=key.name, why=outline(error))
             health = None
         except Exception:  # noqa: BLE001 - a fault of ours with one gang must keep no gang from its objects
             log.exception("gang not judged", kind=key.kind, namespace=key.namespace, name=key.name)

@@ -16,7 +16,7 @@ from typing import Any
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import NotFound, RequestFailed
-from webhook.logs import log
+from webhook.logs import log, outline
 from webhook.model.facts import Api
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest, mapping
@@ -78,7 +78,7 @@ class Lease:
                 held = await self._acquire()
         except (RequestFailed, TimeoutError) as error:
             held = False
-            if (why := str(error) or "no answer in time") != self._trouble:
+            if (why := outline(error) or "no answer in time") != self._trouble:
                 self._trouble = why
                 log.info("lease not renewed", why=why)
         else:
@@ -141,7 +141,7 @@ class Lease:
                     await self._client.write(requests.replace(LEASES, self._record(live, released=True)))
                     log.info("lease given up")
         except (RequestFailed, TimeoutError) as error:
-            log.info("lease not given up", why=str(error) or "no answer in time")
+            log.info("lease not given up", why=outline(error) or "no answer in time")
 
     def _lead(self, since: float | None) -> None:
         led, lapsed = self._renewed is not None, self._renewed is not None and not self.leads()

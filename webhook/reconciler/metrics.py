@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import Counter, Gauge, Histogram
 
+from webhook.cluster.facts import LiveFacts
+from webhook.cluster.metrics import CacheCollector
+from webhook.cluster.watch import Watch
 from webhook.errors import FactsUnavailable, RequestFailed
+from webhook.exposition import Exposition
+from webhook.model.facts import Api
+from webhook.reconciler.certificate_metrics import CertificateMetrics
 from webhook.reconciler.escapes import Escape
 from webhook.reconciler.health import State
-from webhook.reconciler.obstacles import GroupReason, Reason, TopologyReason
+from webhook.reconciler.obstacles import CertificateReason, GroupReason, Reason, TopologyReason
 from webhook.reconciler.plan import Aside
+from webhook.settings import Profile
 
 _SERVER_ERROR = 500
 
@@ -24,13 +32,13 @@ OUTCOMES = ("inStep", "written", "inexpressible", "conflict", "frozen", "waiting
 OTHER = "other"
 
 
-class Metrics:
+class Metrics(Exposition):
     """A registry of its own, so that a process may have more than one reconciler, as tests do."""
 
-    def __init__(self, schedulers: Iterable[str] = ()) -> None:
-        """`schedulers` are those that are enabled; any other is `OTHER` in a label."""
-        self._schedulers = frozenset(schedulers)
-        self.registry = CollectorRegistry()
+    def __init__(self, profiles: Mapping[str, Profile] = MappingProxyType({})) -> None:
+        """`profiles` are those that are enabled; the scheduler of any other is `OTHER` in a label."""
+        super().__init__()
+        self._schedulers = frozenset(profiles)
         self.writes = Counter(
             "rollcall_writes", "Writes to the cluster, by kind.", ["kind", "action"], registry=self.registry
         )
@@ -89,6 +97,7 @@ class Metrics:
             ["escape"],
             registry=self.registry,
         )
+        self.certificates = CertificateMetrics(self.registry)
         for scheduler in (*sorted(self._schedulers), OTHER):
             for health in (*State, *Reason):
                 self.gangs.labels(scheduler, health.value)
@@ -96,7 +105,7 @@ class Metrics:
                 self.escaped.labels(scheduler, escape.value)
         for escape in Escape:
             self.deleted.labels(escape.value)
-        for reason in (*Reason, *TopologyReason, *GroupReason):
+        for reason in (*Reason, *TopologyReason, *GroupReason, *CertificateReason):
             self.events.labels(reason.value)
         for outcome in OUTCOMES:
             self.outcomes.labels(outcome)
@@ -104,6 +113,16 @@ class Metrics:
             self.retries.labels(why)
         for aside in Aside:
             self.asides.labels(aside.value)
+        for kind, action in _writes(profiles.values()):
+            self.writes.labels(kind, action)
+        for name, profile in profiles.items():
+            if profile.backend.topology_kind is not None:
+                for problem in TopologyReason:
+                    self.topologies.labels(name, problem.value)
+
+    def watch(self, cluster: LiveFacts, kinds: Iterable[Api], watches: Callable[[], Iterable[Watch]]) -> None:
+        """Expose what is known of a cluster, too: of its own kinds, and of those that are followed besides."""
+        self.registry.register(CacheCollector(cluster, kinds, watches))
 
     def retry(self, error: Exception) -> None:
         """Count that what raised it is to be tried again."""
@@ -117,6 +136,13 @@ class Metrics:
         """The label for a gang's scheduler: few, whatever is written into records."""
         return name if name is not None and name in self._schedulers else OTHER
 
-    def expose(self) -> bytes:
-        """All of it in the text format."""
-        return generate_latest(self.registry)
+
+def _writes(profiles: Iterable[Profile]) -> Iterator[tuple[str, str]]:
+    """What may be written of which kind: of gang and topology objects all, of pods the gate and those that escaped."""
+    for profile in profiles:
+        topology = profile.backend.topology_kind
+        for api in (*profile.backend.writable_kinds, *(() if topology is None else (topology.api,))):
+            yield api.kind, "apply"
+            yield api.kind, "delete"
+    yield "Pod", "delete"
+    yield "Pod", "ungate"

@@ -13,7 +13,7 @@ from functools import partial
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Watch
 from webhook.errors import FactsUnavailable
-from webhook.logs import log
+from webhook.logs import log, outline
 from webhook.model.facts import Api, ObjectKey
 from webhook.model.owners.facts import VIEWS
 from webhook.model.owners.gang import OwnedGang, gangs_of, group_gang, no_gang
@@ -153,7 +153,7 @@ class OwnedGangs:
                 return set(self._with_pods.members((kind, *key)))
             return set() if workload is None else {key_of_gang(gang) for gang in _gangs(workload)}
         except Malformed as error:
-            log.warning("workload not understood", kind=kind, namespace=key[0], name=key[1], why=str(error))
+            log.warning("workload not understood", kind=kind, namespace=key[0], name=key[1], why=outline(error))
             return None
 
     # What changes, and whom that concerns.

@@ -15,13 +15,15 @@ from typing import Any
 import httpx
 import uvicorn
 
-from webhook import __version__
+from webhook import __version__, tracing
 from webhook.cluster.access import Access
+from webhook.cluster.watch import Watch
 from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
 from webhook.installation.names import LEASE_NAME
-from webhook.logs import configure, log
+from webhook.logs import configure, log, outline
 from webhook.model.facts import Api, ObjectKey
 from webhook.model.projections import TOPOLOGY_BINDINGS
+from webhook.reconciler.certificates import CertificateController
 from webhook.reconciler.circle_watch import CircleWatch
 from webhook.reconciler.endpoints import create_app
 from webhook.reconciler.escape_deletion import EscapeDeletion
@@ -84,7 +86,7 @@ class Reconciler:
         self.lease: Lease | None = None
         if lease_namespace is not None:
             self.lease = Lease(
-                client, lease_namespace, LEASE_NAME, identity, self.metrics, lambda _: self.following.look_at_all()
+                client, lease_namespace, LEASE_NAME, identity, self.metrics, lambda _: self._lead_changed()
             )
         writer = Writer(client, self.leads, self.metrics, dry_run=dry_run)
         events = Events(client, self.metrics, identity, self.leads, dry_run=dry_run)
@@ -106,15 +108,41 @@ class Reconciler:
         )
         self.circles = CircleWatch(settings, self.following.stores, events, self.metrics, self.leads)
         self._topologies = Topologies(settings, client, writer, events, self.metrics, self.leads, self.queue.add)
+        self.certificates: CertificateController | None = None
+        if settings.certificates.self_managed and lease_namespace is not None and not dry_run:
+            # Two that wrote without a lease would each make an authority.
+            self.certificates = CertificateController(
+                settings.certificates,
+                lease_namespace,
+                access=access,
+                transport=transport,
+                client=client,
+                writer=writer,
+                events=events,
+                metrics=self.metrics,
+                leads=self.leads,
+            )
         self.metrics.interrupted.set_function(self._interrupted)
+        self.metrics.watch(self.following.live, (*self.following.kinds(), *self._topologies.kinds()), self._watches)
         self._busy = 0
         # Why the last that was left undone was.
         self._why = ""
 
+    def _watches(self) -> Iterator[Watch]:
+        """Everything that is followed."""
+        yield from self.following.watches()
+        yield from self._topologies.watches()
+        if self.certificates is not None:
+            yield from self.certificates.watches()
+
     def _interrupted(self) -> int:
         """How many kinds are not followed now."""
-        watches = (*self.following.watches(), *self._topologies.watches())
-        return sum(watch.trouble is not None for watch in watches)
+        return sum(watch.trouble is not None for watch in self._watches())
+
+    def _lead_changed(self) -> None:
+        self.following.look_at_all()
+        if self.certificates is not None:
+            self.certificates.wake()
 
     def leads(self) -> bool:
         """Whether this process may write; one without a lease always may."""
@@ -138,6 +166,9 @@ class Reconciler:
         following.append(asyncio.create_task(self._resync()))
         following.append(asyncio.create_task(self.health.run(lambda: not any(self.following.unseen()))))
         following.append(asyncio.create_task(self.circles.run()))
+        following.append(asyncio.create_task(self.metrics.run()))
+        if self.certificates is not None:
+            following.append(asyncio.create_task(self.certificates.run()))
         workers = [asyncio.create_task(self._work()) for _ in range(WORKERS)]
         try:
             # Not `gather`, which would cancel them all at once, and the lease must be given up last.
@@ -223,7 +254,9 @@ class Reconciler:
         try:
             # A stop does not interrupt a write: half of a gang's objects may start half of it.
             work = self._gangs.reconcile(key) if isinstance(key, GangKey) else self._topologies.reconcile(key[1])
-            again = await _unbroken(work)
+            about = {f"rollcall.{what}": value for what, value in _said(key).items()}
+            with tracing.span("reconcile", tracing.Side.INTERNAL, about):
+                again = await _unbroken(work)
         except NotLeading:
             return
         except (RequestFailed, FactsUnavailable) as error:
@@ -233,7 +266,7 @@ class Reconciler:
             seconds = self.queue.failed(key, wait)
             self._why = str(error)
             self.metrics.retry(error)
-            log.info("not done", **_said(key), why=str(error), againIn=round(seconds, 1))
+            log.info("not done", **_said(key), why=outline(error), againIn=round(seconds, 1))
         except Exception as error:  # noqa: BLE001 - a fault of ours with one gang must not stop the others
             seconds = self.queue.failed(key)
             self._why = f"of a fault of ours, {type(error).__name__}; the log says more"

@@ -105,6 +105,11 @@ class Topologies:
         """Follow nothing any more."""
         await self._stores.close()
 
+    def kinds(self) -> Iterator[Api]:
+        """The kinds that are followed where they are served."""
+        yield TOPOLOGY_BINDINGS.resource.api
+        yield from (kind.api for kind in self._kinds.values())
+
     def watches(self) -> Iterator[Watch]:
         """What keeps them in step."""
         return self._stores.watches()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
+from webhook import tracing
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import NotFound, NotLeading, RequestFailed
@@ -37,13 +39,13 @@ class Writer:
 
     async def apply(self, resource: Resource, wanted: Manifest) -> Manifest:
         """Make the object what `wanted` says, and leave what it does not say. Raises `RequestFailed`, `NotLeading`."""
-        written = await self._write(requests.apply(resource, wanted, FIELD_MANAGER, dry_run=self.dry_run))
+        written = await self._write(resource, requests.apply(resource, wanted, FIELD_MANAGER, dry_run=self.dry_run))
         self._say("apply", resource, *key_of(wanted))
         return dict(written)
 
     async def rehearse(self, resource: Resource, wanted: Manifest) -> None:
         """Ask what the API server would say to `apply`, and change nothing. Raises `RequestFailed`, `NotLeading`."""
-        await self._write(requests.apply(resource, wanted, FIELD_MANAGER, dry_run=True))
+        await self._write(resource, requests.apply(resource, wanted, FIELD_MANAGER, dry_run=True))
 
     async def delete(self, resource: Resource, live: Manifest) -> None:
         """Delete the object, if it still is that one. Raises `RequestFailed`, `NotLeading`."""
@@ -52,14 +54,14 @@ class Writer:
             resource, metadata.get("namespace"), metadata["name"], metadata["uid"], dry_run=self.dry_run
         )
         try:
-            await self._write(request)
+            await self._write(resource, request)
         except NotFound:
             return
         self._say("delete", resource, *key_of(live))
 
     async def ungate(self, pod: ObjectKey, index: int) -> None:
         """Take the gate off a pod. Raises `RequestFailed`, `NotLeading`."""
-        if self.dry_run or not await lift(self._write, pod, index):
+        if self.dry_run or not await lift(partial(self._write, PODS), pod, index):
             return
         self._say("ungate", PODS, *pod)
 
@@ -77,7 +79,7 @@ class Writer:
             PODS, pod.namespace, pod.name, pod.uid, version=metadata["resourceVersion"], dry_run=self.dry_run
         )
         try:
-            await self._write(request)
+            await self._write(PODS, request)
         except NotFound:
             return False
         except RequestFailed as error:
@@ -87,12 +89,20 @@ class Writer:
         self._say("delete", PODS, *pod.key)
         return True
 
-    async def _write(self, request: requests.Write) -> Any:
-        try:
-            async with asyncio.timeout(WRITE_SECONDS):
-                return await self._client.write(request, self._check)
-        except TimeoutError:
-            raise RequestFailed(f"no answer within {WRITE_SECONDS:g} s") from None
+    async def send(self, action: str, resource: Resource, key: ObjectKey, request: requests.Write) -> None:
+        """Any other write; it is counted and logged as `action`. Raises `RequestFailed`, `NotLeading`."""
+        await self._write(resource, request)
+        self._say(action, resource, *key)
+
+    async def _write(self, resource: Resource, request: requests.Write) -> Any:
+        rehearsed = bool(request.params.get("dryRun"))
+        about = {"rollcall.kind": resource.api.kind, "http.request.method": request.method}
+        with tracing.span("rehearse" if rehearsed else "write", tracing.Side.CLIENT, about):
+            try:
+                async with asyncio.timeout(WRITE_SECONDS):
+                    return await self._client.write(request, self._check)
+            except TimeoutError:
+                raise RequestFailed(f"no answer within {WRITE_SECONDS:g} s") from None
 
     def _check(self) -> None:
         if not self._leads():

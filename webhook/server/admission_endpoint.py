@@ -15,23 +15,21 @@ from time import perf_counter
 
 from starlette.types import Receive, Scope, Send
 
+from webhook import tracing
 from webhook.cluster.facts import LiveFacts
 from webhook.errors import DeadlineExceeded, FactsUnavailable, Overloaded, ReviewError, TooLarge
-from webhook.logs import decided, log
+from webhook.logs import decided, log, outline
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import ClusterFacts, Needed
 from webhook.required_facts import in_doubt, required_facts
 from webhook.server.answers import JSON, ClientGone, answer, plain, read_body
-from webhook.server.review import read_review, write_review
+from webhook.server.review import read_review, write_review, written_patch
 from webhook.server.state import ServerState
 from webhook.server.timeouts import budget
 from webhook.settings import Settings
 
 Decision = Callable[[Request, ClusterFacts, Settings], Verdict]
 
-# Each call holds a body of at most 7 MiB; the API server opens far fewer at once, and one that is answered late is
-# worth nothing to it. Beyond this, saying no at once lets it try another replica.
-MAX_IN_FLIGHT = 256
 # What is read may name the next that is missing: a group, the one above it, and so on to the root of a tree.
 MAX_READ = 8
 
@@ -43,7 +41,7 @@ class AdmissionEndpoint:
         self._name = name
         self._decide = decide
         self._state = state
-        self._in_flight = 0
+        self._max_in_flight = state.settings.serving.max_in_flight
         metrics = state.metrics
         self._calls = {word: child for (endpoint, word), child in metrics.calls.items() if endpoint == name}
         self._duration = metrics.duration[name]
@@ -53,15 +51,18 @@ class AdmissionEndpoint:
         if scope["method"] != "POST":
             await plain(send, 405, "only POST is answered here", (b"allow", b"POST"))
             return
-        self._in_flight += 1
+        self._state.in_flight += 1
         self._state.metrics.in_flight.inc()
         try:
-            status, body, outcome = await self._answer(scope, receive)
+            if tracing.on():
+                status, body, outcome = await self._traced(scope, receive)
+            else:
+                status, body, outcome = await self._answer(scope, receive)
         except ClientGone:
             self._calls["gone"].inc()
             return
         finally:
-            self._in_flight -= 1
+            self._state.in_flight -= 1
             self._state.metrics.in_flight.dec()
         self._calls[outcome].inc()
         if status == HTTPStatus.OK:
@@ -69,11 +70,22 @@ class AdmissionEndpoint:
         else:
             await plain(send, status, body.decode())
 
+    async def _traced(self, scope: Scope, receive: Receive) -> tuple[int, bytes, str]:
+        """The answer, as a span of the trace that the API server may have begun."""
+        about = {"rollcall.endpoint": self._name}
+        with tracing.span(f"admission {self._name}", tracing.Side.SERVER, about, scope["headers"]):
+            status, body, outcome = await self._answer(scope, receive)
+            tracing.note({"rollcall.outcome": outcome, "http.response.status_code": status})
+            if status != HTTPStatus.OK:
+                tracing.fail(outcome)
+        return status, body, outcome
+
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes, str]:
         """Status, body and the outcome that the metrics count."""
         try:
-            if self._in_flight > MAX_IN_FLIGHT:
-                raise Overloaded(f"more than {MAX_IN_FLIGHT} calls at once")
+            # A call that is answered late is worth nothing; saying no at once lets the caller try another replica.
+            if self._state.in_flight > self._max_in_flight:
+                raise Overloaded(f"more than {self._max_in_flight} calls at once")
             seconds = budget(scope["query_string"])
             deadline = perf_counter() + seconds
             try:
@@ -91,7 +103,7 @@ class AdmissionEndpoint:
         except DeadlineExceeded as error:
             return 504, str(error).encode(), "timeout"
         except FactsUnavailable as error:
-            log.warning("not decided", endpoint=self._name, why=str(error))
+            log.warning("not decided", endpoint=self._name, why=outline(error))
             return 500, str(error).encode(), "failed"
         except ClientGone:
             raise
@@ -112,7 +124,7 @@ class AdmissionEndpoint:
                 if not verdict.allowed:
                     raise
                 # A warning that may be out of date is no reason to stop anybody.
-                log.warning("not read before a warning", endpoint=self._name, why=str(error))
+                log.warning("not read before a warning", endpoint=self._name, why=outline(error))
                 break
             verdict = self._decide(request, facts, self._state.settings)
         return verdict
@@ -120,6 +132,8 @@ class AdmissionEndpoint:
     async def _verdict(self, body: bytes, deadline: float) -> tuple[int, bytes, str]:
         begun = perf_counter()
         api_version, request = read_review(body)
+        if tracing.on():
+            tracing.note(_asked(request))
         facts, cluster = self._state.facts, self._state.cluster
         if cluster is not None:
             doubted = cluster.doubted()
@@ -131,10 +145,36 @@ class AdmissionEndpoint:
         verdict = self._decide(request, facts, self._state.settings)
         if cluster is not None:
             verdict = await self._without_doubt(verdict, request, facts, cluster, deadline)
-        written = write_review(api_version, request, verdict)
+        patch = written_patch(verdict)
+        written = write_review(api_version, request, verdict, patch)
+        metrics = self._state.metrics
+        metrics.decided(self._name, verdict)
         if verdict.findings or verdict.unjudged:
-            self._state.metrics.count(verdict)
-        if verdict.patch or not verdict.allowed:
+            metrics.count(verdict)
+        if patch:
+            metrics.patch_bytes.observe(len(patch))
+        if patch or not verdict.allowed:
             decided(self._name, request, verdict)
+        if tracing.on():
+            tracing.note(_noted(verdict))
         self._duration.observe(perf_counter() - begun)
         return 200, written, verdict.decision
+
+
+def _asked(request: Request) -> dict[str, tracing.Attribute]:
+    """What a trace tells of a request: nothing of its object."""
+    return {
+        "rollcall.uid": request.uid,
+        "rollcall.operation": request.operation,
+        "rollcall.kind": request.kind.kind,
+        "k8s.namespace.name": request.namespace,
+    }
+
+
+def _noted(verdict: Verdict) -> dict[str, tracing.Attribute]:
+    """What a trace tells of a verdict: the rules that found anything, and not what they found."""
+    return {
+        "rollcall.decision": verdict.decision,
+        "rollcall.backend": verdict.scheduler or "",
+        "rollcall.rules": sorted({finding.rule for finding in verdict.findings}),
+    }

@@ -18,11 +18,9 @@ from webhook import __version__, admission
 from webhook.explaining import capability_tables
 from webhook.server.admission_endpoint import AdmissionEndpoint
 from webhook.server.check_endpoint import ManifestEndpoint
+from webhook.server.life import exposed, readiness
 from webhook.server.openapi import ADMISSION_PATHS, CAPABILITIES, CHECK, EXPLAIN
 from webhook.server.state import ServerState
-
-# Prometheus' text format, as its own client library names it.
-_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def create_app(state: ServerState) -> ASGIApp:
@@ -68,12 +66,11 @@ def _rest(state: ServerState) -> FastAPI:
 
     @app.get("/readyz", tags=["life"], summary="Whether it should get traffic", response_class=PlainTextResponse)
     async def readyz() -> Response:
-        reasons = list(state.unready())
-        return PlainTextResponse("\n".join(reasons or ["ready"]) + "\n", 503 if reasons else 200)
+        return readiness(state)
 
     @app.get("/metrics", tags=["life"], summary="Prometheus metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
-        return Response(state.metrics.expose(), media_type=_METRICS_TYPE)
+        return exposed(state)
 
     @app.exception_handler(HTTPException)
     async def one_line(_: Request, error: Exception) -> Response:

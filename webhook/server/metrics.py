@@ -6,27 +6,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import Counter, Gauge, Histogram
 
-from webhook import __version__
 from webhook.cluster.facts import LiveFacts
-from webhook.model.admission_request import Verdict
+from webhook.cluster.metrics import CacheCollector
+from webhook.exposition import Exposition
+from webhook.model.admission_request import DECISIONS, Verdict
 from webhook.model.findings import Action
-from webhook.server.cluster_metrics import ClusterCollector
+from webhook.server.life_metrics import LifeMetrics
 from webhook.validators import CHOICE_RULES, SHAPE_RULES
 
 ENDPOINTS = ("validate", "mutate")
 # What becomes of a call. The first three are verdicts, the others answers without one.
 OUTCOMES = ("allowed", "denied", "patched", "invalid", "too_large", "failed", "overloaded", "timeout", "gone")
+# The backend of a verdict that names a scheduler which is not enabled, and of one that names none.
+OTHER, NONE = "other", "none"
 # Decisions take well under a millisecond; the API server's patience ends at ten seconds.
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 10)
+# One label is some 80 bytes, a pod's whole preparation some hundreds; a workload with many parts gets more.
+_PATCH_BUCKETS = (64, 128, 256, 512, 1024, 2048, 4096, 16384, 65536, 262144)
 
 
-class Metrics:
+class Metrics(Exposition):
     """The metrics of one server, in a registry of its own."""
 
-    def __init__(self, rules: Iterable[str]) -> None:
-        self.registry = CollectorRegistry()
+    def __init__(self, rules: Iterable[str], schedulers: Iterable[str] = ()) -> None:
+        """`rules` are the ids that findings may have, `schedulers` those that are enabled."""
+        super().__init__()
         calls = Counter(
             "rollcall_admission_requests", "Calls of the webhook, by what became of them.", ("endpoint", "outcome"),
             registry=self.registry,
@@ -35,6 +41,13 @@ class Metrics:
             "rollcall_admission_duration_seconds", "From the body's arrival to the answer.", ("endpoint",),
             buckets=_BUCKETS, registry=self.registry,
         )  # fmt: skip
+        decisions = Counter(
+            "rollcall_admission_decisions", "Verdicts, by the scheduler that the object was judged for.",
+            ("endpoint", "decision", "backend"), registry=self.registry,
+        )  # fmt: skip
+        self.patch_bytes = Histogram(
+            "rollcall_patch_bytes", "The size of a patch, as JSON.", buckets=_PATCH_BUCKETS, registry=self.registry
+        )
         findings = Counter(
             "rollcall_findings", "Findings of rules, by the action that they took.", ("rule", "action"),
             registry=self.registry,
@@ -43,18 +56,18 @@ class Metrics:
             "rollcall_unjudged", "Rules that applied and lacked the facts to judge.", ("rule",), registry=self.registry
         )
         self.in_flight = Gauge("rollcall_requests_in_flight", "Calls being answered now.", registry=self.registry)
-        self.certificate_expiry = Gauge(
-            "rollcall_certificate_expiry_timestamp_seconds",
-            "When the serving certificate ends.",
-            registry=self.registry,
-        )
-        Gauge("rollcall_build_info", "The version, as a label.", ("version",), registry=self.registry).labels(
-            __version__
-        ).set(1)
+        self.life = LifeMetrics(self.registry)
         every_rule = {*rules, *(rule.id for rule in (*SHAPE_RULES, *CHOICE_RULES))}
         # Looking a child up by its labels takes a lock and a tuple; each is looked up once, here.
         self.calls = {(endpoint, word): calls.labels(endpoint, word) for endpoint in ENDPOINTS for word in OUTCOMES}
         self.duration = {endpoint: duration.labels(endpoint) for endpoint in ENDPOINTS}
+        backends = (NONE, OTHER, *schedulers)
+        self._decisions = {
+            (endpoint, decision, backend): decisions.labels(endpoint, decision, backend)
+            for endpoint in ENDPOINTS
+            for decision in DECISIONS
+            for backend in backends
+        }
         actions = (Action.AUDIT, Action.WARN, Action.DENY)
         self._findings = {
             (rule, action): findings.labels(rule, str(action)) for rule in every_rule for action in actions
@@ -63,7 +76,14 @@ class Metrics:
 
     def watch(self, cluster: LiveFacts) -> None:
         """Expose what is known of a cluster, too."""
-        self.registry.register(ClusterCollector(cluster))
+        self.registry.register(CacheCollector(cluster))
+
+    def decided(self, endpoint: str, verdict: Verdict) -> None:
+        """Count a verdict."""
+        decision, backend = verdict.decision, verdict.scheduler or NONE
+        found = self._decisions.get((endpoint, decision, backend))
+        # A record may name whatever somebody wrote.
+        (found or self._decisions[endpoint, decision, OTHER]).inc()
 
     def count(self, verdict: Verdict) -> None:
         """Count what the rules said."""
@@ -71,7 +91,3 @@ class Metrics:
             self._findings[finding.rule, finding.action].inc()
         for missing in verdict.unjudged:
             self._unjudged[missing.rule].inc()
-
-    def expose(self) -> bytes:
-        """The metrics in Prometheus' text format."""
-        return generate_latest(self.registry)

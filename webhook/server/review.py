@@ -44,12 +44,17 @@ def request_version(review: object) -> str:
     return str(review.get("apiVersion")) if isinstance(review, dict) else ""
 
 
-def write_review(api_version: str, request: Request, verdict: Verdict) -> bytes:
-    """The answer to `request`."""
+def written_patch(verdict: Verdict) -> bytes:
+    """The patch as JSON, nothing where there is none."""
+    return orjson.dumps(verdict.patch) if verdict.patch else b""
+
+
+def write_review(api_version: str, request: Request, verdict: Verdict, patch: bytes = b"") -> bytes:
+    """The answer to `request`, with `patch` as `written_patch` gives it."""
     response: dict[str, Any] = {"uid": request.uid, "allowed": verdict.allowed}
-    if verdict.patch:
+    if patch:
         response["patchType"] = "JSONPatch"
-        response["patch"] = b64encode(orjson.dumps(verdict.patch)).decode()
+        response["patch"] = b64encode(patch).decode()
     if not verdict.allowed:
         response["status"] = _status(request, verdict)
     if verdict.findings or verdict.notes or verdict.unjudged or verdict.scheduler is not None:

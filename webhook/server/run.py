@@ -1,58 +1,76 @@
-"""Serving: uvicorn over TLS, from a bound socket to the last answer."""
+"""Serving: from bound sockets to the last answer."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import os
-import socket
-import ssl
 import sys
+from collections.abc import Coroutine
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import uvicorn
+import uvloop
 
-from webhook import __version__
-from webhook.certificates import Pair, server_context
-from webhook.cluster.facts import LiveFacts
-from webhook.errors import InputError
+from webhook import __version__, tracing
 from webhook.logs import configure, log
 from webhook.server.app import create_app
+from webhook.server.connections import Connections
+from webhook.server.drain import Signals, drain
+from webhook.server.life import create_health_app
+from webhook.server.listener import Listener
+from webhook.server.next_port import create_next_app
+from webhook.server.self_probe import SelfProbe
 from webhook.server.state import ServerState
+from webhook.server.tls import PairFiles, Tls, next_tls, serving_tls
 
-# The API server keeps a connection to a webhook for 90 s of silence; closing first would lose a request that it has
-# just sent.
-KEEP_ALIVE_SECONDS = 120
-# Answers take milliseconds. After this a connection that never ends must not hold up the stop.
-DRAIN_SECONDS = 10
-# TLS says goodbye and waits for the other side to do the same. A client that only looks at its connection when it has
-# something to send never does; one that does needs no more than a round trip.
-FAREWELL_SECONDS = 0.5
-_BACKLOG = 2048
+# Kubernetes takes a minute to bring a changed Secret into a pod; nobody notices one second more.
+LOOK_SECONDS = 1.0
 # Containers made and not freed before a collection. Requests free theirs at once, so this is reached by what is kept.
 _GC_THRESHOLD = 50_000
 # How long a thread that judges manifests keeps the interpreter when admission wants it. At Python's own 5 ms every step
 # of every admission call waits that long: 190 calls a second were left of 7,300 while /check was busy.
 _SWITCH_SECONDS = 0.0001
 
+Place = tuple[str, int]
 
-def run(state: ServerState, host: str, port: int, ca: Path | None) -> None:
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where to serve what: host and port, 0 for a free one, and files of certificates."""
+
+    place: Place
+    files: PairFiles
+    # Who may call: those with a certificate of this authority, and among them those with one of these names, if any.
+    client_ca: Path | None = None
+    client_names: tuple[str, ...] = ()
+    # Where the pair that is to follow is shown.
+    next_place: Place | None = None
+    next_files: PairFiles | None = None
+    # Where health and metrics are told in plain HTTP.
+    health_place: Place | None = None
+    drain_seconds: float = 0
+    # The authority that a person may trust; named in the first line.
+    ca: Path | None = None
+
+
+def run(state: ServerState, plan: Plan) -> None:
     """Serve until SIGTERM or SIGINT, following the state's cluster where it has one; answers in flight are finished.
-    `ca` is named to whoever reads the first line.
 
-    Raises `InputError` where the address cannot be listened on.
+    Raises `InputError` where an address cannot be listened on.
     """
     configure()
-    if state.certificate is None:
-        raise ValueError("a server needs a certificate")
     for reason in state.degraded():
         log.warning("degraded", reason=reason)
-    listener = _listen(host, port)
+    server = _Server(state, plan)
     _tame_the_garbage_collector()
     sys.setswitchinterval(_SWITCH_SECONDS)
-    server = _Server(_config(state, state.certificate), listener, ca, state.cluster)
-    server.run(sockets=[listener])
+    with (
+        tracing.started(state.settings.tracing, "rollcall"),
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        runner.run(server.serve())
 
 
 def _tame_the_garbage_collector() -> None:
@@ -64,80 +82,88 @@ def _tame_the_garbage_collector() -> None:
     gc.set_threshold(_GC_THRESHOLD)
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        why = os.strerror(error.errno) if error.errno else str(error)
-        raise InputError("", f"cannot listen on {host} port {port}: {why}") from None
+class _Server:
+    """The ports of one process, and what goes on beside them."""
 
+    def __init__(self, state: ServerState, plan: Plan) -> None:
+        self._state = state
+        self._plan = plan
+        life, serving = state.metrics.life, state.settings.serving
+        self._tls = serving_tls(plan.files, life, plan.client_ca)
+        self._next_tls: Tls | None = None
+        connections = Connections(serving.connection_seconds, plan.client_names, life)
+        self._serving = Listener(plan.place, create_app(state), connections, self._tls.listening)
+        self._next = self._health = None
+        if plan.next_place is not None and plan.next_files is not None:
+            self._next_tls = next_tls(plan.next_files, life)
+            self._next = Listener(plan.next_place, create_next_app(), Connections(), self._next_tls.listening)
+        if plan.health_place is not None:
+            self._health = Listener(plan.health_place, create_health_app(state), Connections(), None)
+        self._every = [self._tls] if self._next_tls is None else [self._tls, self._next_tls]
+        self._look()
+        self._tell()
 
-def _config(state: ServerState, pair: Pair) -> uvicorn.Config:
-    def context(_: uvicorn.Config, __: object) -> ssl.SSLContext:
-        return server_context(pair)
+    async def serve(self) -> None:
+        """From the first connection to the last."""
+        signals, state = Signals(), self._state
+        probe = SelfProbe(state, self._serving.address, client_ca=self._plan.client_ca is not None)
+        ports = [self._serving] if self._next is None else [self._serving, self._next]
+        for port in (*ports, *([] if self._health is None else [self._health])):
+            await port.open()
+        await probe.look()
+        self._say()
+        beside: list[Coroutine[Any, Any, None]] = [self._watch(), probe.run(), state.metrics.run()]
+        if state.cluster is not None:
+            beside.append(state.cluster.run())
+        tasks = [asyncio.create_task(work) for work in beside]
+        told = asyncio.create_task(signals.told.wait())
+        # None of these ends by itself, but by a fault of ours: then a new process does better than this one.
+        await asyncio.wait([told, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        ended = [task for task in tasks if task.done()]
+        await drain(state, signals, ports, self._health, self._plan.drain_seconds)
+        for task in (told, *tasks):
+            task.cancel()
+        for task in (told, *tasks):
+            if task not in ended:
+                with suppress(asyncio.CancelledError):
+                    await task
+        for task in ended:
+            task.result()
 
-    return uvicorn.Config(
-        create_app(state),
-        ssl_context_factory=context,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=DRAIN_SECONDS,
-        lifespan="off",
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        log_config=None,
-        ws="none",
-    )
-
-
-class _Server(uvicorn.Server):
-    """uvicorn, saying where it listens once it does, and not waiting for clients that do not hang up."""
-
-    def __init__(
-        self, config: uvicorn.Config, listener: socket.socket, ca: Path | None, cluster: LiveFacts | None
-    ) -> None:
-        super().__init__(config)
-        self._cluster = cluster
-        self._following: asyncio.Task[None] | None = None
-        self._listener = listener
-        self._ca = ca
-        self._leaving: set[object] = set()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._cluster is not None:
-            self._following = asyncio.create_task(self._cluster.run())
-        await super().startup(sockets)
-        host, port = self._listener.getsockname()[:2]
-        # The certificate is for the name, and it is what a person would type.
-        local = host in {"127.0.0.1", "::1", "0.0.0.0", "::"}  # noqa: S104 - compared, not bound
-        shown = "localhost" if local else f"[{host}]" if ":" in host else host
+    def _say(self) -> None:
+        """The first line, once everything listens."""
+        plan = self._plan
+        more = {"next": self._next, "health": self._health}
         log.info(
             "serving",
-            url=f"https://{shown}:{port}",
-            ca=None if self._ca is None else str(self._ca),
+            url=self._serving.url,
+            ca=None if plan.ca is None else str(plan.ca),
             version=__version__,
+            **{name: port.url for name, port in more.items() if port is not None},
         )
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        log.info("stopping")
-        self._hang_up()
-        await super().shutdown(sockets)
-        if self._following is not None:
-            self._following.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._following
+    async def _watch(self) -> None:
+        """Take what the files of certificates hold, as it changes."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            # A disk that does not answer must not stop those who are served meanwhile.
+            try:
+                await asyncio.to_thread(self._look)
+            except Exception:  # noqa: BLE001 - a fault of ours here must not end a server that serves
+                # What is served goes on being served, and the files are looked at again.
+                log.exception("certificates not looked at")
+            self._tell()
 
-    def _hang_up(self) -> None:
-        """Cut the connections that have been closing since the last call: all that was to be said to them is sent."""
-        closing = {
-            found
-            for found in self.server_state.connections
-            if found.transport.is_closing() and not found.transport.get_write_buffer_size()
-        }
-        for connection in closing:
-            if connection in self._leaving:
-                connection.transport.abort()
-        self._leaving = set(closing)
-        asyncio.get_running_loop().call_later(FAREWELL_SECONDS, self._hang_up)
+    def _look(self) -> None:
+        """Look at the files once."""
+        for tls in self._every:
+            tls.look()
+
+    def _tell(self) -> None:
+        """Tell the state what the looking came to."""
+        state, every = self._state, self._every
+        state.certificate = self._tls.pair.value
+        state.refused = {kept.name: kept.refused for tls in every for kept in tls.kept if kept.refused is not None}
+        authorities = self._tls.authorities
+        lacking = authorities is not None and authorities.value is None
+        state.unguarded = lacking

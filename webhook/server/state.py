@@ -12,6 +12,7 @@ from webhook.cluster.client import Client
 from webhook.cluster.facts import LiveFacts, live_facts
 from webhook.logs import log
 from webhook.model.facts import ClusterFacts
+from webhook.server.life_metrics import CLIENT_AUTHORITIES, SERVING
 from webhook.server.metrics import Metrics
 from webhook.settings import Settings
 
@@ -27,22 +28,47 @@ class ServerState:
     certificate: Pair | None
     # The cluster that the facts follow; None where they are what they were at the start.
     cluster: LiveFacts | None = None
+    # Calls of the webhook that are being answered.
+    in_flight: int = 0
+    # Why files of certificates hold something else than what is used, by whose: serving, next, client-ca.
+    refused: dict[str, str] = field(default_factory=dict)
+    # Whether clients must show certificates, and nobody can say whose are good.
+    unguarded: bool = False
+    # Why our own port is not as it should be; None where it is, or where nobody looks.
+    unseen: str | None = None
+    # Whether the process was told to end.
+    stopping: bool = False
     metrics: Metrics = field(init=False)
 
     def __post_init__(self) -> None:
         rules = {rule.id for profile in self.settings.profiles.values() for rule in profile.every_rule}
-        self.metrics = Metrics(rules)
+        self.metrics = Metrics(rules, self.settings.profiles)
         if self.certificate is not None:
-            self.metrics.certificate_expiry.set(self.certificate.not_after.timestamp())
+            self.metrics.life.expiry[SERVING].set(self.certificate.not_after.timestamp())
 
     def unready(self) -> Iterator[str]:
         """Why the server should get no traffic; nothing when it is ready."""
+        if self.stopping:
+            yield "stopping"
         if self.certificate is None:
-            yield "certificate: none is loaded"
+            why = self.refused.get(SERVING)
+            yield "certificate: none is loaded" + ("" if why is None else f": {why}")
         elif (why := validity(self.certificate, datetime.now(UTC))) is not None:
             yield f"certificate: {why}"
+        if self.unguarded:
+            yield f"{CLIENT_AUTHORITIES}: none is loaded: {self.refused[CLIENT_AUTHORITIES]}"
+        if self.unseen is not None:
+            yield self.unseen
         if self.cluster is not None:
             yield from self.cluster.unready()
+
+    def details(self) -> Iterator[str]:
+        """What somebody should see to although it keeps nobody from being served."""
+        for name, why in self.refused.items():
+            # Those of which there is none at all are said already, as a reason not to be ready.
+            lacking = {SERVING: self.certificate is None, CLIENT_AUTHORITIES: self.unguarded}
+            if not lacking.get(name, False):
+                yield f"{name}: not loaded: {why}"
 
     def degraded(self) -> Iterator[str]:
         """What the enabled backends will not be able to do with the cluster as it is known."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.coscheduling import gangs, pods, rules
 from webhook.backends.coscheduling.capabilities import CAPABILITIES
-from webhook.backends.coscheduling.keys import NAME, POD_GROUP
+from webhook.backends.coscheduling.keys import LABEL_POD_GROUP, NAME, POD_GROUP
 from webhook.backends.coscheduling.settings import CoschedulingSettings
 from webhook.model.capabilities import CapabilityTable
+from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
@@ -45,6 +46,10 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
     @property
     def capabilities(self) -> CapabilityTable:
         return CAPABILITIES
+
+    @property
+    def membership(self) -> tuple[tuple[Mark, ...], ...]:
+        return ((Mark("labels", LABEL_POD_GROUP),),)
 
     def prepare_pod(self, member: GangMember) -> PodChanges:
         return pods.prepare_pod(member)

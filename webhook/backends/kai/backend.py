@@ -20,10 +20,18 @@ from webhook.backends.kai import (
 )
 from webhook.backends.kai.capabilities import CAPABILITIES
 from webhook.backends.kai.facts import PROJECTIONS, TOPOLOGIES
-from webhook.backends.kai.keys import NAME, POD_GROUP, TOPOLOGY
+from webhook.backends.kai.keys import (
+    ANNOTATION_GROUP,
+    ANNOTATION_SKIP,
+    LABEL_SUBGROUP,
+    NAME,
+    POD_GROUP,
+    TOPOLOGY,
+)
 from webhook.backends.kai.settings import KaiSettings
 from webhook.backends.kai.shapes import SHAPES
 from webhook.model.capabilities import CapabilityTable
+from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts, Record, SpecField
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
@@ -75,6 +83,17 @@ class KaiBackend(Backend[KaiSettings]):
     @property
     def capabilities(self) -> CapabilityTable:
         return CAPABILITIES
+
+    @property
+    def membership(self) -> tuple[tuple[Mark, ...], ...]:
+        # Without all of them podgrouper takes the pod for one of its own.
+        return (
+            (
+                Mark("annotations", ANNOTATION_GROUP),
+                Mark("annotations", ANNOTATION_SKIP, "true"),
+                Mark("labels", LABEL_SUBGROUP),
+            ),
+        )
 
     def prepare_pod(self, member: GangMember) -> PodChanges:
         return pods.prepare_pod(member, self.settings)

@@ -33,6 +33,7 @@ from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.backends.koordinator.shapes import SHAPES
 from webhook.backends.koordinator.topology import unavailable
 from webhook.model.capabilities import Capability, CapabilityTable
+from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
@@ -103,6 +104,10 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     @property
     def capabilities(self) -> CapabilityTable:
         return CAPABILITIES
+
+    @property
+    def membership(self) -> tuple[tuple[Mark, ...], ...]:
+        return ((Mark("labels", LABEL_POD_GROUP),),)
 
     def prepare_pod(self, member: GangMember) -> PodChanges:
         return pods.prepare_pod(member, self.settings)

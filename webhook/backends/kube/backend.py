@@ -23,6 +23,7 @@ from webhook.backends.kube.generation import Generation, generation, kinds, know
 from webhook.backends.kube.settings import KubeSettings
 from webhook.backends.kube.shapes import SHAPES
 from webhook.model.capabilities import CapabilityTable
+from webhook.model.claims import Mark
 from webhook.model.facts import Api, ClusterFacts, Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
@@ -78,6 +79,12 @@ class KubeBackend(Backend[KubeSettings]):
     @property
     def capabilities(self) -> CapabilityTable:
         return GANGS if self.settings.gangScheduling else ONE_BY_ONE
+
+    @property
+    def membership(self) -> tuple[tuple[Mark, ...], ...]:
+        # Each generation reads one of them, and drops the other.
+        fields = ("schedulingGroup", "workloadRef")
+        return tuple((Mark("spec", field),) for field in fields) if self.settings.gangScheduling else ((),)
 
     def prepare_pod(self, member: GangMember) -> PodChanges:
         return pods.prepare_pod(member, self.settings)

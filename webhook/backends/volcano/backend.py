@@ -16,10 +16,11 @@ from webhook.backends.volcano import (
 )
 from webhook.backends.volcano.capabilities import capabilities
 from webhook.backends.volcano.facts import PROJECTIONS
-from webhook.backends.volcano.keys import HYPER_NODE, NAME, POD_GROUP
+from webhook.backends.volcano.keys import ANNOTATION_DEVICE_GROUP, ANNOTATION_GROUP, HYPER_NODE, NAME, POD_GROUP
 from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.backends.volcano.shapes import SHAPES
 from webhook.model.capabilities import CapabilityTable
+from webhook.model.claims import Mark
 from webhook.model.facts import Api, ClusterFacts, Record, SpecField
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
@@ -64,6 +65,10 @@ class VolcanoBackend(Backend[VolcanoSettings]):
     @property
     def capabilities(self) -> CapabilityTable:
         return capabilities(self.settings)
+
+    @property
+    def membership(self) -> tuple[tuple[Mark, ...], ...]:
+        return ((Mark("annotations", ANNOTATION_GROUP), Mark("annotations", ANNOTATION_DEVICE_GROUP)),)
 
     def prepare_pod(self, member: GangMember) -> PodChanges:
         return pods.prepare_pod(member)

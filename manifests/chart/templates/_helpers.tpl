@@ -1,0 +1,120 @@
+{{- define "rollcall.image" -}}
+{{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) }}
+{{- end }}
+
+{{- /* Who makes the certificates, and where the reconciler runs. */}}
+{{- define "rollcall.mode" -}}
+{{- if eq (dig "certificates" "mode" "files" .Values.configuration) "selfManaged" }}
+{{- if .Values.certManager.enabled }}
+{{- fail "certManager.enabled: the configuration has the reconciler make the certificates (certificates.mode: selfManaged)" }}
+{{- end -}}
+selfManaged
+{{- else -}}
+{{ .Values.reconciler.placement }}
+{{- end }}
+{{- end }}
+
+{{- /* The configuration file. */}}
+{{- define "rollcall.configuration" -}}
+{{- $names := list "default-scheduler" }}
+{{- range dig "scheduler" "profiles" list .Values.configuration }}
+{{- $names = append $names .name }}
+{{- end }}
+{{- $default := dig "scheduler" "defaultProfileName" "" .Values.configuration | default "default-scheduler" }}
+{{- if not (has $default $names) }}
+{{- fail (printf "configuration.scheduler.defaultProfileName: %q is none of the profiles (%s)" $default (join ", " $names)) }}
+{{- end }}
+{{- toYaml (merge (dict "apiVersion" "rollcall.dev/v1alpha1" "kind" "RollcallConfiguration") .Values.configuration) }}
+{{- end }}
+
+{{- /* A name that no other configuration has. */}}
+{{- define "rollcall.configurationName" -}}
+rollcall-{{ include "rollcall.configuration" . | sha256sum | trunc 10 }}
+{{- end }}
+
+{{- define "rollcall.tracingPort" -}}
+{{- $url := dig "tracing" "endpoint" "" .Values.configuration | urlParse }}
+{{- $port := regexFind ":[0-9]+$" $url.host | trimPrefix ":" }}
+{{- $port | default (ternary "443" "80" (eq $url.scheme "https")) }}
+{{- end }}
+
+{{- define "rollcall.apiServerPorts" -}}
+{{- $ports := list }}
+{{- range .Values.networkPolicy.apiServerPorts }}
+{{- $ports = append $ports (dict "protocol" "TCP" "port" (int .)) }}
+{{- end }}
+{{- toJson $ports }}
+{{- end }}
+
+{{- /* What the features that are there have, in their order, each once. */}}
+{{- define "rollcall.gathered" -}}
+{{- $found := list }}
+{{- range $feature := .features }}
+{{- range $one := index $.of $feature | default list }}
+{{- if not (has $one $found) }}
+{{- $found = append $found $one }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- toJson $found }}
+{{- end }}
+
+{{- /* One rule of a role, where any feature wants it. */}}
+{{- define "rollcall.rule" }}
+{{- $verbs := include "rollcall.gathered" (dict "features" .features "of" .verbs) | fromJsonArray }}
+{{- if $verbs }}
+{{ toYaml (list (merge (dict "verbs" $verbs) .rule)) }}
+{{- end }}
+{{- end }}
+
+{{- /* Whether one of these features is there: a word, or nothing. */}}
+{{- define "rollcall.any" -}}
+{{- range $feature := .features }}
+{{- if has $feature $.of }}yes{{ end }}
+{{- end }}
+{{- end }}
+
+{{- /* On what rights and hooks depend. */}}
+{{- define "rollcall.features" -}}
+{{- $found := list "always" }}
+{{- $gated := (dict "default-scheduler" false "koord-scheduler" true "volcano" false "kai-scheduler" false "lpx-scheduler" false "scheduler-plugins-scheduler" false) }}
+{{- $named := list }}
+{{- range $profile := dig "scheduler" "profiles" list .Values.configuration }}
+{{- $named = append $named $profile.name }}
+{{- $config := $profile.config | default dict }}
+{{- if and (eq $profile.name "default-scheduler") (eq (dig "gangScheduling" false $config | toString) "false") }}
+{{- $found = append $found "default-scheduler gangScheduling=false" }}
+{{- end }}
+{{- if and (eq $profile.name "default-scheduler") (eq (dig "gangScheduling" false $config | toString) "true") }}
+{{- $found = append $found "default-scheduler gangScheduling=true" }}
+{{- end }}
+{{- if eq $profile.name "koord-scheduler" }}
+{{- $found = append $found "koord-scheduler" }}
+{{- end }}
+{{- if eq $profile.name "volcano" }}
+{{- $found = append $found "volcano" }}
+{{- end }}
+{{- if eq $profile.name "kai-scheduler" }}
+{{- $found = append $found "kai-scheduler" }}
+{{- end }}
+{{- if eq $profile.name "lpx-scheduler" }}
+{{- $found = append $found "lpx-scheduler" }}
+{{- end }}
+{{- if eq $profile.name "scheduler-plugins-scheduler" }}
+{{- $found = append $found "scheduler-plugins-scheduler" }}
+{{- end }}
+{{- if ternary $profile.gate (index $gated $profile.name) (kindIs "bool" $profile.gate) }}
+{{- $found = append $found "gate" }}
+{{- end }}
+{{- end }}
+{{- if not (has "default-scheduler" $named) }}
+{{- $found = append $found "default-scheduler gangScheduling=false" }}
+{{- end }}
+{{- if dig "escapes" "delete" list .Values.configuration }}
+{{- $found = append $found "escapes" }}
+{{- end }}
+{{- if eq (include "rollcall.mode" .) "selfManaged" }}
+{{- $found = append $found "selfManaged" }}
+{{- end }}
+{{- toJson (uniq $found) }}
+{{- end }}

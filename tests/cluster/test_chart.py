@@ -1,0 +1,188 @@
+"""The chart, rendered by the real Helm: for each configuration what `rollcall manifests all` prints, and no other."""
+
+from __future__ import annotations
+
+import base64
+import json
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cluster.control_plane import Manifest
+from tests.cluster.installed import CHART, helm, printed, rendered, said, template
+from webhook.certificates import CA_FILE, make_development_certificates
+
+GANGS = {"name": "default-scheduler", "config": {"gangScheduling": True, "hierarchical": "off"}}
+KOORDINATOR = {"name": "koord-scheduler", "config": {"gangMode": "NonStrict"}}
+VOLCANO = {"name": "volcano", "config": {"topology": "hypernode", "defaultQueue": "batch"}}
+KAI = {"name": "kai-scheduler", "config": {"queueLabelKey": "example.com/queue"}}
+
+
+def with_profiles(*profiles: Manifest, **sections: Any) -> Manifest:
+    return {"scheduler": {"profiles": list(profiles), "defaultProfileName": profiles[0]["name"]}, **sections}
+
+
+CONFIGURATIONS: dict[str, Manifest] = {
+    "koord-scheduler": with_profiles(KOORDINATOR),
+    "koord-scheduler without its gate": with_profiles({**KOORDINATOR, "gate": False}),
+    "volcano": with_profiles(VOLCANO),
+    "volcano gated": with_profiles({**VOLCANO, "gate": True}),
+    "kai-scheduler": with_profiles(KAI),
+    "gangs of kube-scheduler": with_profiles(GANGS),
+    "kube-scheduler alone": with_profiles({"name": "default-scheduler"}),
+    "lpx-scheduler": with_profiles({"name": "lpx-scheduler"}),
+    "all of them": with_profiles(
+        VOLCANO, GANGS, KAI, {"name": "lpx-scheduler"}, KOORDINATOR, {"name": "scheduler-plugins-scheduler"}
+    ),
+    "escapes": with_profiles(KAI, escapes={"delete": ["stale"]}),
+    "registration": with_profiles(
+        GANGS,
+        registration={"failurePolicy": "Ignore", "timeoutSeconds": 11, "excludedNamespaces": ["b", "a", "kube-public"]},
+    ),
+    "enforcement": with_profiles(
+        KOORDINATOR, enforcement={"mode": "audit", "rules": {"koordinator/priority-class": "off"}}
+    ),
+    "the net, which denies": with_profiles(KAI, KOORDINATOR, VOLCANO, registration={"net": "Deny"}),
+    "the net, which warns of gangs": with_profiles(
+        GANGS, {"name": "scheduler-plugins-scheduler"}, registration={"net": "Warn", "excludedNamespaces": ["a"]}
+    ),
+    "the net for the audit log": with_profiles({"name": "lpx-scheduler"}, registration={"net": "Audit"}),
+    "serving": with_profiles(GANGS, serving={"drainSeconds": 0, "maxInFlight": 100_000}),
+    "traces": with_profiles(GANGS, tracing={"endpoint": "http://otel.monitoring.svc:4318/v1/traces", "sampleRatio": 1}),
+    "traces by TLS": with_profiles(GANGS, tracing={"endpoint": "https://otel.example.com"}),
+}
+# Values beside the configuration, what the command is told in their place, and the mode of the certificates.
+WAYS: dict[str, tuple[Manifest, tuple[str, ...], str]] = {
+    "a sidecar": ({}, (), "files"),
+    "a deployment": ({"reconciler": {"placement": "deployment"}}, ("--reconciler=deployment",), "files"),
+    "cert-manager": ({"certManager": {"enabled": True}}, ("--cert-manager",), "files"),
+    "self-managed": ({}, (), "selfManaged"),
+}
+
+
+# Each configuration in one way, and one of them in all.
+CASES = [*zip(CONFIGURATIONS, cycle(WAYS), strict=False), *(("all of them", way) for way in WAYS)]
+
+
+@pytest.mark.parametrize(("named", "way"), dict.fromkeys(CASES))
+def test_the_chart_makes_of_a_configuration_what_the_command_prints(named: str, way: str, tmp_path: Path) -> None:
+    values, options, mode = WAYS[way]
+    configuration = {**CONFIGURATIONS[named], "certificates": {"mode": mode}}
+    expected = said(printed(tmp_path, configuration, *options))
+    found = said(rendered({**values, "configuration": configuration}))
+    assert sorted(found) == sorted(expected)
+    for key, manifest in expected.items():
+        if key[0] == "ConfigMap":
+            given = manifest["data"]["configuration.yaml"]
+            told = found[key]["data"]["configuration.yaml"]
+            # What the file does not say the chart's defaults do, which are no other than Rollcall's.
+            assert {**told, **given} == told
+            assert told["scheduler"] == given["scheduler"]
+            continue
+        assert found[key] == manifest, key
+
+
+def test_values_stand_where_they_say(tmp_path: Path) -> None:
+    make_development_certificates(tmp_path)
+    bundle = base64.b64encode((tmp_path / CA_FILE).read_bytes()).decode()
+    values = {
+        "image": {"repository": "registry.example.com/rollcall", "tag": "7", "pullPolicy": "Always"},
+        "imagePullSecrets": [{"name": "mine"}],
+        "replicas": 5,
+        "resources": {"requests": {"cpu": "2"}},
+        "reconciler": {"placement": "deployment", "replicas": 3, "resources": {"limits": {"memory": "2Gi"}}},
+        "priorityClassName": "",
+        "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
+        "tolerations": [{"operator": "Exists"}],
+        "podAnnotations": {"example.com/a": "b"},
+        "networkPolicy": {"apiServerPorts": [8443]},
+        "certificates": {"caBundle": bundle},
+        "configuration": {"certificates": {"mode": "files"}},
+    }
+    found = said(rendered(values, "elsewhere"))
+    for name, replicas, resources in (
+        ("rollcall", 5, {"requests": {"cpu": "2"}, "limits": {"memory": "512Mi"}}),
+        ("rollcall-reconciler", 3, {"requests": {"cpu": "100m", "memory": "192Mi"}, "limits": {"memory": "2Gi"}}),
+    ):
+        deployment = found["Deployment", name]
+        pod = deployment["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        assert deployment["spec"]["replicas"] == replicas
+        assert container["image"] == "registry.example.com/rollcall:7"
+        assert container["imagePullPolicy"] == "Always"
+        # Helm merges what it is given into the defaults.
+        assert resources.items() <= {**container["resources"], **resources}.items()
+        assert pod["imagePullSecrets"] == [{"name": "mine"}]
+        assert "priorityClassName" not in pod
+        assert pod["nodeSelector"] == {"node-role.kubernetes.io/control-plane": ""}
+        assert pod["tolerations"] == [{"operator": "Exists"}]
+        assert deployment["spec"]["template"]["metadata"]["annotations"] == {"example.com/a": "b"}
+        policy = found["NetworkPolicy", name]["spec"]["egress"]
+        assert policy[1] == {"ports": [{"protocol": "TCP", "port": 8443}]}
+    assert ("ResourceQuota", "rollcall-critical-pods") not in found
+    for name in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        (hooks,) = (manifest["webhooks"] for key, manifest in found.items() if key[0] == name)
+        assert {hook["clientConfig"]["caBundle"] for hook in hooks.values()} == {bundle}
+        assert {hook["clientConfig"]["service"]["namespace"] for hook in hooks.values()} == {"elsewhere"}
+    assert not any(kind == "NetworkPolicy" for kind, _ in said(rendered({"networkPolicy": {"enabled": False}})))
+
+
+# What the schema refuses, or a template, and what is said of it.
+WRONG: dict[str, tuple[Manifest, str]] = {
+    "a value that there is not": ({"replica": 2}, "replica"),
+    "no replicas": ({"replicas": 0}, "replicas"),
+    "a placement that there is not": ({"reconciler": {"placement": "beside"}}, "placement"),
+    "a port that there is not": ({"networkPolicy": {"apiServerPorts": [65536]}}, "apiServerPorts"),
+    "a bundle that is not in base64": ({"certificates": {"caBundle": "-----BEGIN"}}, "caBundle"),
+    "a section that there is not": ({"configuration": {"webhooks": {}}}, "webhooks"),
+    "a scheduler without a backend": ({"configuration": with_profiles({"name": "yarn"})}, "profiles"),
+    "a key of another scheduler's": (
+        {"configuration": with_profiles({"name": "volcano", "config": {"gangMode": "Strict"}})},
+        "gangMode",
+    ),
+    "a word that is not allowed": (
+        {"configuration": with_profiles({"name": "koord-scheduler", "config": {"gangMode": "strict"}})},
+        "gangMode",
+    ),
+    "a failure policy that there is not": (
+        {"configuration": {"registration": {"failurePolicy": "fail"}}},
+        "failurePol",
+    ),
+    "a timeout that the API server refuses": ({"configuration": {"registration": {"timeoutSeconds": 31}}}, "31"),
+    "a default that is no profile": (
+        {"configuration": {"scheduler": {"profiles": [GANGS], "defaultProfileName": "volcano"}}},
+        "is none of the profiles",
+    ),
+    "two who make certificates": (
+        {"certManager": {"enabled": True}, "configuration": {"certificates": {"mode": "selfManaged"}}},
+        "certManager.enabled",
+    ),
+}
+
+
+@pytest.mark.parametrize("named", WRONG)
+def test_wrong_values_are_refused(named: str) -> None:
+    values, why = WRONG[named]
+    code, out, err = template(values)
+    assert (code, out) == (1, "")
+    assert why in err
+
+
+def test_a_plain_off_is_what_rollcall_takes_it_for() -> None:
+    values = {"configuration": with_profiles({"name": "volcano", "config": {"topology": False}})}
+    assert rendered(values)
+
+
+def test_helm_finds_no_fault() -> None:
+    code, out, err = helm("lint", "--strict", CHART)
+    assert code == 0, out + err
+
+
+def test_the_default_values_are_the_self_managed_variant(tmp_path: Path) -> None:
+    default = yaml.safe_load((CHART / "values.yaml").read_text())
+    found = said(rendered({}))
+    assert found == said(printed(tmp_path, default["configuration"]))
+    assert json.loads((CHART / "values.schema.json").read_text())["properties"].keys() >= default.keys()

@@ -1,0 +1,95 @@
+"""The page `docs/metrics.md`, made from the registries of the two processes themselves: whatever is registered there is
+listed, with the values that its labels can have.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+
+from webhook.cluster.access import Access
+from webhook.model.facts import NOTHING_KNOWN
+from webhook.reconciler.run import Reconciler
+from webhook.server.state import ServerState
+from webhook.settings import Settings
+
+_HEAD = """\
+# Metrics
+
+Made by `rollcall metrics --output markdown`. Both processes answer `GET /metrics` in Prometheus' text format. Every
+series is there from the start, at zero, so that a rate or an alert never waits for a first event, and no label takes a
+value that is not known then: which schedulers, rules and kinds there are is the configuration's to say, and here all of
+them are enabled. [Observability](observability.md) says which ones matter, and what to do when.
+"""
+
+# Labels with more values than a table can hold, or that another page lists.
+_ELSEWHERE = {"rule": "the ids of the [rules](rules.md)", "version": "the version"}
+SERVER, RECONCILER = "rollcall serve", "rollcall reconcile"
+# A label of a bucket, which every histogram has.
+_BUCKET = "le"
+
+
+class Family(NamedTuple):
+    """One metric: its name as it is scraped, its type, and of each label the values that it has."""
+
+    name: str
+    kind: str
+    help: str
+    labels: Mapping[str, tuple[str, ...]]
+    # Where it is about kinds of objects of several groups: which, as kubectl writes them.
+    kinds: tuple[str, ...] = ()
+
+
+def metrics_of(settings: Settings) -> dict[str, list[Family]]:
+    """By process, what it exposes under these settings, by name."""
+    # Nothing is asked of it: what is there before the first answer is what there will be.
+    nowhere = Access("https://localhost", ssl.create_default_context(), lambda: None)
+    state = ServerState(settings, NOTHING_KNOWN, None)
+    state.follow(nowhere)
+    reconciler = Reconciler(settings, nowhere)
+    registries = {SERVER: state.metrics.registry, RECONCILER: reconciler.metrics.registry}
+    return {process: families(registry) for process, registry in registries.items()}
+
+
+def families(registry: CollectorRegistry) -> list[Family]:
+    """The metrics of a registry, by name."""
+    found = []
+    for metric in registry.collect():
+        values: dict[str, dict[str, None]] = {}
+        for sample in metric.samples:
+            for label, value in sample.labels.items():
+                if label != _BUCKET:
+                    values.setdefault(label, {})[value] = None
+        name = f"{metric.name}_total" if metric.type == "counter" else metric.name
+        labels = {label: tuple(sorted(known)) for label, known in values.items()}
+        kinds = {f"{one['kind']}.{one['group']}".rstrip(".") for one in _labelled(metric, "kind", "group")}
+        found.append(Family(name, metric.type, metric.documentation, labels, tuple(sorted(kinds))))
+    return sorted(found)
+
+
+def reference(processes: Mapping[str, Iterable[Family]]) -> str:
+    """The page."""
+    lines = [_HEAD]
+    for process, found in processes.items():
+        lines += [f"## {process}", "", "| metric | type | labels | what it is |", "|---|---|---|---|"]
+        lines += [f"| `{one.name}` | {one.kind} | {_labels(one)} | {one.help} |" for one in found]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _labelled(metric: Metric, *labels: str) -> Iterator[Mapping[str, str]]:
+    return (sample.labels for sample in metric.samples if sample.labels.keys() >= set(labels))
+
+
+def _labels(family: Family) -> str:
+    if family.kinds:
+        return f"`group`, `kind`: {', '.join(f'`{kind}`' for kind in family.kinds)}"
+    told = []
+    for label, values in family.labels.items():
+        listed = ", ".join(f"`{value}`" for value in values)
+        told.append(f"`{label}`: {_ELSEWHERE.get(label, listed)}")
+    return "; ".join(told)

@@ -1,0 +1,53 @@
+"""`rollcall metrics`: what the two processes expose to Prometheus."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from webhook.cli.options import Configuration, configured
+
+
+class Format(StrEnum):
+    """What `metrics` prints."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+def metrics(
+    *,
+    config: Configuration = None,
+    output: Annotated[Format, typer.Option("--output", "-o", help="What to print.")] = Format.TEXT,
+) -> None:
+    """List the metrics of the server and of the reconciler, with their labels and the values that these can have.
+
+    Without a configuration every scheduler is enabled.
+
+    **Examples**
+
+    - `rollcall metrics`
+    - `rollcall metrics --config rollcall.yaml -o json`
+    - `rollcall metrics -o markdown > docs/metrics.md`
+    """
+    # Both processes are put together for it, and the other commands should not wait for that.
+    from webhook.cli.metric_reference import metrics_of, reference
+    from webhook.config import choosing_settings
+
+    found = metrics_of(choosing_settings() if config is None else configured(config))
+    if output is Format.MARKDOWN:
+        typer.echo(reference(found), nl=False)
+    elif output is Format.JSON:
+        told = {process: [one._asdict() for one in listed] for process, listed in found.items()}
+        typer.echo(json.dumps(told, indent=2))
+    else:
+        width = max(len(one.name) for listed in found.values() for one in listed)
+        for process, listed in found.items():
+            typer.echo(f"{process}\n")
+            for one in listed:
+                typer.echo(f"  {one.name:<{width}}  {one.kind:<9}  {' '.join(one.labels)}".rstrip())
+            typer.echo()

@@ -1,0 +1,63 @@
+"""`rollcall manifests write`: the kustomizations and the chart, as files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import typer
+import yaml
+
+from webhook import __version__
+from webhook.cli.yaml_text import as_yaml_text
+from webhook.config import API_VERSION, KIND, settings_from
+from webhook.config_schema import configuration_schema
+from webhook.errors import InputError
+from webhook.installation.chart.files import chart
+from webhook.installation.kustomize import Configured, kustomizations
+
+_MODE = re.compile(r"^(certificates:\n(?:[ #].*\n|\n)*?  mode: )\w+$", re.MULTILINE)
+
+
+def written(config: Path, namespace: str, image: str) -> dict[str, str]:
+    """The text of each file by its path, for the configuration in that file. Raises `InputError`."""
+    text = _text(config)
+    files, own = (_configured(text, mode, str(config)) for mode in ("files", "selfManaged"))
+    values: dict[str, Any] = {
+        key: value for key, value in yaml.safe_load(own.text).items() if key not in {"apiVersion", "kind"}
+    }
+    made = chart(values, configuration_schema(), __version__, as_yaml_text)
+    return {
+        **kustomizations(files, own, namespace, image, as_yaml_text),
+        **{f"chart/{path}": content for path, content in made.items()},
+    }
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    """Write them, and say which. Raises `InputError`."""
+    for path, text in files.items():
+        target = folder / path
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InputError(str(target), f"cannot be written: {error.strerror}") from None
+        typer.echo(str(target))
+
+
+def _text(config: Path) -> str:
+    try:
+        return config.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(str(config), str(error.strerror)) from None
+
+
+def _configured(text: str, mode: str, source: str) -> Configured:
+    """The configuration with that mode of certificates: its own text, with its comments, where that can be kept."""
+    document = yaml.safe_load(text)
+    wanted = {**document, "certificates": {**(document.get("certificates") or {}), "mode": mode}}
+    edited = _MODE.sub(rf"\g<1>{mode}", text) if "certificates:" in text else f"{text}certificates:\n  mode: {mode}\n"
+    if yaml.safe_load(edited) != wanted:
+        edited = as_yaml_text({"apiVersion": API_VERSION, "kind": KIND, **wanted})
+    return Configured(edited, settings_from(wanted, source))

@@ -1,0 +1,66 @@
+"""Metrics of the caches: how many objects are known, how old that knowledge is, and whether they are still followed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from webhook.cluster.facts import LiveFacts
+from webhook.cluster.watch import Watch
+from webhook.model.facts import Api
+
+# Two schedulers may each have a Queue, so a kind is told with its group; of its versions the one that is served counts.
+_LABELS = ("group", "kind")
+
+
+class CacheCollector(Collector):
+    """Read off the caches when they are asked for: watching costs nothing more."""
+
+    def __init__(
+        self, cluster: LiveFacts, kinds: Iterable[Api] = (), watches: Callable[[], Iterable[Watch]] | None = None
+    ) -> None:
+        """`watches` are all that there are, where those of `cluster` are not; `kinds` are followed besides its own."""
+        self._cluster = cluster
+        self._watches = cluster.watches.values if watches is None else watches
+        own = (projection.resource.api for projection in cluster.projections)
+        self._kinds = dict.fromkeys((api.group, api.kind) for api in (*own, *kinds))
+
+    def collect(self) -> Iterator[Metric]:
+        """The families, with a sample for each kind, also for one that the cluster does not serve."""
+        objects = GaugeMetricFamily("rollcall_cache_objects", "Objects known of each kind.", labels=_LABELS)
+        lists = CounterMetricFamily("rollcall_cache_lists", "Times that a whole kind was listed.", labels=_LABELS)
+        failing = GaugeMetricFamily(
+            "rollcall_cache_failing", "1 while a kind cannot be followed, and what is known grows old.", labels=_LABELS
+        )
+        age = GaugeMetricFamily(
+            "rollcall_cache_age_seconds",
+            "Seconds since the API server last said anything of a kind: a list, an event, or about once a minute a "
+            "bookmark; 0 for one that is not served.",
+            labels=_LABELS,
+        )
+        failing.add_metric(("", "discovery"), 0 if self._cluster.trouble is None else 1)
+        followed = self._followed()
+        now = time.monotonic()
+        for kind in self._kinds:
+            watches = followed.get(kind, ())
+            objects.add_metric(kind, max((len(watch.index.entries) for watch in watches), default=0))
+            lists.add_metric(kind, sum(watch.lists for watch in watches))
+            failing.add_metric(kind, int(any(watch.trouble is not None for watch in watches)))
+            age.add_metric(kind, max((now - watch.heard for watch in watches), default=0))
+        lookups = CounterMetricFamily(
+            "rollcall_lookups", "Facts that no cache had and that were read live, by outcome.", labels=("outcome",)
+        )
+        for outcome, count in self._cluster.lookup.outcomes.items():
+            lookups.add_metric((outcome,), count)
+        yield from (objects, lists, failing, age, lookups)
+
+    def _followed(self) -> Mapping[tuple[str, str], list[Watch]]:
+        """The watches of each kind; a reconciler may follow one twice, for what it decides and for what it writes."""
+        found: dict[tuple[str, str], list[Watch]] = {}
+        for watch in self._watches():
+            api = watch.index.projection.resource.api
+            found.setdefault((api.group, api.kind), []).append(watch)
+        return found

@@ -1,0 +1,70 @@
+"""The configuration file's JSON schema, for those who judge it without Rollcall, such as Helm. It says what keys there
+are and what each may hold; what one key has to do with another only `rollcall config check` knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel
+
+from webhook import config
+from webhook.backends.registry import installed_backends
+
+_SECTIONS = {
+    "enforcement": config.EnforcementSection,
+    "registration": config.RegistrationSection,
+    "escapes": config.EscapesSection,
+    "serving": config.ServingSection,
+    "certificates": config.CertificatesSection,
+    "tracing": config.TracingSection,
+}
+# What a model knows beyond what it refuses.
+_TOLD = ("title", "description", "default")
+
+
+def configuration_schema() -> dict[str, Any]:
+    """The schema, for the backends that are installed."""
+    profile = _of(config.ProfileSection)
+    profile["properties"]["name"] = {"enum": list(installed_backends())}
+    profile["properties"]["enforcement"] = _of(config.EnforcementSection)
+    profile["allOf"] = list(_of_profiles())
+    scheduler = _of(config.SchedulerSection)
+    scheduler["properties"]["profiles"] = {"type": "array", "items": profile}
+    properties: dict[str, Any] = {
+        "apiVersion": {"const": config.API_VERSION},
+        "kind": {"const": config.KIND},
+        "scheduler": scheduler,
+        "namespaces": {"type": "object", "additionalProperties": _of(config.NamespaceSection)},
+    }
+    properties |= {name: _of(model) for name, model in _SECTIONS.items()}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _of_profiles() -> Iterator[dict[str, Any]]:
+    for name, backend in installed_backends().items():
+        named = {"properties": {"name": {"const": name}}, "required": ["name"]}
+        own = {"anyOf": [_of(backend.settings_model), {"type": "null"}]}
+        yield {"if": named, "then": {"properties": {"config": own}}}
+
+
+def _of(model: type[BaseModel]) -> dict[str, Any]:
+    found: dict[str, Any] = _plain(model.model_json_schema())
+    return found
+
+
+def _plain(schema: Any) -> Any:
+    """A schema without what is only told. YAML's older rules read a plain `off` as false, and so do we."""
+    if isinstance(schema, list):
+        return [_plain(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {
+        key: {name: _plain(one) for name, one in value.items()} if key == "properties" else _plain(value)
+        for key, value in schema.items()
+        if key not in _TOLD
+    }
+    if "off" in found.get("enum", ()):
+        return {"enum": [*found["enum"], False]}
+    return found

@@ -1,0 +1,82 @@
+"""Templates as text: objects with words in the place of what the values say, and what stands for each word in the end.
+
+A word is taken for nothing else, and needs no quotes in YAML: so the objects can be written as any others are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any
+
+from webhook.installation.chart.features import NAMESPACE
+from webhook.model.reading import Manifest
+
+_MARKED = re.compile(r"^( *)(- )?([\w.]+): (Optional|Inline)(\d+)x$", re.MULTILINE)
+
+
+class Words:
+    """The words of one template, and the expressions that they stand for."""
+
+    def __init__(self) -> None:
+        self._expressions: list[str] = []
+
+    def inline(self, expression: str) -> str:
+        """A word for what is always there."""
+        return self._word("Inline", expression)
+
+    def optional(self, expression: str) -> str:
+        """A word for the value of a key that is left out where the value is empty."""
+        return self._word("Optional", expression)
+
+    def resolved(self, text: str) -> str:
+        """`text` as a template."""
+        return resolved(_MARKED.sub(self._resolve, text))
+
+    def _word(self, kind: str, expression: str) -> str:
+        self._expressions.append(expression)
+        return f"{kind}{len(self._expressions) - 1}x"
+
+    def _resolve(self, found: re.Match[str]) -> str:
+        indent, dash, key, kind, number = found.groups("")
+        expression = self._expressions[int(number)]
+        if kind == "Inline":
+            return f"{indent}{dash}{key}: {{{{ {expression} }}}}"
+        return f"{indent}{{{{- with {expression} }}}}\n{indent}{key}: {{{{ toJson . }}}}\n{indent}{{{{- end }}}}"
+
+
+def resolved(text: str) -> str:
+    """`text` with the namespace of the installation in its places."""
+    return text.replace(NAMESPACE, "{{ .Release.Namespace }}")
+
+
+def put(manifest: Manifest, path: tuple[str | int, ...], value: object) -> Manifest:
+    """A copy of `manifest` with `value` at `path`."""
+    found = deepcopy(manifest)
+    place: Any = found
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    return found
+
+
+def item(value: Manifest, dump: Callable[[Manifest], str], indent: str = "") -> str:
+    """An item of a list, as YAML."""
+    first, *lines = dump(value).splitlines(keepends=True)
+    return f"{indent}- {first}" + "".join(f"{indent}  {line}" for line in lines)
+
+
+def literal(value: object) -> str:
+    """A value as an expression of a template."""
+    if isinstance(value, Mapping):
+        return f"(dict {' '.join(f'{json.dumps(key)} {literal(one)}' for key, one in value.items())})"
+    if isinstance(value, list | tuple):
+        return f"(list {' '.join(map(literal, value))})" if value else "list"
+    return json.dumps(value)
+
+
+def conditional(condition: str, text: str) -> str:
+    """`text`, where the condition holds."""
+    return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"

@@ -1,0 +1,228 @@
+"""The templates: each object of an installation as it is in each mode, with the values in their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from webhook.installation.cert_manager import INJECTED
+from webhook.installation.chart.features import NAMESPACE, SELF_MANAGED, Feature, roles
+from webhook.installation.chart.helpers import MODES, helpers
+from webhook.installation.chart.hooks import configuration_template
+from webhook.installation.chart.net import net_template
+from webhook.installation.chart.rights import of_features, role_rules
+from webhook.installation.chart.template import Words, conditional, put
+from webhook.installation.everything import TOPICS
+from webhook.installation.kustomize import Dump
+from webhook.installation.names import SERVER
+from webhook.installation.network import API_SERVER_PORTS
+from webhook.installation.options import Configuration, Options, Reconciler
+from webhook.model.reading import Manifest
+from webhook.settings import Serving, Settings, Tracing
+
+# Taken for nothing else in the text: a port, and a time.
+_TRACING_PORT, _DRAIN_SECONDS = 65533, 99_000
+_FEATURES = '{{- $features := include "rollcall.features" . | fromJsonArray }}\n'
+_EXCLUDED = (
+    '{{- $excluded := dig "registration" "excludedNamespaces" list .Values.configuration }}\n'
+    "{{- $excluded = without $excluded .Release.Namespace }}\n"
+)
+_HEAD = {
+    "rights": _FEATURES,
+    # A plain `off` is false to YAML's older rules.
+    "net": f"""\
+{_FEATURES}{_EXCLUDED}\
+{{{{- $net := dig "registration" "net" "off" .Values.configuration | default "off" }}}}
+""",
+    "webhooks": f"{_FEATURES}{_EXCLUDED}"
+    + """\
+{{- $failurePolicy := dig "registration" "failurePolicy" %(failure_policy)s .Values.configuration }}
+{{- $timeoutSeconds := dig "registration" "timeoutSeconds" %(timeout_seconds)s .Values.configuration }}
+{{- $annotations := dict }}
+{{- if .Values.certManager.enabled }}
+{{- $annotations = dict "%(injected)s" (printf "%%s/%(server)s" .Release.Namespace) }}
+{{- end }}
+""",
+}
+_MODE = '{{- $mode := include "rollcall.mode" . }}\n'
+# Topics and objects that are there only where a value says so.
+_WHERE = {
+    "quota": 'eq .Values.priorityClassName "system-cluster-critical"',
+    "certificates": ".Values.certManager.enabled",
+    "network": ".Values.networkPolicy.enabled",
+}
+_WHERE_TRACED = 'dig "tracing" "endpoint" "" .Values.configuration'
+_NOTES = """\
+Rollcall {{ .Chart.AppVersion }} is in the namespace {{ .Release.Namespace }}.
+{{- $mode := include "rollcall.mode" . }}
+{{- if eq $mode "selfManaged" }}
+
+The reconciler makes the certificates now and fills the caBundle in. Until then gang pods are refused
+{{- else if .Values.certManager.enabled }}
+
+cert-manager makes the certificates now and fills the caBundle in. Until then gang pods are refused
+{{- else if .Values.certificates.caBundle }}
+
+The Secret rollcall-tls is yours to keep. Until a server has read it gang pods are refused
+{{- else }}
+
+Nobody fills the caBundle in: set certificates.caBundle, certManager.enabled, or the configuration's
+certificates.mode: selfManaged. Until then gang pods are refused
+{{- end }}
+{{- if eq (dig "registration" "failurePolicy" "Fail" .Values.configuration) "Ignore" }}, or rather admitted as they are
+{{- end }}. Wait for
+
+  kubectl -n {{ .Release.Namespace }} rollout status deployment/rollcall
+
+The namespace should enforce the Pod Security level that all Pods here keep to:
+
+  kubectl label namespace {{ .Release.Namespace }} pod-security.kubernetes.io/enforce=restricted
+
+When admission blocks what it should not, docs/emergency.md is one page.
+"""
+
+
+class _Place(NamedTuple):
+    """Where a value stands in an object."""
+
+    path: tuple[str | int, ...]
+    expression: str
+    optional: bool = False
+
+
+_POD = ("spec", "template", "spec")
+_OF_PODS = (
+    _Place(("spec", "template", "metadata", "annotations"), ".Values.podAnnotations", optional=True),
+    _Place((*_POD, "priorityClassName"), ".Values.priorityClassName", optional=True),
+    _Place((*_POD, "nodeSelector"), ".Values.nodeSelector", optional=True),
+    _Place((*_POD, "tolerations"), ".Values.tolerations", optional=True),
+    _Place((*_POD, "affinity"), ".Values.affinity", optional=True),
+    _Place((*_POD, "imagePullSecrets"), ".Values.imagePullSecrets", optional=True),
+)
+
+
+def templates(features: Sequence[Feature], dump: Dump) -> Mapping[str, str]:
+    """The text of each template by its name."""
+    always = features[0].settings
+    plain = Settings(always.profiles, always.default, serving=Serving(drain_seconds=_DRAIN_SECONDS))
+    plain = replace(plain, tracing=Tracing(f"https://traces:{_TRACING_PORT}"))
+    found = {"_helpers.tpl": helpers(features), "NOTES.txt": _NOTES}
+    for topic in TOPICS:
+        if topic == "webhooks":
+            found[f"{topic}.yaml"] = _webhooks(features, dump)
+        elif topic == "net":
+            found[f"{topic}.yaml"] = _HEAD[topic] + net_template(features, dump)
+        elif topic != "namespace":
+            found[f"{topic}.yaml"] = _topic(topic, plain, features, dump)
+    return found
+
+
+def _webhooks(features: Sequence[Feature], dump: Dump) -> str:
+    registration = Settings({}, "").registration
+    head = _HEAD["webhooks"] % {
+        "failure_policy": f'"{registration.failure_policy}"',
+        "timeout_seconds": registration.timeout_seconds,
+        "injected": INJECTED,
+        "server": SERVER,
+    }
+    kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    return head + "".join(f"---\n{configuration_template(kind, features, dump)}" for kind in kinds)
+
+
+def _topic(topic: str, settings: Settings, features: Sequence[Feature], dump: Dump) -> str:
+    """The objects of a topic, each once where all modes have the same, else once a mode."""
+    by_object: dict[tuple[str, str], dict[str, str]] = {}
+    for mode, made in _modes(topic, settings):
+        for manifest in made:
+            key = (manifest["kind"], manifest["metadata"]["name"])
+            by_object.setdefault(key, {})[mode] = _object(manifest, features, dump)
+    text = "".join(_of_modes(key, texts, features) for key, texts in by_object.items())
+    where = _WHERE.get(topic)
+    return _MODE + _HEAD.get(topic, "") + (text if where is None else conditional(where, text))
+
+
+def _modes(topic: str, settings: Settings) -> Iterator[tuple[str, list[Manifest]]]:
+    for mode in MODES:
+        own = mode == SELF_MANAGED
+        reconciler = Reconciler.SIDECAR if mode == Reconciler.SIDECAR.value else Reconciler.DEPLOYMENT
+        options = Options(
+            image="theimage",
+            namespace=NAMESPACE,
+            configuration=Configuration("thename", "thetext"),
+            reconciler=reconciler,
+            cert_manager=not own,
+        )
+        chosen = replace(settings, certificates=replace(settings.certificates, self_managed=own))
+        yield mode, TOPICS[topic](chosen, options)
+
+
+def _of_modes(key: tuple[str, str], texts: Mapping[str, str], features: Sequence[Feature]) -> str:
+    by_text: dict[str, list[str]] = {}
+    for mode, text in texts.items():
+        by_text.setdefault(text, []).append(mode)
+    found = ""
+    for text, modes in by_text.items():
+        names = " ".join(f'"{mode}"' for mode in modes)
+        found += text if len(modes) == len(MODES) else conditional(f"has $mode (list {names})", text)
+    condition = of_features(*key, features, lambda feature: roles(feature.settings)) if "Role" in key[0] else ""
+    if key[1] == "rollcall-tracing":
+        condition = _WHERE_TRACED
+    return conditional(condition, found) if condition and len(texts) == len(MODES) else found
+
+
+def _object(manifest: Manifest, features: Sequence[Feature], dump: Dump) -> str:
+    """One document, with the values in their places."""
+    words, kind, name = Words(), manifest["kind"], manifest["metadata"]["name"]
+    if kind in {"Role", "ClusterRole"}:
+        head = {key: value for key, value in manifest.items() if key != "rules"}
+        return "---\n" + words.resolved(dump(head)) + role_rules(kind, name, features)
+    if kind == "ConfigMap":
+        whole = {**manifest, "metadata": {**manifest["metadata"], "name": words.inline(_NAMED)}}
+        text = words.resolved(dump({key: value for key, value in whole.items() if key != "data"}))
+        (file,) = manifest["data"]
+        return f'---\n{text}data:\n  {file}: |\n    {{{{- include "rollcall.configuration" . | nindent 4 }}}}\n'
+    if kind == "Deployment":
+        for place in _places(manifest):
+            word = (words.optional if place.optional else words.inline)(place.expression)
+            manifest = put(manifest, place.path, word)
+    if kind == "NetworkPolicy":
+        manifest = _network_policy(manifest, words)
+    text = dump(manifest)
+    return "---\n" + words.resolved(text)
+
+
+_NAMED = 'include "rollcall.configurationName" .'
+_DRAINED = '(dig "serving" "drainSeconds" %d .Values.configuration | int)'
+
+
+def _places(deployment: Manifest) -> Iterator[_Place]:
+    ours = ".Values" if deployment["metadata"]["name"] == SERVER else ".Values.reconciler"
+    yield _Place(("spec", "replicas"), f"{ours}.replicas")
+    yield from _OF_PODS
+    pod = deployment["spec"]["template"]["spec"]
+    grace = pod["terminationGracePeriodSeconds"] - _DRAIN_SECONDS
+    if grace > 0:
+        drained = _DRAINED % Serving().drain_seconds
+        yield _Place((*_POD, "terminationGracePeriodSeconds"), f"add {grace} {drained}")
+    for index, container in enumerate(pod["containers"]):
+        place = (*_POD, "containers", index)
+        values = ".Values" if container["name"] == "server" else ".Values.reconciler"
+        yield _Place((*place, "image"), 'include "rollcall.image" . | quote')
+        yield _Place((*place, "imagePullPolicy"), ".Values.image.pullPolicy", optional=True)
+        yield _Place((*place, "resources"), f"toJson {values}.resources")
+    for index, volume in enumerate(pod["volumes"]):
+        if volume["name"] == "configuration":
+            yield _Place((*_POD, "volumes", index, "configMap", "name"), _NAMED)
+
+
+def _network_policy(policy: Manifest, words: Words) -> Manifest:
+    """The ports of API servers are a value, and that of traces follows from the configuration."""
+    for index, rule in enumerate(policy["spec"].get("egress", ())):
+        ports: list[Any] = [port["port"] for port in rule["ports"]]
+        place: tuple[str | int, ...] = ("spec", "egress", index, "ports")
+        if ports == list(API_SERVER_PORTS):
+            policy = put(policy, place, words.inline('include "rollcall.apiServerPorts" .'))
+        elif ports == [_TRACING_PORT]:
+            policy = put(policy, (*place, 0, "port"), words.inline('include "rollcall.tracingPort" .'))
+    return policy

@@ -1,0 +1,135 @@
+"""The chart's values: each with its default, what it does, and what it may be. `values.yaml`, its schema and the table
+of the README are all made of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from webhook.installation.containers import RECONCILER_RESOURCES, SERVER_RESOURCES
+from webhook.installation.deployment import PRIORITY_CLASS
+from webhook.installation.kustomize import Dump
+from webhook.installation.network import API_SERVER_PORTS
+from webhook.model.reading import Manifest
+
+_STRING: Manifest = {"type": "string"}
+_NAME: Manifest = {"type": "string", "minLength": 1}
+_FLAG: Manifest = {"type": "boolean"}
+_COUNT: Manifest = {"type": "integer", "minimum": 1}
+_WORDS: Manifest = {"type": "object", "additionalProperties": {"type": "string"}}
+_OBJECT: Manifest = {"type": "object"}
+_OBJECTS: Manifest = {"type": "array", "items": {"type": "object"}}
+_PORTS: Manifest = {
+    "type": "array",
+    "minItems": 1,
+    "items": {"type": "integer", "minimum": 1, "maximum": 65535},
+}
+_BASE64: Manifest = {"type": "string", "pattern": "^[A-Za-z0-9+/=]*$"}
+
+
+class Value(NamedTuple):
+    """One value: its path, default and JSON schema."""
+
+    path: str
+    default: object
+    what: str
+    schema: Manifest
+
+
+VALUES = (
+    Value("image.repository", "rollcall", "Where the image is: yours, built from the Dockerfile.", _NAME),
+    Value("image.tag", "", "Its tag; the chart's appVersion unless set.", _STRING),
+    Value("image.pullPolicy", "", "`Always`, `IfNotPresent` or `Never`; Kubernetes' default unless set.", _STRING),
+    Value("imagePullSecrets", [], "As in a Pod.", _OBJECTS),
+    Value("replicas", 2, "How many servers there are.", _COUNT),
+    Value("resources", SERVER_RESOURCES, "Of the server's container.", _OBJECT),
+    Value("reconciler.replicas", 2, "How many reconcilers there are where they have a Deployment; one writes.", _COUNT),
+    Value(
+        "reconciler.placement",
+        "sidecar",
+        "`sidecar`: in the server's Pods. `deployment`: in Pods and with rights of its own, as it always is where it "
+        "makes the certificates.",
+        {"enum": ["sidecar", "deployment"]},
+    ),
+    Value("reconciler.resources", RECONCILER_RESOURCES, "Of its container.", _OBJECT),
+    Value("priorityClassName", PRIORITY_CLASS, "Of all Pods; empty for none.", _STRING),
+    Value("nodeSelector", {}, "Of all Pods.", _WORDS),
+    Value("tolerations", [], "Of all Pods.", _OBJECTS),
+    Value("affinity", {}, "Of all Pods, besides their spread over nodes and zones.", _OBJECT),
+    Value("podAnnotations", {}, "Of all Pods.", _WORDS),
+    Value("networkPolicy.enabled", True, "Whether there are NetworkPolicies.", _FLAG),
+    Value(
+        "networkPolicy.apiServerPorts",
+        list(API_SERVER_PORTS),
+        "Where the API servers listen: of their Service, and behind it.",
+        _PORTS,
+    ),
+    Value(
+        "certManager.enabled",
+        False,
+        "Has cert-manager make the certificates, with `configuration.certificates.mode: files`.",
+        _FLAG,
+    ),
+    Value(
+        "certificates.caBundle",
+        "",
+        "The authority of a certificate of your own (Secret rollcall-tls): PEM in base64. Empty where cert-manager or "
+        "the reconciler fills it in.",
+        _BASE64,
+    ),
+)
+CONFIGURATION = "The RollcallConfiguration, without its apiVersion and kind (docs/configuration.md). Rights and hooks follow from it."
+
+
+def values_text(configuration: Manifest, dump: Dump) -> str:
+    """`values.yaml`."""
+    tree: dict[str, Any] = {}
+    for value in VALUES:
+        *groups, key = value.path.split(".")
+        place = tree
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[key] = value
+    lines = ["# The values of the chart rollcall, each with its default."]
+    lines += _lines(tree, "", dump)
+    lines += ["", f"# {CONFIGURATION}", *dump({"configuration": configuration}).splitlines()]
+    return "\n".join(lines) + "\n"
+
+
+def values_schema(configuration: Manifest) -> Manifest:
+    """`values.schema.json`; `configuration` is the schema of the configuration file."""
+    root = _closed({})
+    for value in VALUES:
+        *groups, key = value.path.split(".")
+        place = root
+        for group in groups:
+            place = place["properties"].setdefault(group, _closed({}))
+        place["properties"][key] = {**value.schema, "description": value.what}
+    root["properties"]["configuration"] = {**configuration, "description": CONFIGURATION}
+    # Helm's own, where the chart is part of another.
+    root["properties"]["global"] = {"type": "object"}
+    return {"$schema": "http://json-schema.org/draft-07/schema#", **root}
+
+
+def values_table(written: Mapping[str, str]) -> Iterator[str]:
+    """The rows of the README's table; `written` has each default in one line."""
+    yield "| value | default | what it does |"
+    yield "|---|---|---|"
+    for value in VALUES:
+        yield f"| `{value.path}` | `{written[value.path]}` | {value.what} |"
+    yield f"| `configuration` | | {CONFIGURATION} |"
+
+
+def _closed(properties: Manifest) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _lines(tree: Mapping[str, Any], indent: str, dump: Dump) -> Iterable[str]:
+    for key, value in tree.items():
+        if isinstance(value, Value):
+            yield f"{indent}# {value.what}"
+            yield from (f"{indent}{line}" for line in dump({key: value.default}).splitlines())
+        else:
+            yield f"{indent}{key}:"
+            yield from _lines(value, f"{indent}  ", dump)

@@ -1,0 +1,151 @@
+"""The containers of both processes and what they are given to read, under the Pod Security level *restricted*.
+
+A service account's token is given to the containers that ask a cluster and to no other: as a volume of its own, since
+what a Pod mounts by itself it mounts into all of them.
+"""
+
+from __future__ import annotations
+
+from webhook.installation.names import HEALTH_PORT, NEXT_PORT, RECONCILER_PORT, SERVING_PORT, TLS_SECRET
+from webhook.installation.options import Options
+from webhook.model.reading import Manifest
+from webhook.settings import Settings
+
+# Where the image's own command expects the pair; the configuration has a folder of its own, for a volume cannot be
+# mounted into another that is read-only.
+TLS_FOLDER, CONFIGURATION_FOLDER = "/etc/rollcall/tls", "/etc/rollcall/configuration"
+CONFIGURATION_FILE = "configuration.yaml"
+# Where a client looks for it (Kubernetes documentation, "Accessing the Kubernetes API from a Pod").
+ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
+# As kubelets ask for those that they mount by themselves: an hour, and so odd that they can be told apart.
+TOKEN_SECONDS = 3607
+# Of the image, which has no other.
+USER = 65532
+
+# A server holds 150 MB with 5,000 PodGangs known, a reconciler about as much; a call takes a core some 0.2 ms. There is
+# no limit to the CPU: whoever is throttled answers late, and the API server waits.
+SERVER_RESOURCES: Manifest = {"requests": {"cpu": "250m", "memory": "192Mi"}, "limits": {"memory": "512Mi"}}
+RECONCILER_RESOURCES: Manifest = {"requests": {"cpu": "100m", "memory": "192Mi"}, "limits": {"memory": "1Gi"}}
+
+POD_SECURITY: Manifest = {
+    "runAsNonRoot": True,
+    "runAsUser": USER,
+    "runAsGroup": USER,
+    # Secrets are readable by this group, and by nobody else.
+    "fsGroup": USER,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+_SECURITY: Manifest = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
+_MOUNTED_TLS = {"name": "tls", "mountPath": TLS_FOLDER, "readOnly": True}
+_MOUNTED_TOKEN = {"name": "token", "mountPath": ACCOUNT_FOLDER, "readOnly": True}
+_MOUNTED_CONFIGURATION = {"name": "configuration", "mountPath": CONFIGURATION_FOLDER, "readOnly": True}
+_MOUNTED_SCRATCH = {"name": "scratch", "mountPath": "/tmp"}  # noqa: S108 - a volume of the Pod's own
+
+
+def server_container(settings: Settings, options: Options) -> Manifest:
+    """`rollcall serve`: AdmissionReviews over TLS; health and metrics in plain HTTP, for who knows no authority."""
+    arguments = [
+        "serve",
+        *_configured(options),
+        f"--cert={TLS_FOLDER}/tls.crt",
+        f"--key={TLS_FOLDER}/tls.key",
+        f"--port={SERVING_PORT}",
+        f"--health-port={HEALTH_PORT}",
+    ]
+    ports = [_port("https", SERVING_PORT), _port("health", HEALTH_PORT)]
+    if settings.certificates.self_managed:
+        arguments += [
+            f"--next-cert={TLS_FOLDER}/next.crt",
+            f"--next-key={TLS_FOLDER}/next.key",
+            f"--next-port={NEXT_PORT}",
+        ]
+        ports.append(_port("next", NEXT_PORT))
+    return {
+        "name": "server",
+        "image": options.image,
+        "args": arguments,
+        "ports": ports,
+        **_probes("health"),
+        "resources": SERVER_RESOURCES,
+        "securityContext": _SECURITY,
+        "volumeMounts": _mounted(options, _MOUNTED_TLS),
+    }
+
+
+def reconciler_container(options: Options) -> Manifest:
+    """`rollcall reconcile`. Its Lease is in the Pod's own namespace."""
+    space = {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}
+    return {
+        "name": "reconciler",
+        "image": options.image,
+        "args": [
+            "reconcile",
+            *_configured(options),
+            "--lease-namespace=$(POD_NAMESPACE)",
+            f"--port={RECONCILER_PORT}",
+        ],
+        "env": [space],
+        "ports": [_port("reconciler", RECONCILER_PORT)],
+        **_probes("reconciler"),
+        "resources": RECONCILER_RESOURCES,
+        "securityContext": _SECURITY,
+        "volumeMounts": _mounted(options),
+    }
+
+
+def server_volumes(settings: Settings, options: Options) -> list[Manifest]:
+    """What the server's Pods mount."""
+    tls: Manifest = {"secretName": TLS_SECRET, "defaultMode": 0o440}
+    if settings.certificates.self_managed:
+        # The reconciler makes it, and must not wait for servers that wait for it.
+        tls["optional"] = True
+    return [{"name": "tls", "secret": tls}, *reconciler_volumes(options)]
+
+
+def reconciler_volumes(options: Options) -> list[Manifest]:
+    """What Pods of the reconciler's own mount."""
+    sources = [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_SECONDS}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+    ]
+    found: list[Manifest] = [
+        {"name": "token", "projected": {"defaultMode": 0o440, "sources": sources}},
+        # The root file system is read-only; what is written at all is small, and must not reach a disk.
+        {"name": "scratch", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
+    ]
+    if options.configuration is not None:
+        held = {"name": options.configuration.name, "defaultMode": 0o444}
+        found.append({"name": "configuration", "configMap": held})
+    return found
+
+
+def _configured(options: Options) -> list[str]:
+    return [] if options.configuration is None else [f"--config={CONFIGURATION_FOLDER}/{CONFIGURATION_FILE}"]
+
+
+def _mounted(options: Options, *further: Manifest) -> list[Manifest]:
+    configuration = [] if options.configuration is None else [_MOUNTED_CONFIGURATION]
+    return [*further, _MOUNTED_TOKEN, _MOUNTED_SCRATCH, *configuration]
+
+
+def _port(name: str, number: int) -> Manifest:
+    return {"name": name, "containerPort": number, "protocol": "TCP"}
+
+
+def _probes(port: str) -> Manifest:
+    """Alive while it answers at all; a minute to start, half a minute of silence before it is started again. Unready is
+    seen within seconds: a server that drains, or has no certificate that holds, must get no new calls.
+    """
+
+    def asked(path: str, **often: int) -> Manifest:
+        return {"httpGet": {"path": path, "port": port}, **often}
+
+    return {
+        "startupProbe": asked("/healthz", periodSeconds=1, timeoutSeconds=2, failureThreshold=60),
+        "livenessProbe": asked("/healthz", periodSeconds=10, timeoutSeconds=5, failureThreshold=3),
+        "readinessProbe": asked("/readyz", periodSeconds=2, timeoutSeconds=2, failureThreshold=2),
+    }

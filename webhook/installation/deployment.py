@@ -1,0 +1,105 @@
+"""The workloads: the server's Deployment, the reconciler beside it or in a Deployment of its own, and what keeps a
+cluster's maintenance from ending all replicas at once.
+"""
+
+from __future__ import annotations
+
+from webhook.installation.containers import (
+    POD_SECURITY,
+    reconciler_container,
+    reconciler_volumes,
+    server_container,
+    server_volumes,
+)
+from webhook.installation.names import LABELS, RECONCILER, SERVER
+from webhook.installation.options import Options, Reconciler
+from webhook.model.reading import Manifest
+from webhook.settings import Settings
+
+COMPONENT_LABEL = "app.kubernetes.io/component"
+SERVER_COMPONENT, RECONCILER_COMPONENT = "server", "reconciler"
+# Gang pods wait for us, so we must not wait for them to be evicted, nor be evicted for them.
+PRIORITY_CLASS = "system-cluster-critical"
+# Beyond the time of draining: what is in flight is finished, the lease given up, and a busy machine gets some time.
+GRACE_SECONDS = 30
+# A lease is given up, and a write that is under way finished.
+RECONCILER_GRACE_SECONDS = 30
+_SPREAD_OVER = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
+
+
+def labels_of(component: str) -> dict[str, str]:
+    """The labels of one component's Pods, by which they are selected."""
+    return {**LABELS, COMPONENT_LABEL: component}
+
+
+def workloads(settings: Settings, options: Options) -> list[Manifest]:
+    """The Deployments, and a PodDisruptionBudget for each."""
+    server, reconciler = server_container(settings, options), reconciler_container(options)
+    beside = options.reconciler is Reconciler.SIDECAR
+    found = _deployment(
+        options,
+        SERVER_COMPONENT,
+        [server, reconciler] if beside else [server],
+        server_volumes(settings, options),
+        settings.serving.drain_seconds + GRACE_SECONDS,
+    )
+    if not beside:
+        volumes = reconciler_volumes(options)
+        found += _deployment(options, RECONCILER_COMPONENT, [reconciler], volumes, RECONCILER_GRACE_SECONDS)
+    return found
+
+
+def _deployment(
+    options: Options, component: str, containers: list[Manifest], volumes: list[Manifest], grace: int
+) -> list[Manifest]:
+    name = SERVER if component == SERVER_COMPONENT else RECONCILER
+    metadata = {"name": name, "namespace": options.namespace, "labels": labels_of(component)}
+    selector = {"matchLabels": labels_of(component)}
+    pod: Manifest = {
+        "serviceAccountName": name,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "priorityClassName": PRIORITY_CLASS,
+        "terminationGracePeriodSeconds": grace,
+        "securityContext": POD_SECURITY,
+        # Wished for, not insisted on: a cluster of one node has two replicas all the same, for a roll.
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": key,
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": selector,
+                "matchLabelKeys": ["pod-template-hash"],
+            }
+            for key in _SPREAD_OVER
+        ],
+        "containers": containers,
+        "volumes": volumes,
+    }
+    # What is new must be ready before anything old goes.
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+    template = {"metadata": {"labels": labels_of(component)}, "spec": pod}
+    spec = {"replicas": options.replicas, "selector": selector, "strategy": rolling, "template": template}
+    return [
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec},
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": metadata,
+            # One that is broken is no reason to keep a node from being drained.
+            "spec": {"maxUnavailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": selector},
+        },
+    ]
+
+
+def critical_pods(options: Options) -> Manifest:
+    """Where an API server admits Pods of that priority only under a quota that names it (its admission configuration
+    may say so, and some providers' does), this is the quota. Elsewhere it limits nothing that there would be.
+    """
+    scope = {"operator": "In", "scopeName": "PriorityClass", "values": [PRIORITY_CLASS]}
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "rollcall-critical-pods", "namespace": options.namespace, "labels": dict(LABELS)},
+        "spec": {"hard": {"pods": "100"}, "scopeSelector": {"matchExpressions": [scope]}},
+    }

@@ -1,0 +1,58 @@
+"""The kinds of others that a configuration rests on. Rollcall defines none of its own: it keeps what it knows in labels
+and in the schedulers' objects.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from webhook.model.facts import Api
+from webhook.model.owners.facts import OWNERS
+from webhook.model.owners.facts import PROJECTIONS as OF_OWNERS
+from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS, Resource
+from webhook.settings import Settings
+
+# Groups that an API server serves by itself, where it serves them at all.
+_BUILT_IN = {"", "apps", "batch", "scheduling.k8s.io"}
+
+
+class NeededKind(NamedTuple):
+    """A CustomResourceDefinition: its name, the version that is spoken, and who rests on it. Without one that is
+    `required` nothing of that scheduler is admitted; the others are read where they are served.
+    """
+
+    name: str
+    version: str
+    wanted_by: tuple[str, ...]
+    required: bool
+
+
+def needed_kinds(settings: Settings) -> list[NeededKind]:
+    """The CustomResourceDefinitions that the enabled profiles need, those that are required first."""
+    found: dict[Api, NeededKind] = {}
+
+    def add(resource: Resource, who: str, *, required: bool) -> None:
+        api = resource.api
+        if api.group in _BUILT_IN:
+            return
+        known = found.get(api)
+        wanted_by = (who,) if known is None else tuple(dict.fromkeys((*known.wanted_by, who)))
+        needed = required or (known is not None and known.required)
+        found[api] = NeededKind(f"{resource.plural}.{api.group}", api.version, wanted_by, needed)
+
+    for projection in (POD_CLIQUE_SETS, POD_GANGS):
+        add(projection.resource, "Grove", required=True)
+    add(TOPOLOGY_BINDINGS.resource, "Grove", required=False)
+    for name, profile in settings.profiles.items():
+        backend = profile.backend
+        read = {projection.resource.api: projection.resource for projection in backend.followed(objects=True)}
+        for api in backend.required_apis:
+            add(read.get(api) or Resource(api, f"{api.kind.lower()}s"), name, required=True)
+        others = [*read.values()]
+        if backend.topology_kind is not None:
+            others.append(backend.topology_kind)
+        for resource in others:
+            add(resource, name, required=False)
+    for resource in (*OWNERS, *(projection.resource for projection in OF_OWNERS)):
+        add(resource, "other workloads", required=False)
+    return sorted(found.values(), key=lambda kind: not kind.required)

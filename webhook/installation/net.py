@@ -1,0 +1,225 @@
+"""The net: a ValidatingAdmissionPolicy that keeps the pod of a gang from starting without its gang, whether Rollcall is
+up or not: the API server judges it by itself.
+
+Compiled from the enabled profiles: of each, the marks by which its scheduler knows a gang (`Backend.membership`).
+`webhook.starting` gives the same answer in the words of admission. What it means: docs/net.md.
+Source: Kubernetes documentation, "Validating Admission Policy" (stable since 1.30), "CEL in Kubernetes".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from webhook.installation.names import LABELS, NET
+from webhook.installation.webhooks import GANG_PODS, OPTED_IN, namespaces_asked_about
+from webhook.model import grove
+from webhook.model.claims import CLAIMS, Mark
+from webhook.model.findings import Action
+from webhook.model.owners.kinds import JOBS, STATEFUL_SETS
+from webhook.model.owners.place import LWS_NAME
+from webhook.model.reading import Manifest
+from webhook.model.record import SCHEDULER_LABEL
+from webhook.mutators.prepare_pod import STAMP_ANNOTATION
+from webhook.settings import ENFORCEMENT_LABEL, Profile, Settings
+from webhook.validators.selection import DEFAULT_SCHEDULER
+
+_API_VERSION = "admissionregistration.k8s.io/v1"
+
+# What the API server does with what the net finds. A warning is read by a controller, and so by nobody: whoever looks
+# after the cluster finds it in the audit log.
+_ACTIONS = {Action.DENY: ["Deny"], Action.WARN: ["Warn", "Audit"], Action.AUDIT: ["Audit"]}
+
+
+def net_policy(settings: Settings, own_namespace: str) -> list[Manifest]:
+    """The ValidatingAdmissionPolicy and its bindings; none where the net is off."""
+    action = Action[settings.registration.net.upper()]
+    if action is Action.OFF:
+        return []
+    spec = {
+        # Nothing here fails; if something did, the binding's action would say what becomes of the pod.
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "matchPolicy": "Equivalent",
+            "namespaceSelector": namespaces_asked_about(settings, own_namespace),
+            "resourceRules": [_PODS],
+        },
+        "matchConditions": [_STARTS, _NOT_LEAVING],
+        "variables": [{"name": name, "expression": expression} for name, expression in _variables()],
+        "validations": [_validation(profile) for profile in settings.profiles.values()],
+    }
+    policy = {**_head("ValidatingAdmissionPolicy", NET), "spec": spec}
+    return [policy, _binding(NET, action, GANG_PODS), _binding(f"{NET}-opted-in", action, OPTED_IN)]
+
+
+def _binding(name: str, action: Action, pods: Manifest) -> Manifest:
+    """Two of them, because a policy can select by labels only in one way; no other pod is looked at."""
+    lower = [ceiling.name.lower() for ceiling in sorted(Action) if ceiling < action]
+    spec = {
+        "policyName": NET,
+        "validationActions": list(_ACTIONS[action]),
+        "matchResources": {
+            "matchPolicy": "Equivalent",
+            "namespaceSelector": {
+                "matchExpressions": [{"key": ENFORCEMENT_LABEL, "operator": "NotIn", "values": lower}]
+            },
+            "objectSelector": pods,
+        },
+    }
+    return {**_head("ValidatingAdmissionPolicyBinding", name), "spec": spec}
+
+
+# Not its subresources: a pod is on its way to a node by pods/binding, and says how it is by pods/status.
+_PODS: Manifest = {
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "resources": ["pods"],
+    "operations": ["CREATE", "UPDATE"],
+    "scope": "Namespaced",
+}
+# No gates may be added once a pod is there, so this is the moment in which it becomes free to start; every other update
+# passes.
+_STARTS = {
+    "name": "starts",
+    "expression": "object.spec.?schedulingGates.orValue([]).size() == 0 && "
+    "(request.operation == 'CREATE' || oldObject.spec.?schedulingGates.orValue([]).size() > 0)",
+}
+_NOT_LEAVING = {"name": "not-leaving", "expression": "!has(object.metadata.deletionTimestamp)"}
+
+
+def _variables() -> Iterable[tuple[str, str]]:
+    """What the validations go by. Whose a pod is is read from it as it was before the update."""
+    yield "before", "request.operation == 'CREATE' ? object : oldObject"
+    yield "identity", "variables.before.metadata.?labels.orValue({})"
+    yield "labels", "object.metadata.?labels.orValue({})"
+    yield "annotations", "object.metadata.?annotations.orValue({})"
+    yield "scheduler", f"object.spec.?schedulerName.orValue({_text(DEFAULT_SCHEDULER)})"
+    managed, podgang = _value("identity", grove.LABEL_MANAGED_BY), _value("identity", grove.LABEL_PODGANG)
+    yield "ofGrove", f"{managed} == {_text(grove.MANAGED_BY_GROVE)} && {podgang} != ''"
+    yield (
+        "controllers",
+        "variables.before.metadata.?ownerReferences.orValue([]).filter(o, o.?controller.orValue(false))",
+    )
+    yield "lws", _value("identity", LWS_NAME)
+    yield "owned", f"!variables.ofGrove && variables.controllers.exists(o, {_made_by_an_owner()})"
+    yield "marks", _marks_on_it()
+    # The profile by which it is judged. What the webhooks would leave as it is has none.
+    grove_s = f"{_value('identity', grove.LABEL_PODCLIQUE)} != '' ? variables.scheduler : ''"
+    others = f"variables.owned ? {_value('identity', SCHEDULER_LABEL)} : ''"
+    yield "profile", f"variables.ofGrove ? ({grove_s}) : ({others})"
+    names = f"'PodGang ' + {podgang} : 'a workload for ' + variables.profile"
+    yield "gang", f"variables.ofGrove ? {names}"
+
+
+def _made_by_an_owner() -> str:
+    """Whether a controller `o` makes pods of a workload that is not Grove's, as `webhook.model.owners.place` says."""
+    leader = "(o.name == variables.lws ? variables.before.metadata.name : o.name)"
+    index = f"{leader}.substring(variables.lws.size() + 1).matches('^[0-9]+$')"
+    group = "o.apiVersion.split('/')[0]"
+    job = f"o.kind == {_text(JOBS.api.kind)} && {group} == {_text(JOBS.api.group)}"
+    of_set = f"o.kind == {_text(STATEFUL_SETS.api.kind)} && {group} == {_text(STATEFUL_SETS.api.group)}"
+    return f"({job}) || ({of_set} && variables.lws != '' && {leader}.startsWith(variables.lws + '-') && {index})"
+
+
+def _marks_on_it() -> str:
+    """The keys of the marks of any gang scheduler that the pod bears."""
+    found = []
+    for part in ("labels", "annotations"):
+        keys = [mark.key for mark, _ in CLAIMS if mark.part == part and mark.value is None]
+        found.append(f"{_texts(keys)}.filter(k, variables.{part}[?k].orValue('') != '')")
+    single = [mark for mark, _ in CLAIMS if mark.part == "spec" or mark.value is not None]
+    found += [f"({_is_on(mark)} ? [{_text(mark.key)}] : [])" for mark in single]
+    return " + ".join(found)
+
+
+def _validation(profile: Profile) -> Manifest:
+    """What is asked of the pods that are judged by one profile. It is `variables.profile` of no other pod."""
+    alternatives = [f"variables.profile != {_text(profile.name)}"]
+    alternatives.append(f"(variables.ofGrove ? ({_grove_s(profile)}) : ({_owned(profile)}))")
+    return {
+        "expression": " || ".join(alternatives),
+        "message": f"a pod{_complaint(profile)}",
+        "messageExpression": f"'a pod of ' + variables.gang + {_text(_complaint(profile))}",
+    }
+
+
+def _complaint(profile: Profile) -> str:
+    """What is wrong with a pod that is not let through, and what to do, after the words that say which it is."""
+    ways = [" with ".join(map(_shown, marks)) for marks in profile.backend.membership if marks]
+    if not ways and profile.name == DEFAULT_SCHEDULER:
+        ways = [f"the annotation {STAMP_ANNOTATION}"]
+    lacks = f", {' or '.join(ways)}" if ways else ""
+    if profile.name == DEFAULT_SCHEDULER:
+        wrong = f"it names {profile.name}, as every pod does by default, and nothing says that it was meant{lacks}"
+    else:
+        wrong = f"it is for {profile.name} and lacks what that goes by: the schedulerName{lacks}"
+    return (
+        f" would start without its gang: {wrong}; it came past Rollcall, or its workload is older: "
+        "have it created anew while Rollcall answers, or see docs/net.md for pods that are to stay as they are"
+    )
+
+
+def _grove_s(profile: Profile) -> str:
+    """Of a pod of Grove's that names this scheduler: whether it bears its marks, or another system's."""
+    ways = profile.backend.membership
+    if () not in ways:
+        whole = _any_of(ways)
+    elif profile.name != DEFAULT_SCHEDULER:
+        return "true"
+    else:
+        # Every pod has that name, so another sign is needed that it was meant.
+        whole = f"{_value('annotations', STAMP_ANNOTATION)}.startsWith({_text(f'{DEFAULT_SCHEDULER}/')})"
+    return f"{whole} || {_other_than([mark.key for marks in ways for mark in marks])}"
+
+
+def _owned(profile: Profile) -> str:
+    """Of a pod of a workload that is not Grove's and was recorded for this scheduler: whether it names the scheduler,
+    and its group where Rollcall makes that; or another system has claimed it.
+    """
+    backend = profile.backend
+    read = [mark.key for mark, owner in CLAIMS if owner in backend.reads_claims_of]
+    foreign = f"!(variables.scheduler in {_texts(dict.fromkeys((DEFAULT_SCHEDULER, profile.name)))})"
+    prepared = f"variables.scheduler == {_text(profile.name)}"
+    if backend.makes_gangs_of_owners and () not in backend.membership:
+        prepared += f" && (variables.marks.size() > 0 || {_any_of(backend.membership)})"
+    return f"{foreign} || {_other_than(read)} || ({prepared})"
+
+
+def _other_than(keys: list[str]) -> str:
+    """Whether it bears a mark that is none of those."""
+    return f"variables.marks.exists(k, !(k in {_texts(keys)}))" if keys else "variables.marks.size() > 0"
+
+
+def _any_of(ways: Iterable[Iterable[Mark]]) -> str:
+    return " || ".join(f"({' && '.join(_is_on(mark) for mark in marks)})" for marks in ways)
+
+
+def _is_on(mark: Mark) -> str:
+    if mark.part == "spec":
+        # Not every Kubernetes has each field: what is looked up in a `dyn` is not looked up in a schema.
+        return f"has(dyn(object).spec.{mark.key})"
+    wanted = "!= ''" if mark.value is None else f"== {_text(mark.value)}"
+    return f"{_value(mark.part, mark.key)} {wanted}"
+
+
+def _shown(mark: Mark) -> str:
+    if mark.part == "spec":
+        return f"spec.{mark.key}"
+    return f"the {mark.part.removesuffix('s')} {mark.key}"
+
+
+def _value(variable: str, key: str) -> str:
+    return f"variables.{variable}[?{_text(key)}].orValue('')"
+
+
+def _texts(values: Iterable[str]) -> str:
+    return f"[{', '.join(_text(value) for value in values)}]"
+
+
+def _text(value: str) -> str:
+    """A string of CEL; it knows the escapes of JSON."""
+    return json.dumps(value)
+
+
+def _head(kind: str, name: str) -> Manifest:
+    return {"apiVersion": _API_VERSION, "kind": kind, "metadata": {"name": name, "labels": dict(LABELS)}}
