@@ -25,6 +25,7 @@ DEEP = 500
 _TEXT = ("namespace", "name", "subResource")
 _RESPONSE_KEYS = {"uid", "allowed", "patch", "patchType", "status", "warnings", "auditAnnotations"}
 _ANNOTATION = re.compile(r"[A-Za-z]+")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
@@ -204,9 +205,8 @@ def _unsure(body: bytes) -> bool:
 
 
 def _depth(text: str) -> int:
-    """At least the levels of nesting: brackets within strings count as well."""
     deepest = depth = 0
-    for character in text:
+    for character in _STRING.sub("", text):
         if character in "[{":
             depth += 1
             deepest = max(deepest, depth)
