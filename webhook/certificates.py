@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import os
 import ssl
 import sys
@@ -16,11 +15,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
 
+from webhook.authority import issued_by, names_missing, new_authority, new_leaf
 from webhook.errors import CertificateError
 
 CA_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.crt", "tls.crt", "tls.key"
@@ -36,8 +34,6 @@ DEVELOPMENT_HOSTS = (
     "rollcall.rollcall-system.svc.cluster.local",
 )
 _LIFETIME = timedelta(days=90)
-# Clocks differ; a certificate that is not valid yet is a puzzle nobody needs.
-_BACKDATED = timedelta(minutes=5)
 # A pair that ends sooner than this is made anew, so that a service started today lasts the day.
 _SPARE = timedelta(days=1)
 
@@ -164,17 +160,13 @@ def unusable(directory: Path, hosts: Iterable[str] = ()) -> str | None:
     try:
         pair = load_pair(directory / CERTIFICATE_FILE, directory / KEY_FILE)
         leaf, authority = _certificate(pair.certificate), _certificate(directory / CA_FILE)
-        leaf.verify_directly_issued_by(authority)
-        names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        missing = names_missing(leaf, (*DEVELOPMENT_HOSTS, *hosts))
     except CertificateError as error:
         return str(error)
-    except (InvalidSignature, ValueError, TypeError):
+    if not issued_by(leaf, authority):
         return f"{CERTIFICATE_FILE} is not of {CA_FILE}"
-    except x509.ExtensionNotFound:
-        return f"{CERTIFICATE_FILE} names no hosts"
     if pair.not_after - datetime.now(UTC) < _SPARE:
         return f"{CERTIFICATE_FILE} ends within a day"
-    missing = [str(name.value) for name in _names(hosts) if name not in names]
     return f"{CERTIFICATE_FILE} is not for {', '.join(missing)}" if missing else None
 
 
@@ -186,93 +178,15 @@ def make_development_certificates(directory: Path, hosts: Iterable[str] = ()) ->
     tells. Raises `CertificateError`.
     """
     now = datetime.now(UTC)
-    authority_key, leaf_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    authority = _authority(authority_key, now)
-    leaf = _leaf(leaf_key, authority, authority_key, hosts, now)
-    private = leaf_key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    authority = new_authority("rollcall development authority", now, _LIFETIME)
+    leaf = new_leaf(authority, (*DEVELOPMENT_HOSTS, *hosts), now, now + _LIFETIME)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        _write(directory / KEY_FILE, private, mode=0o600)
-        _write(directory / CERTIFICATE_FILE, leaf.public_bytes(serialization.Encoding.PEM), mode=0o644)
-        _write(directory / CA_FILE, authority.public_bytes(serialization.Encoding.PEM), mode=0o644)
+        _write(directory / KEY_FILE, leaf.key_pem, mode=0o600)
+        _write(directory / CERTIFICATE_FILE, leaf.certificate_pem, mode=0o644)
+        _write(directory / CA_FILE, authority.certificate_pem, mode=0o644)
     except OSError as error:
         raise CertificateError(f"{directory}: cannot write certificates: {error.strerror}") from None
-
-
-def _authority(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "rollcall development authority")])
-    return (
-        _builder(name, name, key.public_key(), now)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(authority=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-
-
-def _leaf(
-    key: ec.EllipticCurvePrivateKey,
-    authority: x509.Certificate,
-    authority_key: ec.EllipticCurvePrivateKey,
-    hosts: Iterable[str],
-    now: datetime,
-) -> x509.Certificate:
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "rollcall")])
-    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
-    return (
-        _builder(name, authority.subject, key.public_key(), now)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(authority=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName(_names(hosts)), critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(issuer, critical=False)
-        .sign(authority_key, hashes.SHA256())
-    )
-
-
-def _key_usage(*, authority: bool) -> x509.KeyUsage:
-    """An authority signs certificates, a server signs handshakes, and neither does anything else."""
-    return x509.KeyUsage(
-        digital_signature=not authority,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=authority,
-        crl_sign=authority,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _BACKDATED)
-        .not_valid_after(now + _LIFETIME)
-    )
-
-
-def _names(hosts: Iterable[str]) -> list[x509.GeneralName]:
-    names: list[x509.GeneralName] = []
-    for host in dict.fromkeys((*DEVELOPMENT_HOSTS, *hosts)):
-        try:
-            names.append(x509.IPAddress(ipaddress.ip_address(host)))
-        except ValueError:
-            try:
-                names.append(x509.DNSName(host))
-            except ValueError:
-                raise CertificateError(f"{host}: no host name or address that a certificate can bear") from None
-    return names
 
 
 def read_authorities(path: Path) -> bytes:

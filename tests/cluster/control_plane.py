@@ -232,7 +232,7 @@ class ControlPlane:
     # asking it
 
     @cached_property
-    def _tls(self) -> ssl.SSLContext:
+    def tls(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(self.ca))
 
     @property
@@ -249,7 +249,7 @@ class ControlPlane:
     def new_client(self, token: str) -> httpx.Client:
         """The same over a connection of one's own."""
         headers = {"Authorization": f"Bearer {token}"}
-        return httpx.Client(base_url=self.url, verify=self._tls, headers=headers, timeout=10, trust_env=False)
+        return httpx.Client(base_url=self.url, verify=self.tls, headers=headers, timeout=10, trust_env=False)
 
     def asked(self, since: int = 0) -> list[Asked]:
         """What the reconciler asked, after so many of its requests."""

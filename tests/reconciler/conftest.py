@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.series import no_series_appears
 from webhook.cluster import facts as following
 from webhook.reconciler import gangs
 from webhook.reconciler import queue as queues
+
+__all__ = ["no_series_appears"]
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,7 @@ import pytest
 import uvicorn
 
 from tests.core.worlds import koordinator
+from tests.series import no_series_appears
 from webhook.certificates import (
     CA_FILE,
     CERTIFICATE_FILE,
@@ -28,6 +29,8 @@ from webhook.model.facts import NOTHING_KNOWN
 from webhook.server.app import create_app
 from webhook.server.state import ServerState
 from webhook.validators.examples import clique, pod_clique_set
+
+__all__ = ["no_series_appears"]
 
 
 @pytest.fixture(scope="session")

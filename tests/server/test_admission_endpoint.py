@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 from structlog.testing import capture_logs
@@ -13,6 +14,7 @@ from tests.server.conftest import Call, body, refused, review
 from webhook.server.answers import MAX_BODY_BYTES
 from webhook.server.app import create_app
 from webhook.server.state import ServerState
+from webhook.settings import Serving
 from webhook.validators.examples import clique, pod_clique_set
 
 
@@ -72,11 +74,13 @@ def test_a_caller_that_hangs_up_is_not_answered(state: ServerState) -> None:
 
 
 def test_beyond_the_bound_a_call_is_turned_away_at_once(state: ServerState) -> None:
+    state = replace_settings(state, replace(state.settings, serving=Serving(max_in_flight=3)))
+
     async def crowd() -> tuple[Call, Call]:
         app = create_app(state)
-        waiting = [
-            asyncio.create_task(Call(body(b"", more=True)).to(app)) for _ in range(state.settings.serving.max_in_flight)
-        ]
+        # One bound for both endpoints: what it protects is the machine.
+        paths = ("/mutate", "/mutate", "/validate")
+        waiting = [asyncio.create_task(Call(body(b"", more=True), path=path).to(app)) for path in paths]
         await asyncio.sleep(0)
         turned_away = await Call(body(review())).to(app)
         for task in waiting:
@@ -85,7 +89,7 @@ def test_beyond_the_bound_a_call_is_turned_away_at_once(state: ServerState) -> N
         return turned_away, await Call(body(review())).to(app)
 
     turned_away, afterwards = asyncio.run(crowd())
-    assert turned_away.status == 503
+    assert (turned_away.status, turned_away.text) == (503, "more than 3 calls at once\n")
     assert (b"retry-after", b"1") in turned_away.sent[0]["headers"]
     assert afterwards.status == 200
     assert counted(state, "overloaded") == 1

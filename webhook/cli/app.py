@@ -10,6 +10,7 @@ from webhook import __version__
 from webhook.cli.certs import certs_app
 from webhook.cli.check import check
 from webhook.cli.config import config_app
+from webhook.cli.doctor import doctor
 from webhook.cli.explain import explain
 from webhook.cli.gangs import gangs_app
 from webhook.cli.manifests import manifests_app
@@ -27,7 +28,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-for command in (check, explain, metrics, reconcile, render, rules, serve):
+for command in (check, doctor, explain, metrics, reconcile, render, rules, serve):
     app.command()(command)
 app.add_typer(certs_app, name="certs")
 app.add_typer(config_app, name="config")

@@ -70,7 +70,7 @@ def root() -> None:
 
 
 @manifests_app.command()
-def webhooks(
+def webhooks(  # noqa: PLR0913 - one parameter for each option
     *,
     config: Configuration = None,
     service: Annotated[
@@ -78,6 +78,15 @@ def webhooks(
     ] = "rollcall-system/rollcall:443",
     url: Annotated[
         str | None, typer.Option(metavar="URL", help="Where it is instead, outside of a cluster.", show_default=False)
+    ] = None,
+    next_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where the server shows its next certificate (--next-port), outside of a cluster; where certificates "
+            "are self-managed.",
+            show_default=False,
+        ),
     ] = None,
     ca: Authority = None,
     failure_policy: WithoutAnswer = None,
@@ -93,13 +102,23 @@ def webhooks(
     - `rollcall manifests webhooks --config rollcall.yaml --ca ca.crt | kubectl apply -f -`
     - `rollcall manifests webhooks --config rollcall.yaml --failure-policy Ignore | kubectl apply -f -`
     - `rollcall manifests webhooks --url https://127.0.0.1:8443 --ca certs/ca.crt`
+    - `rollcall manifests webhooks --config rollcall.yaml --url https://10.0.0.7:8443 --next-url https://10.0.0.7:8444`
     """
     namespace, address = _service(service)
-    if url is not None:
-        if not _URL.fullmatch(url):
-            raise typer.BadParameter(f"{url!r} is no https:// URL without user, query and fragment", param_hint="--url")
-        address = Address(url=url)
     settings = _deciding(configured(config), failure_policy)
+    if url is not None:
+        for said, option in ((url, "--url"), (next_url or url, "--next-url")):
+            if not _URL.fullmatch(said):
+                raise typer.BadParameter(
+                    f"{said!r} is no https:// URL without user, query and fragment", param_hint=option
+                )
+        if settings.certificates.self_managed and next_url is None:
+            raise typer.BadParameter(
+                "certificates are self-managed, so it is needed beside --url", param_hint="--next-url"
+            )
+        address = Address(url=url, next_url=f"{(next_url or '').rstrip('/')}/next")
+    elif next_url is not None:
+        raise typer.BadParameter("it goes with --url", param_hint="--next-url")
     _print(webhook_configurations(settings, address, namespace, _bundle(ca)), output)
 
 

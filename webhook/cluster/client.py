@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -26,13 +27,20 @@ CREDENTIALS_SECONDS = 15.0
 SILENCE_SECONDS = 150.0
 # An API server that has too much to do asks for a second. Whoever asks for an hour is not the API server.
 MAX_WAIT_SECONDS = 60.0
+# A code, who warns, and a quoted text.
+_WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(.)")
 
 
 class Answer(NamedTuple):
-    """A parsed answer, and the tag by which it is known."""
+    """A parsed answer, the tag by which it is known, when it was given, as a Date header says it, and what it warns
+    of.
+    """
 
     content: Any
     etag: str | None
+    date: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class Client:
@@ -60,20 +68,24 @@ class Client:
 
         `allowed` is called at the last moment, and may raise: then the API server never has the whole request.
         """
+        return (await self.told(write, allowed)).content
+
+    async def told(self, write: Write, allowed: Callable[[], None] | None = None) -> Answer:
+        """The whole answer to a change. As `write`."""
         headers = {"accept": JSON, "content-type": write.content_type}
         content = orjson.dumps(write.body)
-        return (await self._answer(write.method, write.path, write.params, headers, content, allowed)).content
+        return await self._answer(write.method, write.path, write.params, headers, content, allowed)
 
     async def _answer(
         self,
         method: str,
         path: str,
         params: Mapping[str, str],
-        headers: Mapping[str, str],
+        asking: Mapping[str, str],
         content: bytes | None = None,
         allowed: Callable[[], None] | None = None,
     ) -> Answer:
-        built = await self._built(method, path, params, headers, content, ANSWER_SECONDS)
+        built = await self._built(method, path, params, asking, content, ANSWER_SECONDS)
         if allowed is not None:
             # A connection may have to be made first, and a process may be frozen at any time.
             allowed()
@@ -83,7 +95,8 @@ class Client:
         except httpx.HTTPError as error:
             raise RequestFailed(_told(error)) from None
         _check(response.status_code, response.content, response.headers.get("retry-after"))
-        return Answer(_parse(response.content), response.headers.get("etag"))
+        headers = response.headers
+        return Answer(_parse(response.content), headers.get("etag"), headers.get("date"), _warnings(headers))
 
     async def lines(self, request: Request) -> AsyncGenerator[bytes, None]:
         """The lines of a watch until the server ends it, and first an empty one: the server has taken the request.
@@ -150,6 +163,12 @@ class Client:
             extensions=extensions,
             timeout=httpx.Timeout(seconds, connect=CONNECT_SECONDS),
         )
+
+
+def _warnings(headers: httpx.Headers) -> tuple[str, ...]:
+    """The texts of the Warning headers (RFC 7234, 5.5), which an API server writes one in a line."""
+    texts = (found for line in headers.get_list("warning") for found in _WARNING.findall(line))
+    return tuple(_ESCAPED.sub(r"\1", text) for text in texts)
 
 
 def _before_the_body(allowed: Callable[[], None]) -> Callable[[str, Any], Awaitable[None]]:

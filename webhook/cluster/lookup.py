@@ -112,9 +112,9 @@ class Lookup:
             return await self._schemas.ask()
         try:
             if wanted.part == "bound_gangs":
-                return await self._bound(*wanted.key)
+                return await self._bound(*(wanted.key or ()))
             projection = self._served(self._projections[wanted.part])
-            return await (self._object(projection, wanted.key) if wanted.key else self._whole(projection))
+            return await (self._whole(projection) if wanted.key is None else self._object(projection, wanted.key))
         except NotFound:
             return None
         except Malformed as error:

@@ -53,15 +53,16 @@ def apply(resource: Resource, manifest: Manifest, manager: str, *, dry_run: bool
     return Write("PATCH", path, manifest, params, APPLY)
 
 
-def json_patch(resource: Resource, namespace: str, name: str, operations: Sequence[Manifest]) -> Write:
+def json_patch(resource: Resource, namespace: str | None, name: str, operations: Sequence[Manifest]) -> Write:
     """Changes by RFC 6902, all of them or none."""
     path = f"{_collection(resource, namespace)}/{quote(name, safe='')}"
     return Write("PATCH", path, list(operations), {"fieldManager": "rollcall"}, JSON_PATCH)
 
 
-def create(resource: Resource, manifest: Manifest) -> Write:
+def create(resource: Resource, manifest: Manifest, *, dry_run: bool = False) -> Write:
     """A new object."""
-    return Write("POST", _collection(resource, manifest["metadata"].get("namespace")), manifest)
+    params = {"dryRun": "All"} if dry_run else {}
+    return Write("POST", _collection(resource, manifest["metadata"].get("namespace")), manifest, params)
 
 
 def replace(resource: Resource, manifest: Manifest) -> Write:
@@ -114,7 +115,13 @@ def named(resource: Resource, name: str) -> Request:
     return page(resource, selector={"fieldSelector": f"metadata.name={name}"})
 
 
-def watch(resource: Resource, version: str, seconds: int, selector: Mapping[str, str] | None = None) -> Request:
+def watch(
+    resource: Resource,
+    version: str,
+    seconds: int,
+    selector: Mapping[str, str] | None = None,
+    namespace: str | None = None,
+) -> Request:
     """Every change after `version`, for at most so many seconds, with bookmarks: events that carry only a version."""
     params = {
         **(selector or {}),
@@ -123,7 +130,7 @@ def watch(resource: Resource, version: str, seconds: int, selector: Mapping[str,
         "allowWatchBookmarks": "true",
         "timeoutSeconds": str(seconds),
     }
-    return Request(_collection(resource), params)
+    return Request(_collection(resource, namespace), params)
 
 
 def bound_pods(namespace: str, selector: str) -> Request:

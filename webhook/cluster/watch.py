@@ -101,11 +101,13 @@ class Watch:
         filled: Callable[[Index], None],
         changed: Callable[[Any], None] | None = None,
         selector: Mapping[str, str] | None = None,
+        namespace: str | None = None,
     ) -> None:
         """`filled` is called once, when the first list is whole; `changed` with the key of each entry that changes.
-        `selector` (labelSelector, fieldSelector) narrows what is followed.
+        `selector` (labelSelector, fieldSelector) narrows what is followed, and so does `namespace`.
         """
         self._selector = selector
+        self._namespace = namespace
         self.index = Index(projection, changed)
         self.filled = False
         self._say_filled = filled
@@ -148,7 +150,9 @@ class Watch:
         token: str | None = None
         while True:
             answer = (
-                await self._client.get(requests.page(self._resource, token=token, selector=self._selector))
+                await self._client.get(
+                    requests.page(self._resource, namespace=self._namespace, token=token, selector=self._selector)
+                )
             ).content
             try:
                 items, metadata = sequence(answer.get("items")), mapping(answer.get("metadata"))
@@ -176,7 +180,7 @@ class Watch:
         begun, opened, told = time.monotonic(), False, False
         with suppress(TimeoutError):
             async with aclosing(
-                self._client.lines(requests.watch(self._resource, version, seconds, self._selector))
+                self._client.lines(requests.watch(self._resource, version, seconds, self._selector, self._namespace))
             ) as lines:
                 async for line in lines:
                     opened = True

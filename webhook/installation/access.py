@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.installation.names import LABELS, LEASE_NAME
+from webhook.installation.names import CA_SECRET, LABELS, LEASE_NAME, MUTATING, TLS_SECRET, VALIDATING
 from webhook.model import grove
 from webhook.model.general import GENERAL, general_to_reconciler
 from webhook.model.owners.kinds import GANG_OWNERS
@@ -68,10 +68,45 @@ def reconciler_access_rules(settings: Settings, namespace: str, account: str) ->
             "verbs": ["get", "update"],
         },
     ]
+    cluster, own = _keeping_certificates(namespace) if settings.certificates.self_managed else ([], [])
     return [
-        *_bound("ClusterRole", "rollcall-reconcile", [*rules, events], namespace, account),
-        *_bound("Role", "rollcall-reconcile", leases, namespace, account),
+        *_bound("ClusterRole", "rollcall-reconcile", [*rules, events, *cluster], namespace, account),
+        *_bound("Role", "rollcall-reconcile", [*leases, *own], namespace, account),
     ]
+
+
+def _keeping_certificates(namespace: str) -> tuple[list[Manifest], list[Manifest]]:
+    """The rules for self-managed certificates: those of the cluster, and those of Rollcall's namespace."""
+    configurations = [
+        {
+            "apiGroups": ["admissionregistration.k8s.io"],
+            "resources": [plural],
+            "resourceNames": [name],
+            # Where OwnerReferencesPermissionEnforcement is on, who says what an object goes with must be allowed to
+            # delete it; nothing is deleted.
+            "verbs": ["get", "list", "watch", "patch", "delete"],
+        }
+        for plural, name in (
+            ("mutatingwebhookconfigurations", MUTATING),
+            ("validatingwebhookconfigurations", VALIDATING),
+        )
+    ]
+    # Its uid: the configurations go with it.
+    space = {"apiGroups": [""], "resources": ["namespaces"], "resourceNames": [namespace], "verbs": ["get"]}
+    own = [
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+        {
+            "apiGroups": [""],
+            "resources": ["secrets"],
+            "resourceNames": [CA_SECRET, TLS_SECRET],
+            "verbs": ["get", "list", "watch", "update"],
+        },
+        # Never one that is stored: whether the API server trusts the next authority shows when it is asked to make one.
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
+        # Which servers there are, to see what each presents.
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list"]},
+    ]
+    return [*configurations, space], own
 
 
 def _writing_topologies(settings: Settings) -> list[Manifest]:

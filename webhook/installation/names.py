@@ -26,6 +26,11 @@ CA_SECRET = "rollcall-ca"  # noqa: S105 - the name of one
 SERVICE_PORT = 443
 SERVING_PORT, NEXT_PORT, HEALTH_PORT, RECONCILER_PORT = 8443, 8444, 8081, 8080
 
+# On a ConfigMap of Rollcall's own namespace: the hook for the next certificate is asked about it; the value says of
+# which of the two configurations. What it answers begins with the warning, and a fingerprint follows.
+NEXT_LABEL = "rollcall.dev/next-certificate"
+NEXT_WARNING = "rollcall: next certificate "
+
 # On a namespace: nothing of it is ever asked about. For emergencies.
 EXEMPT_LABEL = "rollcall.dev/exempt"
 

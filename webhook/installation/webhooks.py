@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from webhook.installation.names import EXEMPT_LABEL, LABELS, MUTATING, VALIDATING
+from webhook.installation.names import EXEMPT_LABEL, LABELS, MUTATING, NEXT_LABEL, NEXT_PORT, VALIDATING
 from webhook.model import grove
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.owners.facts import OWNERS
@@ -36,6 +36,8 @@ class Address(NamedTuple):
     service: str = ""
     port: int = 443
     url: str = ""
+    # The whole URL of the hook for the next certificate, where there is no Service.
+    next_url: str = ""
 
 
 def webhook_configurations(
@@ -68,7 +70,11 @@ def webhook_configurations(
             hook("pods", path, [_rule("", "v1", "pods", "CREATE")], {"objectSelector": GANG_PODS}),
         ]
         found += [hook(*one) for one in _owner_hooks(path)]
-        return found if path == "mutate" else [*found, *(hook(*one) for one in _object_hooks(settings))]
+        if path == "validate":
+            found += [hook(*one) for one in _object_hooks(settings)]
+        if settings.certificates.self_managed:
+            found.append(_next_hook(settings, path, address, own_namespace, ca_bundle))
+        return found
 
     return [
         {
@@ -77,6 +83,31 @@ def webhook_configurations(
         },
         {**_head("ValidatingWebhookConfiguration", VALIDATING), "webhooks": hooks("validate")},
     ]
+
+
+def next_hook_name(path: str) -> str:
+    """The name of the hook that shows whether the API server trusts the next authority."""
+    return f"next.{path}.rollcall.dev"
+
+
+def _next_hook(settings: Settings, path: str, address: Address, own_namespace: str, ca_bundle: str | None) -> Manifest:
+    """A hook that nothing depends on: the reconciler asks it, by a ConfigMap that is never stored, which certificate
+    the API server is shown and trusts on the port of the next one. It has its own value of the label in either
+    configuration, because an API server tells the same warning once.
+    """
+    where = Address(address.namespace, address.service, NEXT_PORT)
+    config = _client_config(where, "next", ca_bundle)
+    if address.url:
+        config = {"url": address.next_url} | ({} if ca_bundle is None else {"caBundle": ca_bundle})
+    return {
+        "name": next_hook_name(path),
+        "clientConfig": config,
+        "rules": [_rule("", "v1", "configmaps", "CREATE")],
+        **_common(settings, own_namespace),
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": own_namespace}},
+        "objectSelector": {"matchLabels": {NEXT_LABEL: path}},
+        "failurePolicy": "Ignore",
+    }
 
 
 def _owner_hooks(path: str) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:

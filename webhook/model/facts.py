@@ -208,15 +208,15 @@ class SpecField(NamedTuple):
 class Needed(NamedTuple):
     """One fact that a decision needs and a snapshot lacks: the part, and the key in it.
 
-    Without a key the part is needed as a whole, as `apis` always is. For `bound_gangs` the key is that of a
-    PodCliqueSet.
+    Without a key the part is needed as a whole, as `apis` always is; an empty name is a key, of nothing. For
+    `bound_gangs` the key is that of a PodCliqueSet.
     """
 
     part: str
-    key: ObjectKey | str = ""
+    key: ObjectKey | str | None = None
 
     def __str__(self) -> str:
-        name = self.key if isinstance(self.key, str) else "/".join(self.key)
+        name = self.key if isinstance(self.key, str) else "/".join(self.key or ())
         return f"{_PARTS.get(self.part, self.part)} {name}".rstrip()
 
 
@@ -320,7 +320,7 @@ class ClusterFacts:
         changed: dict[str, Any] = {}
         one_by_one: dict[str, dict[Any, Any]] = {}
         for needed, value in found.items():
-            if not needed.key or needed.part == "bound_gangs":
+            if needed.key is None or needed.part == "bound_gangs":
                 changed[needed.part] = value
             else:
                 one_by_one.setdefault(needed.part, {})[needed.key] = value

@@ -1,5 +1,5 @@
-"""Events on PodGangs, on workloads that are not Grove's, on ClusterTopologyBindings and groups: what keeps them from
-what they are for, once and not at every attempt.
+"""Events on PodGangs, on workloads that are not Grove's, on ClusterTopologyBindings, groups and Secrets: what keeps
+them from what they are for, once and not at every attempt.
 
 Source: events.k8s.io/v1; the API server keeps an event for an hour.
 """
@@ -24,7 +24,7 @@ from webhook.model.podgang import PodGang
 from webhook.model.projections import TOPOLOGY_BINDINGS, Resource
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.reconciler.metrics import Metrics
-from webhook.reconciler.obstacles import GroupReason, Reason, TopologyReason
+from webhook.reconciler.obstacles import CertificateReason, GroupReason, Reason, TopologyReason
 
 EVENTS = Resource(Api("events.k8s.io", "v1", "Event"), "events")
 # The API server's limit for a note.
@@ -49,9 +49,17 @@ class CircledGroup(NamedTuple):
     uid: str | None
 
 
+class StoredCertificate(NamedTuple):
+    """A Secret of certificates."""
+
+    namespace: str
+    name: str
+    uid: str | None
+
+
 # What an event may be about, and why.
-Regarded = PodGang | ClusterTopologyBinding | CircledGroup
-Why = Reason | TopologyReason | GroupReason
+Regarded = PodGang | ClusterTopologyBinding | CircledGroup | StoredCertificate
+Why = Reason | TopologyReason | GroupReason | CertificateReason
 # What is said is remembered by the object's uid, by its gang where it has several, and by the reason.
 _About = tuple[str, str, Why]
 
@@ -172,6 +180,8 @@ def _identity(regarded: Regarded) -> _Identity:
     if isinstance(regarded, CircledGroup):
         api = regarded.resource.api
         return _Identity(f"{api.group}/{api.version}", api.kind, regarded.name, regarded.namespace, "FindRoot")
+    if isinstance(regarded, StoredCertificate):
+        return _Identity("v1", "Secret", regarded.name, regarded.namespace, "RotateCertificate")
     api = TOPOLOGY_BINDINGS.resource.api
     return _Identity(f"{api.group}/{api.version}", api.kind, regarded.name, None, "WriteTopologyObject")
 

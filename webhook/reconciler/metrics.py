@@ -13,9 +13,10 @@ from webhook.cluster.watch import Watch
 from webhook.errors import FactsUnavailable, RequestFailed
 from webhook.exposition import Exposition
 from webhook.model.facts import Api
+from webhook.reconciler.certificate_metrics import CertificateMetrics
 from webhook.reconciler.escapes import Escape
 from webhook.reconciler.health import State
-from webhook.reconciler.obstacles import GroupReason, Reason, TopologyReason
+from webhook.reconciler.obstacles import CertificateReason, GroupReason, Reason, TopologyReason
 from webhook.reconciler.plan import Aside
 from webhook.settings import Profile
 
@@ -96,6 +97,7 @@ class Metrics(Exposition):
             ["escape"],
             registry=self.registry,
         )
+        self.certificates = CertificateMetrics(self.registry)
         for scheduler in (*sorted(self._schedulers), OTHER):
             for health in (*State, *Reason):
                 self.gangs.labels(scheduler, health.value)
@@ -103,7 +105,7 @@ class Metrics(Exposition):
                 self.escaped.labels(scheduler, escape.value)
         for escape in Escape:
             self.deleted.labels(escape.value)
-        for reason in (*Reason, *TopologyReason, *GroupReason):
+        for reason in (*Reason, *TopologyReason, *GroupReason, *CertificateReason):
             self.events.labels(reason.value)
         for outcome in OUTCOMES:
             self.outcomes.labels(outcome)
@@ -113,6 +115,10 @@ class Metrics(Exposition):
             self.asides.labels(aside.value)
         for kind, action in _writes(profiles.values()):
             self.writes.labels(kind, action)
+        for name, profile in profiles.items():
+            if profile.backend.topology_kind is not None:
+                for problem in TopologyReason:
+                    self.topologies.labels(name, problem.value)
 
     def watch(self, cluster: LiveFacts, kinds: Iterable[Api], watches: Callable[[], Iterable[Watch]]) -> None:
         """Expose what is known of a cluster, too: of its own kinds, and of those that are followed besides."""

@@ -1,5 +1,5 @@
 """What keeps a gang from starting: the reasons that there are, in one word each, and one of them in a sentence;
-and what may be wrong with a topology object, or with groups that nobody may have made for a PodGang.
+and what may be wrong with a topology object, with groups that nobody may have made for a PodGang, or with certificates.
 """
 
 from __future__ import annotations
@@ -63,6 +63,17 @@ class GroupReason(StrEnum):
 
     # They are above each other.
     CIRCLE = "GroupCircle"
+
+
+class CertificateReason(StrEnum):
+    """What is wrong with self-managed certificates: the reason of an event."""
+
+    # A rotation waits for somebody.
+    WAITING = "CertificateRotationWaits"
+    # What was stored could not be used, and another was made.
+    REPLACED = "CertificateReplaced"
+    # The API server will not have what is to be written.
+    REFUSED = "CertificateNotWritten"
 
 
 _ORDER = {reason: place for place, reason in enumerate(Reason)}

@@ -23,6 +23,7 @@ from webhook.installation.names import LEASE_NAME
 from webhook.logs import configure, log, outline
 from webhook.model.facts import Api, ObjectKey
 from webhook.model.projections import TOPOLOGY_BINDINGS
+from webhook.reconciler.certificates import CertificateController
 from webhook.reconciler.circle_watch import CircleWatch
 from webhook.reconciler.endpoints import create_app
 from webhook.reconciler.escape_deletion import EscapeDeletion
@@ -85,7 +86,7 @@ class Reconciler:
         self.lease: Lease | None = None
         if lease_namespace is not None:
             self.lease = Lease(
-                client, lease_namespace, LEASE_NAME, identity, self.metrics, lambda _: self.following.look_at_all()
+                client, lease_namespace, LEASE_NAME, identity, self.metrics, lambda _: self._lead_changed()
             )
         writer = Writer(client, self.leads, self.metrics, dry_run=dry_run)
         events = Events(client, self.metrics, identity, self.leads, dry_run=dry_run)
@@ -107,6 +108,20 @@ class Reconciler:
         )
         self.circles = CircleWatch(settings, self.following.stores, events, self.metrics, self.leads)
         self._topologies = Topologies(settings, client, writer, events, self.metrics, self.leads, self.queue.add)
+        self.certificates: CertificateController | None = None
+        if settings.certificates.self_managed and lease_namespace is not None and not dry_run:
+            # Two that wrote without a lease would each make an authority.
+            self.certificates = CertificateController(
+                settings.certificates,
+                lease_namespace,
+                access=access,
+                transport=transport,
+                client=client,
+                writer=writer,
+                events=events,
+                metrics=self.metrics,
+                leads=self.leads,
+            )
         self.metrics.interrupted.set_function(self._interrupted)
         self.metrics.watch(self.following.live, (*self.following.kinds(), *self._topologies.kinds()), self._watches)
         self._busy = 0
@@ -117,10 +132,17 @@ class Reconciler:
         """Everything that is followed."""
         yield from self.following.watches()
         yield from self._topologies.watches()
+        if self.certificates is not None:
+            yield from self.certificates.watches()
 
     def _interrupted(self) -> int:
         """How many kinds are not followed now."""
         return sum(watch.trouble is not None for watch in self._watches())
+
+    def _lead_changed(self) -> None:
+        self.following.look_at_all()
+        if self.certificates is not None:
+            self.certificates.wake()
 
     def leads(self) -> bool:
         """Whether this process may write; one without a lease always may."""
@@ -145,6 +167,8 @@ class Reconciler:
         following.append(asyncio.create_task(self.health.run(lambda: not any(self.following.unseen()))))
         following.append(asyncio.create_task(self.circles.run()))
         following.append(asyncio.create_task(self.metrics.run()))
+        if self.certificates is not None:
+            following.append(asyncio.create_task(self.certificates.run()))
         workers = [asyncio.create_task(self._work()) for _ in range(WORKERS)]
         try:
             # Not `gather`, which would cancel them all at once, and the lease must be given up last.

@@ -89,6 +89,11 @@ class Writer:
         self._say("delete", PODS, *pod.key)
         return True
 
+    async def send(self, action: str, resource: Resource, key: ObjectKey, request: requests.Write) -> None:
+        """Any other write; it is counted and logged as `action`. Raises `RequestFailed`, `NotLeading`."""
+        await self._write(resource, request)
+        self._say(action, resource, *key)
+
     async def _write(self, resource: Resource, request: requests.Write) -> Any:
         rehearsed = bool(request.params.get("dryRun"))
         about = {"rollcall.kind": resource.api.kind, "http.request.method": request.method}

@@ -99,7 +99,9 @@ class _Server:
             self._next = Listener(plan.next_place, create_next_app(), Connections(), self._next_tls.listening)
         if plan.health_place is not None:
             self._health = Listener(plan.health_place, create_health_app(state), Connections(), None)
+        self._every = [self._tls] if self._next_tls is None else [self._tls, self._next_tls]
         self._look()
+        self._tell()
 
     async def serve(self) -> None:
         """From the first connection to the last."""
@@ -145,15 +147,23 @@ class _Server:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             # A disk that does not answer must not stop those who are served meanwhile.
-            await asyncio.to_thread(self._look)
+            try:
+                await asyncio.to_thread(self._look)
+            except Exception:  # noqa: BLE001 - a fault of ours here must not end a server that serves
+                # What is served goes on being served, and the files are looked at again.
+                log.exception("certificates not looked at")
+            self._tell()
 
     def _look(self) -> None:
-        """Look at the files once, and tell the state."""
-        state, every = self._state, [self._tls] if self._next_tls is None else [self._tls, self._next_tls]
-        for tls in every:
+        """Look at the files once."""
+        for tls in self._every:
             tls.look()
+
+    def _tell(self) -> None:
+        """Tell the state what the looking came to."""
+        state, every = self._state, self._every
         state.certificate = self._tls.pair.value
         state.refused = {kept.name: kept.refused for tls in every for kept in tls.kept if kept.refused is not None}
         authorities = self._tls.authorities
         lacking = authorities is not None and authorities.value is None
-        state.unguarded = "client-ca: none is loaded" if lacking else None
+        state.unguarded = lacking

@@ -12,7 +12,7 @@ from webhook.cluster.client import Client
 from webhook.cluster.facts import LiveFacts, live_facts
 from webhook.logs import log
 from webhook.model.facts import ClusterFacts
-from webhook.server.life_metrics import SERVING
+from webhook.server.life_metrics import CLIENT_AUTHORITIES, SERVING
 from webhook.server.metrics import Metrics
 from webhook.settings import Settings
 
@@ -32,8 +32,8 @@ class ServerState:
     in_flight: int = 0
     # Why files of certificates hold something else than what is used, by whose: serving, next, client-ca.
     refused: dict[str, str] = field(default_factory=dict)
-    # Why clients cannot be told apart yet, where they must show certificates.
-    unguarded: str | None = None
+    # Whether clients must show certificates, and nobody can say whose are good.
+    unguarded: bool = False
     # Why our own port is not as it should be; None where it is, or where nobody looks.
     unseen: str | None = None
     # Whether the process was told to end.
@@ -55,8 +55,8 @@ class ServerState:
             yield "certificate: none is loaded" + ("" if why is None else f": {why}")
         elif (why := validity(self.certificate, datetime.now(UTC))) is not None:
             yield f"certificate: {why}"
-        if self.unguarded is not None:
-            yield self.unguarded
+        if self.unguarded:
+            yield f"{CLIENT_AUTHORITIES}: none is loaded: {self.refused[CLIENT_AUTHORITIES]}"
         if self.unseen is not None:
             yield self.unseen
         if self.cluster is not None:
@@ -65,10 +65,10 @@ class ServerState:
     def details(self) -> Iterator[str]:
         """What somebody should see to although it keeps nobody from being served."""
         for name, why in self.refused.items():
-            if name == SERVING and self.certificate is None:
-                # That is said already, as a reason not to be ready.
-                continue
-            yield f"{name}: not loaded: {why}"
+            # Those of which there is none at all are said already, as a reason not to be ready.
+            lacking = {SERVING: self.certificate is None, CLIENT_AUTHORITIES: self.unguarded}
+            if not lacking.get(name, False):
+                yield f"{name}: not loaded: {why}"
 
     def degraded(self) -> Iterator[str]:
         """What the enabled backends will not be able to do with the cluster as it is known."""

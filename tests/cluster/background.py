@@ -1,0 +1,41 @@
+"""An event loop in a thread of its own, for what must go on while a test waits."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import uvloop
+
+T = TypeVar("T")
+
+# After so long what was asked of it has not ended.
+_SECONDS = 30.0
+
+
+class Background:
+    """The loop. `close` cancels what still runs on it."""
+
+    def __init__(self) -> None:
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """What `work` comes to on the loop, which this thread waits for."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_SECONDS)
+
+    def close(self) -> None:
+        """End what runs on it, and then itself."""
+        self.call(self._cancel())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_SECONDS)
+        self._loop.close()
+
+    async def _cancel(self) -> None:
+        running = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)

@@ -1,0 +1,84 @@
+"""What the fuzzer starts from: reviews of the examples of all rules, of our own reviews and manifests, and, where they
+are at hand (ROLLCALL_RECORDINGS, ROLLCALL_SAMPLES), of what others published. None of this is kept in the corpus.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+
+from tests.core.worlds import gang_pod
+from tests.fuzz.inputs import CHECK, EXPLAIN, MUTATE, VALIDATE, Input
+from tests.fuzz.worlds import ROOT, every_example
+from webhook.checking import kind_of
+from webhook.sources.manifests import files_of, read_file
+
+Manifest = dict[str, Any]
+
+
+def seeds(*, given: bool = True) -> list[Input]:
+    """The inputs to start from; with `given` also those that stand outside of the repository."""
+    found = list(_reviews(given=given))
+    folders = [ROOT / "manifests"] + (
+        [Path(os.environ["ROLLCALL_SAMPLES"])] if _there("ROLLCALL_SAMPLES", given) else []
+    )
+    for path in files_of(folders):
+        text = path.read_bytes()
+        found += [Input("every", CHECK, text), Input("cluster", EXPLAIN, text)]
+        found += [Input("default", CHECK, text, "scheduler=koord-scheduler&strict=true")]
+        for document in read_file(path):
+            asked = review(document.manifest)
+            found += [Input(world, to, asked) for world in ("default", "every", "asked") for to in (VALIDATE, MUTATE)]
+    return found
+
+
+def _there(variable: str, given: bool) -> bool:
+    return given and variable in os.environ
+
+
+def _reviews(*, given: bool) -> Iterator[Input]:
+    for path in sorted((ROOT / "tests" / "reviews").glob("*.json")):
+        for to in (VALIDATE, MUTATE):
+            yield Input("default", to, path.read_bytes(), "timeout=10s")
+    for _, example in every_example():
+        asked = review(example.object, example.old)
+        for world in ("every", "cluster", "asked"):
+            yield Input(world, VALIDATE, asked)
+        yield Input("cluster", MUTATE, asked)
+        yield Input("every", CHECK, yaml.safe_dump(example.object).encode())
+    for labels in ({}, {"rollcall.dev/scheduler": "volcano"}, {"kueue.x-k8s.io/queue-name": "a"}):
+        for world in ("default", "every", "cluster", "asked"):
+            yield Input(world, MUTATE, review(gang_pod(labels=labels)))
+    if _there("ROLLCALL_RECORDINGS", given):
+        for path in sorted(Path(os.environ["ROLLCALL_RECORDINGS"]).rglob("[0-9]*.json")):
+            body = orjson.dumps(orjson.loads(path.read_bytes()))
+            yield Input("default", VALIDATE, body)
+            yield Input("cluster", MUTATE, body)
+
+
+def review(manifest: Manifest, old: Manifest | None = None) -> bytes:
+    """The review of a creation, or of an update of `old`."""
+    group, version, kind = kind_of(manifest)
+    metadata = manifest.get("metadata")
+    names = metadata if isinstance(metadata, dict) else {}
+    request = {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "kind": {"group": group, "version": version, "kind": kind or "PodCliqueSet"},
+        "operation": "CREATE" if old is None else "UPDATE",
+        "name": _word(names.get("name")),
+        "namespace": _word(names.get("namespace")) or "default",
+        "object": manifest,
+        "oldObject": old,
+        "options": None,
+    }
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+
+
+def _word(found: object) -> str:
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,88 @@
+"""Throw-away authorities for tests: certificates of servers and of clients, good ones and spoiled ones."""
+
+from __future__ import annotations
+
+import ipaddress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from webhook.server.tls import PairFiles
+
+_HOSTS = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
+
+
+class Authority:
+    """Signs what it is asked to. `file` is its certificate, for those who trust it."""
+
+    def __init__(self, folder: Path, name: str = "authority") -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        built = self._builder(self._name, self._key, (-1, 30)).add_extension(
+            x509.BasicConstraints(ca=True, path_length=0), critical=True
+        )
+        self.certificate = built.sign(self._key, hashes.SHA256())
+        self.file = folder / f"{name}.ca.crt"
+        self.file.write_bytes(self.certificate.public_bytes(serialization.Encoding.PEM))
+
+    def issue(self, name: str, days: tuple[float, float] = (-1, 1), common_name: str = "rollcall") -> PairFiles:
+        """A certificate for this machine that holds from and to so many days from now, and its key, in files `name`."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+        built = self._builder(subject, key, days).add_extension(x509.SubjectAlternativeName(_HOSTS), critical=False)
+        certificate = built.sign(self._key, hashes.SHA256())
+        files = PairFiles(self._folder / f"{name}.crt", self._folder / f"{name}.key")
+        files.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        files.key.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+        )
+        return files
+
+    def _builder(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, days: tuple[float, float]
+    ) -> x509.CertificateBuilder:
+        now = datetime.now(UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now + timedelta(days=days[0]))
+            .not_valid_after(now + timedelta(days=days[1]))
+        )
+
+
+class Mounted:
+    """A Secret as the kubelet mounts it: `files` are links by way of a link that is exchanged as a whole."""
+
+    def __init__(self, folder: Path, names: tuple[str, ...] = ("tls.crt", "tls.key")) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._version = 0
+        for name in names:
+            (folder / name).symlink_to(Path("..data") / name)
+        self.files = PairFiles(folder / names[0], folder / names[1])
+
+    def put(self, files: PairFiles) -> None:
+        """Have the files hold what these hold."""
+        self.put_contents(files.certificate.read_bytes(), files.key.read_bytes())
+
+    def put_contents(self, certificate: bytes, key: bytes) -> None:
+        """Have the files hold this, both at once."""
+        self._version += 1
+        version = self._folder / f"..{self._version}"
+        version.mkdir()
+        (version / self.files.certificate.name).write_bytes(certificate)
+        (version / self.files.key.name).write_bytes(key)
+        temporary = self._folder / "..data_tmp"
+        temporary.symlink_to(version.name)
+        temporary.replace(self._folder / "..data")

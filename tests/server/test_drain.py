@@ -1,0 +1,173 @@
+"""The end of `rollcall serve`, and of its connections: no request is lost that a client sends as it is told to."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import ssl
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.programs import eventually
+from tests.server.conftest import review
+from tests.server.issuing import Authority
+from tests.server.serving_process import serving_process, shown_to, trusting
+
+BODY = json.dumps(review())
+
+
+class Caller:
+    """One connection that is kept, and opened anew where the last answer said that it was the last."""
+
+    def __init__(self, port: int, client: ssl.SSLContext) -> None:
+        self._port, self._client = port, client
+        self._connection: http.client.HTTPSConnection | None = None
+        self.opened = 0
+        self.closing = 0
+
+    def ask(self) -> int:
+        """The status of an answer. Raises `OSError` where there is none."""
+        if self._connection is None:
+            self._connection = http.client.HTTPSConnection("localhost", self._port, context=self._client, timeout=30)
+            self.opened += 1
+        self._connection.request("POST", "/validate?timeout=5s", BODY)
+        answer = self._connection.getresponse()
+        answer.read()
+        if answer.getheader("connection") == "close":
+            self.closing += 1
+            self.close()
+        return answer.status
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+def test_a_stop_under_load_loses_no_request(tmp_path: Path, authority: Authority) -> None:
+    client = trusting(authority.file)
+    gone, statuses, wrong = threading.Event(), list[int](), list[Exception]()
+    with serving_process(tmp_path, authority.issue("tls"), "--drain", "120") as server:
+        callers = [Caller(server.port, client) for _ in range(6)]
+
+        def call(caller: Caller) -> None:
+            try:
+                # As a Service does: until its readiness has been seen to be gone, it is sent requests.
+                while not gone.is_set():
+                    statuses.append(caller.ask())
+            except Exception as error:  # noqa: BLE001 - whatever it is, the test tells it
+                wrong.append(error)
+            finally:
+                caller.close()
+
+        threads = [threading.Thread(target=call, args=(caller,)) for caller in callers]
+        for thread in threads:
+            thread.start()
+        eventually(lambda: len(statuses) > 200, "requests are answered")
+        assert sum(caller.closing for caller in callers) == 0
+        server.process.send_signal(signal.SIGTERM)
+        server.until_readiness(503, "stopping")
+        assert server.metric("rollcall_draining") == 1
+        before = len(statuses)
+        eventually(lambda: len(statuses) > before + 100, "requests are answered after the stop was told")
+        # Whoever comes now is answered, too, over a connection of his own.
+        eventually(lambda: all(caller.opened > 2 for caller in callers), "every caller has come again")
+        gone.set()
+        for thread in threads:
+            thread.join(30)
+        assert not wrong
+        assert set(statuses) == {200}
+        # A second signal ends the waiting, although 120 s have not passed.
+        assert server.stop() == 0
+
+
+def test_the_delay_is_kept_and_then_nobody_listens(tmp_path: Path, authority: Authority) -> None:
+    with serving_process(tmp_path, authority.issue("tls"), "--drain", "1") as server:
+        told = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - told >= 1
+        with pytest.raises(ConnectionError):
+            shown_to(trusting(authority.file), server.port)
+
+
+def test_every_answer_while_draining_is_its_connection_s_last(tmp_path: Path, authority: Authority) -> None:
+    with serving_process(tmp_path, authority.issue("tls"), "--drain", "60") as server:
+        kept, idle = (Caller(server.port, trusting(authority.file)) for _ in range(2))
+        assert [kept.ask(), kept.ask(), idle.ask()] == [200] * 3
+        server.process.send_signal(signal.SIGTERM)
+        server.until_readiness(503, "stopping")
+        asked = [kept.ask() for _ in range(4)]
+        # The first came over the connection that was there, the others each over a new one.
+        assert (asked, kept.opened, kept.closing) == ([200] * 4, 4, 4)
+        # A connection that has long been idle is answered as well.
+        assert (idle.ask(), idle.opened, idle.closing) == (200, 1, 1)
+        assert server.health("/readyz").headers["connection"] == "close"
+        kept.close()
+        assert server.stop() == 0
+
+
+def test_a_stop_in_haste_does_not_wait_for_those_who_never_finish(tmp_path: Path, authority: Authority) -> None:
+    with serving_process(tmp_path, authority.issue("tls")) as server:
+        connection = http.client.HTTPSConnection("localhost", server.port, context=trusting(authority.file), timeout=30)
+        connection.putrequest("POST", "/validate?timeout=30s")
+        connection.putheader("content-length", "100")
+        connection.endheaders()
+        eventually(lambda: server.metric("rollcall_requests_in_flight") == 1, "the request is taken")
+        told = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        eventually(lambda: server.lines()[-1]["event"] == "stopping", "it stops")
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(30) == 0
+        assert time.monotonic() - told < 9, "it waited for an answer that nobody could give"
+        with suppress(OSError):
+            connection.close()
+
+
+def test_a_connection_ends_at_its_age_with_an_answer(tmp_path: Path, authority: Authority) -> None:
+    config = tmp_path / "rollcall.yaml"
+    config.write_text(
+        "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\nserving: {connectionSeconds: 1}\n"
+    )
+    with serving_process(tmp_path, authority.issue("tls"), "--config", config) as server:
+        caller, other = (Caller(server.port, trusting(authority.file)) for _ in range(2))
+        begun = time.monotonic()
+        assert (other.ask(), caller.ask()) == (200, 200)
+        assert server.metric("rollcall_connections") == 2
+
+        def last() -> bool:
+            assert caller.ask() == 200
+            return caller.closing == 1
+
+        eventually(last, "an answer says that it is the last")
+        assert time.monotonic() - begun >= 0.75
+        assert caller.opened == 1
+        # One that is idle ends when it is used again, and not in its client's hands.
+        eventually(lambda: server.metric("rollcall_connections_recycled_total") >= 2, "both have grown old")
+        assert (other.ask(), other.opened, other.closing) == (200, 1, 1)
+        assert (caller.ask(), caller.opened) == (200, 2)
+        caller.close()
+
+
+def test_a_connection_is_kept_for_ever_where_no_age_is_set(tmp_path: Path, authority: Authority) -> None:
+    config = tmp_path / "rollcall.yaml"
+    config.write_text(
+        "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\nserving: {connectionSeconds: 0}\n"
+    )
+    with serving_process(tmp_path, authority.issue("tls"), "--config", config) as server:
+        caller = Caller(server.port, trusting(authority.file))
+        assert {caller.ask() for _ in range(200)} == {200}
+        assert (caller.opened, caller.closing) == (1, 0)
+        assert server.metric("rollcall_connections_recycled_total") == 0
+        caller.close()
+        eventually(lambda: server.metric("rollcall_connections") == 0, "the connection is gone")

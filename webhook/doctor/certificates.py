@@ -1,0 +1,209 @@
+"""Checks of certificates: what the API server is told to believe, and what Rollcall shows it."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+
+from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.example_certificates import bundled, certified, signed
+from webhook.doctor.parts import SECRET
+from webhook.doctor.world import Presented, World, serves_next
+from webhook.errors import FactsUnavailable
+from webhook.installation.names import TLS_SECRET
+from webhook.model.reading import mapping, text
+
+# Of its life a certificate has this part left when it should long have been renewed: we do at a third, others as well.
+_REST = 0.1
+_REDO = "rollcall manifests webhooks --config FILE --ca ca.crt | kubectl apply -f -"
+
+
+@check("webhooks/ca-bundle", well=lambda: bundled(signed().authority), ill=lambda: bundled(signed(days=-1).authority))
+def ca_bundle(world: World) -> Symptoms:
+    """Every webhook has a caBundle; it is PEM, the same everywhere, and none of its authorities has run out. The API
+    server believes whoever serves only by it, and a webhook that it does not believe refuses every gang.
+
+    Source: Kubernetes API reference, admissionregistration/v1 WebhookClientConfig.
+    """
+    seen: dict[str, str] = {}
+    for where, hook in world.hooks():
+        bundle = text(mapping(hook.get("clientConfig")).get("caBundle"))
+        if bundle is None:
+            why = "the API server trusts the authorities of its own machine then, of which Rollcall's is none"
+            yield Symptom(where, "it has no caBundle", why, f"have it injected, or say it: {_REDO}")
+        else:
+            seen.setdefault(bundle, where)
+    if len(seen) > 1:
+        yield Symptom(
+            next(iter(seen.values())),
+            f"there are {len(seen)} different caBundles, one of them in {list(seen.values())[1]}",
+            "a rotation was cut, or some were written by hand: some webhooks may be believed and others not",
+            f"rollcall certs status says what should be there; or write them all: {_REDO}",
+            Level.WARNING,
+        )
+    for bundle, where in seen.items():
+        yield from _bundle(bundle, where, world.now)
+
+
+def _bundle(bundle: str, where: str, now: datetime) -> Iterator[Symptom]:
+    try:
+        found = authorities(bundle)
+    except ValueError:
+        why = "the API server cannot read it, and calls nobody"
+        yield Symptom(where, "its caBundle is no certificate in PEM form", why, f"write it again: {_REDO}")
+        return
+    # An authority that has run out beside one that holds is what a rotation leaves.
+    holding = [one for one in found if _age(one, now) is None]
+    if not holding:
+        level, said = next(filter(None, (_age(one, now) for one in found)))
+        yield Symptom(
+            where,
+            f"the authority in its caBundle {said}",
+            "the API server believes no certificate that it signed",
+            f"rollcall certs rotate --ca, or where somebody else keeps the certificates: {_REDO}",
+            level,
+        )
+
+
+@check(
+    "server/certificate",
+    well=lambda: certified(signed()),
+    ill=lambda: certified(signed(), refused="certificate verify failed: unable to get local issuer certificate"),
+)
+def certificate(world: World) -> Symptoms:
+    """The certificate that Rollcall shows has not run out, and is one that every caBundle vouches for under the name by
+    which the API server calls. Where Rollcall cannot be reached from here, the one in its Secret is looked at.
+
+    Source: Kubernetes documentation, "Contacting the webhook" (SERVICE.NAMESPACE.svc).
+    """
+    reached = [one for one in world.presented if one.certificate is not None]
+    for one in reached:
+        yield from _presented(one, world.now)
+    if not reached:
+        yield from _stored(world)
+
+
+def _presented(shown: Presented, now: datetime) -> Iterator[Symptom]:
+    found = x509.load_der_x509_certificate(shown.certificate or b"")
+    if (aged := _age(found, now)) is not None:
+        yield _old(shown.where, aged)
+    for why in dict.fromkeys(shown.refused.values()):
+        yield _distrusted(shown.where, f"by the caBundle it is not trusted as {shown.host}: {why}")
+
+
+def _stored(world: World) -> Iterator[Symptom]:
+    """What can be told of the certificate in the Secret."""
+    secret = world.one(SECRET)
+    where = f"Secret {world.namespace}/{TLS_SECRET}"
+    content = None if secret is None else text(mapping(secret.get("data")).get("tls.crt"))
+    if content is None:
+        tried = "; ".join(f"{one.where}: {one.trouble}" for one in world.presented) or "there is nobody to be reached"
+        raise FactsUnavailable(f"which certificate is served: {tried}, and {where} is not there")
+    try:
+        leaf, *between = x509.load_pem_x509_certificates(b64decode(content))
+    except ValueError:
+        yield _distrusted(where, "its tls.crt is no certificate in PEM form")
+        return
+    if (aged := _age(leaf, world.now)) is not None:
+        yield _old(where, aged)
+    if not names(leaf, called(world)):
+        yield _distrusted(where, f"its certificate is not for {called(world)}")
+    for bundle in bundles(world):
+        try:
+            known = authorities(bundle)
+        except ValueError:
+            continue
+        if not _vouched(leaf, between, known):
+            yield _distrusted(where, "no authority of a webhook's caBundle signed its certificate")
+
+
+def _old(where: str, aged: tuple[Level, str]) -> Symptom:
+    level, said = aged
+    return Symptom(
+        where,
+        f"the certificate that is served {said}",
+        "the API server refuses every gang once it has run out",
+        "rollcall certs rotate --leaf, or look why whoever keeps the certificates has not renewed it",
+        level,
+    )
+
+
+def _distrusted(where: str, found: str) -> Symptom:
+    return Symptom(
+        where,
+        found,
+        "the API server believes nobody there, and refuses every gang",
+        f"serve with a certificate of that authority, or say the right one: {_REDO}",
+    )
+
+
+def called(world: World) -> str:
+    """The host by which the API server calls Rollcall. Raises `FactsUnavailable`."""
+    address = world.address()
+    return urlsplit(address.url).hostname or f"{address.service}.{address.namespace}.svc"
+
+
+def bundles(world: World) -> tuple[str, ...]:
+    """The caBundles of the webhooks that are asked, each once. Raises `FactsUnavailable`."""
+    every = (
+        text(mapping(hook.get("clientConfig")).get("caBundle")) for _, hook in world.hooks() if not serves_next(hook)
+    )
+    return tuple(dict.fromkeys(bundle for bundle in every if bundle))
+
+
+def authorities(bundle: str) -> Sequence[x509.Certificate]:
+    """The certificates in a caBundle. Raises `ValueError`."""
+    try:
+        return x509.load_pem_x509_certificates(b64decode(bundle, validate=True))
+    except NotBase64 as error:
+        raise ValueError(str(error)) from None
+
+
+def names(leaf: x509.Certificate, host: str) -> bool:
+    """Whether a certificate is for that host."""
+    try:
+        known = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return False
+    hosts = known.get_values_for_type(x509.DNSName)
+    wildcard = f"*.{host.partition('.')[2]}"
+    return host in hosts or wildcard in hosts or host in map(str, known.get_values_for_type(x509.IPAddress))
+
+
+def _vouched(leaf: x509.Certificate, between: Iterable[x509.Certificate], known: Iterable[x509.Certificate]) -> bool:
+    """Whether a chain leads from `leaf` over those `between` to one that is `known`, which may be the leaf itself."""
+    trusted, left, current = list(known), list(between), leaf
+    while True:
+        if current in trusted or any(_signed_by(current, one) for one in trusted):
+            return True
+        above = next((one for one in left if _signed_by(current, one)), None)
+        if above is None:
+            return False
+        left.remove(above)
+        current = above
+
+
+def _signed_by(one: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        one.verify_directly_issued_by(authority)
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return True
+
+
+def _age(found: x509.Certificate, now: datetime) -> tuple[Level, str] | None:
+    """What is wrong with the dates of a certificate, or None."""
+    begins, ends = found.not_valid_before_utc, found.not_valid_after_utc
+    if now < begins:
+        return Level.ERROR, f"is not valid before {begins:%Y-%m-%d %H:%M} UTC"
+    if now >= ends:
+        return Level.ERROR, f"ran out at {ends:%Y-%m-%d %H:%M} UTC"
+    if ends - now < (ends - begins) * _REST:
+        return Level.WARNING, f"runs out at {ends:%Y-%m-%d %H:%M} UTC"
+    return None

@@ -1,0 +1,36 @@
+"""Every check, in the order in which an installation is looked at."""
+
+from __future__ import annotations
+
+from webhook.doctor import (
+    certificates,
+    clocks,
+    gangs,
+    gates,
+    grove_operator,
+    kinds,
+    namespaces,
+    neighbours,
+    net,
+    reconciling,
+    registered,
+    schedulers,
+    serving,
+)
+from webhook.doctor.checking import Check, collect
+
+EVERY_CHECK: tuple[Check, ...] = collect(
+    registered,
+    certificates,
+    neighbours,
+    net,
+    serving,
+    reconciling,
+    clocks,
+    kinds,
+    gates,
+    schedulers,
+    grove_operator,
+    namespaces,
+    gangs,
+)

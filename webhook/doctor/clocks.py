@@ -1,0 +1,51 @@
+"""Checks of clocks: certificates and leases are good between two moments, and machines do not agree about them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.examples import installed
+from webhook.doctor.parts import LEASE
+from webhook.doctor.world import Clock, World
+from webhook.installation.names import LEASE_NAME
+from webhook.model.reading import mapping, text
+
+# A Date header is a whole second, and an answer takes its time.
+_TOLERATED = timedelta(seconds=5)
+# Certificates are backdated by as much.
+_TOO_FAR = timedelta(minutes=5)
+
+
+@check(
+    "clocks/agree",
+    level=Level.WARNING,
+    well=lambda: installed(clocks=(Clock("the API server", 0.4),)),
+    ill=lambda: installed(clocks=(Clock("the API server", -412.0),)),
+)
+def agree(world: World) -> Symptoms:
+    """The clocks of the API server and of Rollcall's endpoints agree with the one here, by the Date of their answers;
+    and no Lease was renewed in the future. Five minutes apart a fresh certificate is not valid yet.
+
+    Source: RFC 9110, Date; Kubernetes API reference, coordination.k8s.io/v1.
+    """
+    for clock in world.clocks:
+        if abs(clock.ahead) > _TOLERATED.total_seconds():
+            yield _apart(f"the clock of {clock.whose}", clock.ahead)
+    found = world.one(LEASE)
+    renewed = None if found is None else text(mapping(found.get("spec")).get("renewTime"))
+    if renewed is not None:
+        ahead = (datetime.fromisoformat(renewed) - world.now).total_seconds()
+        if ahead > _TOLERATED.total_seconds():
+            yield _apart(f"the clock of whoever renewed Lease {world.namespace}/{LEASE_NAME}", ahead)
+
+
+def _apart(where: str, ahead: float) -> Symptom:
+    far = abs(ahead) > _TOO_FAR.total_seconds()
+    return Symptom(
+        where,
+        f"it is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the clock here",
+        "a fresh certificate is not valid yet there, or an old one still is" if far else "ages and dates are off",
+        "have both machines follow a time server (NTP)",
+        Level.ERROR if far else None,
+    )

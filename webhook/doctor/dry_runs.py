@@ -1,0 +1,63 @@
+"""What the API server is asked to create, as a dry run: objects of which it is to be seen what becomes of them.
+
+Source: Kubernetes documentation, "Dry-run" (a request goes through every stage but storing).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webhook.backends.kube.generation import Generation
+from webhook.doctor.gates import pod_field
+from webhook.doctor.parts import NAMESPACES
+from webhook.doctor.selectors import namespace_labels, selects
+from webhook.doctor.world import World
+from webhook.errors import FactsUnavailable
+from webhook.model.projections import name_of
+from webhook.model.reading import Manifest
+from webhook.model.record import SCHEDULER_LABEL
+
+NAME = "rollcall-doctor"
+# No backend can have it: it is no name of a scheduler.
+_NOBODY = "nobody"
+
+
+def refused_set(namespace: str) -> Manifest:
+    """A PodCliqueSet that Grove takes and Rollcall refuses, whatever is configured."""
+    container = {"name": "main", "image": "example.com/main"}
+    spec = {"roleName": "worker", "replicas": 1, "minAvailable": 1, "podSpec": {"containers": [container]}}
+    return {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "PodCliqueSet",
+        "metadata": {"name": NAME, "namespace": namespace, "labels": {SCHEDULER_LABEL: _NOBODY}},
+        "spec": {"replicas": 1, "template": {"cliques": [{"name": "worker", "spec": spec}]}},
+    }
+
+
+def namespace_asked_about(world: World) -> str:
+    """A namespace that the webhook for PodCliqueSets is about, by preference `default`."""
+    hook = world.hook("podcliquesets.mutate.rollcall.dev")
+    selector: Any = None if hook is None else hook.get("namespaceSelector")
+    try:
+        namespaces = {name_of(raw): raw for raw in world.all(NAMESPACES)}
+    except FactsUnavailable:
+        return "default"
+    every = sorted(namespaces, key=lambda name: (name != "default", name))
+    return next((name for name in every if selects(selector, namespace_labels(name, namespaces))), "default")
+
+
+def grouped_pod(namespace: str, spoken: Generation) -> Manifest:
+    """A pod of a group, which the strictest Pod Security level admits. The group need not be there."""
+    group = {"name": NAME, "podGroup": "main"} if spoken is Generation.V1ALPHA1 else {"podGroupName": NAME}
+    inside = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": NAME, "namespace": namespace},
+        "spec": {
+            pod_field(spoken): group,
+            "automountServiceAccountToken": False,
+            "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [{"name": "main", "image": "example.com/main", "securityContext": inside}],
+        },
+    }

@@ -1,0 +1,146 @@
+"""Worlds to show a check with: an installation as Rollcall's own manifests make it, and what may be amiss with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from webhook.backends.koordinator.keys import POD_GROUP
+from webhook.config import settings_from
+from webhook.doctor.parts import PARTS
+from webhook.doctor.world import World
+from webhook.installation.names import LEASE_NAME, NAMESPACE, SERVER, SERVICE_PORT
+from webhook.installation.webhooks import Address, webhook_configurations
+from webhook.model.facts import Api
+from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
+from webhook.model.reading import Manifest
+from webhook.settings import Settings
+
+NOW = datetime(2026, 9, 1, 12, 0, 0, tzinfo=UTC)
+_APIS = frozenset({POD_CLIQUE_SETS.resource.api, POD_GANGS.resource.api, POD_GROUP})
+_NODES = ("node-a", "node-b")
+
+
+def configured(*profiles: Mapping[str, Any], **sections: Any) -> Settings:
+    """Settings with these profiles, the first of them the default; koord-scheduler without any."""
+    every = profiles or ({"name": "koord-scheduler"},)
+    document = {
+        "apiVersion": "rollcall.dev/v1alpha1",
+        "kind": "RollcallConfiguration",
+        "scheduler": {"profiles": list(every), "defaultProfileName": every[0]["name"]},
+        **sections,
+    }
+    return settings_from(document, "example")
+
+
+@cache
+def _koordinator() -> Settings:
+    return configured()
+
+
+def world(*objects: Manifest, settings: Settings | None = None, **known: Any) -> World:
+    """A world of these objects and nothing else; keywords are further fields of `World`."""
+    parts = {part: tuple(raw for raw in objects if part.has(raw, NAMESPACE)) for part in PARTS}
+    found = World(settings or _koordinator(), NOW, parts=parts, apis=_APIS)
+    return replace(found, **known)
+
+
+def installed(
+    *more: Manifest,
+    settings: Settings | None = None,
+    without: tuple[str, ...] = (),
+    changed: Callable[[Manifest], None] = lambda _: None,
+    **known: Any,
+) -> World:
+    """A sound installation with these objects besides; `changed` may amend each of its own objects, those of the kinds
+    in `without` are left out.
+    """
+    settings = settings or _koordinator()
+    own = deepcopy([*webhook_configurations(settings, _ADDRESS, NAMESPACE, None), *_running(), *_namespaces()])
+    for raw in own:
+        changed(raw)
+    return world(*(raw for raw in own if raw["kind"] not in without), *more, settings=settings, **known)
+
+
+_ADDRESS = Address(NAMESPACE, SERVER, SERVICE_PORT)
+
+
+def _running() -> list[Manifest]:
+    """What runs: Service, endpoints on two nodes, budget, and a leader."""
+    labels = {"app.kubernetes.io/name": "rollcall"}
+    slices = thing("discovery.k8s.io/v1", "EndpointSlice", SERVER, {"kubernetes.io/service-name": SERVER})
+    slices["ports"] = [{"name": "https", "port": 8443}]
+    slices["endpoints"] = [
+        {"addresses": [f"10.0.0.{number}"], "nodeName": node, "conditions": {"ready": True}}
+        for number, node in enumerate(_NODES)
+    ]
+    service = thing("v1", "Service", SERVER, spec={"selector": labels, "ports": [{"port": SERVICE_PORT}]})
+    budget = thing("policy/v1", "PodDisruptionBudget", SERVER, spec={"selector": {"matchLabels": labels}})
+    return [service, slices, budget, lease()]
+
+
+def lease(**spec: Any) -> Manifest:
+    """The reconciler's Lease, renewed a second ago unless keywords say otherwise."""
+    held = {"holderIdentity": "rollcall-reconciler-1", "leaseDurationSeconds": 15}
+    return thing(
+        "coordination.k8s.io/v1", "Lease", LEASE_NAME, spec={**held, "renewTime": "2026-09-01T11:59:59.000000Z", **spec}
+    )
+
+
+def _namespaces() -> list[Manifest]:
+    return [namespace(name) for name in (NAMESPACE, "kube-system", "default", "team-a")]
+
+
+def namespace(name: str, **labels: str) -> Manifest:
+    """A namespace; keywords are labels of Rollcall's."""
+    own = {f"rollcall.dev/{key}": value for key, value in labels.items()}
+    found = thing("v1", "Namespace", name, {"kubernetes.io/metadata.name": name, **own})
+    del found["metadata"]["namespace"]
+    return found
+
+
+def thing(
+    api_version: str,
+    kind: str,
+    name: str,
+    labels: Mapping[str, str] | None = None,
+    within: str = NAMESPACE,
+    **fields: Any,
+) -> Manifest:
+    """An object of that name, in Rollcall's namespace unless it is said to be in another."""
+    metadata = {"name": name, "namespace": within, "labels": dict(labels or {})}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
+
+
+def pod_clique_set(name: str, scheduler: str | None = "koord-scheduler", within: str = "team-a") -> Manifest:
+    """A PodCliqueSet, with its record unless that is None."""
+    labels = {} if scheduler is None else {"rollcall.dev/scheduler": scheduler}
+    return thing("grove.io/v1alpha1", "PodCliqueSet", name, labels, within)
+
+
+def deployment(name: str, image: str, within: str = "kube-system", available: int = 1, **fields: Any) -> Manifest:
+    """A Deployment of one container."""
+    template = {"spec": {"containers": [{"name": name, "image": image}], **fields}}
+    status = {"availableReplicas": available}
+    return thing("apps/v1", "Deployment", name, within=within, spec={"template": template}, status=status)
+
+
+def served(*apis: Api) -> frozenset[Api]:
+    """The kinds of the example cluster, and these."""
+    return _APIS | set(apis)
+
+
+def webhook_of(kind: str, name: str, hook: str, **fields: Any) -> Manifest:
+    """Somebody else's configuration of one webhook, about the creation of pods unless keywords say otherwise."""
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}]
+    found = {"name": hook, "rules": rules, **fields}
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "webhooks": [found],
+    }

@@ -1,0 +1,120 @@
+"""Checks of the gangs that are there: whether anybody asks about them, and whether they are on record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.examples import configured, installed, namespace, pod_clique_set
+from webhook.doctor.parts import GANG_PODS, NAMESPACES, POD_CLIQUE_SETS, RECORDED
+from webhook.doctor.selectors import namespace_labels, selects
+from webhook.doctor.world import World
+from webhook.model import grove
+from webhook.model.projections import key_of, labels_of, name_of
+from webhook.model.reading import Manifest
+from webhook.model.record import SCHEDULER_LABEL
+
+# Of many that are alike, so many are named.
+_NAMED = 5
+
+
+@check(
+    "gangs/asked-about",
+    level=Level.WARNING,
+    well=lambda: installed(pod_clique_set("demo")),
+    ill=lambda: installed(
+        pod_clique_set("demo", within="team-b"),
+        namespace("team-b"),
+        settings=configured(registration={"excludedNamespaces": ["team-b"]}),
+    ),
+)
+def asked_about(world: World) -> Symptoms:
+    """The PodCliqueSets in the cluster, and the pods of PodGangs, are such as the webhooks' selectors take: their
+    namespace is neither excluded nor exempt, and the pods bear the labels by which they are known.
+
+    Source: grove.md, section 5 (labels of pods).
+    """
+    namespaces = {name_of(raw): raw for raw in world.all(NAMESPACES)}
+    sets, pods = world.hook("podcliquesets.mutate.rollcall.dev"), world.hook("pods.mutate.rollcall.dev")
+    if sets is not None:
+        outside = [
+            raw
+            for raw in world.all(POD_CLIQUE_SETS)
+            if not selects(sets.get("namespaceSelector"), namespace_labels(key_of(raw)[0], namespaces))
+        ]
+        for where, named in _by_namespace(outside):
+            yield Symptom(
+                where,
+                f"the webhooks are not about it, and it has PodCliqueSets: {named}",
+                "they are neither checked nor made gangs of: their pods start one by one",
+                "take it out of `registration.excludedNamespaces` or off the label, or move them",
+            )
+    if pods is not None:
+        strange = [raw for raw in world.all(GANG_PODS) if not selects(pods.get("objectSelector"), labels_of(raw))]
+        for where, named in _by_namespace(strange):
+            yield Symptom(
+                where,
+                f"pods that name a PodGang are not such as Grove makes them: {named}",
+                f"the webhooks are about pods with {grove.LABEL_MANAGED_BY}={grove.MANAGED_BY_GROVE} alone",
+                "find who else makes pods with Grove's labels",
+            )
+
+
+@check(
+    "gangs/recorded",
+    level=Level.WARNING,
+    well=lambda: installed(pod_clique_set("demo")),
+    ill=lambda: installed(pod_clique_set("demo", None)),
+)
+def recorded(world: World) -> Symptoms:
+    """Every PodCliqueSet has its scheduler on record. One without is older than Rollcall, or was admitted while it was
+    down: its pods are left as they are, also those that replace others.
+
+    Source: design, "No record, no stamp".
+    """
+    without = [raw for raw in world.all(POD_CLIQUE_SETS) if SCHEDULER_LABEL not in labels_of(raw)]
+    for where, named in _by_namespace(without):
+        yield Symptom(
+            where,
+            f"PodCliqueSets without a record: {named}",
+            "they are older than Rollcall or were admitted while it was down; their pods are no gang to any scheduler",
+            f"adopt each while none of its pods runs: kubectl label podcliqueset NAME {SCHEDULER_LABEL}=PROFILE",
+        )
+
+
+@check(
+    "gangs/profile",
+    well=lambda: installed(pod_clique_set("demo")),
+    ill=lambda: installed(pod_clique_set("demo", "volcano")),
+)
+def profile(world: World) -> Symptoms:
+    """Every workload is on record with a scheduler that the configuration still enables. For any other nobody prepares
+    replacement pods or keeps gang objects in step.
+
+    Source: design, "Which backend judges a workload".
+    """
+    for part in (POD_CLIQUE_SETS, *RECORDED):
+        lost = Counter[tuple[str, str]]()
+        for raw in world.all(part):
+            name = labels_of(raw).get(SCHEDULER_LABEL)
+            if name is not None and name not in world.settings.profiles:
+                lost[key_of(raw)[0], str(name)] += 1
+        for (where, name), number in sorted(lost.items()):
+            yield Symptom(
+                f"Namespace {where}",
+                f"{number} {part.resource.api.kind} on record for {name}, which is no profile",
+                "nobody prepares their pods or keeps their gang objects in step any more",
+                f"enable {name} until they are gone, or delete them and apply them for another scheduler",
+            )
+
+
+def _by_namespace(found: Iterable[Manifest]) -> Iterator[tuple[str, str]]:
+    """Each namespace, with the first names of what was found there."""
+    names: dict[str, list[str]] = {}
+    for raw in found:
+        where, name = key_of(raw)
+        names.setdefault(where, []).append(name)
+    for where, those in sorted(names.items()):
+        more = f" and {len(those) - _NAMED} more" if len(those) > _NAMED else ""
+        yield f"Namespace {where}", ", ".join(sorted(those)[:_NAMED]) + more

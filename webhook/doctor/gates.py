@@ -1,0 +1,99 @@
+"""Checks of feature gates: what evidence there is of those that no API shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webhook.backends.kube.backend import KubeBackend
+from webhook.backends.kube.generation import Generation, generation
+from webhook.backends.kube.settings import KubeSettings
+from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.examples import configured, served, thing, world
+from webhook.doctor.kinds import OF_137
+from webhook.doctor.world import Tried, World, known
+from webhook.errors import FactsUnavailable
+from webhook.model.reading import mapping
+from webhook.settings import Settings
+
+
+def _gangs(**config: Any) -> Settings:
+    return configured({"name": KubeBackend.name, "config": {"gangScheduling": True, **config}})
+
+
+def _tried(**spec: Any) -> World:
+    stored = thing("v1", "Pod", "rollcall-doctor", spec=spec)
+    return world(settings=_gangs(), apis=served(*OF_137), grouped=Tried(stored))
+
+
+def pod_field(spoken: Generation) -> str:
+    """The field of a pod's spec by which it is of a group."""
+    return "workloadRef" if spoken is Generation.V1ALPHA1 else "schedulingGroup"
+
+
+@check(
+    "gates/pod-field",
+    well=lambda: _tried(schedulingGroup={"podGroupName": "rollcall-doctor"}),
+    ill=_tried,
+)
+def pod_field_kept(world: World) -> Symptoms:
+    """Where `default-scheduler` is to make gangs, the API server keeps the field of a pod that says of which group it
+    is. With the gate GenericWorkload off it drops it in silence, and every pod starts alone. Tried with a pod in
+    Rollcall's own namespace, as a dry run: nothing is stored.
+
+    Source: kubernetes-workload-api.md, section 6 (what a gate that is off does).
+    """
+    backend = world.settings.profiles[KubeBackend.name].backend
+    spoken = generation(backend.settings, world.served())
+    tried = None if world.grouped is None else known(world.grouped)
+    if not backend.settings.gangScheduling or spoken is None or tried is None:
+        return
+    if tried.stored is None:
+        raise FactsUnavailable(f"a pod of a group could not be tried: {tried.message}")
+    field = pod_field(spoken)
+    if not mapping(tried.stored.get("spec")).get(field):
+        yield Symptom(
+            "the API server",
+            f"it serves {spoken}, and drops spec.{field} of a pod",
+            "the pods of a gang are of no group, and start one by one",
+            "switch the gate GenericWorkload on, of the API server, the controller-manager and the scheduler",
+        )
+
+
+@check(
+    "gates/scheduler",
+    well=lambda: world(settings=_gangs(schedulerGates=["GenericWorkload", "GangScheduling"]), apis=served(*OF_137)),
+    ill=lambda: world(settings=_gangs(schedulerGates=[]), apis=served(*OF_137)),
+)
+def scheduler_gates(world: World) -> Symptoms:
+    """The gates of kube-scheduler, as `schedulerGates` of the configuration states them, are those that gangs need. No
+    API shows them: with GenericWorkload off in the scheduler alone everything is stored and nothing is enforced. Where
+    the configuration does not state them, that is noted.
+
+    Source: kubernetes-workload-api.md, section 6 (misconfiguration matrix).
+    """
+    settings: KubeSettings = world.settings.profiles[KubeBackend.name].backend.settings
+    if not settings.gangScheduling or (spoken := generation(settings, world.served())) is None:
+        return
+    needed = {"GenericWorkload"}
+    if spoken in {Generation.V1ALPHA1, Generation.V1ALPHA2}:
+        needed.add("GangScheduling")
+    if settings.hierarchical == "required":
+        needed |= {"TopologyAwareWorkloadScheduling", "CompositePodGroup"}
+    where = f"profile {KubeBackend.name}, schedulerGates"
+    on = f"--feature-gates={','.join(f'{gate}=true' for gate in sorted(needed))}"
+    if settings.schedulerGates is None:
+        yield Symptom(
+            where,
+            "the configuration does not state the gates of kube-scheduler",
+            "no API shows them; they are taken to agree with what the API server serves, and if they do not, nothing "
+            "is enforced",
+            f"see that it was started with {on}, and state them as schedulerGates",
+            Level.NOTE,
+        )
+    elif absent := sorted(needed.difference(settings.schedulerGates)):
+        yield Symptom(
+            where,
+            f"without {', '.join(absent)}",
+            f"the API server serves {spoken}, and a scheduler without those gates enforces nothing of it",
+            f"start kube-scheduler with {on}, and state so; or say gangScheduling: false",
+        )

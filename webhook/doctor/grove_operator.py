@@ -1,0 +1,187 @@
+"""Checks of Grove: which generation it is of, and what its operator is configured to do.
+
+Source: grove.md, sections 4, 8, 10 and 13; the operator's Helm chart (Deployment `grove-operator`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.examples import configured, installed, served, webhook_of
+from webhook.doctor.parts import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from webhook.doctor.world import World, known
+from webhook.installation.names import RECONCILER, SERVER
+from webhook.model import grove
+from webhook.model.facts import Api
+from webhook.model.projections import POD_CLIQUE_SETS, TOPOLOGY_BINDINGS, name_of
+from webhook.model.reading import Manifest, flag, mapping, sequence, text
+from webhook.validators.selection import DEFAULT_SCHEDULER
+
+POD_GANG_MAP = Api(grove.GROUP, "v1alpha1", "PodGangMap")
+# Grove's backends that write gang objects themselves, of the names that ours would have.
+_WRITERS = ("volcano", "kai-scheduler")
+_WHERE = "Grove's OperatorConfiguration"
+
+
+def _operator(**sections: Any) -> Manifest:
+    return {"apiVersion": "operator.config.grove.io/v1alpha1", "kind": "OperatorConfiguration", **sections}
+
+
+def _scheduling(default: str, *profiles: str) -> Manifest:
+    return _operator(scheduler={"defaultProfileName": default, "profiles": [{"name": name} for name in profiles]})
+
+
+@check("grove/podgangmaps", well=installed, ill=lambda: installed(apis=served(POD_GANG_MAP)))
+def pod_gang_maps(world: World) -> Symptoms:
+    """Grove is not of the generation that serves PodGangMaps (v0.1.0-alpha.12): that one rewrites the label
+    grove.io/podgang of running pods and deletes PodGangs, which Rollcall does not support yet.
+
+    Source: grove.md, section 4, "GenB"; design, section 14.
+    """
+    found = sorted(api for api in world.served() if (api.group, api.kind) == (grove.GROUP, POD_GANG_MAP.kind))
+    if found:
+        yield Symptom(
+            "Grove",
+            f"the cluster serves {found[0]}",
+            "this Grove rewrites grove.io/podgang on running pods and replaces PodGangs: gang objects go with them, "
+            "and what pods were stamped with no longer holds",
+            "stay with Grove v0.1.0-alpha.11 or older; remove the CRD podgangmaps.grove.io where it was left behind",
+        )
+
+
+@check(
+    "grove/schedulers",
+    well=lambda: installed(operator=_scheduling(DEFAULT_SCHEDULER, DEFAULT_SCHEDULER)),
+    ill=lambda: installed(operator=_scheduling("kai-scheduler", DEFAULT_SCHEDULER, "kai-scheduler")),
+)
+def schedulers(world: World) -> Symptoms:
+    """Grove's own backends leave the gangs to Rollcall. Where Grove's default is volcano or kai-scheduler it writes
+    their PodGroups itself, for every set that names no scheduler, and Rollcall stands aside; where it only enables one
+    of them that holds for sets whose pod templates name it, which is noted.
+
+    Source: grove.md, sections 8, 11 and 13.
+    """
+    settings = mapping(_configuration(world).get("scheduler"))
+    default = text(settings.get("defaultProfileName")) or DEFAULT_SCHEDULER
+    names = [text(mapping(one).get("name")) for one in sequence(settings.get("profiles"))]
+    if default in _WRITERS:
+        yield Symptom(
+            f"{_WHERE}, scheduler.defaultProfileName",
+            default,
+            "Grove writes the PodGroups of every set that names no scheduler, and Rollcall stands aside from them, "
+            "also where it has another scheduler on record: that one never sees the gang",
+            f"say defaultProfileName: {DEFAULT_SCHEDULER}; Rollcall chooses the scheduler, {default} among them",
+            # Where no other is to be chosen both mean the same gangs.
+            None if set(world.settings.profiles) - {default, DEFAULT_SCHEDULER} else Level.NOTE,
+        )
+    for name in names:
+        if name in _WRITERS and name != default:
+            yield Symptom(
+                f"{_WHERE}, scheduler.profiles",
+                f"{name} is among them",
+                f"Grove writes the PodGroups itself of sets whose pod templates name {name}, and Rollcall stands aside",
+                f"leave it out for Rollcall to make them, or have them apply to {name} as Grove makes them",
+                Level.NOTE,
+            )
+
+
+def _configuration(world: World) -> Mapping[str, Any]:
+    return mapping(known(world.operator) if world.operator is not None else None)
+
+
+def _authorizing(*exempt: str) -> Manifest:
+    return _operator(authorizer={"enabled": True, "exemptServiceAccountUserNames": list(exempt)})
+
+
+_GATED = {"name": "koord-scheduler", "gate": True}
+
+
+@check(
+    "grove/authorizer",
+    well=lambda: installed(
+        settings=configured(_GATED),
+        operator=_authorizing("system:serviceaccount:rollcall-system:rollcall-reconciler"),
+    ),
+    ill=lambda: installed(settings=configured(_GATED), operator=_authorizing()),
+)
+def authorizer(world: World) -> Symptoms:
+    """Grove's authorizer, where it is on, lets Rollcall's reconciler change pods: else nobody can lift the pod gate.
+    Not looked at where no profile has `gate`.
+
+    Source: grove.md, section 10.5 (A3: UPDATE of pods).
+    """
+    settings = mapping(_configuration(world).get("authorizer"))
+    gates = any(profile.gate for profile in world.settings.profiles.values())
+    accounts = {f"system:serviceaccount:{world.namespace}:{name}" for name in (RECONCILER, SERVER)}
+    if (
+        gates
+        and flag(settings.get("enabled"))
+        and accounts.isdisjoint(sequence(settings.get("exemptServiceAccountUserNames")))
+    ):
+        yield Symptom(
+            f"{_WHERE}, authorizer.exemptServiceAccountUserNames",
+            "the authorizer is on, and Rollcall's reconciler is not exempt",
+            "Grove refuses it to lift the gate rollcall.dev/gang-sync: pods that bear it never start",
+            f"add system:serviceaccount:{world.namespace}:{RECONCILER}",
+        )
+
+
+@check(
+    "grove/topology",
+    level=Level.NOTE,
+    well=lambda: installed(
+        apis=served(TOPOLOGY_BINDINGS.resource.api), operator=_operator(topologyAwareScheduling={"enabled": True})
+    ),
+    ill=lambda: installed(
+        apis=served(TOPOLOGY_BINDINGS.resource.api), operator=_operator(topologyAwareScheduling={"enabled": False})
+    ),
+)
+def topology(world: World) -> Symptoms:
+    """Whether Grove honours topology: with topologyAwareScheduling off it refuses constraints at CREATE and writes none
+    into PodGangs, whatever the scheduler could do.
+
+    Source: grove.md, sections 2 and 8.
+    """
+    configuration = _configuration(world)
+    settings = mapping(configuration.get("topologyAwareScheduling"))
+    if configuration and not flag(settings.get("enabled")) and TOPOLOGY_BINDINGS.resource.api in world.served():
+        yield Symptom(
+            f"{_WHERE}, topologyAwareScheduling.enabled",
+            "it is off",
+            "sets with a topologyConstraint are refused, and older ones run without",
+            "switch it on where workloads are to be kept together",
+        )
+
+
+_DEFAULTING, _VALIDATING = "podcliqueset-defaulting-webhook", "podcliqueset-validating-webhook"
+_WEBHOOKS = ((MUTATING_WEBHOOKS, _DEFAULTING), (VALIDATING_WEBHOOKS, _VALIDATING))
+
+
+@check(
+    "grove/webhooks",
+    level=Level.WARNING,
+    well=lambda: installed(
+        webhook_of("MutatingWebhookConfiguration", _DEFAULTING, "pcs.defaulting.webhooks.grove.io"),
+        webhook_of("ValidatingWebhookConfiguration", _VALIDATING, "pcs.validating.webhooks.grove.io"),
+        operator=_operator(),
+    ),
+    ill=lambda: installed(operator=_operator()),
+)
+def webhooks(world: World) -> Symptoms:
+    """Grove's own webhooks are registered where its operator runs: without them a set is stored without the defaults
+    by which Rollcall judges it, and Grove refuses it only later.
+
+    Source: grove.md, section 10.
+    """
+    if not _configuration(world) or POD_CLIQUE_SETS.resource.api not in world.served():
+        return
+    for part, name in _WEBHOOKS:
+        if not any(name_of(raw) == name for raw in world.all(part)):
+            yield Symptom(
+                f"{part.resource.api.kind} {name}",
+                "it is not there, and Grove's operator is",
+                "sets are stored without Grove's defaults, or with what Grove cannot do",
+                "install Grove's chart again",
+            )

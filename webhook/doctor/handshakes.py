@@ -1,0 +1,111 @@
+"""Looking at what Rollcall's endpoints show in a TLS handshake, as the API server would see it, and what time it is
+there. Nothing is asked of them but /healthz.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from base64 import b64decode
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple
+
+from webhook.doctor.world import Clock, Presented
+
+# Whoever is near answers well before; pods of a cluster are often not to be reached from where a person is.
+SECONDS = 3.0
+
+
+class Endpoint(NamedTuple):
+    """Somebody who serves: the address, and the host by which the API server calls him."""
+
+    address: str
+    port: int
+    host: str
+
+    def __str__(self) -> str:
+        return f"https://{f'[{self.address}]' if ':' in self.address else self.address}:{self.port}"
+
+
+class Seen(NamedTuple):
+    """What one endpoint showed, and its clock where it said the time."""
+
+    presented: Presented
+    clock: Clock | None = None
+
+
+async def look_at(endpoints: Iterable[Endpoint], bundles: Iterable[str]) -> list[Seen]:
+    """What each endpoint shows, judged by each caBundle (base64)."""
+    every = tuple(bundles)
+    return list(await asyncio.gather(*(asyncio.to_thread(_look, endpoint, every) for endpoint in endpoints)))
+
+
+def _look(endpoint: Endpoint, bundles: tuple[str, ...]) -> Seen:
+    where = str(endpoint)
+    unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    unverified.check_hostname = False
+    unverified.verify_mode = ssl.CERT_NONE
+    try:
+        with _connected(endpoint, unverified) as shown:
+            certificate, clock = shown.getpeercert(binary_form=True), _clock(shown, where)
+    except OSError as error:
+        return Seen(Presented(where, endpoint.host, trouble=_told(error)))
+    refused = {bundle: why for bundle in bundles if (why := _refused(endpoint, bundle)) is not None}
+    return Seen(Presented(where, endpoint.host, certificate, refused=refused), clock)
+
+
+def _connected(endpoint: Endpoint, context: ssl.SSLContext) -> ssl.SSLSocket:
+    plain = socket.create_connection((endpoint.address, endpoint.port), timeout=SECONDS)
+    try:
+        return context.wrap_socket(plain, server_hostname=endpoint.host)
+    except BaseException:
+        plain.close()
+        raise
+
+
+def _refused(endpoint: Endpoint, bundle: str) -> str | None:
+    """Why the endpoint is not to be trusted by that caBundle, or None. Of one that is no PEM another check tells."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # As the API server takes it: whatever certificate is in a bundle is trusted, an authority's or not.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        context.load_verify_locations(cadata=b64decode(bundle).decode())
+    except (ValueError, ssl.SSLError):
+        return None
+    try:
+        with _connected(endpoint, context):
+            return None
+    except OSError as error:
+        return _told(error)
+
+
+def _clock(shown: ssl.SSLSocket, where: str) -> Clock | None:
+    """The clock behind a connection, by the Date of its answer."""
+    with suppress(OSError, ValueError, StopIteration):
+        before = datetime.now(UTC)
+        shown.sendall(b"GET /healthz HTTP/1.1\r\nHost: rollcall\r\nConnection: close\r\n\r\n")
+        head = b""
+        while b"\r\n\r\n" not in head and (more := shown.recv(4096)):
+            head += more
+        lines = head.decode("latin-1").split("\r\n")
+        date = next(line.partition(":")[2].strip() for line in lines if line.lower().startswith("date:"))
+        return clock_of(where, date, before)
+    return None
+
+
+def clock_of(whose: str, date: str, asked: datetime) -> Clock:
+    """A clock by the Date of an answer, which has come now and was asked for then. Raises `ValueError`."""
+    now = datetime.now(UTC)
+    # The header says whole seconds.
+    ahead = (parsedate_to_datetime(date) - asked).total_seconds() + 0.5 - (now - asked).total_seconds() / 2
+    return Clock(whose, ahead)
+
+
+def _told(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    return error.strerror or str(error) or type(error).__name__

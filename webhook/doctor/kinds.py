@@ -1,0 +1,113 @@
+"""Checks of the kinds that the cluster serves: what the enabled schedulers' gangs are made of."""
+
+from __future__ import annotations
+
+from webhook.backends.kai.keys import NAME as KAI
+from webhook.backends.kai.keys import POD_GROUP as KAI_POD_GROUP
+from webhook.backends.kube.backend import KubeBackend
+from webhook.backends.kube.generation import GROUP, generation, missing
+from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.examples import configured, installed, served, world
+from webhook.doctor.world import World
+from webhook.model.facts import Api
+from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
+
+_PRIORITY_CLASS = Api(GROUP, "v1", "PriorityClass")
+OF_137 = (Api(GROUP, "v1beta1", "Workload"), Api(GROUP, "v1beta1", "PodGroup"), _PRIORITY_CLASS)
+_GANGS = {"name": "default-scheduler", "config": {"gangScheduling": True, "apiGeneration": "v1alpha2"}}
+
+
+@check("kinds/served", well=installed, ill=lambda: installed(settings=configured({"name": "volcano"})))
+def served_kinds(world: World) -> Symptoms:
+    """The cluster serves the kinds of each enabled scheduler's gang objects, in the version that Rollcall writes.
+    Without them that scheduler's workloads are refused.
+
+    Source: `Backend.required_apis` of each backend.
+    """
+    apis = world.served()
+    for profile in world.settings.profiles.values():
+        for api in profile.backend.required_apis:
+            if api not in apis:
+                others = sorted(one.version for one in apis if (one.group, one.kind) == (api.group, api.kind))
+                yield Symptom(
+                    f"profile {profile.name}",
+                    f"the cluster does not serve {api}" + (f", only {', '.join(others)}" if others else ""),
+                    "its workloads are refused",
+                    f"install {profile.name} with its CRDs, or take the profile out of the configuration",
+                )
+
+
+@check(
+    "kinds/fields",
+    well=lambda: installed(
+        settings=configured({"name": KAI}),
+        apis=served(KAI_POD_GROUP),
+        spec_fields={KAI_POD_GROUP: frozenset({"minMember", "minSubGroup"})},
+    ),
+    ill=lambda: installed(
+        settings=configured({"name": KAI}),
+        apis=served(KAI_POD_GROUP),
+        spec_fields={KAI_POD_GROUP: frozenset({"minMember"})},
+    ),
+)
+def fields(world: World) -> Symptoms:
+    """The CRDs have the fields that Rollcall writes: an older one of the same version drops them in silence, and half a
+    gang starts.
+
+    Source: `Backend.required_fields` of each backend.
+    """
+    facts = world.facts()
+    for profile in world.settings.profiles.values():
+        for wanted in profile.backend.required_fields:
+            if facts.lacks_field(wanted):
+                yield Symptom(
+                    f"profile {profile.name}",
+                    f"{wanted.api} has no spec.{wanted.name}, which came with {wanted.since}",
+                    "the API server would drop it in silence; its workloads are refused",
+                    f"apply the CRDs of {wanted.since} or newer: Helm does not renew those that are there",
+                )
+
+
+@check("kinds/grove", level=Level.WARNING, well=installed, ill=lambda: installed(apis=frozenset(OF_137)))
+def grove_kinds(world: World) -> Symptoms:
+    """The cluster serves Grove's PodCliqueSet and PodGang in the version that Rollcall reads.
+
+    Source: grove.md, section 1.
+    """
+    absent = [part.resource.api for part in (POD_CLIQUE_SETS, POD_GANGS) if part.resource.api not in world.served()]
+    if absent:
+        yield Symptom(
+            "Grove",
+            f"the cluster does not serve {' and '.join(map(str, absent))}",
+            "there are no gangs of Grove's here, only those of other workloads",
+            "install Grove, if its workloads are meant to run here",
+        )
+
+
+@check(
+    "kinds/workload-api",
+    well=lambda: world(
+        settings=configured({"name": "default-scheduler", "config": {"gangScheduling": True}}), apis=frozenset(OF_137)
+    ),
+    ill=lambda: world(settings=configured(_GANGS), apis=frozenset(OF_137), version="v1.37.0"),
+)
+def workload_api(world: World) -> Symptoms:
+    """Where `default-scheduler` is to make gangs, the API server serves the Workload API in the generation that the
+    configuration states, or in any for `auto`. Each is gone in the next minor version of Kubernetes, and all of them
+    are off by default.
+
+    Source: kubernetes-workload-api.md, sections 1 and 6.
+    """
+    backend = world.settings.profiles[KubeBackend.name].backend
+    apis = world.served()
+    if not backend.settings.gangScheduling or generation(backend.settings, apis) is not None:
+        return
+    found = sorted({f"{api.version} {api.kind}" for api in apis if api.group == GROUP and api != _PRIORITY_CLASS})
+    version = "" if not isinstance(world.version, str) else world.version
+    yield Symptom(
+        f"profile {KubeBackend.name}, apiGeneration {backend.settings.apiGeneration}",
+        f"the API server {version} does not serve {missing(backend.settings)}; of {GROUP} it serves "
+        f"{', '.join(found) or 'nothing but PriorityClass'}".replace("  ", " "),
+        "its workloads are refused",
+        "say apiGeneration: auto, or have the API server serve it: --runtime-config, and the gate GenericWorkload",
+    )

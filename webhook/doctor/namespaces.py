@@ -1,0 +1,86 @@
+"""Checks of what namespaces say of Rollcall by their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.examples import installed, namespace
+from webhook.doctor.parts import NAMESPACES
+from webhook.doctor.world import World
+from webhook.installation.names import EXEMPT_LABEL
+from webhook.model.findings import Action
+from webhook.model.projections import labels_of, name_of
+from webhook.model.record import SCHEDULER_LABEL
+from webhook.settings import ENFORCEMENT_LABEL
+
+
+def _labelled(world: World, key: str) -> Iterator[tuple[str, str]]:
+    """The namespaces that bear a label, with its value."""
+    for raw in world.all(NAMESPACES):
+        labels = labels_of(raw)
+        if key in labels:
+            yield name_of(raw), str(labels[key])
+
+
+@check(
+    "namespaces/scheduler",
+    well=lambda: installed(namespace("team-b", scheduler="koord-scheduler")),
+    ill=lambda: installed(namespace("team-b", scheduler="koord-schedular")),
+)
+def scheduler(world: World) -> Symptoms:
+    """The label rollcall.dev/scheduler of a namespace names a profile of the configuration. New workloads of one that
+    names none are refused, and nobody is told before somebody applies one.
+
+    Source: rule rollcall/scheduler-unknown.
+    """
+    profiles = ", ".join(world.settings.profiles)
+    for name, value in _labelled(world, SCHEDULER_LABEL):
+        if value not in world.settings.profiles:
+            yield Symptom(
+                f"Namespace {name}",
+                f"{SCHEDULER_LABEL}={value}, which is no profile",
+                "every new workload there that names no scheduler itself is refused",
+                f"name one of {profiles}, or enable {value} in the configuration",
+            )
+
+
+@check(
+    "namespaces/enforcement",
+    well=lambda: installed(namespace("team-b", enforcement="warn")),
+    ill=lambda: installed(namespace("team-b", enforcement="warning")),
+)
+def enforcement(world: World) -> Symptoms:
+    """The label rollcall.dev/enforcement of a namespace is a mode that there is. Any other is as good as none: rules
+    are as strict there as everywhere, or less strict than somebody meant.
+
+    Source: webhook/settings.py, `ceiling`.
+    """
+    for name, value in _labelled(world, ENFORCEMENT_LABEL):
+        if Action.parse(value) is None:
+            yield Symptom(
+                f"Namespace {name}",
+                f"{ENFORCEMENT_LABEL}={value}, which is no mode",
+                "the label has no effect: rules are as strict there as the configuration says",
+                f"say one of {', '.join(str(action) for action in Action)}",
+            )
+
+
+@check(
+    "namespaces/exempt",
+    level=Level.NOTE,
+    well=installed,
+    ill=lambda: installed(namespace("team-b", exempt="true")),
+)
+def exempt(world: World) -> Symptoms:
+    """Which namespaces are exempt by the label rollcall.dev/exempt: an emergency switch that is easily forgotten.
+
+    Source: docs/emergency.md.
+    """
+    for name, _ in _labelled(world, EXEMPT_LABEL):
+        yield Symptom(
+            f"Namespace {name}",
+            f"it bears the label {EXEMPT_LABEL}",
+            "nothing of it is asked about: gangs are neither checked nor made there",
+            f"when the emergency is over: kubectl label namespace {name} {EXEMPT_LABEL}-",
+        )

@@ -1,0 +1,132 @@
+"""Checks of other admission webhooks about the same pods: mutating ones run in the order of their names, and who comes
+last has the last word.
+
+Source: sheets of the systems; Kubernetes documentation, "Dynamic Admission Control" (order and reinvocation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from webhook.backends.kai.keys import NAME as KAI
+from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.examples import configured, installed, webhook_of
+from webhook.doctor.parts import MUTATING_WEBHOOKS
+from webhook.doctor.selectors import is_about, selects
+from webhook.doctor.world import World
+from webhook.installation.names import MUTATING
+from webhook.model import grove
+from webhook.model.projections import name_of
+from webhook.model.reading import Manifest, mapping, sequence
+from webhook.model.record import SCHEDULER_LABEL
+
+_MUTATING = "MutatingWebhookConfiguration"
+
+
+class Neighbour(NamedTuple):
+    """A system whose configuration has `word` in its name, and what its pod webhook does."""
+
+    word: str
+    name: str
+    does: str
+
+
+# What they are called by their own manifests sorts before m-rollcall: it is another name that is told.
+BEFORE = (
+    Neighbour(
+        "koordinator", "Koordinator", "its ClusterColocationProfiles overwrite schedulerName, labels and priority"
+    ),
+    Neighbour("kueue", "Kueue", "it gates pods and writes the queue into their labels"),
+    Neighbour("lws", "LeaderWorkerSet", "it writes the labels and annotations by which a pod's group is told"),
+    Neighbour("jobset", "JobSet", "it writes the placement of a JobSet's pods"),
+)
+_KAI = Neighbour("kai", "KAI", "it prepares pods whose schedulerName is kai-scheduler, GPU fractions among them")
+_VOLCANO = Neighbour("volcano", "Volcano", "where it has resource groups, it sets schedulerName by namespace")
+
+
+@check(
+    "webhooks/order",
+    well=lambda: installed(webhook_of(_MUTATING, "mutating-kai-admission", "admission.kai-scheduler.svc")),
+    ill=lambda: installed(
+        webhook_of(_MUTATING, "kai-admission", "admission.kai-scheduler.svc"),
+        settings=configured({"name": KAI}),
+    ),
+)
+def order(world: World) -> Symptoms:
+    """Mutating webhooks about pods run in the order of their configurations' names. Koordinator's, Kueue's,
+    LeaderWorkerSet's and JobSet's must come before Rollcall's, which would be overwritten; KAI's must come after: its
+    condition asks for the schedulerName that Rollcall sets, and whoever did not match is not called again.
+
+    Source: kai.md, "Order trap"; koordinator.md, section 9; volcano.md, section 6; trainer-jobset-lws.md, section 5.
+    """
+    for name, _ in _about_pods(world):
+        where = f"{_MUTATING} {name}"
+        if _is(name, _KAI) and name < MUTATING:
+            level = Level.ERROR if KAI in world.settings.profiles else Level.NOTE
+            found = f"{_KAI.name}'s runs before {MUTATING}"
+            why = f"{_KAI.does}; it passes over those that Rollcall makes so after it"
+            yield Symptom(where, found, why, "give it the name of KAI's own manifests, mutating-kai-admission", level)
+        elif name > MUTATING:
+            late = next((one for one in BEFORE if _is(name, one)), None)
+            if late is not None:
+                why = f"{late.does}; what Rollcall has set before it is lost"
+                remedy = f"give it the name of {late.name}'s own manifests, which sorts before {MUTATING}"
+                yield Symptom(where, f"{late.name}'s runs after {MUTATING}", why, remedy)
+            elif _is(name, _VOLCANO):
+                why = f"{_VOLCANO.does}, also where Rollcall has set another"
+                remedy = "see that no resource group of Volcano's admission names a namespace of other schedulers"
+                yield Symptom(where, f"Volcano's runs after {MUTATING}", why, remedy, Level.WARNING)
+
+
+@check(
+    "webhooks/unknown-neighbour",
+    level=Level.NOTE,
+    well=lambda: installed(webhook_of(_MUTATING, "istio-sidecar-injector", "rev.namespace.sidecar-injector.istio.io")),
+    ill=lambda: installed(webhook_of(_MUTATING, "pod-defaults", "pods.example.com")),
+)
+def unknown_neighbour(world: World) -> Symptoms:
+    """Who else changes the pods of gangs after Rollcall has. Most add a container or a variable, which is fine; one
+    that writes schedulerName, labels of a group or gates takes pods out of their gangs.
+
+    Source: Kubernetes documentation, "Dynamic Admission Control".
+    """
+    known = (*BEFORE, _KAI, _VOLCANO)
+    for name, hook in _about_pods(world):
+        if name > MUTATING and not any(_is(name, one) for one in known) and _takes_gangs(hook):
+            yield Symptom(
+                f"{_MUTATING} {name}, {hook.get('name')}",
+                f"it runs after {MUTATING} on pods of gangs",
+                "what it overwrites of a pod's membership nobody restores",
+                "see that it writes neither schedulerName nor labels and annotations of a gang",
+            )
+
+
+def _about_pods(world: World) -> Iterator[tuple[str, Manifest]]:
+    """The webhooks of others that may change a pod at its creation, one a configuration."""
+    for raw in world.all(MUTATING_WEBHOOKS):
+        hooks = [dict(mapping(hook)) for hook in sequence(raw.get("webhooks"))]
+        about = [hook for hook in hooks if is_about(hook, "", "pods", "CREATE")]
+        if (
+            about
+            and name_of(raw) != MUTATING
+            and not any(str(hook["name"]).endswith(".rollcall.dev") for hook in hooks)
+        ):
+            yield name_of(raw), about[0]
+
+
+def _is(name: str, neighbour: Neighbour) -> bool:
+    return neighbour.word in name.split("-") or name.startswith(neighbour.word)
+
+
+_OF_GROVE: Mapping[str, str] = {
+    grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE,
+    grove.LABEL_PODGANG: "demo-0",
+    grove.LABEL_PODCLIQUE: "demo-0-worker",
+}
+
+
+def _takes_gangs(hook: Manifest) -> bool:
+    """Whether its objectSelector takes a pod as Grove makes it, or one of an opted-in workload."""
+    owned = {SCHEDULER_LABEL: "koord-scheduler"}
+    return any(selects(hook.get("objectSelector"), labels) for labels in (_OF_GROVE, owned))

@@ -1,0 +1,138 @@
+"""What is read of a cluster: which objects, and of each what anybody here looks at.
+
+Each part says the right that it takes, so that whoever lacks it can be told.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from webhook.installation.names import LEASE_NAME, SERVER, TLS_SECRET
+from webhook.model import grove
+from webhook.model.facts import Api
+from webhook.model.owners.gang import GANG_LABEL
+from webhook.model.owners.kinds import GANG_OWNERS, TRAIN_JOBS
+from webhook.model.projections import NAMESPACES as NAMESPACES_READ
+from webhook.model.projections import POD_CLIQUE_SETS as SETS_READ
+from webhook.model.projections import Resource
+from webhook.model.reading import Manifest, mapping
+from webhook.model.record import SCHEDULER_LABEL
+
+
+class Part(NamedTuple):
+    """The objects of a kind: all of them, those of Rollcall's own namespace (`own`) or of another, those that bear
+    labels (`key`, `!key`, `key=value`), or the one of a name.
+    """
+
+    resource: Resource
+    own: bool = False
+    namespace: str = ""
+    labels: tuple[str, ...] = ()
+    name: str = ""
+
+    def right(self, own: str) -> str:
+        """What one must be allowed to do, in words."""
+        api, inside = self.resource.api, self.within(own)
+        kind = f"{self.resource.plural}.{api.group}" if api.group else self.resource.plural
+        verb = f"get {kind} {self.name}" if self.name else f"list {kind}"
+        return f"{verb} in {inside}" if inside else verb
+
+    def within(self, own: str) -> str:
+        """The namespace in which to look, empty for all of them."""
+        return own if self.own else self.namespace
+
+    def has(self, raw: Manifest, own: str) -> bool:
+        """Whether an object is one of these."""
+        api, metadata = self.resource.api, mapping(raw.get("metadata"))
+        group = str(raw.get("apiVersion", "v1")).rpartition("/")[0]
+        if (group, raw.get("kind")) != (api.group, api.kind):
+            return False
+        if (inside := self.within(own)) and metadata.get("namespace") != inside:
+            return False
+        return (not self.name or metadata.get("name") == self.name) and self._labelled(raw)
+
+    def _labelled(self, raw: Manifest) -> bool:
+        labels = mapping(mapping(raw.get("metadata")).get("labels"))
+        for wanted in self.labels:
+            key, _, value = wanted.removeprefix("!").partition("=")
+            if (key in labels) is wanted.startswith("!") or (value and labels[key] != value):
+                return False
+        return True
+
+
+def _admission(kind: str, plural: str) -> Resource:
+    return Resource(Api("admissionregistration.k8s.io", "v1", kind), plural, namespaced=False)
+
+
+def _core(kind: str, plural: str) -> Resource:
+    return Resource(Api("", "v1", kind), plural)
+
+
+LEASES = Resource(Api("coordination.k8s.io", "v1", "Lease"), "leases")
+PODS = _core("Pod", "pods")
+CONFIG_MAPS = _core("ConfigMap", "configmaps")
+
+MUTATING_WEBHOOKS = Part(_admission("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"))
+VALIDATING_WEBHOOKS = Part(_admission("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"))
+POLICIES = Part(_admission("ValidatingAdmissionPolicy", "validatingadmissionpolicies"))
+POLICY_BINDINGS = Part(_admission("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"))
+NAMESPACES = Part(NAMESPACES_READ.resource)
+DEPLOYMENTS = Part(Resource(Api("apps", "v1", "Deployment"), "deployments"))
+
+SERVICE = Part(_core("Service", "services"), own=True, name=SERVER)
+ENDPOINT_SLICES = Part(
+    Resource(Api("discovery.k8s.io", "v1", "EndpointSlice"), "endpointslices"),
+    own=True,
+    labels=(f"kubernetes.io/service-name={SERVER}",),
+)
+BUDGETS = Part(Resource(Api("policy", "v1", "PodDisruptionBudget"), "poddisruptionbudgets"), own=True)
+SECRET = Part(_core("Secret", "secrets"), own=True, name=TLS_SECRET)
+LEASE = Part(LEASES, own=True, name=LEASE_NAME)
+# kube-scheduler's own; also where the control plane is somebody else's and shows no pods.
+SCHEDULER_LEASE = Part(LEASES, namespace="kube-system", name="kube-scheduler")
+
+POD_CLIQUE_SETS = Part(SETS_READ.resource)
+GANG_PODS = Part(PODS, labels=(grove.LABEL_PODGANG,))
+OWNED_PODS = Part(PODS, labels=(GANG_LABEL, f"!{grove.LABEL_PODGANG}"))
+# Workloads that are not Grove's, where Rollcall has recorded a scheduler.
+RECORDED = tuple(Part(kind, labels=(SCHEDULER_LABEL,)) for kind in (*GANG_OWNERS, TRAIN_JOBS))
+COLOCATION_PROFILES = Part(
+    Resource(
+        Api("config.koordinator.sh", "v1alpha1", "ClusterColocationProfile"),
+        "clustercolocationprofiles",
+        namespaced=False,
+    )
+)
+
+PARTS = (
+    MUTATING_WEBHOOKS,
+    VALIDATING_WEBHOOKS,
+    POLICIES,
+    POLICY_BINDINGS,
+    NAMESPACES,
+    DEPLOYMENTS,
+    SERVICE,
+    ENDPOINT_SLICES,
+    BUDGETS,
+    SECRET,
+    LEASE,
+    SCHEDULER_LEASE,
+    POD_CLIQUE_SETS,
+    GANG_PODS,
+    OWNED_PODS,
+    *RECORDED,
+    COLOCATION_PROFILES,
+)
+
+
+def trimmed(raw: Manifest) -> Manifest:
+    """An object without what nobody here looks at: a cluster has many pods, and a key is nobody's business."""
+    metadata = {key: value for key, value in mapping(raw.get("metadata")).items() if key != "managedFields"}
+    found = {**raw, "metadata": metadata}
+    if raw.get("kind") == "Pod":
+        kept = {"schedulerName", "schedulingGates", "nodeName"}
+        found["spec"] = {key: value for key, value in mapping(raw.get("spec")).items() if key in kept}
+        found.pop("status", None)
+    if raw.get("kind") == "Secret":
+        found["data"] = {key: value for key, value in mapping(raw.get("data")).items() if key.endswith(".crt")}
+    return found

@@ -1,0 +1,244 @@
+"""Reading a cluster once, with the rights of whoever asks: what cannot be read is said to be unknown, and why."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+
+from webhook.backends.kube.backend import KubeBackend
+from webhook.backends.kube.generation import generation
+from webhook.cluster import requests
+from webhook.cluster.access import Access
+from webhook.cluster.client import Answer, Client
+from webhook.cluster.discovery import Discovery
+from webhook.cluster.schemas import Schemas
+from webhook.doctor.certificates import bundles, called
+from webhook.doctor.dry_runs import grouped_pod, namespace_asked_about, refused_set
+from webhook.doctor.handshakes import Endpoint, clock_of, look_at
+from webhook.doctor.parts import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    ENDPOINT_SLICES,
+    PARTS,
+    POD_CLIQUE_SETS,
+    PODS,
+    SECRET,
+    SERVICE,
+    Part,
+    trimmed,
+)
+from webhook.doctor.world import Clock, Tried, Unread, World, serves_next
+from webhook.errors import FactsUnavailable, NotFound, RequestFailed
+from webhook.model.projections import Resource
+from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
+from webhook.settings import Settings
+from webhook.sources.yaml_values import Problem, documents_of
+
+# A page of a list: what is read is kept, and few round trips matter to who waits.
+_PAGE = 500
+# What the API server does not let one do.
+_FORBIDDEN = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+# By Grove's chart: its Deployment, and that container's too.
+_OPERATOR = "grove-operator"
+
+T = TypeVar("T")
+
+
+async def read_world(
+    settings: Settings, access: Access, namespace: str, transport: httpx.AsyncBaseTransport | None = None
+) -> World:
+    """The cluster as it is now. Raises `FactsUnavailable` where nothing of it can be read."""
+    client = Client(access, transport)
+    try:
+        return await _Reader(client, settings, namespace).read()
+    finally:
+        await client.close()
+
+
+class _Reader:
+    def __init__(self, client: Client, settings: Settings, namespace: str) -> None:
+        self._client = client
+        self._settings = settings
+        self._namespace = namespace
+
+    async def read(self) -> World:
+        version, clocks = await self._version()
+        discovery = Discovery(self._client)
+        apis = await _tried("which kinds are served", discovery.ask, "get /apis")
+        world = World(self._settings, datetime.now(UTC), self._namespace, apis=apis, version=version, clocks=clocks)
+        wanted = [part for part in PARTS if part is not SECRET and (isinstance(apis, Unread) or _served(part, apis))]
+        every = await asyncio.gather(*(self._part(part) for part in wanted))
+        world = replace(world, parts=dict(zip(wanted, every, strict=True)), spec_fields=await self._spec_fields())
+        operator, asked, grouped = await asyncio.gather(self._operator(world), self._asked(world), self._grouped(world))
+        world = replace(world, operator=operator, asked=asked, grouped=grouped)
+        try:
+            seen = await look_at(endpoints(world), bundles(world))
+        except FactsUnavailable:
+            # Without the configurations it is not known who is to be looked at; they are another check's to miss.
+            seen = []
+        if all(one.presented.certificate is None for one in seen):
+            # Then, and only then, what is stored tells more than what is shown.
+            world = replace(world, parts={**world.parts, SECRET: await self._part(SECRET)})
+        more = tuple(one.clock for one in seen if one.clock is not None)
+        return replace(world, presented=tuple(one.presented for one in seen), clocks=(*world.clocks, *more))
+
+    async def _version(self) -> tuple[str | Unread, tuple[Clock, ...]]:
+        """The API server's version, and its clock."""
+        asked = datetime.now(UTC)
+        try:
+            answer: Answer = await self._client.get(requests.Request("/version"))
+        except RequestFailed as error:
+            if error.code not in _FORBIDDEN or error.code == HTTPStatus.UNAUTHORIZED:
+                raise FactsUnavailable(f"the cluster cannot be read: {error}") from None
+            return Unread("the version of the API server", str(error), "get /version"), ()
+        clocks = () if answer.date is None else (clock_of("the API server", answer.date, asked),)
+        return text(mapping(answer.content).get("gitVersion")) or "", clocks
+
+    async def _part(self, part: Part) -> tuple[Manifest, ...] | Unread:
+        kind = part.resource.api.kind
+        what = f"the {kind} {part.name}" if part.name else f"the {kind} objects"
+        return await _tried(what, lambda: self._objects(part), part.right(self._namespace))
+
+    async def _objects(self, part: Part) -> tuple[Manifest, ...]:
+        where = part.within(self._namespace) or None
+        try:
+            if part.name:
+                found = [(await self._client.get(requests.read(part.resource, part.name, where))).content]
+            else:
+                found = await self._pages(part, where)
+        except NotFound:
+            return ()
+        api = part.resource.api
+        version = f"{api.group}/{api.version}" if api.group else api.version
+        # The objects of a list do not say their own kind.
+        return tuple(trimmed({**raw, "apiVersion": version, "kind": api.kind}) for raw in found)
+
+    async def _pages(self, part: Part, where: str | None) -> list[Manifest]:
+        found: list[Manifest] = []
+        token: str | None = None
+        selector = {"labelSelector": ",".join(part.labels)} if part.labels else None
+        while True:
+            asked = requests.page(part.resource, namespace=where, limit=_PAGE, token=token, selector=selector)
+            answer = (await self._client.get(asked)).content
+            found += sequence(answer.get("items"))
+            token = text(mapping(answer.get("metadata")).get("continue"))
+            if token is None:
+                return found
+
+    async def _spec_fields(self) -> Any:
+        wanted = [field.api for one in self._settings.profiles.values() for field in one.backend.required_fields]
+        return await _tried("the schemas of the kinds", Schemas(self._client, wanted).ask, "get /openapi/v3")
+
+    # what is tried
+
+    async def _asked(self, world: World) -> Tried | Unread | None:
+        if isinstance(world.apis, Unread) or POD_CLIQUE_SETS.resource.api not in world.apis:
+            return None
+        try:
+            where = namespace_asked_about(world)
+        except FactsUnavailable:
+            where = "default"
+        return await self._try(POD_CLIQUE_SETS.resource, refused_set(where))
+
+    async def _grouped(self, world: World) -> Tried | Unread | None:
+        settings = self._settings.profiles[KubeBackend.name].backend.settings
+        spoken = None if isinstance(world.apis, Unread) else generation(settings, world.apis)
+        if not settings.gangScheduling or spoken is None:
+            return None
+        return await self._try(PODS, grouped_pod(self._namespace, spoken))
+
+    async def _try(self, resource: Resource, manifest: Manifest) -> Tried | Unread:
+        """A creation as a dry run: nothing is stored."""
+        write = requests.create(resource, manifest)._replace(params={"dryRun": "All"})
+        try:
+            return Tried(await self._client.write(write))
+        except RequestFailed as error:
+            if error.code == 0 or "cannot create resource" in str(error):
+                where = manifest["metadata"]["namespace"]
+                right = f"create {resource.plural} in {where}"
+                return Unread(f"whether a {resource.api.kind} would be admitted", str(error), right)
+            return Tried(None, str(error))
+
+    # Grove's operator
+
+    async def _operator(self, world: World) -> Manifest | Unread | None:
+        try:
+            deployments = world.all(DEPLOYMENTS)
+        except FactsUnavailable as error:
+            return Unread("Grove's OperatorConfiguration", str(error))
+        for raw in deployments:
+            for namespace, name in _config_maps(raw):
+                part = Part(CONFIG_MAPS, namespace=namespace, name=name)
+                found = await self._part(part)
+                if isinstance(found, Unread):
+                    return found
+                for config_map in found:
+                    if (configuration := _operator_configuration(config_map)) is not None:
+                        return configuration
+        return None
+
+
+async def _tried(what: str, ask: Callable[[], Awaitable[T]], right: str) -> T | Unread:
+    try:
+        return await ask()
+    except RequestFailed as error:
+        return Unread(what, str(error), right if error.code in _FORBIDDEN else None)
+    except Malformed as error:
+        return Unread(what, f"the answer is not understood: {error}")
+
+
+def _served(part: Part, apis: Any) -> bool:
+    # The core group is in no list of groups, and is always there.
+    return not part.resource.api.group or part.resource.api in apis
+
+
+def endpoints(world: World) -> Iterator[Endpoint]:
+    """Whom to look at: the URL that webhooks name, else what is ready behind the Service. Raises `FactsUnavailable`."""
+    address, host = world.address(), called(world)
+    if not any(True for _, hook in world.hooks() if not serves_next(hook)):
+        return
+    if address.url:
+        yield Endpoint(host, urlsplit(address.url).port or 443, host)
+        return
+    service = world.one(SERVICE) or {}
+    named = {mapping(one).get("port"): text(mapping(one).get("name")) for one in _ports(mapping(service.get("spec")))}
+    for found in world.all(ENDPOINT_SLICES):
+        # A slice calls its ports as the Service does.
+        ports = [one["port"] for one in _ports(found) if text(one.get("name")) == named.get(address.port)]
+        for endpoint in sequence(found.get("endpoints")):
+            if mapping(endpoint.get("conditions")).get("ready") is not False:
+                yield from (Endpoint(one, port, host) for one in sequence(endpoint["addresses"]) for port in ports[:1])
+
+
+def _ports(holder: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [mapping(one) for one in sequence(holder.get("ports"))]
+
+
+def _config_maps(deployment: Manifest) -> Iterator[tuple[str, str]]:
+    """The ConfigMaps that Grove's operator is given, where that Deployment is its."""
+    metadata = mapping(deployment.get("metadata"))
+    pod = mapping(mapping(mapping(deployment.get("spec")).get("template")).get("spec"))
+    containers = {mapping(one).get("name") for one in sequence(pod.get("containers"))}
+    if _OPERATOR in {metadata.get("name"), *containers}:
+        for volume in map(mapping, sequence(pod.get("volumes"))):
+            if name := text(mapping(volume.get("configMap")).get("name")):
+                yield str(metadata.get("namespace")), name
+
+
+def _operator_configuration(config_map: Manifest) -> Manifest | None:
+    for content in mapping(config_map.get("data")).values():
+        try:
+            values = [document.value for document in documents_of(str(content))]
+        except Problem:
+            continue
+        for value in values:
+            if isinstance(value, dict) and value.get("kind") == "OperatorConfiguration":
+                return value
+    return None

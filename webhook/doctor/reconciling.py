@@ -1,0 +1,107 @@
+"""Checks of the reconciler: that one leads, and that nothing waits for it in vain."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.examples import configured, installed, lease, thing
+from webhook.doctor.parts import GANG_PODS, LEASE, OWNED_PODS
+from webhook.doctor.world import World
+from webhook.installation.names import LEASE_NAME, RECONCILER
+from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.mutators.prepare_pod import GATE
+
+# The clock of the machine that renews is not ours, and the other checks tell how far they are apart.
+_GRACE = timedelta(seconds=30)
+# So long a gang is made, or waits for pods that somebody else gates, without anything being wrong.
+_PATIENCE = timedelta(minutes=10)
+
+
+def _is_wanted(world: World) -> bool:
+    return any(profile.backend.writable_kinds or profile.gate for profile in world.settings.profiles.values())
+
+
+@check(
+    "reconciler/leader",
+    well=installed,
+    ill=lambda: installed(lease(renewTime="2026-09-01T11:30:00.000000Z"), without=("Lease",)),
+)
+def leader(world: World) -> Symptoms:
+    """A reconciler holds the Lease and renews it. Without one nobody makes the gang objects, and every gang that comes
+    is held. Not looked at where no enabled scheduler has any.
+
+    Source: webhook/reconciler/lease.py, which renews every two seconds what is good for 15.
+    """
+    if _is_wanted(world) and (said := _unled(world)) is not None:
+        yield Symptom(
+            f"Lease {world.namespace}/{LEASE_NAME}",
+            said,
+            "nobody writes gang objects or lifts gates: every gang that comes is held",
+            f"see why the reconciler does not run: kubectl -n {world.namespace} get pods, logs of {RECONCILER}",
+        )
+
+
+def _unled(world: World) -> str | None:
+    """Why nobody leads, or None."""
+    found = world.one(LEASE)
+    if found is None:
+        return "it is not there: no reconciler has ever run here"
+    spec = mapping(found.get("spec"))
+    holder, renewed = text(spec.get("holderIdentity")), text(spec.get("renewTime"))
+    if holder is None:
+        return "nobody holds it"
+    if renewed is None:
+        return f"{holder} holds it and has never renewed it"
+    good_for = timedelta(seconds=integer(spec.get("leaseDurationSeconds")) or 0)
+    if world.now - datetime.fromisoformat(renewed) > good_for + _GRACE:
+        return f"{holder} holds it, and has not renewed it since {renewed}"
+    return None
+
+
+def _gated() -> Manifest:
+    found = thing("v1", "Pod", "demo-0-worker-x7k2p", {"grove.io/podgang": "demo-0"}, "team-a")
+    found["metadata"]["creationTimestamp"] = "2026-09-01T10:00:00Z"
+    return {**found, "spec": {"schedulerName": "koord-scheduler", "schedulingGates": [{"name": GATE}]}}
+
+
+_UNGATED = {"name": "koord-scheduler", "gate": False}
+
+
+@check(
+    "reconciler/gated-pods",
+    well=installed,
+    ill=lambda: installed(_gated(), settings=configured(_UNGATED)),
+)
+def gated_pods(world: World) -> Symptoms:
+    """No pod bears Rollcall's gate, rollcall.dev/gang-sync, with nobody to lift it: because no profile has `gate` any
+    more, or because no reconciler leads. One that has borne it for ten minutes beside a reconciler is a warning.
+
+    Source: webhook/reconciler/gates.py.
+    """
+    waiting = list(_waiting(world))
+    if not waiting:
+        return
+    lifted = any(profile.gate for profile in world.settings.profiles.values())
+    if lifted and _unled(world) is None:
+        waiting = [(where, since) for where, since in waiting if world.now - since > _PATIENCE]
+        why, remedy, level = "their gangs do not start", "rollcall gangs --held says why each does not", Level.WARNING
+    else:
+        cause = "no reconciler leads" if lifted else "no profile of the configuration has `gate` any more"
+        why, level = f"{cause}: nobody lifts it, and their gangs never start", Level.ERROR
+        remedy = "have a reconciler run with `gate: true`, or take it off by hand: rollcall gangs ungate --all"
+    for where, number in Counter(where for where, _ in waiting).items():
+        yield Symptom(where, f"{number} pods bear the gate {GATE}", why, remedy, level)
+
+
+def _waiting(world: World) -> Iterator[tuple[str, datetime]]:
+    """The namespace, and the age, of each pod that bears our gate."""
+    for part in (GANG_PODS, OWNED_PODS):
+        for pod in world.all(part):
+            gates = sequence(mapping(pod.get("spec")).get("schedulingGates"))
+            if any(mapping(gate).get("name") == GATE for gate in gates):
+                metadata = mapping(pod.get("metadata"))
+                created = datetime.fromisoformat(str(metadata["creationTimestamp"]))
+                yield f"Namespace {metadata.get('namespace')}", created

@@ -1,0 +1,202 @@
+"""Checks of Rollcall's own webhook configurations: that they are there, as they would be printed, and asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.examples import installed, webhook_of, world
+from webhook.doctor.parts import MUTATING_WEBHOOKS, NAMESPACES, POD_CLIQUE_SETS, VALIDATING_WEBHOOKS
+from webhook.doctor.selectors import namespace_labels, selects
+from webhook.doctor.world import Tried, World, known
+from webhook.errors import FactsUnavailable
+from webhook.installation.names import MUTATING, VALIDATING
+from webhook.installation.webhooks import NEVER_HERE, webhook_configurations
+from webhook.model.projections import name_of
+from webhook.model.reading import Manifest, mapping, sequence
+
+_BOTH = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+_APPLY = "rollcall manifests webhooks --config FILE | kubectl apply -f -"
+# A value that is longer is no help on a line.
+_SHOWN = 60
+
+
+@check(
+    "webhooks/registered",
+    well=installed,
+    ill=lambda: installed(without=("MutatingWebhookConfiguration",)),
+)
+def registered(world: World) -> Symptoms:
+    """Both webhook configurations are in the cluster. Without the mutating one pods arrive unstamped and nobody records
+    a workload's scheduler; without the validating one what a scheduler cannot honour is admitted.
+
+    Source: design, "The server's own life".
+    """
+    for part, name in zip(_BOTH, (MUTATING, VALIDATING), strict=True):
+        if world.configuration(part) is None:
+            yield Symptom(
+                f"{part.resource.api.kind} {name}",
+                "it is not there",
+                "the API server asks Rollcall nothing: gangs are neither checked nor made",
+                f"install it: {_APPLY}",
+            )
+
+
+def _later(raw: Manifest) -> None:
+    if raw["kind"] == "MutatingWebhookConfiguration":
+        raw["webhooks"][1]["objectSelector"] = {}
+        del raw["webhooks"][0]
+
+
+@check("webhooks/as-printed", well=installed, ill=lambda: installed(changed=_later))
+def as_printed(world: World) -> Symptoms:
+    """The configurations are what `rollcall manifests webhooks` prints for this configuration file: no webhook missing
+    or too many, and no other selectors, conditions, policies or times. caBundles have a check of their own.
+
+    Source: Kubernetes API reference, admissionregistration/v1, for the fields that the API server fills in.
+    """
+    printed = webhook_configurations(world.settings, world.address(), world.namespace, None)
+    for part, wanted in zip(_BOTH, printed, strict=True):
+        live = world.configuration(part)
+        if live is not None:
+            where = f"{part.resource.api.kind} {name_of(live)}"
+            yield from _differences(where, _named(wanted), _named(live))
+
+
+def _named(configuration: Manifest) -> dict[str, Manifest]:
+    hooks = map(mapping, sequence(configuration.get("webhooks")))
+    return {str(hook.get("name")): _filled_in(hook) for hook in hooks}
+
+
+def _differences(where: str, wanted: dict[str, Manifest], live: dict[str, Manifest]) -> Iterator[Symptom]:
+    older = "it was made from another configuration file, by another version, or by hand"
+    for name in sorted(wanted.keys() - live.keys()):
+        yield Symptom(where, f"{name} is missing", "what it would be asked about passes unseen", f"apply it: {_APPLY}")
+    for name in sorted(live.keys() - wanted.keys()):
+        why = f"{older}; what it brings is judged by nobody, and waits for an answer all the same"
+        yield Symptom(where, f"{name} would not be printed", why, f"apply what is: {_APPLY}")
+    for name in sorted(wanted.keys() & live.keys()):
+        fields = sorted(wanted[name].keys() | live[name].keys())
+        told = [_told(field, live[name].get(field), wanted[name].get(field)) for field in fields]
+        if differing := ", ".join(one for one in told if one):
+            yield Symptom(f"{where}, {name}", differing, older, f"apply what is printed: {_APPLY}")
+
+
+def _told(field: str, live: Any, wanted: Any) -> str:
+    """How a field differs; empty where it does not."""
+    if live == wanted:
+        return ""
+    shown = [json.dumps(value, separators=(", ", ": ")) for value in (live, wanted)]
+    if any(len(one) > _SHOWN for one in shown):
+        return f"{field} is another"
+    return f"{field} is {shown[0]} and not {shown[1]}"
+
+
+def _filled_in(hook: Any) -> Manifest:
+    """A webhook with what the API server fills in, and without its caBundle."""
+    client = {key: value for key, value in mapping(hook.get("clientConfig")).items() if key != "caBundle"}
+    if "service" in client:
+        client["service"] = {"port": 443, **client["service"]}
+    rules = [{"scope": "*", **rule} for rule in sequence(hook.get("rules"))]
+    filled = {
+        "failurePolicy": "Fail",
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": {},
+        "objectSelector": {},
+        "matchConditions": [],
+        "timeoutSeconds": 10,
+        "reinvocationPolicy": "Never",
+    }
+    return {**filled, **hook, "clientConfig": client, "rules": rules}
+
+
+def _everywhere(raw: Manifest) -> None:
+    for hook in raw.get("webhooks", ()):
+        hook["namespaceSelector"] = {}
+
+
+@check("webhooks/out-of-the-way", well=installed, ill=lambda: installed(changed=_everywhere))
+def out_of_the_way(world: World) -> Symptoms:
+    """No webhook that must be answered (failurePolicy Fail) is about kube-system or about Rollcall's own namespace: a
+    cluster in which Rollcall is down must be able to start it again.
+
+    Source: design, "The server's own life"; Kubernetes documentation, "Avoiding deadlocks in self-hosted webhooks".
+    """
+    namespaces = {name_of(raw): raw for raw in world.all(NAMESPACES)}
+    for name in (world.namespace, *NEVER_HERE):
+        labels = namespace_labels(name, namespaces)
+        about = [
+            where
+            for where, hook in world.hooks()
+            if hook.get("failurePolicy", "Fail") == "Fail" and selects(hook.get("namespaceSelector"), labels)
+        ]
+        if about:
+            more = f" and {len(about) - 1} more" if len(about) > 1 else ""
+            yield Symptom(
+                f"Namespace {name}",
+                f"it is asked about: {about[0]}{more}",
+                "while Rollcall is down its own pods, or those that a cluster needs to recover, may not be created",
+                f"apply what is printed: {_APPLY}",
+            )
+
+
+_STRANGER = webhook_of("ValidatingWebhookConfiguration", "rollcall-old", "pods.validate.rollcall.dev")
+
+
+@check("webhooks/registered-twice", level=Level.WARNING, well=installed, ill=lambda: installed(_STRANGER))
+def registered_twice(world: World) -> Symptoms:
+    """No other configuration has webhooks of Rollcall's name: one that an older or a second installation left behind
+    asks for every object twice, and refuses all of them once nobody answers there.
+
+    Source: design, "The server's own life" (`*.rollcall.dev`).
+    """
+    for part, own in zip(_BOTH, (MUTATING, VALIDATING), strict=True):
+        for raw in world.all(part):
+            hooks = [str(hook.get("name")) for hook in map(mapping, sequence(raw.get("webhooks")))]
+            if name_of(raw) != own and any(hook.endswith(".rollcall.dev") for hook in hooks):
+                yield Symptom(
+                    f"{part.resource.api.kind} {name_of(raw)}",
+                    f"it registers {hooks[0]}, as {own} does",
+                    "objects are judged twice, and refused once nobody answers there",
+                    f"remove it: kubectl delete {part.resource.plural} {name_of(raw)}",
+                )
+
+
+_BROKEN = Tried(
+    None,
+    'Internal error occurred: failed calling webhook "podcliquesets.mutate.rollcall.dev": failed to call webhook: '
+    "tls: failed to verify certificate: x509: certificate signed by unknown authority",
+)
+_REFUSED = Tried(None, "rollcall/scheduler-unknown at metadata.labels[rollcall.dev/scheduler]: no profile")
+
+
+@check("webhooks/answered", well=lambda: world(asked=_REFUSED), ill=lambda: world(asked=_BROKEN))
+def answered(world: World) -> Symptoms:
+    """The API server reaches Rollcall and believes its certificate: the creation of a PodCliqueSet for a scheduler that
+    there is not, as a dry run, is refused by the rule that says so. Nothing is stored.
+
+    Source: Kubernetes documentation, "Dry-run"; rule rollcall/scheduler-unknown, which nothing softens.
+    """
+    asked = None if world.asked is None else known(world.asked)
+    if asked is None or "rollcall/scheduler-unknown" in asked.message:
+        return
+    where = f"the creation of a {POD_CLIQUE_SETS.resource.api.kind} (dry run)"
+    if asked.stored is not None:
+        yield Symptom(
+            where,
+            "the API server would have stored one for a scheduler that there is not",
+            "Rollcall was not asked, or did not answer and failurePolicy is Ignore: nothing is checked",
+            "see what else is found about webhooks and server; the API server's log names the call that failed",
+        )
+    elif ".rollcall.dev" in asked.message:
+        yield Symptom(
+            where,
+            asked.message,
+            "the API server cannot ask Rollcall, and refuses every gang",
+            "see what else is found about webhooks and server: address, caBundle, certificate, endpoints",
+        )
+    else:
+        # Of several that refuse one is told; or whoever comes first refused it already.
+        raise FactsUnavailable(f"somebody else refused what Rollcall was to be asked about: {asked.message}")

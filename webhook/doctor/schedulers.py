@@ -1,0 +1,183 @@
+"""Checks of the schedulers themselves: that somebody serves each profile, in the version that it is taken for.
+
+Source of the names: the Helm charts of Koordinator, Volcano and KAI, and the manifests of scheduler-plugins. What runs
+under another name, or outside of the cluster, is not seen; so nothing here is more than a warning but a contradiction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from webhook.backends.coscheduling.backend import CoschedulingBackend
+from webhook.backends.kai.keys import NAME as KAI
+from webhook.backends.koordinator.keys import NAME as KOORDINATOR
+from webhook.backends.volcano.keys import NAME as VOLCANO
+from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.examples import configured, deployment, installed
+from webhook.doctor.parts import COLOCATION_PROFILES, DEPLOYMENTS, SCHEDULER_LEASE
+from webhook.doctor.selectors import selects
+from webhook.doctor.world import World
+from webhook.model import grove
+from webhook.model.projections import key_of, name_of
+from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.model.version import Version
+from webhook.settings import Profile
+from webhook.validators.selection import DEFAULT_SCHEDULER
+
+# By the end of an image's name, before its tag.
+_IMAGES = {
+    KOORDINATOR: re.compile(r"(^|/)koord-scheduler$"),
+    VOLCANO: re.compile(r"(^|/)vc-scheduler$"),
+    KAI: re.compile(r"(^|/)kai-scheduler/scheduler$"),
+    CoschedulingBackend.name: re.compile(r"(^|/)scheduler-plugins/kube-scheduler$"),
+}
+# A leader renews every two seconds.
+_SILENCE = timedelta(minutes=2)
+_KOORD = {"name": KOORDINATOR}
+
+
+class Process(NamedTuple):
+    """A Deployment that runs a scheduler: where it is, its image's tag, and how many replicas of it are available."""
+
+    where: str
+    tag: str
+    available: int
+
+
+def _processes(world: World, scheduler: str) -> Iterator[Process]:
+    for raw in world.all(DEPLOYMENTS):
+        pod = mapping(mapping(mapping(raw.get("spec")).get("template")).get("spec"))
+        for container in map(mapping, sequence(pod.get("containers"))):
+            image, tag = _split(text(container.get("image")) or "")
+            if _IMAGES[scheduler].search(image):
+                available = integer(mapping(raw.get("status")).get("availableReplicas")) or 0
+                yield Process(f"Deployment {'/'.join(key_of(raw))}", tag, available)
+
+
+def _split(image: str) -> tuple[str, str]:
+    """An image's name, and its tag, empty where it is named by its digest."""
+    name = image.partition("@")[0]
+    path, slash, last = name.rpartition("/")
+    last, _, tag = last.partition(":")
+    return f"{path}{slash}{last}", tag
+
+
+@check(
+    "schedulers/running",
+    level=Level.WARNING,
+    well=lambda: installed(deployment("koord-scheduler", "ghcr.io/koordinator-sh/koord-scheduler:v1.8.0")),
+    ill=lambda: installed(deployment("koord-manager", "ghcr.io/koordinator-sh/koord-manager:v1.8.0")),
+)
+def running(world: World) -> Symptoms:
+    """For each enabled profile the scheduler of that name runs: a pod whose schedulerName nobody serves waits for ever,
+    without an event. Told by the images of Deployments, for default-scheduler by kube-scheduler's Lease where it is to
+    make gangs; a scheduler that runs otherwise is not seen.
+
+    Source: the schedulers' own Helm charts.
+    """
+    for name, profile in world.settings.profiles.items():
+        if name in _IMAGES:
+            found = list(_processes(world, name))
+            if not found:
+                said = "no Deployment runs an image of it"
+            elif not any(process.available for process in found):
+                said = f"{found[0].where} has no available replica"
+            else:
+                continue
+            yield _unserved(name, said)
+        elif name == DEFAULT_SCHEDULER and profile.backend.settings.gangScheduling:
+            yield from _kube_scheduler(world)
+
+
+def _unserved(name: str, said: str) -> Symptom:
+    return Symptom(
+        f"profile {name}",
+        said,
+        "pods that are made for it wait for ever, and no event says why",
+        f"install {name}, or take the profile out of the configuration; fine where it runs under another image",
+    )
+
+
+def _kube_scheduler(world: World) -> Symptoms:
+    found = world.one(SCHEDULER_LEASE)
+    renewed = None if found is None else text(mapping(found.get("spec")).get("renewTime"))
+    if renewed is None:
+        yield _unserved(DEFAULT_SCHEDULER, "there is no Lease kube-system/kube-scheduler that anybody holds")
+    elif world.now - datetime.fromisoformat(renewed) > _SILENCE:
+        yield _unserved(DEFAULT_SCHEDULER, f"Lease kube-system/kube-scheduler was not renewed since {renewed}")
+
+
+@check(
+    "schedulers/version",
+    well=lambda: installed(deployment("koord-scheduler", "ghcr.io/koordinator-sh/koord-scheduler:v1.8.0")),
+    ill=lambda: installed(
+        deployment("koord-scheduler", "ghcr.io/koordinator-sh/koord-scheduler:v1.6.1"),
+        settings=configured({**_KOORD, "schedulerVersion": "1.8"}),
+    ),
+)
+def version(world: World) -> Symptoms:
+    """A scheduler's image is of the version that the configuration states (`schedulerVersion`), and of one that
+    Rollcall can work with at all. Rules judge by what is stated.
+
+    Source: the version matrices of the sheets; `Backend.version_problem`.
+    """
+    for name, profile in world.settings.profiles.items():
+        for process in _processes(world, name) if name in _IMAGES else ():
+            runs = Version.parse(process.tag)
+            if runs is not None and (symptom := _contradiction(profile, process, runs)) is not None:
+                yield symptom
+
+
+def _contradiction(profile: Profile, process: Process, runs: Version) -> Symptom | None:
+    stated = profile.backend.scheduler_version
+    if (why := profile.backend.version_problem(runs)) is not None:
+        return Symptom(process.where, f"it runs {runs}", why, f"install a newer {profile.name}")
+    if stated is not None and stated[:2] != runs[:2]:
+        return Symptom(
+            process.where,
+            f"it runs {runs}, and the profile states {stated}",
+            "rules judge by what is stated: what that version honours this one may not",
+            f"state schedulerVersion: {runs} for profile {profile.name}, or install {stated}",
+        )
+    return None
+
+
+def _colocation(scheduler: str) -> Manifest:
+    return {
+        "apiVersion": "config.koordinator.sh/v1alpha1",
+        "kind": "ClusterColocationProfile",
+        "metadata": {"name": "batch"},
+        "spec": {"schedulerName": scheduler},
+    }
+
+
+@check(
+    "schedulers/colocation-profile",
+    level=Level.WARNING,
+    well=lambda: installed(_colocation("koord-scheduler")),
+    ill=lambda: installed(_colocation("koord-scheduler"), settings=configured({"name": "volcano"}, _KOORD)),
+)
+def colocation_profile(world: World) -> Symptoms:
+    """No ClusterColocationProfile of Koordinator's sets the schedulerName of pods that are meant for another scheduler.
+    Koordinator's webhook runs first; Rollcall then finds a pod that somebody else has claimed, and leaves it alone.
+
+    Source: koordinator.md, section 9 (mutating), and the CRD of ClusterColocationProfile.
+    """
+    pod = {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE}
+    for raw in world.all(COLOCATION_PROFILES):
+        spec = mapping(raw.get("spec"))
+        name = text(spec.get("schedulerName"))
+        others = [profile for profile in world.settings.profiles if profile not in {name, DEFAULT_SCHEDULER}]
+        selector = mapping(spec.get("selector"))
+        wanted = {key: value for key, value in mapping(selector.get("matchLabels")).items() if key in pod}
+        # Labels that only some pods bear may be those of a gang's: it is told.
+        if name is not None and others and selects({"matchLabels": wanted}, pod):
+            yield Symptom(
+                f"ClusterColocationProfile {name_of(raw)}",
+                f"it writes schedulerName {name} into the pods that it selects",
+                f"Rollcall leaves a pod of a gang that somebody has claimed: one for {', '.join(others)} never starts",
+                "take schedulerName out of it, or narrow its selectors to what is no gang",
+            )

@@ -1,0 +1,46 @@
+"""Label selectors, as the API server evaluates them, and what a webhook's rules are about.
+
+Source: Kubernetes API reference, meta/v1 LabelSelector; admissionregistration/v1 RuleWithOperations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from webhook.model.reading import Manifest, mapping, sequence
+
+# By which a namespaceSelector names a namespace: the API server writes it on each of them.
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+
+
+def selects(selector: object, labels: Mapping[str, Any]) -> bool:
+    """Whether a selector takes an object with these labels; none at all, and an empty one, take everything."""
+    found = mapping(selector)
+    if any(labels.get(key) != value for key, value in mapping(found.get("matchLabels")).items()):
+        return False
+    return all(_holds(mapping(one), labels) for one in sequence(found.get("matchExpressions")))
+
+
+def _holds(expression: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+    key, operator = str(expression.get("key")), expression.get("operator")
+    if operator in {"Exists", "DoesNotExist"}:
+        return (key in labels) is (operator == "Exists")
+    # NotIn takes an object without the label, too.
+    return (labels.get(key) in sequence(expression.get("values"))) is (operator == "In")
+
+
+def namespace_labels(name: str, namespaces: Mapping[str, Manifest]) -> dict[str, Any]:
+    """The labels of a namespace, by which a namespaceSelector judges it."""
+    raw = namespaces.get(name, {})
+    return {NAMESPACE_NAME: name, **mapping(mapping(raw.get("metadata")).get("labels"))}
+
+
+def is_about(hook: Manifest, group: str, plural: str, operation: str) -> bool:
+    """Whether a webhook has a rule for that operation on that kind, in whatever version."""
+    return any(
+        not {group, "*"}.isdisjoint(sequence(rule.get("apiGroups")))
+        and not {plural, "*", "*/*"}.isdisjoint(sequence(rule.get("resources")))
+        and not {operation, "*"}.isdisjoint(sequence(rule.get("operations")))
+        for rule in map(mapping, sequence(hook.get("rules")))
+    )

@@ -1,0 +1,104 @@
+"""Checks of what serves: that somebody answers behind the Service, and that it is not all one machine's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.examples import installed
+from webhook.doctor.parts import BUDGETS, DEPLOYMENTS, ENDPOINT_SLICES, SERVICE
+from webhook.doctor.selectors import selects
+from webhook.doctor.world import World
+from webhook.installation.names import SERVER
+from webhook.model.projections import labels_of, name_of
+from webhook.model.reading import Manifest, mapping, sequence, text
+
+_SEE = f"kubectl get pods -l app.kubernetes.io/name={SERVER}"
+
+
+def _by_url(world: World) -> bool:
+    """Whether Rollcall is registered outside of the cluster: what stands there is nobody's to know."""
+    return bool(world.address().url)
+
+
+@check("server/service", well=installed, ill=lambda: installed(without=("Service",)))
+def service(world: World) -> Symptoms:
+    """The Service that the webhooks name is there, with the port that they name. Not looked at where they name a URL.
+
+    Source: Kubernetes API reference, admissionregistration/v1 ServiceReference.
+    """
+    if _by_url(world):
+        return
+    wanted, found = world.address().port, world.one(SERVICE)
+    where = f"Service {world.namespace}/{SERVER}"
+    why = "the API server finds nobody to ask, and refuses every gang"
+    if found is None:
+        yield Symptom(where, "it is not there", why, "install it, or say --namespace where Rollcall is elsewhere")
+        return
+    ports = [mapping(one).get("port") for one in sequence(mapping(found.get("spec")).get("ports"))]
+    if wanted not in ports:
+        yield Symptom(where, f"it has no port {wanted}, only {ports}", why, f"give it port {wanted}")
+
+
+def _one_node(raw: Manifest) -> None:
+    for endpoint in raw.get("endpoints", ()):
+        endpoint["nodeName"] = "node-a"
+
+
+@check("server/endpoints", well=installed, ill=lambda: installed(changed=_one_node))
+def endpoints(world: World) -> Symptoms:
+    """Behind the Service at least two replicas are ready, on different nodes: with one, a roll or a lost machine
+    refuses every gang for as long as it takes. With none it is an error.
+
+    Source: design, "The server's own life"; Kubernetes API reference, discovery.k8s.io/v1.
+    """
+    if _by_url(world):
+        return
+    ready = list(_ready(world))
+    nodes = {node for node in (text(one.get("nodeName")) for one in ready) if node}
+    where = f"Service {world.namespace}/{SERVER}"
+    if not ready:
+        why = "the API server finds nobody to ask, and refuses every gang"
+        yield Symptom(where, "no endpoint is ready", why, f"see why: {_SEE}")
+    elif len(ready) == 1:
+        why = "whenever it is replaced, or its node is lost, every gang is refused meanwhile"
+        yield Symptom(where, "one endpoint is ready", why, "run two replicas or more", Level.WARNING)
+    elif len(nodes) == 1:
+        why = "when that node is lost every gang is refused until others run"
+        remedy = "spread them, as the manifests do (topologySpreadConstraints)"
+        yield Symptom(where, f"all {len(ready)} endpoints are on node {nodes.pop()}", why, remedy, Level.WARNING)
+
+
+def _ready(world: World) -> Iterator[Manifest]:
+    for found in world.all(ENDPOINT_SLICES):
+        for endpoint in sequence(found.get("endpoints")):
+            # Not said is ready.
+            if mapping(endpoint.get("conditions")).get("ready") is not False:
+                yield endpoint
+
+
+@check(
+    "server/disruption-budget",
+    level=Level.WARNING,
+    well=installed,
+    ill=lambda: installed(without=("PodDisruptionBudget",)),
+)
+def disruption_budget(world: World) -> Symptoms:
+    """A PodDisruptionBudget is about the pods behind the Service: without it nodes are drained of all of them at once.
+
+    Source: Kubernetes documentation, "Specifying a Disruption Budget".
+    """
+    found = None if _by_url(world) else world.one(SERVICE)
+    if found is None:
+        return
+    labels = mapping(mapping(found.get("spec")).get("selector"))
+    for raw in world.all(DEPLOYMENTS):
+        if mapping(raw.get("metadata")).get("namespace") == world.namespace and name_of(raw) == SERVER:
+            labels = labels_of(mapping(mapping(raw.get("spec")).get("template")))  # type: ignore[arg-type]
+    if not any(selects(mapping(raw.get("spec")).get("selector"), labels) for raw in world.all(BUDGETS)):
+        yield Symptom(
+            f"Service {world.namespace}/{SERVER}",
+            "no PodDisruptionBudget is about the pods behind it",
+            "who drains nodes may take all replicas at once, and every gang is refused meanwhile",
+            "install the one of the manifests, with minAvailable: 1",
+        )

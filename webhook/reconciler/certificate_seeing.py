@@ -1,0 +1,193 @@
+"""What is seen of certificates from outside: which of them the API server trusts, and which servers present.
+
+Neither is written anywhere, and both take time: an API server learns of a webhook configuration by a watch, a server of
+a Secret by its kubelet. So both are looked at again and again, and what counts is what was seen for long enough.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import httpx
+from cryptography import x509
+
+from webhook.authority import fingerprint, issued_by
+from webhook.cluster import requests
+from webhook.cluster.access import Access
+from webhook.cluster.client import Client
+from webhook.errors import RequestFailed
+from webhook.installation.names import NEXT_LABEL, NEXT_WARNING, SERVING_PORT
+from webhook.installation.webhooks import next_hook_name
+from webhook.model.facts import Api
+from webhook.model.projections import Resource
+from webhook.model.reading import Malformed, Manifest, mapping, sequence
+from webhook.reconciler.certificate_state import Hook, Registered, Stored
+
+CONFIG_MAPS = Resource(Api("", "v1", "ConfigMap"), "configmaps")
+ENDPOINT_SLICES = Resource(Api("discovery.k8s.io", "v1", "EndpointSlice"), "endpointslices")
+# By the kind of a configuration: what its hook is named after.
+_PATHS = {"MutatingWebhookConfiguration": "mutate", "ValidatingWebhookConfiguration": "validate"}
+# A handshake with a server near by.
+HANDSHAKE_SECONDS = 5.0
+
+
+class Streak:
+    """For how long something has been seen, without once not being seen in between."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._what = ""
+        self._since: float | None = None
+
+    def seen(self, what: str) -> float:
+        """It is seen now; for how many seconds it has been."""
+        now = self._clock()
+        if self._since is None or self._what != what:
+            self._what, self._since = what, now
+        return now - self._since
+
+    def broken(self) -> None:
+        """It is not seen."""
+        self._since = None
+
+
+async def unproven(
+    access: Access,
+    transport: httpx.AsyncBaseTransport | None,
+    stored: Stored,
+    leaf: x509.Certificate,
+    allowed: Callable[[], None],
+) -> str:
+    """Why the API server is not seen to trust who signed `leaf`, or nothing. Raises what `allowed` does.
+
+    Over connections of its own, because of several API servers each must be met: nothing else shows whether one of them
+    has not heard of the caBundle yet.
+    """
+    for one in stored.registered:
+        if not one.hooks:
+            continue
+        client = Client(access, transport)
+        try:
+            if why := await _unproven(client, stored.namespace, one, leaf, allowed):
+                return why
+        finally:
+            await client.close()
+    return ""
+
+
+async def _unproven(
+    client: Client, namespace: str, configuration: Registered, leaf: x509.Certificate, allowed: Callable[[], None]
+) -> str:
+    path = _PATHS.get(configuration.kind, "")
+    if next_hook_name(path) not in {hook.name for hook in configuration.hooks}:
+        return (
+            f"{configuration.name} has no hook {next_hook_name(path)}; apply what `rollcall manifests webhooks` prints"
+        )
+    metadata = {
+        "generateName": "rollcall-next-certificate-",
+        "namespace": namespace,
+        "labels": {NEXT_LABEL: path},
+    }
+    probe: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    try:
+        answer = await client.told(requests.create(CONFIG_MAPS, probe, dry_run=True), allowed)
+    except RequestFailed as error:
+        return f"the API server was not asked about the next certificate: {error}"
+    if f"{NEXT_WARNING}{fingerprint(leaf)}" in answer.warnings:
+        return ""
+    shown = next((said for said in answer.warnings if said.startswith(NEXT_WARNING)), None)
+    if shown is not None:
+        return f"a server still shows another next certificate than {fingerprint(leaf)[:16]}"
+    return (
+        f"the API server has not accepted the next certificate by way of {configuration.name}: it does not use the new "
+        "caBundle yet, or a server does not have the certificate yet"
+    )
+
+
+class Place(NamedTuple):
+    """Where a server listens, and what it is called. `ready`: whether it is sent anything."""
+
+    host: str
+    port: int
+    name: str
+    ready: bool = True
+
+
+async def unserved(client: Client, stored: Stored, authority: x509.Certificate) -> str:
+    """Which server does not present a certificate of that authority, or nothing."""
+    try:
+        places = [place for hook in stored.places for place in await places_of(client, hook)]
+    except RequestFailed as error:
+        return f"the servers are not known: {error}"
+    except (Malformed, AttributeError) as error:
+        return f"the servers are not known: an EndpointSlice cannot be read: {error}"
+    found = await asyncio.gather(*(_unserved(place, authority) for place in places))
+    return next((why for why in found if why), "")
+
+
+async def _unserved(place: Place, authority: x509.Certificate) -> str:
+    try:
+        shown = await presented(place)
+    except OSError as error:
+        # Nobody is there, or he shows nothing: who is sent nothing disturbs nobody, and reads its files when it starts.
+        return (
+            f"{place.host} port {place.port} cannot be asked: {str(error) or type(error).__name__}"
+            if place.ready
+            else ""
+        )
+    return "" if issued_by(shown, authority) else f"{place.host} port {place.port} still presents an old certificate"
+
+
+async def presented(place: Place) -> x509.Certificate:
+    """The certificate that a server presents. Raises `OSError`, such as `TimeoutError` and `ssl.SSLError`."""
+    tls = ssl.create_default_context()
+    # It is looked at, not trusted.
+    tls.check_hostname = False
+    tls.verify_mode = ssl.CERT_NONE
+    async with asyncio.timeout(HANDSHAKE_SECONDS):
+        _, writer = await asyncio.open_connection(place.host, place.port, ssl=tls, server_hostname=place.name)
+        try:
+            shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        finally:
+            writer.transport.abort()
+    if shown is None:
+        raise ssl.SSLError("no certificate")
+    try:
+        return x509.load_der_x509_certificate(shown)
+    except ValueError:
+        raise ssl.SSLError("a certificate that cannot be read") from None
+
+
+async def places_of(client: Client, hook: Hook) -> list[Place]:
+    """The servers behind a hook. Raises `RequestFailed`."""
+    if hook.service is None:
+        return [Place(hook.host, hook.port, hook.host)]
+    namespace, service = hook.service
+    selector = {"labelSelector": f"kubernetes.io/service-name={service}"}
+    token: str | None = None
+    found: dict[Place, None] = {}
+    while True:
+        page = requests.page(ENDPOINT_SLICES, namespace=namespace, token=token, selector=selector)
+        answer = (await client.get(page)).content
+        for raw in sequence(answer.get("items")):
+            found.update(dict.fromkeys(_places(raw, hook.host)))
+        token = mapping(answer.get("metadata")).get("continue") or None
+        if token is None:
+            return list(found)
+
+
+def _places(endpoint_slice: Manifest, name: str) -> Iterable[Place]:
+    """Every address of a slice; one that is both ready and not, in two slices, is twice."""
+    ports = [mapping(one).get("port") for one in sequence(endpoint_slice.get("ports"))]
+    if not ports:
+        return
+    # The Service has two ports, and the slice names what containers listen on.
+    port = SERVING_PORT if SERVING_PORT in ports else ports[0]
+    for one in sequence(endpoint_slice.get("endpoints")):
+        ready = mapping(mapping(one).get("conditions")).get("ready") is not False
+        for address in sequence(mapping(one).get("addresses")):
+            yield Place(str(address), int(port or SERVING_PORT), name, ready)

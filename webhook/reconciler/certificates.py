@@ -1,0 +1,251 @@
+"""Self-managed certificates: reads what is stored, does the next step of the plan, waits for what cannot be hurried.
+
+Only the leader does anything. In a steady state nothing is written and, but for a look now and then, nothing is read:
+watches wake it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import httpx
+
+from webhook.authority import fingerprint
+from webhook.cluster import requests
+from webhook.cluster.access import Access
+from webhook.cluster.client import Client
+from webhook.cluster.watch import Watch
+from webhook.errors import CertificateError, NotFound, NotLeading, RequestFailed
+from webhook.installation.names import CA_SECRET, TLS_SECRET
+from webhook.logs import log
+from webhook.model.projections import Projection, Resource, key_of
+from webhook.model.reading import Manifest, mapping
+from webhook.reconciler.certificate_plan import (
+    Promote,
+    Prove,
+    Rest,
+    Seen,
+    Step,
+    Survey,
+    plan,
+)
+from webhook.reconciler.certificate_seeing import Streak, unproven, unserved
+from webhook.reconciler.certificate_state import (
+    Registered,
+    Stored,
+    authority_state,
+    registered,
+    serving_state,
+)
+from webhook.reconciler.certificate_writing import CONFIGURATIONS, SECRETS, CertificateWriting, Snapshot
+from webhook.reconciler.events import Events, StoredCertificate
+from webhook.reconciler.metrics import Metrics
+from webhook.reconciler.obstacles import CertificateReason
+from webhook.reconciler.writing import REFUSALS, Writer
+from webhook.settings import Certificates
+
+# Everything is looked at again so often, whatever the watches say.
+LOOK_SECONDS = 600.0
+# While something is waited for: a part of the overlap, within these.
+WAIT_SECONDS = (0.2, 5.0)
+# Doubled after each failure in a row, up to the second.
+RETRY_SECONDS = (0.2, 60.0)
+# A rotation waits for kubelets, which take a minute or two; who waits for longer says so.
+PATIENCE_SECONDS = 300.0
+
+
+class CertificateController:
+    """Keeps the certificates. `run` until cancelled; `wake` when this process begins or ceases to lead."""
+
+    def __init__(  # noqa: PLR0913 - whom it reads from, writes and tells by
+        self,
+        settings: Certificates,
+        namespace: str,
+        *,
+        access: Access,
+        transport: httpx.AsyncBaseTransport | None,
+        client: Client,
+        writer: Writer,
+        events: Events,
+        metrics: Metrics,
+        leads: Callable[[], bool],
+    ) -> None:
+        self._settings = settings
+        self._namespace = namespace
+        self._access = access
+        self._transport = transport
+        self._client = client
+        self._writing = CertificateWriting(settings, namespace, client, writer, events, metrics.certificates)
+        self._events = events
+        self._metrics = metrics.certificates
+        self._leads = leads
+        self._woken = asyncio.Event()
+        self._proof, self._service = Streak(), Streak()
+        self._seen = Seen()
+        self._failures = 0
+        # What is waited for, and since when; and what was said of it.
+        self._waiting = Streak()
+        self._why = ""
+        self._watches = [
+            *(self._watch(SECRETS, name, namespace) for name in (CA_SECRET, TLS_SECRET)),
+            *(self._watch(resource, name) for name, resource in CONFIGURATIONS.items()),
+        ]
+
+    def _watch(self, resource: Resource, name: str, namespace: str | None = None) -> Watch:
+        def read(raw: Manifest) -> tuple[Any, Any]:
+            return key_of(raw), mapping(raw.get("metadata")).get("resourceVersion")
+
+        selector = {"fieldSelector": f"metadata.name={name}"}
+        wake = lambda _: self.wake()  # noqa: E731 - both ask for one who takes something
+        return Watch(self._client, Projection("", resource, read), wake, wake, selector, namespace)
+
+    def wake(self) -> None:
+        """Look at once."""
+        self._woken.set()
+
+    def watches(self) -> Iterator[Watch]:
+        """What wakes it."""
+        yield from self._watches
+
+    async def run(self) -> None:
+        """Keep at it, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for watch in self._watches:
+                group.create_task(watch.run())
+            group.create_task(self._keep())
+
+    async def _keep(self) -> None:
+        while True:
+            self._woken.clear()
+            seconds = await self._attempt()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._woken.wait()
+            except TimeoutError:
+                continue
+
+    async def _attempt(self) -> float:
+        """Do a step; how many seconds to rest after it."""
+        try:
+            seconds = await self._step()
+        except NotLeading:
+            self._forget()
+            return LOOK_SECONDS
+        except (RequestFailed, CertificateError) as error:
+            return await self._failed(error)
+        except Exception:  # noqa: BLE001 - a fault of ours here must not keep gangs from being written
+            log.exception("certificates not kept")
+            return await self._failed(RequestFailed("of a fault of ours; the log says more"))
+        self._failures = 0
+        return seconds
+
+    async def _failed(self, error: RequestFailed | CertificateError) -> float:
+        self._failures += 1
+        self._metrics.failures.inc()
+        if self._failures.bit_count() == 1:
+            log.warning("certificates not kept", why=str(error), failures=self._failures)
+        if isinstance(error, CertificateError) or error.code in REFUSALS:
+            where = StoredCertificate(self._namespace, CA_SECRET, None)
+            await self._events.warn(where, CertificateReason.REFUSED, f"certificates are not kept: {error}")
+        first, most = RETRY_SECONDS
+        return max(min(most, first * 2.0 ** min(self._failures - 1, 20)), getattr(error, "wait", None) or 0.0)
+
+    def _forget(self) -> None:
+        """What was seen says nothing about how long it stays so while another leads."""
+        self._seen = Seen()
+        self._proof.broken()
+        self._service.broken()
+
+    async def _step(self) -> float:
+        found = await self._read()
+        self._metrics.show(found.stored)
+        action = plan(found.stored, found.now, self._seen, self._settings)
+        self._metrics.at(action.step)
+        if not self._leads():
+            raise NotLeading
+        if isinstance(action, Rest):
+            self._settled()
+            return min(LOOK_SECONDS, max(1.0, (action.until - found.now).total_seconds()))
+        if isinstance(action, Prove | Survey):
+            return await self._wait(action, found)
+        self._waiting.broken()
+        await self._writing.do(action, found)
+        if isinstance(action, Promote):
+            self._forget()
+        return 0.0
+
+    async def _read(self) -> Snapshot:
+        now: datetime | None = None
+        found: dict[str, Manifest | None] = {}
+        for name in (CA_SECRET, TLS_SECRET):
+            try:
+                answer = await self._client.get(requests.read(SECRETS, name, self._namespace))
+                found[name], now = answer.content, _time(answer.date) or now
+            except NotFound:
+                found[name] = None
+        configurations: list[Registered] = []
+        for name, resource in CONFIGURATIONS.items():
+            try:
+                answer = await self._client.get(requests.read(resource, name))
+            except NotFound:
+                continue
+            now = _time(answer.date) or now
+            configurations.append(registered({**answer.content, "kind": resource.api.kind}, self._namespace))
+        stored = Stored(
+            self._namespace,
+            authority_state(found[CA_SECRET]),
+            serving_state(found[TLS_SECRET]),
+            tuple(configurations),
+        )
+        return Snapshot(stored, found, now or datetime.now(UTC))
+
+    # Steps that wait.
+
+    async def _wait(self, action: Prove | Survey, found: Snapshot) -> float:
+        if isinstance(action, Prove):
+            what, streak = fingerprint(action.leaf), self._proof
+            why = await unproven(self._access, self._transport, found.stored, action.leaf, self._check)
+        else:
+            what, streak = fingerprint(action.authority), self._service
+            why = await unserved(self._client, found.stored, action.authority)
+        if why:
+            streak.broken()
+            await self._tell(action.step, why, found)
+        else:
+            self._settled()
+            if streak.seen(what) >= self._settings.overlap.total_seconds():
+                self._seen = (
+                    self._seen._replace(proven=what) if isinstance(action, Prove) else self._seen._replace(served=what)
+                )
+                return 0.0
+        first, most = WAIT_SECONDS
+        return min(most, max(first, self._settings.overlap.total_seconds() / 20))
+
+    def _check(self) -> None:
+        if not self._leads():
+            raise NotLeading
+
+    async def _tell(self, step: Step, why: str, found: Snapshot) -> None:
+        """Say what is waited for: to the log when it changes, and by an event where it lasts."""
+        if why != self._why:
+            self._why = why
+            log.info("certificates wait", step=step.value, why=why)
+        if self._waiting.seen(step.value) >= PATIENCE_SECONDS:
+            note = f"the rotation of the authority waits, and nothing is broken meanwhile: {why}"
+            await self._events.warn(found.regarded(TLS_SECRET), CertificateReason.WAITING, note)
+
+    def _settled(self) -> None:
+        self._why = ""
+        self._waiting.broken()
+
+
+def _time(date: str | None) -> datetime | None:
+    """The time of an HTTP Date header."""
+    try:
+        return None if date is None else parsedate_to_datetime(date)
+    except ValueError:
+        return None
