@@ -5,7 +5,6 @@ The Deployments' Pods are made by the real controllers, so their templates are j
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +15,7 @@ from tests.cluster.conftest import apply_crds
 from tests.cluster.control_plane import ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.cluster.installed import CHART, KINDS_OF_OTHERS, MANIFESTS, VARIANTS, documents, helm, said
 from tests.cluster.programs import eventually
-from webhook.cli.manifests import IMAGE
-from webhook.cli.write_manifests import written
+from tests.cluster.rollcall_server import rollcall
 
 NAMESPACE_OF_HELM = "rollcall-by-helm"
 CLUSTER_WIDE = (
@@ -71,7 +69,7 @@ def test_each_variant_is_accepted_and_taken_for_the_next_and_leaves_nothing(clus
         # A field that is deprecated, or a Pod that would not be admitted, is a warning.
         assert told.err == ""
         apart = variant == "self-managed"
-        expected = {("server",), ("reconciler",)} if apart else {("server", "reconciler")}
+        expected: set[tuple[str, ...]] = {("server",), ("reconciler",)} if apart else {("server", "reconciler")}
 
         def made(expected: set[tuple[str, ...]] = expected) -> bool:
             assert refused_pods(cluster, ROLLCALL_NAMESPACE) == []
@@ -80,12 +78,9 @@ def test_each_variant_is_accepted_and_taken_for_the_next_and_leaves_nothing(clus
             return True
 
         eventually(made, f"the Pods of {variant} are made")
-        (enforced,) = (
-            cluster.get("namespace", ROLLCALL_NAMESPACE)["metadata"]["labels"][f"pod-security.kubernetes.io/{mode}"]
-            for mode in ("enforce",)
-        )
-        assert enforced == "restricted"
-    told = cluster.kubectl("delete", "-k", MANIFESTS / "self-managed", check=True)
+        labels = cluster.get("namespace", ROLLCALL_NAMESPACE)["metadata"]["labels"]
+        assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+    cluster.kubectl("delete", "-k", MANIFESTS / "self-managed", check=True)
     # The webhooks are told of before those who answer them are gone.
     assert left_over(cluster) == []
     assert cluster.kubectl("get", "namespace", ROLLCALL_NAMESPACE).code == 1
@@ -113,13 +108,11 @@ def test_kustomize_makes_what_the_command_prints(plane: ControlPlane, variant: s
     if not config.exists():
         config = MANIFESTS / "base" / "configuration.yaml"
     options = ["--cert-manager"] if variant == "cert-manager" else []
-    expected = said(command(plane, config, *options))
+    expected = said(command(config, *options))
     assert said(built) == expected
 
 
-def command(plane: ControlPlane, config: Path, *options: str) -> list[Manifest]:
-    from tests.cluster.rollcall_server import rollcall
-
+def command(config: Path, *options: str) -> list[Manifest]:
     return documents(rollcall("manifests", "all", "--config", config, *options))
 
 
@@ -166,9 +159,3 @@ def test_helm_installs_upgrades_rolls_back_and_uninstalls(cluster: ControlPlane)
     eventually(made, "the Pods are made")
     helmed("uninstall", "rollcall")
     assert left_over(cluster) == []
-
-
-def test_the_committed_files_are_those_that_the_command_writes() -> None:
-    """Run: rollcall manifests write manifests --config manifests/configuration.yaml"""
-    files = written(MANIFESTS / "configuration.yaml", ROLLCALL_NAMESPACE, IMAGE)
-    assert json.dumps(files)

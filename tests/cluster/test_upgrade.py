@@ -12,7 +12,6 @@ from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.programs import eventually
 from tests.cluster.rollcall_server import RollcallServer, rollcall
 from tests.cluster.workloads import two_cliques
-from webhook.certificates import CA_FILE
 
 PREVIOUS = Path(__file__).parent / "releases" / "0.1.0"
 URL_THEN = "https://127.0.0.1:8443"
@@ -56,7 +55,7 @@ class Admissions:
 
 
 def previous(server: RollcallServer, name: str) -> str:
-    """What the previous release printed, for this server: with its address, and its authority as `--ca` put it there."""
+    """What the previous release printed, for this server: its address, and its authority as `--ca` put it there."""
     found = list(yaml.safe_load_all((PREVIOUS / name).read_text().replace(URL_THEN, server.url)))
     (bundle,) = {
         hook["clientConfig"]["caBundle"] for one in yaml.safe_load_all(server.manifests()) for hook in one["webhooks"]
