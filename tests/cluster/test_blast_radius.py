@@ -81,7 +81,7 @@ def test_only_gangs_wait_for_rollcall(plane: ControlPlane, dead: RollcallServer,
     template = {"metadata": {"labels": {"app": "other"}}, "spec": plain_pod(namespace)["spec"]}
     selector = {"matchLabels": {"app": "other"}}
     deployment = named("Deployment", "apps/v1", spec={"selector": selector, "template": template})
-    job_template = {"metadata": {}, "spec": {**template["spec"], "restartPolicy": "Never"}}  # type: ignore[dict-item]
+    job_template = {"metadata": {}, "spec": {**template["spec"], "restartPolicy": "Never"}}
     lease = named("Lease", "coordination.k8s.io/v1", "kube-node-lease", spec={"holderIdentity": "node"})
     others: list[tuple[str, Manifest]] = [
         (f"/api/v1/{here}/pods", plain_pod(namespace)),

@@ -63,7 +63,8 @@ def previous(server: RollcallServer, name: str) -> str:
     for one in found:
         for hook in one.get("webhooks", ()):
             hook["clientConfig"]["caBundle"] = bundle
-    return yaml.safe_dump_all(found)
+    text: str = yaml.safe_dump_all(found)
+    return text
 
 
 def hooks(plane: ControlPlane) -> dict[str, Manifest]:
