@@ -47,6 +47,28 @@ def test_the_rights_are_printed_for_kubectl(rollcall: Run) -> None:
     assert found[5]["subjects"] == [{"kind": "ServiceAccount", "namespace": "other", "name": "writer"}]
 
 
+def test_the_net_is_printed_for_kubectl_where_there_is_one(rollcall: Run, tmp_path: Path) -> None:
+    file = tmp_path / "rollcall.yaml"
+    head = "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n"
+    file.write_text(f"{head}registration: {{net: Warn}}\n")
+    ran = rollcall("manifests", "net", "--config", str(file), "--namespace", "team")
+    assert (ran.code, ran.err) == (0, "")
+    found = list(yaml.safe_load_all(ran.out))
+    assert [(one["kind"], one["metadata"]["name"]) for one in found] == [
+        ("ValidatingAdmissionPolicy", "rollcall-net"),
+        ("ValidatingAdmissionPolicyBinding", "rollcall-net"),
+        ("ValidatingAdmissionPolicyBinding", "rollcall-net-opted-in"),
+    ]
+    outside, _ = found[0]["spec"]["matchConstraints"]["namespaceSelector"]["matchExpressions"]
+    assert outside["values"] == ["kube-system", "kube-node-lease", "team"]
+    file.write_text(head)
+    assert rollcall("manifests", "net", "--config", str(file)) == (
+        0,
+        "",
+        "rollcall: registration.net is off: there is nothing to print\n",
+    )
+
+
 OWN = """\
 apiVersion: rollcall.dev/v1alpha1
 kind: RollcallConfiguration
