@@ -5,6 +5,8 @@ The Deployments' Pods are made by the real controllers, so their templates are j
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -132,13 +134,14 @@ def test_helm_installs_upgrades_rolls_back_and_uninstalls(cluster: ControlPlane)
     def configured() -> tuple[list[str], set[str], str]:
         """The ConfigMaps, the hooks, and which ConfigMap the server reads."""
         maps = cluster.items(f"/api/v1/namespaces/{NAMESPACE_OF_HELM}/configmaps")
-        names = [found["metadata"]["name"] for found in maps if found["metadata"]["name"].startswith("rollcall-")]
+        names = [name for found in maps if re.fullmatch("rollcall-[0-9a-f]{10}", name := found["metadata"]["name"])]
         hooks = cluster.get("validatingwebhookconfiguration", "v-rollcall")["webhooks"]
         volumes = cluster.get("deployment", "rollcall", NAMESPACE_OF_HELM)["spec"]["template"]["spec"]["volumes"]
         (mounted,) = (volume["configMap"]["name"] for volume in volumes if volume["name"] == "configuration")
         return names, {hook["name"] for hook in hooks}, mounted
 
-    told = helmed("install", "rollcall", CHART, values={"replicas": 1})
+    watched = dict.fromkeys(("serviceMonitor", "alerts", "dashboard"), True)
+    told = helmed("install", "rollcall", CHART, values={"replicas": 1, "monitoring": watched})
     assert f"kubectl -n {NAMESPACE_OF_HELM} rollout status deployment/rollcall" in told
     before = configured()
     assert before[0] == [before[2]]
@@ -157,5 +160,27 @@ def test_helm_installs_upgrades_rolls_back_and_uninstalls(cluster: ControlPlane)
         return True
 
     eventually(made, "the Pods are made")
+    since = cluster.http.get("/api/v1/namespaces").json()["metadata"]["resourceVersion"]
     helmed("uninstall", "rollcall")
     assert left_over(cluster) == []
+    is_asked_no_more_before_it_is_gone(cluster, since)
+
+
+def is_asked_no_more_before_it_is_gone(plane: ControlPlane, since: str) -> None:
+    registered = "apis/admissionregistration.k8s.io/v1"
+    (gone,) = deletions(plane, f"api/v1/namespaces/{NAMESPACE_OF_HELM}/services", since, "rollcall")
+    for kind in ("mutating", "validating"):
+        asked, nobody = deletions(plane, f"{registered}/{kind}webhookconfigurations", since, f"{kind[0]}-rollcall")
+        # What comes after is Helm's hook, which asks nobody.
+        assert asked[0] < nobody[0] < gone[0]
+        assert len(asked[1]["webhooks"]) > 1
+        assert not nobody[1].get("webhooks")
+
+
+def deletions(plane: ControlPlane, path: str, since: str, name: str) -> list[tuple[int, Manifest]]:
+    """The objects of that name that were deleted since then, each with its moment by the API server's count."""
+    params = {"watch": "true", "resourceVersion": since, "timeoutSeconds": "2"}
+    events = [json.loads(line) for line in plane.http.get(f"/{path}", params=params).text.splitlines()]
+    objects = [event["object"] for event in events if event["type"] == "DELETED"]
+    named = [found for found in objects if found["metadata"]["name"] == name]
+    return [(int(found["metadata"]["resourceVersion"]), found) for found in named]
