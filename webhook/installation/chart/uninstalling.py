@@ -1,6 +1,6 @@
 """Helm takes away Services first and kinds that it does not know last, and so would leave an API server that asks
-nobody for some seconds. So before anything else goes, these are deleted, by hooks that put nothing in their place: first
-the net, which would hold pods that nobody prepares any more, then the webhooks.
+nobody for some seconds. So before anything else goes, these are deleted, by hooks that put nothing in their place:
+first the net, which would hold pods that nobody prepares any more, then the webhooks.
 
 Source: helm.sh/helm v3, pkg/releaseutil/kind_sorter.go and pkg/action/hooks.go: what bears the name of a hook is
 deleted before the hook is made, and the hook once it is.
