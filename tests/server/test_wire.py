@@ -9,7 +9,6 @@ import ssl
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from pathlib import Path
 
 import pytest
 
@@ -160,7 +159,9 @@ def test_what_is_no_request_is_told_so_and_is_the_last(wire: Wire, request_bytes
     assert wire.statuses in (statuses, statuses[:1], [] if len(request_bytes) > 1_000_000 else statuses)
 
 
-@pytest.mark.parametrize("path", [b"//validate", b"/validate/", b"/VALIDATE", b"/../validate", b"/%00", b"/%ff%fe", b"*"])
+@pytest.mark.parametrize(
+    "path", [b"//validate", b"/validate/", b"/VALIDATE", b"/../validate", b"/%00", b"/%ff%fe", b"*"]
+)
 def test_another_path_is_not_there(wire: Wire, path: bytes) -> None:
     said = wire.send(whole(BODY, POST.replace(b"/validate", path))).read(1)
     assert wire.statuses == [404]
