@@ -141,7 +141,12 @@ def by_hand(plane: ControlPlane) -> None:
     (block,) = re.findall(r"^```\n\$ (for .*?)^```", page, re.DOTALL | re.MULTILINE)
     kubectl = program("kubectl", f"kube-{plane.version}")
     assert kubectl is not None
-    environment = {"PATH": f"{kubectl.parent}:/usr/bin:/bin", "KUBECONFIG": str(plane.kubeconfig)}
+    # Without a home it keeps its cache where it is.
+    environment = {
+        "PATH": f"{kubectl.parent}:/usr/bin:/bin",
+        "HOME": str(plane.folder),
+        "KUBECONFIG": str(plane.kubeconfig),
+    }
     subprocess.run(["/bin/sh", "-ec", block], env=environment, check=True, capture_output=True, timeout=60)
 
 

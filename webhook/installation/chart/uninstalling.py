@@ -8,7 +8,7 @@ deleted before the hook is made, and the hook once it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from webhook.installation.chart.features import ALWAYS, Feature, configurations, net
 from webhook.installation.kustomize import Dump
@@ -17,7 +17,7 @@ from webhook.model.reading import Manifest
 _HEAD = "# Made and deleted before anything else is, when the release is uninstalled.\n"
 
 
-def uninstalling(features: list[Feature], dump: Dump) -> str:
+def uninstalling(features: Sequence[Feature], dump: Dump) -> str:
     """The template."""
     (always,) = (feature for feature in features if feature.name == ALWAYS)
     return _HEAD + "".join(f"---\n{dump(hook)}" for hook in _hooks(always))
