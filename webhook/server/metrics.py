@@ -23,7 +23,7 @@ OUTCOMES = ("allowed", "denied", "patched", "invalid", "too_large", "failed", "o
 OTHER, NONE = "other", "none"
 # Decisions take well under a millisecond; the API server's patience ends at ten seconds.
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 10)
-# One label is some 80 bytes, a pod's whole preparation some hundreds; a workload with many parts gets more. Few, because
+# One label is some 80 bytes, a pod's whole preparation some hundreds; a workload with many parts gets more. Few, since
 # each is compared with at every patch.
 _PATCH_BUCKETS = (128, 256, 512, 1024, 4096, 65536)
 
