@@ -75,6 +75,18 @@ def test_what_differs_from_what_is_printed(change: Callable[[Manifest], None], w
     assert found == [(Level.ERROR, *one) for one in wanted]
 
 
+def test_a_change_of_many_webhooks_is_told_once_a_configuration() -> None:
+    def ignoring(raw: Manifest) -> None:
+        for hook in raw.get("webhooks", ()):
+            hook["failurePolicy"] = "Ignore"
+
+    found = told(installed(changed=ignoring), "webhooks/as-printed")
+    assert [(where, said) for _, where, said in found] == [
+        (f"{MUTATING}, owned-pods.mutate.rollcall.dev and 4 more", 'failurePolicy is "Ignore" and not "Fail"'),
+        (f"{VALIDATING}, group-pods.validate.rollcall.dev and 6 more", 'failurePolicy is "Ignore" and not "Fail"'),
+    ]
+
+
 def test_webhooks_that_are_registered_by_a_url_are_held_against_that() -> None:
     def by_url(raw: Manifest) -> None:
         for hook in raw.get("webhooks", ()):
