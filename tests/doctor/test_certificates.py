@@ -89,6 +89,27 @@ def test_where_nobody_can_be_reached_the_secret_tells() -> None:
     ]
 
 
+def test_a_stored_certificate_that_cannot_be_read_is_told() -> None:
+    pair = signed()
+    world = stored(pair.leaf, pair.authority)
+    secret = thing("v1", "Secret", "rollcall-tls", data={"tls.crt": b64encode(b"nonsense").decode()})
+    spoiled = replace(world, parts={**world.parts, PART: (secret,)})
+    assert said(spoiled, "server/certificate") == ["its tls.crt is no certificate in PEM form"]
+
+
+def test_a_ca_bundle_that_is_none_says_nothing_about_what_is_stored() -> None:
+    pair = signed()
+
+    def spoil(raw: Manifest) -> None:
+        for hook in raw.get("webhooks", ()):
+            hook["clientConfig"]["caBundle"] = "not base64"
+
+    world = installed(changed=spoil)
+    known = replace(world, parts={**world.parts, PART: stored(pair.leaf, pair.authority).parts[PART]})
+    assert said(known, "server/certificate") == []
+    assert said(known, "webhooks/ca-bundle") == ["its caBundle is no certificate in PEM form"]
+
+
 def test_a_certificate_that_is_its_own_authority_is_believed() -> None:
     leaf = signed().leaf
     assert said(stored(leaf, leaf), "server/certificate") == []
