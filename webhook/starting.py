@@ -93,7 +93,9 @@ def _is_prepared(pod: Pod, profile: Profile, member: GangMember) -> bool:
         return True
     after = Pod(raw, pod.namespace)
     fields = [("labels", key) for key in wanted.labels] + [("annotations", key) for key in wanted.annotations]
-    other = profile.backend.prepare_pod(member._replace(podgang=f"{member.podgang}-x", podclique="x"))
+    other = profile.backend.prepare_pod(
+        member._replace(podgang=f"{member.podgang}-x", podclique=f"{member.podclique}-x")
+    )
     counts = [(part, key) for part, key in fields if key in _KNOWN or _differs(part, key, wanted, other)]
     counts += [("spec", key) for key in wanted.default_fields]
     if not counts and profile.name == DEFAULT_SCHEDULER and not member.owned:

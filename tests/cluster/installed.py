@@ -22,7 +22,7 @@ MANIFESTS = Path(__file__).parents[2] / "manifests"
 CHART = MANIFESTS / "chart"
 VARIANTS = ("base", "cert-manager", "self-managed")
 # Stand-ins for the kinds of cert-manager and of Prometheus' operator.
-KINDS_OF_OTHERS = Path(__file__).parent / "crds" / "installation"
+KINDS_OF_OTHERS = Path(__file__).parent / "kinds"
 HEAD = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
 
 

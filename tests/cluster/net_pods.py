@@ -86,7 +86,7 @@ class Pods:
     def stored(self) -> Manifest:
         """A pod to be stored first and changed then: mostly one that is held."""
         pod = self._pod(stored=True)
-        if self._one_in(8):
+        if self._one_in(4):
             pod["spec"].pop("schedulingGates", None)
         else:
             pod["spec"]["schedulingGates"] = [{"name": gate} for gate in self._random.choice((GATES[:1], GATES[:2]))]
@@ -96,8 +96,10 @@ class Pods:
         """What may become of a stored pod: gates go, and metadata changes."""
         pod = deepcopy(old)
         spec, metadata = pod["spec"], pod["metadata"]
+        # A scheduler may have written something into its status since.
+        del metadata["resourceVersion"]
         if "schedulingGates" in spec:
-            kept = spec.pop("schedulingGates")[: self._random.choice((0, 0, 0, 1, 2))]
+            kept = spec.pop("schedulingGates")[: self._random.choice((0, 0, 0, 0, 1, 2))]
             if kept or self._one_in(3):
                 spec["schedulingGates"] = kept
         for part in ("labels", "annotations"):
@@ -125,12 +127,14 @@ class Pods:
             metadata["labels"] |= self._grove_s_labels()
         if not grove or self._one_in(8):
             self._own(metadata, stored=stored)
-        scheduler = self._random.choice((*SCHEDULERS, *SCHEDULERS, "somebody-elses", None, "default-scheduler"))
+        recorded = metadata["labels"].get(SCHEDULER_LABEL)
+        scheduler = self._scheduler(recorded)
         if scheduler is not None:
             spec["schedulerName"] = scheduler
-        if self._one_in(2):
-            self._prepare(scheduler or "default-scheduler", metadata, spec)
-        for _ in range(self._random.choice((0, 0, 0, 1, 1, 2))):
+        if self._one_in(3):
+            # Also for a scheduler that it then does not name.
+            self._prepare(recorded or scheduler or "default-scheduler", metadata, spec)
+        for _ in range(self._random.choice((0, 0, 1, 1, 1, 2))):
             part, keys = self._random.choice((("labels", _LABELS), ("annotations", _ANNOTATIONS)))
             key = self._random.choice(keys)
             metadata[part][key] = self._value(key)
@@ -138,7 +142,7 @@ class Pods:
             spec[self._field] = self._group()
         if self._one_in(5):
             metadata["annotations"][STAMP] = self._value(STAMP)
-        if self._one_in(4):
+        if self._one_in(6):
             spec["schedulingGates"] = [
                 {"name": gate} for gate in self._random.sample(GATES, self._random.randint(0, 2))
             ]
@@ -146,6 +150,12 @@ class Pods:
             if not metadata[part] and self._one_in(2):
                 del metadata[part]
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+    def _scheduler(self, recorded: str | None) -> str | None:
+        """The one that it names; mostly that which its label says, or none, where it has the label."""
+        if recorded and not self._one_in(4):
+            return self._random.choice((recorded, "default-scheduler"))
+        return self._random.choice((*SCHEDULERS, *SCHEDULERS, "somebody-elses", None, "default-scheduler"))
 
     def _prepare(self, scheduler: str, metadata: Manifest, spec: Manifest) -> None:
         """As Rollcall prepares it for that scheduler, or with a part of it forgotten."""
@@ -199,7 +209,7 @@ class Pods:
         if not self._one_in(6):
             metadata["labels"][LWS_NAME] = self._random.choice(("lws", "lws", "lws-0", ""))
         name, owner = self._random.choice(
-            (("lws-0", "lws"), ("lws-0-1", "lws-0"), ("lws-x", "lws"), ("lws", "lws"), ("lws-0-1", "lws-0-1"))
+            (("lws-0", "lws"), ("lws-0-1", "lws-0"), ("lws-x", "lws"), ("lws", "lws"), ("lwsx0", "lws"))
         )
         del metadata["generateName"]
         metadata["name"] = name

@@ -5,6 +5,7 @@ creates objects does not notice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -17,11 +18,12 @@ from tests.cluster.certificate_story import (
     SelfManagedServer,
     of_certificates,
 )
-from tests.cluster.control_plane import ROLLCALL_NAMESPACE, ControlPlane
+from tests.cluster.control_plane import ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.cluster.hosted_reconciler import HostedReconciler
 from tests.cluster.network import Network
 from tests.cluster.programs import eventually
-from tests.cluster.reconciler_process import forget_lease
+from tests.cluster.reconciler_process import ReconcilerProcess, forget_lease
+from tests.cluster.rollcall_server import rollcall
 
 # A rotation of the authority: its Secret, then each configuration is written and given up, the next certificate, the
 # switch, the authority's Secret again, and the configurations.
@@ -39,10 +41,10 @@ def started(plane: ControlPlane) -> Iterator[Started]:
     running: list[HostedReconciler] = []
 
     def start() -> HostedReconciler:
+        # Whoever was there is dead, and will not come back.
         forget_lease(plane)
-        found = HostedReconciler(Network(plane), SELF_MANAGED, lease_namespace=ROLLCALL_NAMESPACE)
-        running.append(found)
-        return found
+        running[:] = [HostedReconciler(Network(plane), SELF_MANAGED, lease_namespace=ROLLCALL_NAMESPACE)]
+        return running[0]
 
     yield start
     for found in running:
@@ -67,15 +69,19 @@ def test_certificates_are_kept_and_rotated_while_admissions_go_on(
     reconciler = started()
     served.until_served()
     before, asking = served.authority(), Asking(plane)
-    served.ask_for("rollcall-ca")
+    access = f"--kubeconfig={plane.kubeconfig}"
+    assert rollcall("certs", "rotate", "--ca", "--wait", access).startswith("rotated: ")
     served.until_rotated(before)
     assert asking.stop() > 10
+    checked = rollcall("certs", "verify", access).splitlines()
+    assert f"good    m-rollcall 127.0.0.1:{served.port}" in checked
+    assert {line.split()[0] for line in checked} == {"good"}
     for name in CONFIGURATIONS:
         metadata = served.configuration(name)["metadata"]
         (owner,) = metadata["ownerReferences"]
         assert (owner["kind"], owner["name"]) == ("Namespace", ROLLCALL_NAMESPACE)
-    eventually(lambda: reconciler.metric("rollcall_rotations_total", what="ca") == 1, "it is counted")
-    assert reconciler.metric("rollcall_rotation_step", step="none") == 1
+    eventually(lambda: reconciler.metric("rollcall_rotation_step", step="none") == 1, "nothing is left to do")
+    assert reconciler.metric("rollcall_rotations_total", what="ca") == 1
     written = [found for found in reconciler.network.changes if of_certificates(found)]
     assert len(written) == 6 + WRITES
 
@@ -112,6 +118,7 @@ LOSSES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lost", LOSSES.values(), ids=LOSSES)
 def test_secrets_that_are_deleted_are_made_anew_and_nobody_notices(
     plane: ControlPlane, served: SelfManagedServer, started: Started, lost: tuple[str, ...]
@@ -130,6 +137,7 @@ def test_secrets_that_are_deleted_are_made_anew_and_nobody_notices(
     del reconciler
 
 
+@pytest.mark.long
 def test_a_configuration_that_is_applied_anew_gets_its_caBundle_at_once(
     plane: ControlPlane, served: SelfManagedServer, started: Started
 ) -> None:
@@ -148,6 +156,7 @@ def test_a_configuration_that_is_applied_anew_gets_its_caBundle_at_once(
     del reconciler
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [(), ("--server-side",)], ids=["client-side", "server-side"])
 def test_an_upgrade_may_drop_a_hook(
     plane: ControlPlane, served: SelfManagedServer, started: Started, options: tuple[str, ...]
@@ -166,3 +175,58 @@ def test_an_upgrade_may_drop_a_hook(
     assert not names.intersection(dropped)
     assert served.bundles() == [[served.authority()]]
     del reconciler
+
+
+# What the certificates are kept by, and is asked for in a cluster whose server is registered by url. Whether it may
+# delete the configurations is asked within a request that is about something else.
+RIGHTS = {
+    *(("/secrets", verb) for verb in ("get", "list", "watch", "create", "update")),
+    *(
+        (f"admissionregistration.k8s.io/{kind}webhookconfigurations", verb)
+        for kind in ("mutating", "validating")
+        for verb in ("get", "list", "watch", "patch")
+    ),
+    ("/configmaps", "create"),
+    ("/namespaces", "get"),
+}
+
+
+@pytest.mark.long
+def test_the_rights_that_are_printed_are_enough_and_are_used(
+    plane: ControlPlane, served: SelfManagedServer, reconciler: Callable[..., ReconcilerProcess]
+) -> None:
+    forget_lease(plane)
+    keeping = reconciler(SELF_MANAGED)
+    served.until_served()
+    before = served.authority()
+    served.ask_for("rollcall-ca")
+    served.until_rotated(before)
+    assert keeping.metric("rollcall_certificate_failures_total") == 0
+    assert {(asked.resource, asked.verb) for asked in keeping.asked()} >= RIGHTS
+
+
+@pytest.mark.long
+def test_when_the_namespace_goes_the_configurations_go_with_it(plane: ControlPlane, tmp_path: Path) -> None:
+    if not plane.collects_garbage:
+        pytest.skip("there is no kube-controller-manager")
+    namespace = "rollcall-leaving"
+    plane.kubectl("create", "namespace", namespace, check=True)
+    config = tmp_path / "rollcall.yaml"
+    # Nobody answers, and nobody is kept waiting for it.
+    config.write_text(yaml.safe_dump({**SELF_MANAGED, "registration": {"failurePolicy": "Ignore"}}))
+    urls = "--url=https://127.0.0.1:1", "--next-url=https://127.0.0.1:2"
+    printed = rollcall("manifests", "webhooks", "--config", config, *urls)
+    plane.kubectl("apply", "-f", "-", stdin=printed, check=True)
+    reconciler = HostedReconciler(Network(plane), SELF_MANAGED, lease_namespace=namespace)
+    try:
+
+        def found() -> list[Manifest]:
+            answers = [plane.http.get(f"{path}/{name}") for name, path in CONFIGURATIONS.items()]
+            return [answer.json() for answer in answers if answer.is_success]
+
+        eventually(lambda: all("ownerReferences" in one["metadata"] for one in found()), "they go with the namespace")
+        assert len(found()) == 2
+        plane.kubectl("delete", "namespace", namespace, "--wait=false", check=True)
+        eventually(lambda: found() == [], "they have gone with it", timeout=60)
+    finally:
+        reconciler.kill()

@@ -14,6 +14,7 @@ import pytest
 from tests.conformance.sound import GANG, GROUP, MAP, REMEDY, WHY, MappedBackend, SoundBackend, topology
 from webhook.backends.base import BackendSettings, Frozen, GangMember, PodChanges, Stage
 from webhook.model.capabilities import Capability, capabilities_used, unsupported
+from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.findings import Action, Finding
 from webhook.model.podcliqueset import PodCliqueSet
@@ -239,6 +240,12 @@ BROKEN: dict[str, list[Case]] = {
     ],
     "test_a_pod_of_another_system_is_left_alone_with_a_note": [
         Case(preparing(lambda _, made: replace(made, default_fields={"pod-group-name": "mine"})), "is changed")
+    ],
+    "test_the_net_lets_a_prepared_pod_through": [
+        Case(broken(membership=((Mark("labels", f"{GROUP}/other"),),)), "bears none of"),
+    ],
+    "test_the_net_stops_a_pod_that_nobody_prepared": [
+        Case(broken(membership=((),)), "let through by ((),), and prepare_pod would still write"),
     ],
     "test_a_gang_that_asks_for_nothing_special_is_expressed": [
         Case(

@@ -32,7 +32,7 @@ def registered(world: World) -> Symptoms:
     """Both webhook configurations are in the cluster. Without the mutating one pods arrive unstamped and nobody records
     a workload's scheduler; without the validating one what a scheduler cannot honour is admitted.
 
-    Source: design, "The server's own life".
+    Source: Kubernetes documentation, "Dynamic Admission Control".
     """
     for part, name in zip(_BOTH, (MUTATING, VALIDATING), strict=True):
         if world.configuration(part) is None:
@@ -122,7 +122,7 @@ def out_of_the_way(world: World) -> Symptoms:
     """No webhook that must be answered (failurePolicy Fail) is about kube-system or about Rollcall's own namespace: a
     cluster in which Rollcall is down must be able to start it again.
 
-    Source: design, "The server's own life"; Kubernetes documentation, "Avoiding deadlocks in self-hosted webhooks".
+    Source: Kubernetes documentation, "Admission Webhook Good Practices" (avoid dependency loops).
     """
     namespaces = {name_of(raw): raw for raw in world.all(NAMESPACES)}
     for name in (world.namespace, *NEVER_HERE):
@@ -150,7 +150,7 @@ def registered_twice(world: World) -> Symptoms:
     """No other configuration has webhooks of Rollcall's name: one that an older or a second installation left behind
     asks for every object twice, and refuses all of them once nobody answers there.
 
-    Source: design, "The server's own life" (`*.rollcall.dev`).
+    Source: webhook/installation/webhooks.py (`*.rollcall.dev`).
     """
     for part, own in zip(_BOTH, (MUTATING, VALIDATING), strict=True):
         for raw in world.all(part):

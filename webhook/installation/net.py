@@ -114,11 +114,12 @@ def _variables() -> Iterable[tuple[str, str]]:
 def _made_by_an_owner() -> str:
     """Whether a controller `o` makes pods of a workload that is not Grove's, as `webhook.model.owners.place` says."""
     leader = "(o.name == variables.lws ? variables.before.metadata.name : o.name)"
+    # Without that name it would have to begin with a dash, which no name does.
     index = f"{leader}.substring(variables.lws.size() + 1).matches('^[0-9]+$')"
     group = "o.apiVersion.split('/')[0]"
     job = f"o.kind == {_text(JOBS.api.kind)} && {group} == {_text(JOBS.api.group)}"
     of_set = f"o.kind == {_text(STATEFUL_SETS.api.kind)} && {group} == {_text(STATEFUL_SETS.api.group)}"
-    return f"({job}) || ({of_set} && variables.lws != '' && {leader}.startsWith(variables.lws + '-') && {index})"
+    return f"({job}) || ({of_set} && {leader}.startsWith(variables.lws + '-') && {index})"
 
 
 def _marks_on_it() -> str:

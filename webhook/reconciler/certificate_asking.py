@@ -32,10 +32,10 @@ class Before(NamedTuple):
 async def ask_for_rotation(client: Client, namespace: str, *, authority: bool) -> Before:
     """Ask for it. Raises `RequestFailed`, and `FactsUnavailable` where nobody would obey."""
     snapshot = await read_snapshot(client, namespace)
-    if snapshot.secrets[CA_SECRET] is None:
+    if why := snapshot.stored.authority.trouble:
         raise FactsUnavailable(
-            f"there is no Secret {namespace}/{CA_SECRET}: certificates are not self-managed here, or the reconciler "
-            "has not begun"
+            f"the Secret {namespace}/{CA_SECRET} holds no authority of the reconciler's ({why}): certificates are not "
+            "self-managed here, or it has not begun"
         )
     name = CA_SECRET if authority else TLS_SECRET
     live = snapshot.secrets[name]

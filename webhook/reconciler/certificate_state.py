@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from webhook.authority import KeyPair, fingerprint, holds, is_authority, issued_by, pem, read_certificates, read_pair
 from webhook.errors import CertificateError
-from webhook.installation.names import SERVER
+from webhook.installation.names import SERVER, SERVICE_PORT
 from webhook.model.reading import Manifest, mapping, sequence
 
 # What the keys of the two Secrets are named: CURRENT and NEXT in rollcall-ca, SERVED and NEXT in rollcall-tls.
@@ -121,9 +121,10 @@ class Stored:
 
     @property
     def places(self) -> tuple[Hook, ...]:
-        """Where the API server asks: one hook for each Service and for each address."""
+        """Where the API server asks, or will once it is told to: one hook for each Service and for each address."""
         found = {(hook.service, hook.host, hook.port): hook for hook in self._hooks() if not is_next(hook)}
-        return tuple(found.values())
+        own = Hook("", b"", _service_names(self.namespace, SERVER)[2], SERVICE_PORT, (self.namespace, SERVER))
+        return tuple(found.values()) or (own,)
 
     @property
     def is_asked(self) -> bool:

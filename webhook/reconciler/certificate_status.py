@@ -21,7 +21,8 @@ _SHOWN = 16
 def status_of(snapshot: Snapshot, settings: Certificates) -> dict[str, Any]:
     """All of it, for JSON. `authority` is null where nobody keeps one here."""
     stored = snapshot.stored
-    kept = settings.self_managed or stored.authority.data is not None
+    # Others have a Secret of that name, too, which is none of ours.
+    kept = settings.self_managed or not stored.authority.trouble
     return {
         "namespace": stored.namespace,
         "selfManaged": kept,

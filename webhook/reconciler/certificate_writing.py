@@ -33,6 +33,10 @@ from webhook.reconciler.obstacles import CertificateReason
 from webhook.reconciler.writing import Writer
 from webhook.settings import Certificates
 
+# A Secret of this type must have both, be they empty. That of the authority is one where cert-manager kept it before.
+_TLS_TYPE = "kubernetes.io/tls"
+_BOTH = {"tls.crt": "", "tls.key": ""}
+
 Written = NewAuthority | Publish | Disown | Issue | Switch | Promote
 
 
@@ -106,10 +110,9 @@ class CertificateWriting:
         key = (self._namespace, name)
         if live is None:
             metadata = {"name": name, "namespace": self._namespace, "labels": dict(LABELS)}
-            kind = "kubernetes.io/tls" if name == TLS_SECRET else "Opaque"
-            if name == TLS_SECRET:
-                # Of this type it must have both, be they empty.
-                encoded = {"tls.crt": "", "tls.key": "", **encoded}
+            kind = _TLS_TYPE if name == TLS_SECRET else "Opaque"
+            if kind == _TLS_TYPE:
+                encoded = {**_BOTH, **encoded}
             secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": kind, "data": encoded}
             await self._writer.send("create", SECRETS, key, requests.create(SECRETS, secret))
             return
@@ -119,6 +122,8 @@ class CertificateWriting:
             annotations = dict(mapping(metadata.get("annotations")))
             annotations.pop(ROTATE_ANNOTATION, None)
             metadata["annotations"] = annotations
+        if live.get("type") == _TLS_TYPE:
+            encoded = {**_BOTH, **encoded}
         replaced = {**live, "metadata": metadata, "data": encoded}
         await self._writer.send("replace", SECRETS, key, requests.replace(SECRETS, replaced))
 

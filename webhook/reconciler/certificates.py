@@ -18,7 +18,8 @@ from webhook.cluster.client import Client
 from webhook.cluster.watch import Watch
 from webhook.errors import CertificateError, NotLeading, RequestFailed
 from webhook.installation.names import CA_SECRET, TLS_SECRET
-from webhook.logs import log
+from webhook.logs import log, outline
+from webhook.model.facts import Api
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping
 from webhook.reconciler.certificate_plan import (
@@ -98,6 +99,12 @@ class CertificateController:
         """Look at once."""
         self._woken.set()
 
+    @staticmethod
+    def kinds() -> Iterator[Api]:
+        """Of which kinds it follows what it keeps."""
+        yield SECRETS.api
+        yield from (resource.api for resource in CONFIGURATIONS.values())
+
     def watches(self) -> Iterator[Watch]:
         """What wakes it."""
         yield from self._watches
@@ -138,7 +145,7 @@ class CertificateController:
         self._failures += 1
         self._metrics.failures.inc()
         if self._failures.bit_count() == 1:
-            log.warning("certificates not kept", why=str(error), failures=self._failures)
+            log.warning("certificates not kept", why=outline(error), failures=self._failures)
         if isinstance(error, CertificateError) or error.code in REFUSALS:
             where = StoredCertificate(self._namespace, CA_SECRET, None)
             await self._events.warn(where, CertificateReason.REFUSED, f"certificates are not kept: {error}")

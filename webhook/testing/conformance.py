@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from webhook.testing.adoption import AdoptionChecks
 from webhook.testing.contract import ContractChecks
+from webhook.testing.net import NetChecks
 from webhook.testing.objects import ObjectChecks
 from webhook.testing.pods import PodChecks
 from webhook.testing.rules import RuleChecks
 from webhook.testing.topologies import TopologyChecks
 
 
-class BackendConformance(ContractChecks, RuleChecks, PodChecks, ObjectChecks, AdoptionChecks, TopologyChecks):
+class BackendConformance(
+    ContractChecks, RuleChecks, PodChecks, NetChecks, ObjectChecks, AdoptionChecks, TopologyChecks
+):
     """What every backend must hold to. A backend's author subclasses it, and pytest runs it:
 
         class TestMyBackend(BackendConformance):

@@ -79,7 +79,7 @@ VALUES = (
         _BASE64,
     ),
 )
-CONFIGURATION = "The RollcallConfiguration, without its apiVersion and kind (docs/configuration.md). Rights and hooks follow from it."
+CONFIGURATION = "The RollcallConfiguration (docs/configuration.md). Rights, hooks and network follow from it."
 
 
 def values_text(configuration: Manifest, dump: Dump) -> str:

@@ -1,0 +1,68 @@
+"""Checks of the net: what a backend says of its marks is what it writes, so that the API server by itself lets through
+what Rollcall prepared, and nothing that it did not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+
+from webhook.model.admission_request import Kind, Request
+from webhook.model.facts import Record
+from webhook.model.pod import Pod
+from webhook.model.reading import Manifest
+from webhook.starting import may_start
+from webhook.testing.requirement import require
+from webhook.testing.strategies import gang_pods, records
+from webhook.testing.suite import GENERATED, Configuration, Installed, Suite
+from webhook.validators.selection import DEFAULT_SCHEDULER
+
+_POD = Kind("", "v1", "Pod")
+_REMEDY = "say in `membership` the labels, annotations and fields of PodChanges by which the scheduler knows the gang"
+
+
+class NetChecks(Suite):
+    """`membership`, from which the net is compiled, beside `prepare_pod`."""
+
+    @GENERATED
+    @given(pod=gang_pods(), record=records(""))
+    def test_the_net_lets_a_prepared_pod_through(
+        self, configuration: Configuration, pod: Manifest, record: Record
+    ) -> None:
+        installed = self.installed(configuration)
+        _, prepared = installed.mutate(pod, replace(record, scheduler=self.backend.name))
+        prepared["spec"].pop("schedulingGates", None)
+        ways = installed.backend.membership
+        require(
+            _bears_one(installed, prepared) and _may_start(installed, prepared),
+            f"a prepared pod bears none of {ways} as a whole, so the net would stop it",
+            _REMEDY,
+        )
+
+    @GENERATED
+    @given(pod=gang_pods())
+    def test_the_net_stops_a_pod_that_nobody_prepared(self, configuration: Configuration, pod: Manifest) -> None:
+        installed = self.installed(configuration)
+        pod["spec"] |= {"schedulerName": self.backend.name, "schedulingGates": None}
+        ways = installed.backend.membership
+        if () in ways and self.backend.name == DEFAULT_SCHEDULER:
+            # Every pod has that name: the net goes by the stamp.
+            return
+        passes, needs_nothing = _bears_one(installed, pod), _may_start(installed, pod)
+        require(
+            passes == needs_nothing,
+            f"a pod with nothing but the schedulerName is {'let through' if passes else 'stopped'} by {ways}, and "
+            f"prepare_pod would {'write nothing' if needs_nothing else 'still write'} by which its gang is known",
+            _REMEDY,
+        )
+
+
+def _bears_one(installed: Installed, pod: Manifest) -> bool:
+    template = Pod(pod).template
+    return any(all(mark.is_on(template) for mark in marks) for marks in installed.backend.membership)
+
+
+def _may_start(installed: Installed, pod: Manifest) -> bool:
+    namespace = str(pod["metadata"]["namespace"])
+    return may_start(Request("uid", "CREATE", _POD, namespace, "", pod), installed.facts, installed.settings)
