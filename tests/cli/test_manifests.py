@@ -79,6 +79,7 @@ WRONG = {
     "a configuration that is not there": ("webhooks", "--config", "absent.yaml"),
     "an account without a namespace": ("rbac", "--account", "rollcall"),
     "a reconciler's account without a namespace": ("rbac", "--reconciler", "rollcall"),
+    "a net of a namespace that there cannot be": ("net", "--namespace", "Team"),
 }
 
 
