@@ -217,6 +217,7 @@ WRONG = {
     "no replicas": ("all", "--replicas", "0"),
     "a place for the reconciler that there is not": ("all", "--reconciler", "beside"),
     "a folder to write to without a configuration": ("write", "out"),
+    "a net of a namespace that there cannot be": ("net", "--namespace", "Team"),
 }
 
 

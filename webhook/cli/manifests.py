@@ -165,7 +165,7 @@ def net(
 
     - `rollcall manifests net --config rollcall.yaml | kubectl apply -f -`
     """
-    found = net_policy(configured(config), namespace)
+    found = net_policy(configured(config), _namespace(namespace))
     if not found:
         tell("registration.net is off: there is nothing to print")
     _print(found, output)
