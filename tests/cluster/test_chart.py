@@ -79,10 +79,17 @@ def test_the_chart_makes_of_a_configuration_what_the_command_prints(named: str, 
             given = manifest["data"]["configuration.yaml"]
             told = found[key]["data"]["configuration.yaml"]
             # What the file does not say the chart's defaults do, which are no other than Rollcall's.
-            assert {**told, **given} == told
+            assert merged(told, given) == told
             assert told["scheduler"] == given["scheduler"]
             continue
         assert found[key] == manifest, key
+
+
+def merged(below: Any, above: Any) -> Any:
+    """As Helm merges values: what is a mapping in both is merged, and all else is replaced."""
+    if not (isinstance(below, dict) and isinstance(above, dict)):
+        return above
+    return {**below, **{key: merged(below.get(key), value) for key, value in above.items()}}
 
 
 def test_values_stand_where_they_say(tmp_path: Path) -> None:
