@@ -44,6 +44,7 @@ ENV PATH="/opt/rollcall/bin:${PATH}" \
 
 # A number, so that runAsNonRoot can be verified without reading /etc/passwd.
 USER 65532:65532
-EXPOSE 8443
+# Calls, the next certificate, health and metrics of the server, and those of the reconciler.
+EXPOSE 8443 8444 8081 8080
 ENTRYPOINT ["rollcall"]
 CMD ["serve", "--config", "/etc/rollcall/configuration.yaml", "--cert", "/etc/rollcall/tls/tls.crt", "--key", "/etc/rollcall/tls/tls.key"]

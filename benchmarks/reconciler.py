@@ -10,9 +10,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from benchmarks.control_planes import find_programs
 from tests.cluster.conftest import KOORDINATOR, apply_crds
 from tests.cluster.control_plane import ControlPlane
-from tests.cluster.programs import Program, folder_of
+from tests.cluster.programs import Program
 from tests.cluster.reconciler_process import ReconcilerProcess
 from tests.cluster.test_zero_cost import podgang, requests_of
 
@@ -25,7 +26,7 @@ def main() -> None:
     parser.add_argument("--steady", type=float, default=60, help="seconds to watch it do nothing (default 60)")
     parser.add_argument("--kube", default="1.37", help="the version of Kubernetes (default 1.37)")
     chosen = parser.parse_args()
-    _find_programs(f"kube-{chosen.kube}")
+    find_programs(f"kube-{chosen.kube}")
     plane = ControlPlane(chosen.kube)
     try:
         apply_crds(plane)
@@ -70,18 +71,6 @@ def _measure(plane: ControlPlane, gangs: int, steady: float) -> None:
 def _processor_seconds(program: Program) -> float:
     fields = Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _find_programs(name: str) -> None:
-    """Those that scripts/test-cluster has built, unless the environment names others."""
-    if folder_of(name) is None:
-        cache = Path(
-            os.environ.get("ROLLCALL_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "rollcall"
-        )
-        found = sorted(cache.expanduser().glob(f"controlplane/{name}-*"), key=lambda folder: folder.stat().st_mtime)
-        if not found:
-            raise SystemExit(f"there are no programs of {name}: scripts/test-cluster builds them")
-        os.environ["ROLLCALL_" + name.upper().replace("-", "_").replace(".", "_")] = str(found[-1])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from webhook import config
 from webhook.backends.registry import installed_backends
 
-_SECTIONS = {
+_SECTIONS: dict[str, type[BaseModel]] = {
     "enforcement": config.EnforcementSection,
     "registration": config.RegistrationSection,
     "escapes": config.EscapesSection,

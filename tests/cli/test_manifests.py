@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ import yaml
 
 from tests.cli.conftest import Run
 from webhook.certificates import CA_FILE, KEY_FILE, make_development_certificates
+
+MANIFESTS = Path(__file__).parents[2] / "manifests"
 
 
 def test_the_configurations_are_printed_for_kubectl(rollcall: Run, tmp_path: Path) -> None:
@@ -66,6 +70,135 @@ def test_the_net_is_printed_for_kubectl_where_there_is_one(rollcall: Run, tmp_pa
     )
 
 
+OWN = """\
+apiVersion: rollcall.dev/v1alpha1
+kind: RollcallConfiguration
+certificates: {mode: selfManaged}
+"""
+
+
+def test_all_that_is_needed_is_printed_in_the_order_of_its_application(rollcall: Run, tmp_path: Path) -> None:
+    (tmp_path / "rollcall.yaml").write_text(OWN)
+    found = list(yaml.safe_load_all(rollcall("manifests", "all", "--config", f"{tmp_path}/rollcall.yaml").out))
+    name = next(one["metadata"]["name"] for one in found if one["kind"] == "ConfigMap")
+    assert re.fullmatch(r"rollcall-[0-9a-f]{10}", name)
+    assert [(one["kind"], one["metadata"]["name"]) for one in found] == [
+        ("Namespace", "rollcall-system"),
+        ("ServiceAccount", "rollcall"),
+        ("ServiceAccount", "rollcall-reconciler"),
+        ("ClusterRole", "rollcall-serve"),
+        ("ClusterRoleBinding", "rollcall-serve"),
+        ("ClusterRole", "rollcall-reconcile"),
+        ("ClusterRoleBinding", "rollcall-reconcile"),
+        ("Role", "rollcall-reconcile"),
+        ("RoleBinding", "rollcall-reconcile"),
+        ("ResourceQuota", "rollcall-critical-pods"),
+        ("ConfigMap", name),
+        ("Service", "rollcall"),
+        ("Service", "rollcall-reconciler"),
+        ("NetworkPolicy", "rollcall"),
+        ("NetworkPolicy", "rollcall-reconciler"),
+        ("Deployment", "rollcall"),
+        ("PodDisruptionBudget", "rollcall"),
+        ("Deployment", "rollcall-reconciler"),
+        ("PodDisruptionBudget", "rollcall-reconciler"),
+        ("MutatingWebhookConfiguration", "m-rollcall"),
+        ("ValidatingWebhookConfiguration", "v-rollcall"),
+    ]
+    (configuration,) = (one for one in found if one["kind"] == "ConfigMap")
+    assert configuration["data"] == {"configuration.yaml": OWN}
+    assert configuration["immutable"] is True
+
+
+def test_another_text_has_another_name(rollcall: Run, tmp_path: Path) -> None:
+    """So a change of the configuration is a roll, and the old Pods keep theirs until they go."""
+    names = set()
+    for text in (OWN, OWN + "# a comment\n"):
+        (tmp_path / "rollcall.yaml").write_text(text)
+        printed = yaml.safe_load_all(rollcall("manifests", "all", "--config", f"{tmp_path}/rollcall.yaml").out)
+        names |= {one["metadata"]["name"] for one in printed if one["kind"] == "ConfigMap"}
+    assert len(names) == 2
+
+
+def test_without_a_file_there_is_none_in_the_cluster(rollcall: Run) -> None:
+    found = list(
+        yaml.safe_load_all(rollcall("manifests", "all", "-n", "team", "--image", "mine:1", "--replicas", "3").out)
+    )
+    assert not any(one["kind"] == "ConfigMap" for one in found)
+    assert {one["metadata"]["namespace"] for one in found if "namespace" in one["metadata"]} == {"team"}
+    (deployment,) = (one for one in found if one["kind"] == "Deployment")
+    assert deployment["spec"]["replicas"] == 3
+    for container in deployment["spec"]["template"]["spec"]["containers"]:
+        assert container["image"] == "mine:1"
+        assert not any(argument.startswith("--config") for argument in container["args"])
+
+
+def test_in_an_emergency_nobody_is_held_up(rollcall: Run) -> None:
+    for command in ("webhooks", "all"):
+        printed = yaml.safe_load_all(rollcall("manifests", command, "--failure-policy", "Ignore").out)
+        policies = {hook["failurePolicy"] for one in printed for hook in one.get("webhooks", ())}
+        assert policies == {"Ignore"}
+
+
+def test_the_kinds_of_others_are_named(rollcall: Run, tmp_path: Path) -> None:
+    (tmp_path / "rollcall.yaml").write_text(
+        "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n"
+        "scheduler: {profiles: [{name: kai-scheduler}]}\n"
+    )
+    command = ("manifests", "crds", "--config", f"{tmp_path}/rollcall.yaml")
+    found = {one["name"]: one for one in json.loads(rollcall(*command, "-o", "json").out)}
+    assert {name for name, one in found.items() if one["required"]} == {
+        "podcliquesets.grove.io",
+        "podgangs.scheduler.grove.io",
+        "podgroups.scheduling.run.ai",
+    }
+    assert found["queues.scheduling.run.ai"] == {
+        "name": "queues.scheduling.run.ai",
+        "version": "v2",
+        "wantedBy": ["kai-scheduler"],
+        "required": False,
+    }
+    # What Kubernetes serves by itself is no CustomResourceDefinition.
+    assert not any(name.partition(".")[2] in {"", "batch", "apps", "scheduling.k8s.io"} for name in found)
+    told = rollcall(*command).out.splitlines()
+    assert all(line.startswith("# ") for line in told)
+    assert len(told) == len(found) + 1
+
+
+def test_the_committed_manifests_are_those_that_are_written(rollcall: Run, tmp_path: Path) -> None:
+    why = "run: rollcall manifests write manifests --config manifests/configuration.yaml"
+    shutil.copytree(MANIFESTS / "monitoring", tmp_path / "monitoring")
+    ran = rollcall("manifests", "write", f"{tmp_path}", "--config", f"{MANIFESTS}/configuration.yaml")
+    assert ran.code == 0
+    made = {path.relative_to(tmp_path): path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+    made = {path: text for path, text in made.items() if path.parts[0] != "monitoring"}
+    assert sorted(ran.out.split()) == sorted(str(tmp_path / path) for path in made)
+    for path, text in made.items():
+        assert (MANIFESTS / path).read_text() == text, why
+    folders = {path.parts[0] for path in made}
+    kept = (path for folder in folders for path in (MANIFESTS / folder).rglob("*") if path.is_file())
+    assert {path.relative_to(MANIFESTS) for path in kept} == set(made), why
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "certificates:\n  # Whose they are.\n  mode: files\n  renewAtPercent: 50\n",
+        "certificates: {mode: selfManaged, renewAtPercent: 50}\n",
+        "certificates: {renewAtPercent: 50}\n",
+        "",
+    ],
+)
+def test_each_variant_has_its_own_mode_of_certificates(rollcall: Run, tmp_path: Path, text: str) -> None:
+    head = "# Mine.\napiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n"
+    (tmp_path / "rollcall.yaml").write_text(head + text)
+    assert rollcall("manifests", "write", f"{tmp_path}/out", "--config", f"{tmp_path}/rollcall.yaml").code == 0
+    for variant, mode in (("base", "files"), ("self-managed", "selfManaged")):
+        written = (tmp_path / "out" / variant / "configuration.yaml").read_text()
+        asked = yaml.safe_load(head + text).get("certificates", {})
+        assert yaml.safe_load(written)["certificates"] == {**asked, "mode": mode}
+
+
 WRONG = {
     "a Service without a namespace": ("webhooks", "--service", "rollcall"),
     "a Service that begins with a digit": ("webhooks", "--service", "team/1hook"),
@@ -80,6 +213,11 @@ WRONG = {
     "an account without a namespace": ("rbac", "--account", "rollcall"),
     "a reconciler's account without a namespace": ("rbac", "--reconciler", "rollcall"),
     "a net of a namespace that there cannot be": ("net", "--namespace", "Team"),
+    "a failure policy that there is not": ("webhooks", "--failure-policy", "ignore"),
+    "a namespace that is no name": ("all", "--namespace", "Rollcall"),
+    "no replicas": ("all", "--replicas", "0"),
+    "a place for the reconciler that there is not": ("all", "--reconciler", "beside"),
+    "a folder to write to without a configuration": ("write", "out"),
 }
 
 
@@ -88,3 +226,13 @@ def test_what_cannot_be_registered_is_refused(rollcall: Run, arguments: tuple[st
     ran = rollcall("manifests", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err
+
+
+@pytest.mark.parametrize("option", ["--cert-manager", "--reconciler=sidecar"])
+def test_who_makes_the_certificates_is_said_once_and_keeps_the_key_apart(
+    rollcall: Run, tmp_path: Path, option: str
+) -> None:
+    (tmp_path / "rollcall.yaml").write_text(OWN)
+    ran = rollcall("manifests", "all", "--config", f"{tmp_path}/rollcall.yaml", option)
+    assert (ran.code, ran.out) == (2, "")
+    assert option.partition("=")[0] in ran.err

@@ -19,6 +19,8 @@ from tests.cluster.background import Background
 # As often as a kubelet is told to look by the manifests, and as long as it waits for an answer.
 PROBE_SECONDS = 1.0
 _TIMEOUT_SECONDS = 1.0
+# As much as TLS needs to say that a connection ends, and less than any request.
+_GOODBYE_BYTES = 31
 
 
 class Lost(NamedTuple):
@@ -38,6 +40,7 @@ class Replica:
     port: int
     probe: str
     ready: bool = False
+    taken: int = 0
     connections: set[_Outer] = field(default_factory=set)
     # When it was first seen not to be ready; None while it is, or is no longer sent to.
     doubted: float | None = None
@@ -85,15 +88,15 @@ class Balancer:
         """How many connections each replica has."""
         return {replica.name: len(replica.connections) for replica in self._replicas.values()}
 
+    def opened(self, name: str) -> int:
+        """How many connections a replica has had in all."""
+        return self._replicas[name].taken
+
     def oldest_in_use(self, within: float) -> float:
         """When the oldest of those connections was opened that anything was sent on in so many seconds."""
         since = time.monotonic() - within
         every = [found for replica in self._replicas.values() for found in list(replica.connections)]
         return min((found.opened for found in every if found.asked >= since), default=0.0)
-
-    def unanswered(self, name: str) -> int:
-        """How many connections of a replica wait for an answer now."""
-        return sum(found.waits for found in list(self._replicas[name].connections))
 
     def forget(self, name: str) -> None:
         """Follow a replica no more: its Pod is deleted."""
@@ -175,13 +178,15 @@ class _Outer(asyncio.Protocol):
             return
         self._inner = inner
         replica.connections.add(self)
+        replica.taken += 1
         if self.transport.is_closing():
             inner.abort()
         else:
             inner.write(bytes(self._early))
 
     def data_received(self, data: bytes) -> None:
-        self.asked, self.waits = time.monotonic(), True
+        if len(data) > _GOODBYE_BYTES:
+            self.asked, self.waits = time.monotonic(), True
         if self._inner is None:
             self._early += data
         else:

@@ -18,6 +18,8 @@ import httpx
 import pytest
 import yaml
 
+from tests.cluster.background import Background
+from tests.cluster.balancer import Balancer
 from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.grove_operator import Played
 from tests.cluster.lws_webhook import LwsWebhook
@@ -288,6 +290,22 @@ def grove(plane: ControlPlane) -> Callable[[Manifest], Played]:
         return Played(plane, stored)
 
     return applied
+
+
+@pytest.fixture
+def background() -> Iterator[Background]:
+    """An event loop that goes on while the test waits."""
+    found = Background()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def balancer(background: Background) -> Iterator[Balancer]:
+    """A balancer that learns late of what is not ready."""
+    found = Balancer(background, lag=2.0)
+    yield found
+    found.close()
 
 
 @pytest.fixture

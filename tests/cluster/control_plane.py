@@ -233,6 +233,7 @@ class ControlPlane:
 
     @cached_property
     def tls(self) -> ssl.SSLContext:
+        """Trusts the API server."""
         return ssl.create_default_context(cafile=str(self.ca))
 
     @property

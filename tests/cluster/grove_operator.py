@@ -120,7 +120,7 @@ class Played:
         """Create PodCliques and PodGangs; the PodGangs name no pods yet."""
         self._create_pod_cliques()
         for name in self.podgangs:
-            self._post(f"{_SCHEDULER}/namespaces/{self.namespace}/podgangs", self._podgang(name))
+            self._post(f"{_SCHEDULER}/namespaces/{self.namespace}/podgangs", self.new_podgang(name))
         return self
 
     def create_pods(self, *, without: str | None = None) -> Played:
@@ -139,7 +139,7 @@ class Played:
         """Name in each PodGang the pods that there are."""
         pods = self.pods()
         for name in self.podgangs:
-            body = {"spec": {"podgroups": self._pod_groups(name, pods)}}
+            body = {"spec": {"podgroups": self.pod_groups(name, pods)}}
             path = f"{_SCHEDULER}/namespaces/{self.namespace}/podgangs/{name}"
             headers = {"Content-Type": "application/merge-patch+json"}
             _answered(self._http.patch(path, json=body, headers=headers))
@@ -237,10 +237,12 @@ class Played:
     def _create_pod_cliques(self) -> None:
         for clique in self.cliques:
             if clique.name not in self._pod_cliques:
-                self._create_pod_clique(clique)
+                path = f"{_GROVE}/namespaces/{self.namespace}/podcliques"
+                self.took(self._post(path, self.pod_clique(clique)))
 
-    def _create_pod_clique(self, clique: Clique) -> None:
-        body = {
+    def pod_clique(self, clique: Clique) -> Manifest:
+        """A PodClique as the operator sends it."""
+        return {
             "apiVersion": "grove.io/v1alpha1",
             "kind": "PodClique",
             "metadata": {
@@ -251,10 +253,12 @@ class Played:
             },
             "spec": {**clique.template["spec"], "minAvailable": clique.minimum},
         }
-        path = f"{_GROVE}/namespaces/{self.namespace}/podcliques"
-        self._pod_cliques[clique.name] = self._post(path, body)
 
-    def _podgang(self, name: str) -> Manifest:
+    def took(self, pod_clique: Manifest) -> None:
+        """A PodClique is stored: pods may name it as their owner."""
+        self._pod_cliques[pod_clique["metadata"]["name"]] = pod_clique
+
+    def new_podgang(self, name: str) -> Manifest:
         """A PodGang as it is first sent: with its members and without their pods."""
         metadata = self.workload["metadata"]
         mirrored = {
@@ -277,10 +281,12 @@ class Played:
                 },
                 "ownerReferences": [_owner("grove.io/v1alpha1", "PodCliqueSet", self.workload)],
             },
-            "spec": {"podgroups": self._pod_groups(name, [])},
+            "spec": {"podgroups": self.pod_groups(name, [])},
         }
 
-    def _pod_groups(self, podgang: str, pods: list[Manifest]) -> list[Manifest]:
+    def pod_groups(self, podgang: str, pods: list[Manifest]) -> list[Manifest]:
+        """The members of a PodGang, with those of the pods that are theirs."""
+
         def references(clique: Clique) -> list[Manifest]:
             own = (pod for pod in pods if pod["metadata"]["labels"]["grove.io/podclique"] == clique.name)
             return sorted(

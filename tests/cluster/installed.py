@@ -22,7 +22,7 @@ MANIFESTS = Path(__file__).parents[2] / "manifests"
 CHART = MANIFESTS / "chart"
 VARIANTS = ("base", "cert-manager", "self-managed")
 # Stand-ins for the kinds of cert-manager and of Prometheus' operator.
-KINDS_OF_OTHERS = Path(__file__).parent / "crds" / "installation"
+KINDS_OF_OTHERS = Path(__file__).parent / "kinds"
 HEAD = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
 
 
@@ -43,7 +43,19 @@ def helm(*arguments: str | Path, stdin: str | None = None, kubeconfig: Path | No
 
 def template(values: Manifest, namespace: str = "rollcall-system") -> tuple[int, str, str]:
     """Have Helm render the chart for a Kubernetes of these days."""
-    arguments = ("template", "rollcall", CHART, "-n", namespace, "--kube-version", "1.37", "--values", "-")
+    # Hooks are for the end.
+    arguments = (
+        "template",
+        "rollcall",
+        CHART,
+        "-n",
+        namespace,
+        "--kube-version",
+        "1.37",
+        "--no-hooks",
+        "--values",
+        "-",
+    )
     return helm(*arguments, stdin=yaml.safe_dump(values))
 
 

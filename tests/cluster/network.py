@@ -90,10 +90,13 @@ class Network(httpx.AsyncBaseTransport):
         self._changes = 0
         self._end = float("inf")
         self._fatal: tuple[int, bool] | None = None
+        self._among: Callable[[Exchange], bool] = lambda _: True
 
-    def die_at(self, change: int, *, sent: bool) -> None:
-        """Die at that change from now on: before it is sent, or when it is done and before the answer is seen."""
-        self._changes, self._fatal = 0, (change, sent)
+    def die_at(self, change: int, *, sent: bool, among: Callable[[Exchange], bool] = lambda _: True) -> None:
+        """Die at that change from now on: before it is sent, or when it is done and before the answer is seen. `among`
+        says which are counted.
+        """
+        self._changes, self._fatal, self._among = 0, (change, sent), among
 
     def die_in(self, seconds: float) -> None:
         """Die so many seconds from now."""
@@ -145,7 +148,7 @@ class Network(httpx.AsyncBaseTransport):
         self._watches.clear()
 
     def _is_fatal(self, exchange: Exchange) -> tuple[bool, bool]:
-        if self._fatal is None or not exchange.changes_gangs:
+        if self._fatal is None or not exchange.changes_gangs or not self._among(exchange):
             return False, False
         self._changes += 1
         change, sent = self._fatal

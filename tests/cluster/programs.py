@@ -169,6 +169,19 @@ class Program:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
+    @property
+    def own_megabytes(self) -> float:
+        """How much of that is its own, and not of files, whose pages come and go with the memory of the machine."""
+        assert self._process is not None
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(status.split("RssAnon:")[1].split()[0]) / 1024
+
+    @property
+    def open_files(self) -> int:
+        """How many files and sockets it has open."""
+        assert self._process is not None
+        return len(list(Path(f"/proc/{self._process.pid}/fd").iterdir()))
+
     def tail(self, lines: int = 20) -> str:
         """The end of its log."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from pathlib import Path
+from typing import Protocol
 
 import yaml
 
-from tests.cluster.authorities import Mount
 from tests.cluster.balancer import Balancer
 from tests.cluster.control_plane import ROLLCALL, ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.cluster.programs import Program, eventually, free_port
@@ -23,19 +24,35 @@ GRACE_SECONDS = 45.0
 _END = "-----END CERTIFICATE-----"
 
 
-class Replicas:
-    """The replicas of one configuration, by name. `close` unregisters them and ends all."""
+class Files(Protocol):
+    """Who brings certificates into each Pod."""
 
-    def __init__(self, plane: ControlPlane, config: Manifest, balancer: Balancer, secret: Mapping[str, bytes]) -> None:
+    def bring(self, folder: Path) -> None:
+        """From now on bring them to this folder, which is there when this returns."""
+
+    def leave(self, folder: Path) -> None:
+        """No more to this one."""
+
+
+class Replicas:
+    """The replicas of one configuration, by name. `close` unregisters them and ends all.
+
+    With `shown`, a balancer in front of their ports for the next certificate.
+    """
+
+    def __init__(
+        self, plane: ControlPlane, config: Manifest, balancer: Balancer, files: Files, shown: Balancer | None = None
+    ) -> None:
         self.plane = plane
         self.balancer = balancer
+        self._files = files
+        self._shown = shown
         self.folder = plane.folder / f"replicas-{time.monotonic_ns()}"
         self.folder.mkdir()
         self.config = self.folder / "rollcall.yaml"
         self.config.write_text(yaml.safe_dump(config))
         self.programs: dict[str, Program] = {}
-        self._secret = dict(secret)
-        self._mounts: dict[str, Mount] = {}
+        self._folders: dict[str, Path] = {}
         self._pods = count(1)
         self._registration = ""
         plane.kubectl("create", "namespace", ROLLCALL_NAMESPACE)
@@ -53,9 +70,14 @@ class Replicas:
 
     def _start(self, name: str) -> None:
         pod = f"{self.folder.name}-{name}-{next(self._pods)}"
-        mount = self._mounts[name] = Mount(self.folder / pod)
-        mount.write(self._secret)
-        port, health = free_port(), free_port()
+        folder = self._folders[name] = self.folder / pod
+        self._files.bring(folder)
+        port, health, following = free_port(), free_port(), free_port()
+        next_one = [
+            f"--next-cert={folder / 'next.crt'}",
+            f"--next-key={folder / 'next.key'}",
+            f"--next-port={following}",
+        ]
         self.programs[name] = self.plane.workplace.start(
             pod,
             [
@@ -63,15 +85,19 @@ class Replicas:
                 "serve",
                 f"--config={self.config}",
                 f"--kubeconfig={self._kubeconfig}",
-                f"--cert={mount.folder / CERTIFICATE_FILE}",
-                f"--key={mount.folder / KEY_FILE}",
+                f"--cert={folder / CERTIFICATE_FILE}",
+                f"--key={folder / KEY_FILE}",
                 "--host=127.0.0.1",
                 f"--port={port}",
                 "--health-host=127.0.0.1",
                 f"--health-port={health}",
+                *(next_one if self._shown is not None else ()),
             ],
         )
-        self.balancer.add(name, port, f"http://127.0.0.1:{health}/readyz")
+        probe = f"http://127.0.0.1:{health}/readyz"
+        self.balancer.add(name, port, probe)
+        if self._shown is not None:
+            self._shown.add(name, following, probe)
 
     def stop(self, names: Iterable[str]) -> dict[str, int | None]:
         """End replicas as a Deployment does that shrinks or rolls, all at once; their exit codes."""
@@ -86,21 +112,20 @@ class Replicas:
             ended = those.map(lambda name: self.programs.pop(name).stop(kill=kill, timeout=GRACE_SECONDS), names)
             codes = dict(zip(names, ended, strict=True))
         for name in names:
-            del self._mounts[name]
+            self._files.leave(self._folders.pop(name))
         eventually(lambda: not set(names) & self.balancer.ready(), f"{', '.join(names)} get no connections")
         for name in names:
-            self.balancer.forget(name)
+            self._forget(name)
         return codes
 
-    def bring(self, secret: Mapping[str, bytes]) -> None:
-        """Bring a new state of the Secret into each Pod, one after the other."""
-        self._secret = dict(secret)
-        for mount in self._mounts.values():
-            mount.write(secret)
+    def _forget(self, name: str) -> None:
+        self.balancer.forget(name)
+        if self._shown is not None:
+            self._shown.forget(name)
 
-    def until_presented(self) -> None:
-        """Wait until each replica shows the certificate that it was brought."""
-        text = self._secret[CERTIFICATE_FILE].decode()
+    def until_presented(self, certificate: bytes) -> None:
+        """Wait until each replica shows this certificate, the first of a PEM file."""
+        text = certificate.decode()
         wanted = ssl.PEM_cert_to_DER_cert(text[: text.index(_END) + len(_END)])
         for name, port in self.balancer.ports().items():
             self._until_presented(name, port, wanted)
@@ -117,22 +142,26 @@ class Replicas:
 
         eventually(presents, f"{name} presents its new certificate")
 
-    def register(self, authorities: bytes) -> None:
-        """Tell the API server where they are, and by which authorities to know them."""
-        bundle = self.folder / "bundle.crt"
-        bundle.write_bytes(authorities)
-        url = f"https://127.0.0.1:{self.balancer.port}"
-        self._registration = rollcall("manifests", "webhooks", "--config", self.config, "--url", url, "--ca", bundle)
+    def register(self, authorities: bytes = b"") -> None:
+        """Tell the API server where they are, and by which authorities to know them if somebody else keeps these."""
+        options: list[str | Path] = [f"--url=https://127.0.0.1:{self.balancer.port}"]
+        if self._shown is not None:
+            options.append(f"--next-url=https://127.0.0.1:{self._shown.port}")
+        if authorities:
+            bundle = self.folder / "bundle.crt"
+            bundle.write_bytes(authorities)
+            options.append(f"--ca={bundle}")
+        self._registration = rollcall("manifests", "webhooks", "--config", self.config, *options)
         self.plane.kubectl("apply", "-f", "-", stdin=self._registration, check=True)
 
     def close(self) -> None:
         """Unregister and end all."""
         if self._registration:
             self.plane.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=self._registration, check=True)
-        for name in self.programs:
-            self.balancer.forget(name)
-        for program in self.programs.values():
+        for name, program in self.programs.items():
+            self._forget(name)
             program.stop(kill=True)
+            self._files.leave(self._folders[name])
 
 
 def presented(port: int) -> bytes:

@@ -20,10 +20,10 @@ from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_devel
 COMMAND = Path(sys.executable).parent / "rollcall"
 
 
-def rollcall(*arguments: str | Path, stdin: str | None = None) -> str:
+def rollcall(*arguments: str | Path, stdin: str | None = None, timeout: float = 60) -> str:
     """What the installed command prints; it must succeed."""
     command = [str(part) for part in (COMMAND, *arguments)]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
     assert done.returncode == 0, f"{' '.join(command)}: exit {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 
 from tests.cluster.conftest import gated
 from tests.cluster.control_plane import ControlPlane, Manifest
@@ -17,6 +19,7 @@ from tests.cluster.grove_operator import Clique, Played, Refused
 from tests.cluster.programs import Program, eventually
 from tests.cluster.reconciler_process import ReconcilerProcess
 from tests.cluster.rollcall_server import RollcallServer
+from tests.cluster.rollcall_server import rollcall as rollcall_command
 from tests.cluster.test_gang_starts import stays_unbound
 from tests.cluster.test_pods import plain_pod
 from tests.cluster.workloads import two_cliques
@@ -52,6 +55,11 @@ def test_what_is_of_no_gang_is_admitted_and_what_is_of_one_is_refused(
 ) -> None:
     played = grove(two_cliques("demo", namespace)).create()
     with dead(server):
+        # The way out, which takes effect without us.
+        exempt = {"metadata": {"name": f"{namespace}-exempt", "labels": {"rollcall.dev/exempt": "yes"}}}
+        assert plane.http.post("/api/v1/namespaces", json=exempt).is_success
+        exempted = plane.http.post(f"/api/v1/namespaces/{namespace}-exempt/pods", json=gang_pod(f"{namespace}-exempt"))
+        assert exempted.is_success, exempted.text
         for path, body in _of_no_gang(namespace):
             answer = plane.http.post(path, json=body)
             assert answer.is_success, f"{path}: {answer.text}"
@@ -117,6 +125,7 @@ class Retrying:
 
     def __init__(self, played: Played) -> None:
         self.refused = 0
+        self.last = ""
         self._played = played
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -136,7 +145,8 @@ class Retrying:
                     self._played.create_pod(clique, index)
                 self._played.fill_references()
                 self._played.lift_gates()
-            except Refused:
+            except Refused as refused:
+                self.last = str(refused)
                 self.refused += 1
 
     def _missing(self) -> Iterator[tuple[Clique, int]]:
@@ -176,3 +186,53 @@ def test_a_gang_that_was_half_admitted_starts_whole_when_they_are_back(
             stays_unbound(played)
         started.program.start()
         eventually(lambda: len(played.bound()) == 3, "the gang starts whole, and nobody did anything", timeout=60)
+
+
+@pytest.fixture
+def net(plane: ControlPlane, tmp_path: Path) -> Iterator[Manifest]:
+    """The configuration of a cluster that admits gangs' pods unseen rather than refuse them, and has the net; applied.
+    What came unseen the reconciler may delete.
+    """
+    config = {
+        **gated(),
+        "registration": {"failurePolicy": "Ignore", "net": "Deny"},
+        "escapes": {"delete": ["unmutated"]},
+    }
+    path = tmp_path / "rollcall.yaml"
+    path.write_text(yaml.safe_dump(config))
+    printed = rollcall_command("manifests", "net", "--config", path)
+    plane.kubectl("apply", "-f", "-", stdin=printed, check=True)
+    yield config
+    plane.kubectl("delete", "-f", "-", stdin=printed, check=True)
+
+
+@pytest.mark.long
+def test_what_is_admitted_unseen_does_not_start_and_is_replaced_when_they_are_back(
+    plane: ControlPlane,
+    net: Manifest,
+    rollcall: Callable[..., RollcallServer],
+    reconciler: Callable[..., ReconcilerProcess],
+    scheduler: Scheduler,
+    namespace: str,
+    grove: Grove,
+    nodes: Nodes,
+) -> None:
+    server, started = rollcall(plane, net), reconciler(net)
+    started.until_leading()
+    # Either would start what it is given.
+    scheduler(plane, "koordinator")
+    scheduler(plane, "kube")
+    nodes(1, cpu=8)
+    played = grove(two_cliques("demo", namespace)).create_podgangs()
+    started.program.stop(kill=True)
+    operator = Retrying(played)
+    with ExitStack() as until_the_end:
+        with dead(server):
+            until_the_end.enter_context(operator)
+            eventually(lambda: operator.refused > 2, "the operator is refused, and tries again")
+            assert "ValidatingAdmissionPolicy 'rollcall-net'" in operator.last
+            assert {pod["spec"]["schedulerName"] for pod in played.pods()} == {"default-scheduler"}
+            stays_unbound(played)
+        started.program.start()
+        eventually(lambda: len(played.bound()) == 3, "the gang starts whole, and nobody did anything", timeout=60)
+    assert {pod["spec"]["schedulerName"] for pod in played.pods()} == {"koord-scheduler"}

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.cluster.control_plane import Manifest
-from tests.cluster.installed import CHART, helm, printed, rendered, said, template
+from tests.cluster.installed import CHART, MANIFESTS, documents, helm, printed, rendered, said, template
 from webhook.certificates import CA_FILE, make_development_certificates
 
 GANGS = {"name": "default-scheduler", "config": {"gangScheduling": True, "hierarchical": "off"}}
@@ -169,6 +169,19 @@ def test_wrong_values_are_refused(named: str) -> None:
     code, out, err = template(values)
     assert (code, out) == (1, "")
     assert why in err
+
+
+def test_what_watches_rollcall_is_what_kustomize_has() -> None:
+    files = {
+        "serviceMonitor": ("ServiceMonitor", "service-monitor.yaml"),
+        "alerts": ("PrometheusRule", "alerts.yaml"),
+        "dashboard": ("ConfigMap", "dashboard.yaml"),
+    }
+    found = rendered({"monitoring": dict.fromkeys(files, True)})
+    for kind, file in files.values():
+        (expected,) = documents((MANIFESTS / "monitoring" / file).read_text())
+        name = expected["metadata"]["name"]
+        assert [one for one in found if (one["kind"], one["metadata"]["name"]) == (kind, name)] == [expected]
 
 
 def test_a_plain_off_is_what_rollcall_takes_it_for() -> None:

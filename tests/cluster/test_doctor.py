@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cluster.conftest import KOORDINATOR, apply_crds, further_crd_files, until_asked
+from tests.cluster.conftest import KOORDINATOR, apply_crds, crd_files, further_crd_files, until_asked
 from tests.cluster.control_plane import ADMIN, LIMITED, ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.cluster.expired_server import ExpiredServer
 from tests.cluster.programs import eventually, free_port
 from tests.cluster.reconciler_process import ReconcilerProcess
 from tests.cluster.rollcall_server import COMMAND, RollcallServer
-from webhook.certificates import CA_FILE, make_development_certificates
+from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 from webhook.cluster.access import find
 from webhook.config import settings_from
 from webhook.doctor.checking import Diagnosis, Level, examine
@@ -46,6 +46,7 @@ class Installation:
         self.plane = plane
         self.server = server
         self.reconciler = reconciler
+        self._registered = {plural: self._configuration(plural) for plural in _BOTH}
 
     def diagnosis(self, config: Manifest = KOORDINATOR, token: str = ADMIN) -> Diagnosis:
         """What the doctor says, to the owner of a token."""
@@ -76,18 +77,23 @@ class Installation:
     def change(self, change: Callable[[Manifest], None]) -> None:
         """Change each webhook of both configurations."""
         for plural in _BOTH:
-            path = f"{_ADMISSION}/{plural}/{_NAMES[plural]}"
-            live = self.plane.http.get(path).json()
+            live = self._configuration(plural)
             for hook in live["webhooks"]:
                 change(hook)
-            self.plane.http.put(path, json=live).raise_for_status()
+            self.plane.http.put(f"{_ADMISSION}/{plural}/{_NAMES[plural]}", json=live).raise_for_status()
 
     def mend(self) -> None:
         """Register it again as it was."""
-        for plural in _BOTH:
+        for plural, before in self._registered.items():
             self.plane.http.delete(f"{_ADMISSION}/{plural}/{_NAMES[plural]}")
-        self.server.register()
+            metadata = {"name": _NAMES[plural], "labels": before["metadata"]["labels"]}
+            anew = {**before, "metadata": metadata}
+            self.plane.http.post(f"{_ADMISSION}/{plural}", json=anew).raise_for_status()
         until_asked(self.plane)
+
+    def _configuration(self, plural: str) -> Manifest:
+        found: Manifest = self.plane.http.get(f"{_ADMISSION}/{plural}/{_NAMES[plural]}").json()
+        return found
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +191,23 @@ def test_a_webhook_that_comes_after_ours_and_overwrites_it_is_told(installation:
         installation.plane.http.delete(f"{path}/site-koordinator")
 
 
-def test_a_profile_whose_kinds_are_not_served_is_told(installation: Installation) -> None:
+def test_a_profile_without_its_crd_is_told(installation: Installation) -> None:
+    name = "scheduler-plugins-scheduler"
+    config = deepcopy(KOORDINATOR)
+    config["scheduler"]["profiles"].append({"name": name})
+    assert installation.told(config) == set()
+    installation.plane.kubectl("delete", "crd", "podgroups.scheduling.x-k8s.io", check=True)
+    try:
+        (found,) = (one.symptom for one in installation.diagnosis(config).found if one.check == "kinds/served")
+        assert (found.where, found.found) == (
+            f"profile {name}",
+            "the cluster does not serve scheduling.x-k8s.io/v1alpha1 PodGroup",
+        )
+    finally:
+        apply_crds(installation.plane, [path for path in crd_files() if path.name.startswith("scheduling.x-k8s.io")])
+
+
+def test_a_generation_that_is_not_served_is_told(installation: Installation) -> None:
     config = deepcopy(KOORDINATOR)
     older = {"gangScheduling": True, "apiGeneration": _ANOTHER[installation.plane.version]}
     config["scheduler"]["profiles"].append({"name": "default-scheduler", "config": older})
@@ -198,13 +220,11 @@ _ANOTHER = {"1.35": "v1beta1", "1.36": "v1alpha1", "1.37": "v1alpha2"}
 
 
 @pytest.mark.every_version
-def test_that_the_api_server_keeps_the_membership_of_a_pod_is_tried(
-    plane: ControlPlane, installation: Installation
-) -> None:
+def test_that_the_api_server_keeps_the_membership_of_a_pod_is_tried(plane: ControlPlane) -> None:
+    plane.kubectl("create", "namespace", ROLLCALL_NAMESPACE)
     config = deepcopy(KOORDINATOR)
     config["scheduler"]["profiles"].append({"name": "default-scheduler", "config": {"gangScheduling": True}})
-    access = find(plane.kubeconfig)
-    world = asyncio.run(read_world(settings_from(config, "test"), access, ROLLCALL_NAMESPACE))
+    world = asyncio.run(read_world(settings_from(config, "test"), find(plane.kubeconfig), ROLLCALL_NAMESPACE))
     assert isinstance(world.grouped, Tried)
     assert world.grouped.stored is not None
     kept = {"schedulingGroup", "workloadRef"}.intersection(world.grouped.stored["spec"])
@@ -213,6 +233,67 @@ def test_that_the_api_server_keeps_the_membership_of_a_pod_is_tried(
     # As an API server with the gate off would answer.
     spec = {key: value for key, value in world.grouped.stored["spec"].items() if key not in kept}
     assert list(pod_field_kept.look(replace(world, grouped=Tried({**world.grouped.stored, "spec": spec}))))
+
+
+def test_an_installation_behind_a_service_is_looked_at_by_its_objects(mended: Installation) -> None:
+    """Nobody can be reached here, neither by the API server nor by the doctor: what is stored tells the rest."""
+
+    def by_service(hook: Manifest) -> None:
+        path = f"/{hook['clientConfig']['url'].rpartition('/')[2]}"
+        service = {"namespace": ROLLCALL_NAMESPACE, "name": "rollcall", "path": path}
+        bundle = b64encode((mended.server.folder / CA_FILE).read_bytes()).decode()
+        hook["clientConfig"] = {"service": service, "caBundle": bundle}
+
+    mended.plane.apply(*_behind_a_service(mended.server.folder), check=True)
+    mended.change(by_service)
+    mended.until_told("webhooks/answered")
+    mended.plane.kubectl("delete", "endpointslice,pdb,secret", "--all", "-n", ROLLCALL_NAMESPACE, check=True)
+    found = mended.diagnosis()
+    assert {one.check for one in found.found} >= {"server/endpoints", "server/disruption-budget", "webhooks/answered"}
+    (why,) = (one.why for one in found.not_known if one.check == "server/certificate")
+    assert why.endswith("there is nobody to be reached, and Secret rollcall-system/rollcall-tls is not there")
+    mended.plane.kubectl("delete", "service", "rollcall", "-n", ROLLCALL_NAMESPACE, check=True)
+
+
+def _behind_a_service(folder: Path) -> list[Manifest]:
+    """A Service with two endpoints that nobody stands behind, a budget, and the Secret of the serving certificate."""
+    metadata: Manifest = {"name": "rollcall", "namespace": ROLLCALL_NAMESPACE}
+    labels = {"app.kubernetes.io/name": "rollcall"}
+    port = {"name": "https", "port": 443, "targetPort": 8443}
+    files = {name: b64encode((folder / name).read_bytes()).decode() for name in (CERTIFICATE_FILE, KEY_FILE)}
+    ready = [
+        {"addresses": [f"10.244.0.{number}"], "nodeName": f"node-{number}", "conditions": {"ready": True}}
+        for number in (1, 2)
+    ]
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata,
+            "spec": {"selector": labels, "ports": [port]},
+        },
+        {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {**metadata, "labels": {"kubernetes.io/service-name": "rollcall"}},
+            "addressType": "IPv4",
+            "ports": [{"name": "https", "port": 8443, "protocol": "TCP"}],
+            "endpoints": ready,
+        },
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": metadata,
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {**metadata, "name": "rollcall-tls"},
+            "type": "kubernetes.io/tls",
+            "data": files,
+        },
+    ]
 
 
 def test_a_label_of_a_scheduler_that_there_is_not_is_told(installation: Installation, namespace: str) -> None:

@@ -1,163 +1,213 @@
-"""No admission is lost: 200 a second through a real API server for two minutes, while replicas come, go and are killed
-and certificates and their authorities are rotated. The ledger is printed.
+"""No admission is lost: 200 a second through a real API server for two minutes, while replicas come and go and
+certificates and their authorities are rotated. The ledger is printed. What a replica that dies or hangs takes with it
+is counted apart: nobody can answer in its place, and the API server asks once.
 """
 
 from __future__ import annotations
 
-import time
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
 
 import pytest
 
-from tests.cluster.admissions import Admissions
-from tests.cluster.authorities import Authority
 from tests.cluster.background import Background
 from tests.cluster.balancer import Balancer
+from tests.cluster.certificate_story import SECRETS
 from tests.cluster.conftest import KOORDINATOR, until_asked
 from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.grove_operator import Played
-from tests.cluster.ledger import Ledger
+from tests.cluster.kept_certificates import KeptCertificates, ReconcilersCertificates
+from tests.cluster.ledger import Ledger, kept
 from tests.cluster.programs import eventually
-from tests.cluster.replicas import Replicas
+from tests.cluster.reconciler_process import ReconcilerProcess
+from tests.cluster.replicas import Files, Replicas
 from tests.cluster.workloads import two_cliques
+from webhook.installation.names import CA_SECRET, TLS_SECRET
 
 pytestmark = pytest.mark.long
 
 Grove = Callable[[Manifest], Played]
 
-RATE, SECONDS = 200, 120
-# Short, so that all of it has room in two minutes: connections are renewed several times, and a drain is longer than
-# the balancer takes to see it.
-CONFIG: Manifest = {**KOORDINATOR, "serving": {"drainSeconds": 5, "connectionSeconds": 20}}
-# A changed bundle is in use when nothing was sent for so long on a connection that is older than it.
-SETTLED_SECONDS = 1.0
+RATE, ADMISSIONS = 200, 200 * 120
+# Short, so that all of it has room in two minutes: connections are renewed several times, and a drain is somewhat
+# longer than the balancer takes to send a replica nobody any more.
+CONFIG: Manifest = {**KOORDINATOR, "serving": {"drainSeconds": 6, "connectionSeconds": 20}}
+SELF_MANAGED: Manifest = {**CONFIG, "certificates": {"mode": "selfManaged", "overlapSeconds": 2}}
+# What the webhook configurations say of how long the API server waits, and a second.
+PATIENCE_SECONDS = 6.0
 
 
-@pytest.fixture
-def background() -> Iterator[Background]:
-    found = Background()
-    yield found
-    found.close()
+class Certificates(Files, Protocol):
+    """Certificates that can be rotated, and how often they have been: the first authority is the first of its kind."""
+
+    leaves: int
+    authorities: int
+
+    def rotate_leaf(self, replicas: Replicas, tell: Callable[[str], None]) -> None: ...
+
+    def rotate_authority(self, replicas: Replicas, tell: Callable[[str], None]) -> None: ...
 
 
-@pytest.fixture
-def balancer(background: Background) -> Iterator[Balancer]:
-    found = Balancer(background)
-    yield found
-    found.close()
+class Served(NamedTuple):
+    """Three replicas, registered."""
+
+    replicas: Replicas
+    certificates: Certificates
 
 
-class ByHand:
-    """Certificates as files that somebody else keeps, and a bundle that is applied by hand."""
-
-    def __init__(self) -> None:
-        self.authority = Authority("first")
-        self.replicas: Replicas | None = None
-        self.leaves = 0
-        self._authorities = 1
-
-    def rotate_leaf(self) -> None:
-        assert self.replicas is not None
-        self.leaves += 1
-        self.replicas.bring(self.authority.leaf())
-        self.replicas.until_presented()
-
-    def rotate_authority(self) -> None:
-        """Both are known first, then the leaf changes, then the old one is withdrawn."""
-        assert self.replicas is not None
-        old, self._authorities = self.authority, self._authorities + 1
-        self.authority = Authority(f"authority {self._authorities}")
-        self._register(old.pem + self.authority.pem)
-        self.rotate_leaf()
-        self._register(self.authority.pem)
-
-    def _register(self, bundle: bytes) -> None:
-        assert self.replicas is not None
-        self.replicas.register(bundle)
-        now, balancer = time.monotonic(), self.replicas.balancer
-        eventually(lambda: balancer.oldest_in_use(SETTLED_SECONDS) > now, "the API server uses the new bundle")
-
-
-@pytest.fixture
-def by_hand(plane: ControlPlane, balancer: Balancer) -> Iterator[ByHand]:
-    """Three replicas whose certificates are kept by hand, registered."""
-    found = ByHand()
-    found.replicas = Replicas(plane, CONFIG, balancer, found.authority.leaf())
+@contextmanager
+def by_hand(plane: ControlPlane, balancer: Balancer) -> Iterator[Served]:
+    """Certificates in files, and a bundle that is applied."""
+    certificates = KeptCertificates(balancer)
+    replicas = Replicas(plane, CONFIG, balancer, certificates)
     try:
-        found.replicas.start("abc")
-        found.replicas.register(found.authority.pem)
+        replicas.start("abc")
+        replicas.register(certificates.authority.pem)
         until_asked(plane)
-        yield found
+        yield Served(replicas, certificates)
     finally:
-        found.replicas.close()
+        replicas.close()
 
 
-def test_no_admission_is_lost_while_replicas_and_certificates_change(
+@contextmanager
+def by_the_reconciler(plane: ControlPlane, balancer: Balancer, background: Background) -> Iterator[Served]:
+    """Certificates that the reconciler keeps."""
+    certificates, shown = ReconcilersCertificates(plane), Balancer(background)
+    replicas = Replicas(plane, SELF_MANAGED, balancer, certificates, shown)
+    reconciler = ReconcilerProcess(plane, SELF_MANAGED)
+    try:
+        replicas.register()
+        replicas.start("abc")
+        until_asked(plane)
+        yield Served(replicas, certificates)
+    finally:
+        replicas.close()
+        reconciler.close()
+        shown.close()
+        for name in (CA_SECRET, TLS_SECRET):
+            plane.http.delete(f"{SECRETS}/{name}")
+
+
+@pytest.fixture
+def served(
+    request: pytest.FixtureRequest, plane: ControlPlane, balancer: Balancer, background: Background
+) -> Iterator[Served]:
+    """Three replicas with certificates that are kept by hand, or as the test's parameter says."""
+    if getattr(request, "param", "") == "selfManaged":
+        with by_the_reconciler(plane, balancer, background) as found:
+            yield found
+    else:
+        with by_hand(plane, balancer) as found:
+            yield found
+
+
+@pytest.fixture
+def replicas(served: Served) -> Replicas:
+    return served.replicas
+
+
+@pytest.fixture
+def ledger(
     plane: ControlPlane,
     namespace: str,
     grove: Grove,
     background: Background,
-    balancer: Balancer,
-    by_hand: ByHand,
+    replicas: Replicas,
     capsys: pytest.CaptureFixture[str],
-) -> None:
-    replicas = by_hand.replicas
-    assert replicas is not None
+) -> Iterator[Ledger]:
     played = grove(two_cliques("demo", namespace)).create_podgangs()
-    load = Admissions(plane, played, RATE, background)
-    ledger = Ledger(load, balancer)
-    try:
-        with ThreadPoolExecutor(1) as meanwhile:
-            _story(replicas, by_hand, ledger, meanwhile)
-        load.wait()
-        ledger.tell("the end")
-    finally:
-        load.close()
-        with capsys.disabled():
-            print(f"\n{ledger}")
-            for outcome in ledger.failed[:20]:
-                print(f"{outcome.asked - load.begun:>6.1f}  {outcome.wrong}")
-            for lost in balancer.lost[:20]:
-                print(f"{lost.at - load.begun:>6.1f}  {lost}")
-    assert ledger.failed == []
+    with kept(plane, played, RATE, background, replicas.balancer, capsys) as found:
+        found.until(3)
+        found.tell("three replicas")
+        yield found
 
 
-def _story(replicas: Replicas, certificates: ByHand, ledger: Ledger, meanwhile: ThreadPoolExecutor) -> None:
+@pytest.mark.parametrize("served", ["files", "selfManaged"], indirect=True)
+def test_no_admission_is_lost_while_replicas_and_certificates_change(served: Served, ledger: Ledger) -> None:
+    replicas, certificates = served
+
     def leaf() -> None:
-        certificates.rotate_leaf()
-        ledger.tell(f"leaf {certificates.leaves}")
-
-    def authority(number: int) -> None:
-        certificates.rotate_authority()
-        ledger.tell(f"authority {number}, leaf {certificates.leaves}: known, used, the old one withdrawn")
+        certificates.rotate_leaf(replicas, ledger.tell)
 
     def ended(stopping: Future[dict[str, int | None]], what: str) -> None:
         codes = stopping.result()
-        ledger.tell(f"{what}: exit codes {sorted(set(codes.values()), key=str)}")
+        ledger.tell(f"{what}, exit codes {sorted(codes.values(), key=str)}")
         assert set(codes.values()) == {0}
 
-    ledger.until(3)
-    ledger.tell("three replicas")
-    leaf()
-    stopping = meanwhile.submit(replicas.stop, "ab")
-    leaf()
-    ended(stopping, "3 -> 1: SIGTERM to a and b")
-    leaf()
-    replicas.start("ab")
-    ledger.tell("1 -> 3")
-    for name in "abc":
-        stopping = meanwhile.submit(replicas.stop, name)
+    with ThreadPoolExecutor(1) as meanwhile:
         leaf()
-        ended(stopping, f"SIGTERM to {name}")
+        ended(meanwhile.submit(replicas.stop, "ab"), "3 -> 1: SIGTERM to a and b")
+        leaf()
+        replicas.start("ab")
+        ledger.tell("1 -> 3")
+        for name in "abc":
+            stopping = meanwhile.submit(replicas.stop, name)
+            leaf()
+            ended(stopping, f"SIGTERM to {name}")
+            replicas.start(name)
+            ledger.tell(f"{name} again")
+        certificates.rotate_authority(replicas, ledger.tell)
+        leaf()
+        stopping = meanwhile.submit(replicas.stop, "bc")
+        certificates.rotate_authority(replicas, ledger.tell)
+        ended(stopping, "meanwhile 3 -> 1: SIGTERM to b and c")
+        replicas.start("bc")
+        ledger.tell("1 -> 3")
+        leaf()
+        leaf()
+    ledger.until_made(ADMISSIONS)
+    eventually(lambda: even(replicas.balancer.connections()), "connections are spread over all replicas again")
+    assert (certificates.leaves, certificates.authorities) == (10, 3)
+    assert ledger.failed == []
+
+
+def even(connections: dict[str, int]) -> bool:
+    """Whether a replica that came late has its share of the connections, or nearly."""
+    assert min(connections.values()) * 3 >= max(connections.values()), connections
+    return True
+
+
+def test_a_replica_that_is_killed_takes_no_more_with_it_than_it_owed(replicas: Replicas, ledger: Ledger) -> None:
+    """What was in flight on it, and what was sent to it before the balancer knew: as a Service does, which learns of it
+    from the kubelet. Each is an admission that its user, or the operator, tries again.
+    """
+    balancer = replicas.balancer
+    for name in "abc":
+        before = len(ledger.failed)
+        replicas.kill(name)
+        ledger.until(ledger.load.seconds + PATIENCE_SECONDS)
+        lost = [found for found in balancer.lost if found.replica == name]
+        owed, refused = sum(not found.refused for found in lost), sum(found.refused for found in lost)
+        ledger.tell(f"SIGKILL to {name}: in flight {owed}, refused until it was known {refused}")
+        assert len(ledger.failed) - before <= len(lost)
         replicas.start(name)
         ledger.tell(f"{name} again")
-    authority(1)
-    leaf()
-    stopping = meanwhile.submit(replicas.stop, "bc")
-    authority(2)
-    ended(stopping, "3 -> 1 meanwhile: SIGTERM to b and c")
-    replicas.start("bc")
-    ledger.tell("1 -> 3")
-    leaf()
-    ledger.until_made(RATE * SECONDS)
+    for outcome in ledger.failed:
+        assert "failed to call webhook" in outcome.wrong, outcome
+
+
+def test_a_replica_that_hangs_fails_one_admission_a_connection_and_then_none(
+    replicas: Replicas, ledger: Ledger
+) -> None:
+    balancer = replicas.balancer
+    replicas.programs["b"].signal(signal.SIGSTOP)
+    try:
+        eventually(lambda: "b" not in balancer.ready(), "b gets no connections any more")
+        held = balancer.opened("b")
+        ledger.tell(f"SIGSTOP to b: it has had {held} connections")
+        # Each of them may be used once more.
+        eventually(lambda: balancer.connections()["b"] == 0, "all of them are given up", timeout=120)
+        ledger.until(ledger.load.seconds + PATIENCE_SECONDS)
+        failed = len(ledger.failed)
+        ledger.tell("all of them were given up")
+        assert failed <= held
+        assert all("context deadline exceeded" in outcome.wrong for outcome in ledger.failed)
+    finally:
+        replicas.programs["b"].signal(signal.SIGCONT)
+    eventually(lambda: "b" in balancer.ready(), "b gets connections again")
+    ledger.tell("SIGCONT to b")
+    ledger.until(ledger.load.seconds + PATIENCE_SECONDS)
+    assert len(ledger.failed) == failed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import resource
 import sys
 import time
@@ -12,6 +13,7 @@ from random import Random
 from tests.fuzz.fuzzer import Fuzzer, fuzz
 from tests.fuzz.guidance import guide
 from tests.fuzz.inputs import read_corpus, write_corpus
+from tests.fuzz.minimize import minimized
 from tests.fuzz.seeds import seeds
 
 
@@ -20,15 +22,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/fuzz", description=__doc__)
     parser.add_argument("--bodies", type=int, default=100_000, help="how many bodies are sent (default 100000)")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32, help="of what is drawn (default: the time)")
-    parser.add_argument("--found", type=Path, help="where to write what was kept, as a corpus")
+    parser.add_argument("--found", type=Path, help="where to write all that was kept, as a corpus")
+    parser.add_argument("--corpus", action="store_true", help="make the corpus of the repository out of what was kept")
     chosen = parser.parse_args()
 
     watching = guide()
-    begun = time.monotonic()
+    begun = time.process_time()
     sizes: list[int] = []
+
+    shown: set[str] = set()
 
     def told(fuzzer: Fuzzer) -> None:
         sizes.append(_resident())
+        for kind in fuzzer.found.complaints.keys() - shown:
+            one, detail = fuzzer.found.complaints[kind][0]
+            print(f"\nWRONG {detail[:500]}\n{one.line()}", file=sys.stderr, flush=True)
+            shown.add(kind)
         if fuzzer.found.bodies // 5000 % 10 == 0:
             print(_line(fuzzer, len(watching.seen), begun), file=sys.stderr, flush=True)
 
@@ -44,6 +53,9 @@ def main() -> int:
         print(f"  resident MB: {sizes[len(sizes) // 4] / 1e6:.0f} after a quarter, {sizes[-1] / 1e6:.0f} at the end")
     if chosen.found is not None:
         write_corpus(fuzzer.kept, chosen.found)
+    if chosen.corpus:
+        kept = [*read_corpus(), *fuzzer.kept]
+        write_corpus(asyncio.run(minimized(guide(), seeds(given=False), kept)))
     for kind, cases in fuzzer.found.complaints.items():
         for one, detail in cases:
             print(f"\nWRONG {kind}\n{detail[:500]}\n{one.line()}")
@@ -51,10 +63,10 @@ def main() -> int:
 
 
 def _line(fuzzer: Fuzzer, places: int, begun: float) -> str:
-    seconds = time.monotonic() - begun
+    seconds = time.process_time() - begun
     bodies = fuzzer.found.bodies
     return (
-        f"{bodies} bodies in {seconds:.0f} s, {bodies / seconds:.0f}/s; {places} places, {len(fuzzer.outcomes)} outcomes, "
+        f"{bodies} bodies in {seconds:.0f} s of processor time, {bodies / seconds:.0f}/s; {places} places, {len(fuzzer.outcomes)} outcomes, "
         f"{len(fuzzer.kept)} kept; {len(fuzzer.found.complaints)} kinds of wrong answers"
     )
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from random import Random
 from typing import Any
 
@@ -28,6 +29,10 @@ HANG_SECONDS = 20
 _TWICE = 50
 # After so many bodies everything is looked at again.
 _AGAIN = 50_000
+# Which part of the bodies are manifests: reading them takes ten times as long as all that is done with a review.
+_MANIFESTS = 0.08
+# How often the choice is among the last that were kept.
+_NEWER = 0.3
 # Of answers that are wrong in the same way so many are shown.
 _SAME_FAULT = 2
 
@@ -53,19 +58,25 @@ class Fuzzer:
     def __init__(self, random: Random, guide: Guide | None) -> None:
         self.worlds = worlds()
         self.found = Found()
-        self.kept: list[Input] = []
+        self.kept_reviews: list[Input] = []
+        self.kept_manifests: list[Input] = []
         # Kinds, rules and outcomes that were seen together.
         self.outcomes: set[tuple[str, ...]] = set()
         self._random = random
         self._guide = guide
         self._mutator = Mutator(random)
 
+    @property
+    def kept(self) -> list[Input]:
+        """The inputs that led to something new."""
+        return [*self.kept_reviews, *self.kept_manifests]
+
     async def start_with(self, inputs: list[Input]) -> None:
         """Ask these, and keep all that lead to something new."""
         for one in inputs:
             self._mutator.show(one)
         for one in inputs:
-            await self._try(one)
+            await self._try(one, keep=self._guide is None)
 
     async def run(self, bodies: int, each: Callable[[Fuzzer], None] = lambda _: None) -> Found:
         """Ask so many more; `each` is called after some thousand."""
@@ -79,15 +90,17 @@ class Fuzzer:
 
     def _chosen(self) -> Input:
         """One of those kept, newer ones more often: they are of where few have been."""
-        if self._random.random() < 0.3:
-            return self.kept[-1 - int(len(self.kept) * self._random.random() ** 3)]
-        return self._random.choice(self.kept)
+        manifests = self._random.random() < _MANIFESTS or not self.kept_reviews
+        kept = (manifests and self.kept_manifests) or self.kept_reviews
+        if self._random.random() < _NEWER:
+            return kept[-1 - int(len(kept) * self._random.random() ** 3)]
+        return self._random.choice(kept)
 
-    async def _try(self, one: Input) -> None:
+    async def _try(self, one: Input, *, keep: bool = False) -> None:
         seen, known = self._reached()
-        begun = time.perf_counter()
+        begun = time.process_time()
         try:
-            answer = await self.ask(one)
+            answer = await self.note(one)
         except Complaint as complaint:
             same = self.found.complaints.setdefault(complaint.kind, [])
             if len(same) < _SAME_FAULT:
@@ -95,18 +108,23 @@ class Fuzzer:
             self.found.answers["wrong"] += 1
         else:
             self.found.answers[f"{one.path} {answer.status}"] += 1
-            if one.path in REVIEWED and answer.status == 200:
-                self.outcomes.update(_outcomes(one, answer))
-        took = time.perf_counter() - begun
+        took = time.process_time() - begun
         self.found.bodies += 1
         if took > self.found.slowest[0]:
             self.found.slowest = (took, one)
-        if self._reached() != (seen, known):
-            self.kept.append(one)
+        if keep or self._reached() != (seen, known):
+            (self.kept_reviews if one.path in REVIEWED else self.kept_manifests).append(one)
             self._mutator.show(one)
 
     def _reached(self) -> tuple[int, int]:
         return 0 if self._guide is None else len(self._guide.seen), len(self.outcomes)
+
+    async def note(self, one: Input) -> Answer:
+        """The answer to an input, whose outcome is remembered. Raises `Complaint`."""
+        answer = await self.ask(one)
+        if one.path in REVIEWED and answer.status == HTTPStatus.OK:
+            self.outcomes.update(_outcomes(one, answer))
+        return answer
 
     async def ask(self, one: Input) -> Answer:
         """The answer to an input, after all that must hold of it was seen to. Raises `Complaint`."""

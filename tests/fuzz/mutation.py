@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,6 +25,8 @@ MAX_BODY = 20_000
 _POOLED = 60
 # How often an edit is made higher up than at the end of the way down.
 _STOP = 0.12
+# How often an edit is within an object.
+_WITHIN = 0.97
 
 _STRINGS = (
     "", " ", "a", "-", "A" * 64, "a" * 254, "b" * 5000, "\x00", "a\nb", "\x1b[31m", "\u202e", "é" * 40, "\ud83d\ude00" * 70,
@@ -57,6 +60,7 @@ _OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 Spot = tuple[Any, Any]
 
 
+@cache
 def words_of_the_code() -> list[str]:
     """The strings of `webhook` that may be keys or values: one word each."""
     found: set[str] = set()
@@ -66,7 +70,7 @@ def words_of_the_code() -> list[str]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and 0 < len(node.value) < 64:
                 found.add(node.value)
-    return sorted(word for word in found if not set(word) & set(" \n{}"))
+    return sorted(word for word in found if word.isprintable() and not set(word) & set(" {}"))
 
 
 class Mutator:
@@ -165,10 +169,13 @@ class Mutator:
         random = self._random
         if random.random() < 0.06:
             return self._review_edit(value)
-        spot = self._spot(value)
+        # Most within the objects: what is no review is seen to be none at once.
+        inner = _objects(value) if random.random() < _WITHIN else []
+        root = random.choice(inner) if inner else value
+        spot = self._spot(root)
         if spot is None:
-            return self._anything()
-        random.choice(self._edits)(value, spot)
+            return value if inner else self._anything()
+        random.choice(self._edits)(root, spot)
         return value
 
     def _spot(self, value: Any) -> Spot | None:
@@ -356,6 +363,15 @@ def _written(value: Any) -> bytes | None:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
         return None
+
+
+def _objects(review: Any) -> list[Any]:
+    """The new object of a review, twice, and the old one."""
+    request = review.get("request") if isinstance(review, dict) else None
+    if not isinstance(request, dict):
+        return []
+    found = [request.get("object"), request.get("object"), request.get("oldObject")]
+    return [one for one in found if isinstance(one, dict | list) and one]
 
 
 def _inside(review: Any) -> Any:

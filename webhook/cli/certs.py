@@ -1,18 +1,33 @@
-"""`rollcall certs`: certificates for development."""
+"""`rollcall certs`: certificates for development, and a look at those of a cluster."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from webhook.cli import REFUSED, tell
+from webhook.cli.options import Configuration, Format, Kubeconfig, KubeContext, Output, configured
+from webhook.installation.names import NAMESPACE
+
+if TYPE_CHECKING:
+    from webhook.cluster.access import Access
+    from webhook.cluster.client import Client
+    from webhook.reconciler.certificate_checks import Check
+
 certs_app = typer.Typer(help="Certificates.", no_args_is_help=True)
+T = TypeVar("T")
+
+Namespace = Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="Where Rollcall is installed.")]
 
 
 @certs_app.callback()
 def root() -> None:
-    """Certificates."""
+    """Certificates: for development, by hand, and those that the reconciler keeps."""
 
 
 @certs_app.command()
@@ -38,3 +53,156 @@ def dev(
     make_development_certificates(out, host or ())
     for name in (CA_FILE, CERTIFICATE_FILE, KEY_FILE):
         typer.echo(out / name)
+
+
+@certs_app.command()
+def status(
+    *,
+    config: Configuration = None,
+    kubeconfig: Kubeconfig = None,
+    context: KubeContext = None,
+    namespace: Namespace = NAMESPACE,
+    output: Output = Format.TEXT,
+) -> None:
+    """Show the certificates of a cluster: what the two Secrets hold, whom the API server trusts, how far a rotation is.
+
+    Reads the cluster and writes nothing. No key is shown.
+
+    Exit code 3 where the cluster cannot be read.
+
+    **Examples**
+
+    - `rollcall certs status`
+    - `rollcall certs status --config rollcall.yaml -o json`
+    """
+    from webhook.cluster.access import find
+    from webhook.reconciler.certificate_reading import read_snapshot
+    from webhook.reconciler.certificate_status import status_of, status_text
+
+    settings = configured(config).certificates
+    snapshot = _asked(find(kubeconfig, context), lambda client: read_snapshot(client, namespace))
+    found = status_of(snapshot, settings)
+    if output is Format.JSON:
+        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        typer.echo("\n".join(status_text(found)))
+
+
+@certs_app.command()
+def rotate(  # noqa: PLR0913 - one parameter for each option
+    *,
+    ca: Annotated[bool, typer.Option("--ca", help="The authority, and the certificate with it.")] = False,
+    leaf: Annotated[bool, typer.Option("--leaf", help="The serving certificate alone.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Until it is done.")] = False,
+    timeout: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="How long to wait.")] = 1800,
+    kubeconfig: Kubeconfig = None,
+    context: KubeContext = None,
+    namespace: Namespace = NAMESPACE,
+) -> None:
+    """Have a self-managed certificate replaced now, whatever its age.
+
+    An annotation on the Secret asks the reconciler's leader, who does it as any rotation: serving does not break. A
+    certificate takes seconds; an authority twice the overlap (certificates.overlapSeconds) and a few minutes.
+
+    Exit code 3 where the cluster cannot be read, certificates are not self-managed, or the waiting is over.
+
+    **Examples**
+
+    - `rollcall certs rotate --leaf`
+    - `rollcall certs rotate --ca --wait`
+    """
+    if ca == leaf:
+        raise typer.BadParameter("say --ca or --leaf")
+    from webhook.cluster.access import find
+    from webhook.reconciler.certificate_asking import ask_for_rotation, until_rotated
+
+    async def asked(client: Client) -> str:
+        before = await ask_for_rotation(client, namespace, authority=ca)
+        return await until_rotated(client, namespace, before, timeout, tell) if wait else ""
+
+    done = _asked(find(kubeconfig, context), asked)
+    typer.echo(f"rotated: {done}" if done else "asked for")
+
+
+@certs_app.command()
+def verify(  # noqa: PLR0913 - one parameter for each option
+    *,
+    kubeconfig: Kubeconfig = None,
+    context: KubeContext = None,
+    namespace: Namespace = NAMESPACE,
+    cert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A certificate in a file, PEM, instead of a cluster.")
+    ] = None,
+    key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key.")] = None,
+    ca: Annotated[Path | None, typer.Option(metavar="FILE", help="The authority that should have signed it.")] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="What the API server calls the server. Repeatable.",
+            show_default="rollcall.NAMESPACE.svc",
+        ),
+    ] = None,
+    output: Output = Format.TEXT,
+) -> None:
+    """Check that the API server can trust the server: authorities, names and dates, by handshakes as it makes them.
+
+    In a cluster each caBundle of both configurations is held against what every server presents, and against the
+    Secret that servers read. Servers behind a Service can be reached from inside of the cluster alone; from elsewhere
+    they are unknown. Files are held against each other.
+
+    Exit code 1 where something is wrong, 3 where nothing is, but something could not be seen.
+
+    **Examples**
+
+    - `rollcall certs verify`
+    - `rollcall certs verify --cert tls.crt --key tls.key --ca ca.crt`
+    """
+    from webhook.reconciler.certificate_checks import cluster_checks, file_checks
+
+    if (cert is None) != (key is None) or (cert is None and (ca or name)):
+        raise typer.BadParameter("--cert and --key go together, and --ca and --name go with them")
+    if cert is not None and key is not None:
+        names = name or [f"rollcall.{namespace}.svc"]
+        _report(file_checks(cert, key, ca, names), output)
+        return
+    from webhook.cluster.access import find
+    from webhook.reconciler.certificate_reading import read_snapshot
+
+    async def checked(client: Client) -> list[Check]:
+        return await cluster_checks(client, await read_snapshot(client, namespace))
+
+    _report(_asked(find(kubeconfig, context), checked), output)
+
+
+def _asked(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:
+    """What comes of `work` with a client of the cluster. Raises `FactsUnavailable`."""
+    from webhook.cluster.client import Client
+    from webhook.errors import FactsUnavailable, RequestFailed
+
+    async def run() -> T:
+        client = Client(access)
+        try:
+            return await work(client)
+        except RequestFailed as error:
+            raise FactsUnavailable(f"the certificates cannot be read: {error}") from None
+        finally:
+            await client.close()
+
+    return asyncio.run(run())
+
+
+def _report(checks: list[Check], output: Format) -> None:
+    """Print the checks; the exit code says what they come to."""
+    from webhook.cli import NOT_EVALUATED, printable
+
+    if output is Format.JSON:
+        typer.echo(json.dumps({"checks": [one.as_json() for one in checks]}, indent=2, ensure_ascii=False))
+    else:
+        for one in checks:
+            state = "unknown" if one.unknown else "bad" if one.problem else "good"
+            typer.echo(printable(f"{state:8}{one.what}{': ' if one.problem else ''}{one.problem}"))
+    if any(one.problem and not one.unknown for one in checks):
+        raise typer.Exit(REFUSED)
+    if any(one.unknown for one in checks):
+        raise typer.Exit(NOT_EVALUATED)

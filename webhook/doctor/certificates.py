@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
-from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
 from webhook.doctor.example_certificates import bundled, certified, signed
 from webhook.doctor.parts import SECRET
 from webhook.doctor.world import Presented, World, serves_next
@@ -32,13 +32,16 @@ def ca_bundle(world: World) -> Symptoms:
     Source: Kubernetes API reference, admissionregistration/v1 WebhookClientConfig.
     """
     seen: dict[str, str] = {}
+    without = []
     for where, hook in world.hooks():
         bundle = text(mapping(hook.get("clientConfig")).get("caBundle"))
         if bundle is None:
-            why = "the API server trusts the authorities of its own machine then, of which Rollcall's is none"
-            yield Symptom(where, "it has no caBundle", why, f"have it injected, or say it: {_REDO}")
+            without.append(where)
         else:
             seen.setdefault(bundle, where)
+    if without:
+        why = "the API server trusts the authorities of its own machine then, of which Rollcall's is none"
+        yield Symptom(first_of(without), "there is no caBundle", why, f"have it injected, or say it: {_REDO}")
     if len(seen) > 1:
         yield Symptom(
             next(iter(seen.values())),
@@ -82,16 +85,32 @@ def certificate(world: World) -> Symptoms:
 
     Source: Kubernetes documentation, "Contacting the webhook" (SERVICE.NAMESPACE.svc).
     """
-    reached = [one for one in world.presented if one.certificate is not None]
-    for one in reached:
-        yield from _presented(one, world.now)
-    if not reached:
+    found = reached(world)
+    for shown in found:
+        yield from _presented(shown, world.now)
+    if not found:
         yield from _stored(world)
 
 
+def reached(world: World) -> list[Presented]:
+    """Those who show a certificate, and are Rollcall. At a pod's address somebody else may answer, from where a person
+    is: a proxy, or whoever has that address in another network; who is not called as the Service is, is none of ours.
+    Raises `FactsUnavailable`.
+    """
+    url, host = world.address().url, called(world)
+    return [one for one in world.presented if (found := _shown(one)) is not None and (url or names(found, host))]
+
+
+def _shown(one: Presented) -> x509.Certificate | None:
+    try:
+        return None if one.certificate is None else x509.load_der_x509_certificate(one.certificate)
+    except ValueError:
+        return None
+
+
 def _presented(shown: Presented, now: datetime) -> Iterator[Symptom]:
-    found = x509.load_der_x509_certificate(shown.certificate or b"")
-    if (aged := _age(found, now)) is not None:
+    found = _shown(shown)
+    if found is not None and (aged := _age(found, now)) is not None:
         yield _old(shown.where, aged)
     for why in dict.fromkeys(shown.refused.values()):
         yield _distrusted(shown.where, f"by the caBundle it is not trusted as {shown.host}: {why}")
@@ -103,7 +122,8 @@ def _stored(world: World) -> Iterator[Symptom]:
     where = f"Secret {world.namespace}/{TLS_SECRET}"
     content = None if secret is None else text(mapping(secret.get("data")).get("tls.crt"))
     if content is None:
-        tried = "; ".join(f"{one.where}: {one.trouble}" for one in world.presented) or "there is nobody to be reached"
+        tried = "; ".join(f"{one.where}: {one.trouble or 'somebody else answers'}" for one in world.presented)
+        tried = tried or "there is nobody to be reached"
         raise FactsUnavailable(f"which certificate is served: {tried}, and {where} is not there")
     try:
         leaf, *between = x509.load_pem_x509_certificates(b64decode(content))

@@ -79,7 +79,7 @@ def _running() -> list[Manifest]:
         for number, node in enumerate(_NODES)
     ]
     service = thing("v1", "Service", SERVER, spec={"selector": labels, "ports": [{"port": SERVICE_PORT}]})
-    budget = thing("policy/v1", "PodDisruptionBudget", SERVER, spec={"selector": {"matchLabels": labels}})
+    budget = thing("policy/v1", "PodDisruptionBudget", SERVER, spec={"selector": {"matchLabels": dict(labels)}})
     return [service, slices, budget, lease()]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
 from webhook.doctor.examples import configured, installed, namespace, pod_clique_set
 from webhook.doctor.parts import GANG_PODS, NAMESPACES, POD_CLIQUE_SETS, RECORDED
 from webhook.doctor.selectors import namespace_labels, selects
@@ -33,7 +33,7 @@ def asked_about(world: World) -> Symptoms:
     """The PodCliqueSets in the cluster, and the pods of PodGangs, are such as the webhooks' selectors take: their
     namespace is neither excluded nor exempt, and the pods bear the labels by which they are known.
 
-    Source: grove.md, section 5 (labels of pods).
+    Source: ai-dynamo/grove, operator/api/common/labels.go.
     """
     namespaces = {name_of(raw): raw for raw in world.all(NAMESPACES)}
     sets, pods = world.hook("podcliquesets.mutate.rollcall.dev"), world.hook("pods.mutate.rollcall.dev")
@@ -71,7 +71,7 @@ def recorded(world: World) -> Symptoms:
     """Every PodCliqueSet has its scheduler on record. One without is older than Rollcall, or was admitted while it was
     down: its pods are left as they are, also those that replace others.
 
-    Source: design, "No record, no stamp".
+    Source: webhook/mutators/record.py; a gang of stamped and unstamped pods starts under no scheduler.
     """
     without = [raw for raw in world.all(POD_CLIQUE_SETS) if SCHEDULER_LABEL not in labels_of(raw)]
     for where, named in _by_namespace(without):
@@ -92,7 +92,7 @@ def profile(world: World) -> Symptoms:
     """Every workload is on record with a scheduler that the configuration still enables. For any other nobody prepares
     replacement pods or keeps gang objects in step.
 
-    Source: design, "Which backend judges a workload".
+    Source: webhook/mutators/record.py and webhook/reconciler/plan.py (where is the record of a gang).
     """
     for part in (POD_CLIQUE_SETS, *RECORDED):
         lost = Counter[tuple[str, str]]()
@@ -116,5 +116,4 @@ def _by_namespace(found: Iterable[Manifest]) -> Iterator[tuple[str, str]]:
         where, name = key_of(raw)
         names.setdefault(where, []).append(name)
     for where, those in sorted(names.items()):
-        more = f" and {len(those) - _NAMED} more" if len(those) > _NAMED else ""
-        yield f"Namespace {where}", ", ".join(sorted(those)[:_NAMED]) + more
+        yield f"Namespace {where}", first_of(sorted(those), _NAMED)

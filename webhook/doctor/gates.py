@@ -40,7 +40,7 @@ def pod_field_kept(world: World) -> Symptoms:
     is. With the gate GenericWorkload off it drops it in silence, and every pod starts alone. Tried with a pod in
     Rollcall's own namespace, as a dry run: nothing is stored.
 
-    Source: kubernetes-workload-api.md, section 6 (what a gate that is off does).
+    Source: kubernetes, pkg/api/pod (a field whose gate is off is dropped).
     """
     backend = world.settings.profiles[KubeBackend.name].backend
     spoken = generation(backend.settings, world.served())
@@ -69,7 +69,7 @@ def scheduler_gates(world: World) -> Symptoms:
     API shows them: with GenericWorkload off in the scheduler alone everything is stored and nothing is enforced. Where
     the configuration does not state them, that is noted.
 
-    Source: kubernetes-workload-api.md, section 6 (misconfiguration matrix).
+    Source: kubernetes, pkg/features; kubernetes/enhancements, KEP-4671 and KEP-6012; seen with v1.37.0.
     """
     settings: KubeSettings = world.settings.profiles[KubeBackend.name].backend.settings
     if not settings.gangScheduling or (spoken := generation(settings, world.served())) is None:

@@ -1,6 +1,6 @@
 """Checks of Grove: which generation it is of, and what its operator is configured to do.
 
-Source: grove.md, sections 4, 8, 10 and 13; the operator's Helm chart (Deployment `grove-operator`).
+Source: ai-dynamo/grove, operator/api/config, operator/charts (Deployment `grove-operator`), operator/internal/webhook.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def pod_gang_maps(world: World) -> Symptoms:
     """Grove is not of the generation that serves PodGangMaps (v0.1.0-alpha.12): that one rewrites the label
     grove.io/podgang of running pods and deletes PodGangs, which Rollcall does not support yet.
 
-    Source: grove.md, section 4, "GenB"; design, section 14.
+    Source: ai-dynamo/grove, pull request 778.
     """
     found = sorted(api for api in world.served() if (api.group, api.kind) == (grove.GROUP, POD_GANG_MAP.kind))
     if found:
@@ -61,7 +61,7 @@ def schedulers(world: World) -> Symptoms:
     their PodGroups itself, for every set that names no scheduler, and Rollcall stands aside; where it only enables one
     of them that holds for sets whose pod templates name it, which is noted.
 
-    Source: grove.md, sections 8, 11 and 13.
+    Source: ai-dynamo/grove, operator/api/config (scheduler profiles), operator/internal/scheduler/{volcano,kai}.
     """
     settings = mapping(_configuration(world).get("scheduler"))
     default = text(settings.get("defaultProfileName")) or DEFAULT_SCHEDULER
@@ -110,7 +110,7 @@ def authorizer(world: World) -> Symptoms:
     """Grove's authorizer, where it is on, lets Rollcall's reconciler change pods: else nobody can lift the pod gate.
     Not looked at where no profile has `gate`.
 
-    Source: grove.md, section 10.5 (A3: UPDATE of pods).
+    Source: ai-dynamo/grove, authorizer-webhook (UPDATE of pods).
     """
     settings = mapping(_configuration(world).get("authorizer"))
     gates = any(profile.gate for profile in world.settings.profiles.values())
@@ -142,7 +142,7 @@ def topology(world: World) -> Symptoms:
     """Whether Grove honours topology: with topologyAwareScheduling off it refuses constraints at CREATE and writes none
     into PodGangs, whatever the scheduler could do.
 
-    Source: grove.md, sections 2 and 8.
+    Source: ai-dynamo/grove, operator/api/config (topologyAwareScheduling).
     """
     configuration = _configuration(world)
     settings = mapping(configuration.get("topologyAwareScheduling"))
@@ -173,7 +173,7 @@ def webhooks(world: World) -> Symptoms:
     """Grove's own webhooks are registered where its operator runs: without them a set is stored without the defaults
     by which Rollcall judges it, and Grove refuses it only later.
 
-    Source: grove.md, section 10.
+    Source: ai-dynamo/grove, operator/charts/templates (*-webhook-config.yaml).
     """
     if not _configuration(world) or POD_CLIQUE_SETS.resource.api not in world.served():
         return

@@ -72,7 +72,7 @@ def fields(world: World) -> Symptoms:
 def grove_kinds(world: World) -> Symptoms:
     """The cluster serves Grove's PodCliqueSet and PodGang in the version that Rollcall reads.
 
-    Source: grove.md, section 1.
+    Source: ai-dynamo/grove, operator/api/core/v1alpha1 and scheduler/api/core/v1alpha1.
     """
     absent = [part.resource.api for part in (POD_CLIQUE_SETS, POD_GANGS) if part.resource.api not in world.served()]
     if absent:
@@ -96,7 +96,7 @@ def workload_api(world: World) -> Symptoms:
     configuration states, or in any for `auto`. Each is gone in the next minor version of Kubernetes, and all of them
     are off by default.
 
-    Source: kubernetes-workload-api.md, sections 1 and 6.
+    Source: k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 (1.37); kubernetes, pkg/features.
     """
     backend = world.settings.profiles[KubeBackend.name].backend
     apis = world.served()

@@ -1,7 +1,8 @@
 """Checks of other admission webhooks about the same pods: mutating ones run in the order of their names, and who comes
 last has the last word.
 
-Source: sheets of the systems; Kubernetes documentation, "Dynamic Admission Control" (order and reinvocation).
+Source: Kubernetes documentation, "Dynamic Admission Control" (order and reinvocation); names as the systems' own
+manifests have them.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def order(world: World) -> Symptoms:
     LeaderWorkerSet's and JobSet's must come before Rollcall's, which would be overwritten; KAI's must come after: its
     condition asks for the schedulerName that Rollcall sets, and whoever did not match is not called again.
 
-    Source: kai.md, "Order trap"; koordinator.md, section 9; volcano.md, section 6; trainer-jobset-lws.md, section 5.
+    Source: kai-scheduler/KAI-Scheduler, mutating-kai-admission (`scheduler-name-match`); koordinator-sh/koordinator,
+    pkg/webhook/pod/mutating; volcano-sh/volcano, pkg/webhooks/admission/pods; kubernetes-sigs/lws, pkg/webhooks.
     """
     for name, _ in _about_pods(world):
         where = f"{_MUTATING} {name}"

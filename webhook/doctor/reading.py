@@ -19,7 +19,7 @@ from webhook.cluster.access import Access
 from webhook.cluster.client import Answer, Client
 from webhook.cluster.discovery import Discovery
 from webhook.cluster.schemas import Schemas
-from webhook.doctor.certificates import bundles, called
+from webhook.doctor.certificates import bundles, called, reached
 from webhook.doctor.dry_runs import grouped_pod, namespace_asked_about, refused_set
 from webhook.doctor.handshakes import Endpoint, clock_of, look_at
 from webhook.doctor.parts import (
@@ -82,12 +82,14 @@ class _Reader:
             seen = await look_at(endpoints(world), bundles(world))
         except FactsUnavailable:
             # Without the configurations it is not known who is to be looked at; they are another check's to miss.
-            seen = []
-        if all(one.presented.certificate is None for one in seen):
+            return replace(world, parts={**world.parts, SECRET: await self._part(SECRET)})
+        world = replace(world, presented=tuple(one.presented for one in seen))
+        ours = reached(world)
+        if not ours:
             # Then, and only then, what is stored tells more than what is shown.
             world = replace(world, parts={**world.parts, SECRET: await self._part(SECRET)})
-        more = tuple(one.clock for one in seen if one.clock is not None)
-        return replace(world, presented=tuple(one.presented for one in seen), clocks=(*world.clocks, *more))
+        more = tuple(one.clock for one in seen if one.clock is not None and one.presented in ours)
+        return replace(world, clocks=(*world.clocks, *more))
 
     async def _version(self) -> tuple[str | Unread, tuple[Clock, ...]]:
         """The API server's version, and its clock."""

@@ -93,7 +93,7 @@ def gated_pods(world: World) -> Symptoms:
         why, level = f"{cause}: nobody lifts it, and their gangs never start", Level.ERROR
         remedy = "have a reconciler run with `gate: true`, or take it off by hand: rollcall gangs ungate --all"
     for where, number in Counter(where for where, _ in waiting).items():
-        yield Symptom(where, f"{number} pods bear the gate {GATE}", why, remedy, level)
+        yield Symptom(where, f"{number} pod{'s bear' if number > 1 else ' bears'} the gate {GATE}", why, remedy, level)
 
 
 def _waiting(world: World) -> Iterator[tuple[str, datetime]]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
 from webhook.doctor.examples import installed, webhook_of, world
 from webhook.doctor.parts import MUTATING_WEBHOOKS, NAMESPACES, POD_CLIQUE_SETS, VALIDATING_WEBHOOKS
 from webhook.doctor.selectors import namespace_labels, selects
@@ -32,7 +32,7 @@ def registered(world: World) -> Symptoms:
     """Both webhook configurations are in the cluster. Without the mutating one pods arrive unstamped and nobody records
     a workload's scheduler; without the validating one what a scheduler cannot honour is admitted.
 
-    Source: design, "The server's own life".
+    Source: Kubernetes documentation, "Dynamic Admission Control".
     """
     for part, name in zip(_BOTH, (MUTATING, VALIDATING), strict=True):
         if world.configuration(part) is None:
@@ -77,11 +77,14 @@ def _differences(where: str, wanted: dict[str, Manifest], live: dict[str, Manife
     for name in sorted(live.keys() - wanted.keys()):
         why = f"{older}; what it brings is judged by nobody, and waits for an answer all the same"
         yield Symptom(where, f"{name} would not be printed", why, f"apply what is: {_APPLY}")
+    alike: dict[str, list[str]] = {}
     for name in sorted(wanted.keys() & live.keys()):
         fields = sorted(wanted[name].keys() | live[name].keys())
         told = [_told(field, live[name].get(field), wanted[name].get(field)) for field in fields]
         if differing := ", ".join(one for one in told if one):
-            yield Symptom(f"{where}, {name}", differing, older, f"apply what is printed: {_APPLY}")
+            alike.setdefault(differing, []).append(name)
+    for differing, names in alike.items():
+        yield Symptom(f"{where}, {first_of(names)}", differing, older, f"apply what is printed: {_APPLY}")
 
 
 def _told(field: str, live: Any, wanted: Any) -> str:
@@ -122,7 +125,7 @@ def out_of_the_way(world: World) -> Symptoms:
     """No webhook that must be answered (failurePolicy Fail) is about kube-system or about Rollcall's own namespace: a
     cluster in which Rollcall is down must be able to start it again.
 
-    Source: design, "The server's own life"; Kubernetes documentation, "Avoiding deadlocks in self-hosted webhooks".
+    Source: Kubernetes documentation, "Admission Webhook Good Practices" (avoid dependency loops).
     """
     namespaces = {name_of(raw): raw for raw in world.all(NAMESPACES)}
     for name in (world.namespace, *NEVER_HERE):
@@ -133,10 +136,9 @@ def out_of_the_way(world: World) -> Symptoms:
             if hook.get("failurePolicy", "Fail") == "Fail" and selects(hook.get("namespaceSelector"), labels)
         ]
         if about:
-            more = f" and {len(about) - 1} more" if len(about) > 1 else ""
             yield Symptom(
                 f"Namespace {name}",
-                f"it is asked about: {about[0]}{more}",
+                f"it is asked about: {first_of(about)}",
                 "while Rollcall is down its own pods, or those that a cluster needs to recover, may not be created",
                 f"apply what is printed: {_APPLY}",
             )
@@ -150,7 +152,7 @@ def registered_twice(world: World) -> Symptoms:
     """No other configuration has webhooks of Rollcall's name: one that an older or a second installation left behind
     asks for every object twice, and refuses all of them once nobody answers there.
 
-    Source: design, "The server's own life" (`*.rollcall.dev`).
+    Source: webhook/installation/webhooks.py (`*.rollcall.dev`).
     """
     for part, own in zip(_BOTH, (MUTATING, VALIDATING), strict=True):
         for raw in world.all(part):

@@ -122,7 +122,7 @@ def version(world: World) -> Symptoms:
     """A scheduler's image is of the version that the configuration states (`schedulerVersion`), and of one that
     Rollcall can work with at all. Rules judge by what is stated.
 
-    Source: the version matrices of the sheets; `Backend.version_problem`.
+    Source: `Backend.version_problem` of each backend, and the rules that ask for a version.
     """
     for name, profile in world.settings.profiles.items():
         for process in _processes(world, name) if name in _IMAGES else ():
@@ -164,7 +164,7 @@ def colocation_profile(world: World) -> Symptoms:
     """No ClusterColocationProfile of Koordinator's sets the schedulerName of pods that are meant for another scheduler.
     Koordinator's webhook runs first; Rollcall then finds a pod that somebody else has claimed, and leaves it alone.
 
-    Source: koordinator.md, section 9 (mutating), and the CRD of ClusterColocationProfile.
+    Source: koordinator-sh/koordinator, pkg/webhook/pod/mutating/cluster_colocation_profile.go.
     """
     pod = {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE}
     for raw in world.all(COLOCATION_PROFILES):

@@ -50,7 +50,7 @@ def endpoints(world: World) -> Symptoms:
     """Behind the Service at least two replicas are ready, on different nodes: with one, a roll or a lost machine
     refuses every gang for as long as it takes. With none it is an error.
 
-    Source: design, "The server's own life"; Kubernetes API reference, discovery.k8s.io/v1.
+    Source: Kubernetes API reference, discovery.k8s.io/v1 (EndpointConditions).
     """
     if _by_url(world):
         return

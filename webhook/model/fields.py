@@ -25,6 +25,8 @@ Part = str | Item
 
 # A key that reads well after a dot; every other one (annotation keys, mostly) goes into brackets.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+# A valid key has at most 253 characters, a slash and 63 more. A path is shown, and must not drown what is said of it.
+_MAX_KEY_CHARACTERS = 317
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class FieldPath:
         for part in self.parts:
             if isinstance(part, Item):
                 rendered += f"[{part.name if by_name and part.name is not None else part.index}]"
+            elif len(part) > _MAX_KEY_CHARACTERS and not by_name:
+                rendered += f"[{part[: _MAX_KEY_CHARACTERS - 3]}...]"
             elif _PLAIN.match(part):
                 rendered += f".{part}" if rendered else part
             else:

@@ -17,6 +17,9 @@ from webhook.model.fields import FieldPath
 
 # A found value longer than this is cut: a message must never carry a whole spec.
 MAX_FOUND_CHARACTERS = 80
+# Reason and remedy may name things as the object does, and an annotation's value may have a quarter of a megabyte.
+# Three names of the greatest length fit.
+MAX_SAID_CHARACTERS = 900
 
 
 class Action(IntEnum):
@@ -60,6 +63,12 @@ class Finding:
     # Values that would be right at that place, best first, where the rule knows some.
     instead: tuple[Any, ...] = ()
 
+    def __post_init__(self) -> None:
+        if len(self.why) > MAX_SAID_CHARACTERS:
+            object.__setattr__(self, "why", _cut(self.why, MAX_SAID_CHARACTERS))
+        if len(self.remedy) > MAX_SAID_CHARACTERS:
+            object.__setattr__(self, "remedy", _cut(self.remedy, MAX_SAID_CHARACTERS))
+
     def __str__(self) -> str:
         return f"{self.rule} at {str(self.at) or 'the object'}: {self.explanation}"
 
@@ -93,5 +102,9 @@ def shown(value: object) -> str:
     if isinstance(value, list | tuple):
         return f"a list of {len(value)} items"
     if isinstance(value, str):
-        value = value if len(value) <= MAX_FOUND_CHARACTERS else value[: MAX_FOUND_CHARACTERS - 3] + "..."
+        value = _cut(value, MAX_FOUND_CHARACTERS)
     return json.dumps(value, ensure_ascii=False)
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 3] + "..."

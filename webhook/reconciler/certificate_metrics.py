@@ -9,6 +9,12 @@ from webhook.reconciler.certificate_plan import Step
 from webhook.reconciler.certificate_state import Stored
 
 CA, LEAF = "ca", "leaf"
+# What is done to which kind: the words of `rollcall_writes`.
+CERTIFICATE_WRITES = {
+    "Secret": ("create", "replace"),
+    "MutatingWebhookConfiguration": ("apply", "disown"),
+    "ValidatingWebhookConfiguration": ("apply", "disown"),
+}
 
 
 class CertificateMetrics:

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from webhook.authority import KeyPair, fingerprint, holds, is_authority, issued_by, pem, read_certificates, read_pair
 from webhook.errors import CertificateError
-from webhook.installation.names import SERVER
+from webhook.installation.names import SERVER, SERVICE_PORT
 from webhook.model.reading import Manifest, mapping, sequence
 
 # What the keys of the two Secrets are named: CURRENT and NEXT in rollcall-ca, SERVED and NEXT in rollcall-tls.
@@ -121,9 +121,10 @@ class Stored:
 
     @property
     def places(self) -> tuple[Hook, ...]:
-        """Where the API server asks: one hook for each Service and for each address."""
+        """Where the API server asks, or will once it is told to: one hook for each Service and for each address."""
         found = {(hook.service, hook.host, hook.port): hook for hook in self._hooks() if not is_next(hook)}
-        return tuple(found.values())
+        own = Hook("", b"", _service_names(self.namespace, SERVER)[2], SERVICE_PORT, (self.namespace, SERVER))
+        return tuple(found.values()) or (own,)
 
     @property
     def is_asked(self) -> bool:
@@ -152,7 +153,7 @@ def authority_state(secret: Manifest | None) -> AuthorityState:
         if current is None and following is None:
             raise CertificateError("ca.key: there is none")
     except CertificateError as error:
-        known = distinct((*_readable(data.get("ca.crt")), *_readable(data.get("next.crt"))))
+        known = distinct((*readable(data.get("ca.crt")), *readable(data.get("next.crt"))))
         return AuthorityState(known, trouble=str(error), asked=asked, data=data)
     return AuthorityState(trusted, current, following, asked=asked, data=data)
 
@@ -164,7 +165,7 @@ def serving_state(secret: Manifest | None) -> ServingState:
     data = secret_data(secret)
     pair, trouble = _pair(data, SERVED)
     following, _ = _pair(data, NEXT)
-    return ServingState(pair, following, _readable(data.get("ca.crt")), trouble, _asked(secret), data)
+    return ServingState(pair, following, readable(data.get("ca.crt")), trouble, _asked(secret), data)
 
 
 def registered(configuration: Manifest, namespace: str) -> Registered:
@@ -202,7 +203,7 @@ def still_trusted(stored: Stored, now: datetime) -> tuple[x509.Certificate, ...]
     found = [*stored.authority.certificates, *stored.serving.authorities]
     for one in stored.registered:
         for hook in one.hooks:
-            found += _readable(hook.bundle)
+            found += readable(hook.bundle)
     return distinct(one for one in found if holds(one, now))[:MOST_TRUSTED]
 
 
@@ -233,7 +234,8 @@ def _pair(data: Mapping[str, bytes], place: str) -> tuple[KeyPair | None, str]:
         return None, f"{place}.crt and {place}.key: {error}"
 
 
-def _readable(text: bytes | None) -> tuple[x509.Certificate, ...]:
+def readable(text: bytes | None) -> tuple[x509.Certificate, ...]:
+    """The certificates in a PEM text; none where it cannot be read."""
     try:
         return read_certificates(text or b"")
     except CertificateError:

@@ -7,16 +7,12 @@ from __future__ import annotations
 import secrets
 from base64 import b64encode
 from collections.abc import Mapping
-from datetime import datetime
-from typing import NamedTuple
 
 from webhook.authority import fingerprint, new_authority, new_leaf
 from webhook.cluster import requests
 from webhook.cluster.client import Client
-from webhook.installation.names import CA_SECRET, LABELS, MUTATING, TLS_SECRET, VALIDATING
+from webhook.installation.names import CA_SECRET, LABELS, TLS_SECRET
 from webhook.logs import log
-from webhook.model.facts import Api
-from webhook.model.projections import Resource
 from webhook.model.reading import Manifest, mapping
 from webhook.reconciler.certificate_metrics import CA, LEAF, CertificateMetrics
 from webhook.reconciler.certificate_plan import (
@@ -30,37 +26,16 @@ from webhook.reconciler.certificate_plan import (
     leaf_end,
     serving_data,
 )
-from webhook.reconciler.certificate_state import FIELD_MANAGER, ROTATE_ANNOTATION, SERVED, Stored
-from webhook.reconciler.events import Events, StoredCertificate
+from webhook.reconciler.certificate_reading import CONFIGURATIONS, NAMESPACES, REGISTRATION, SECRETS, Snapshot
+from webhook.reconciler.certificate_state import FIELD_MANAGER, ROTATE_ANNOTATION, SERVED
+from webhook.reconciler.events import Events
 from webhook.reconciler.obstacles import CertificateReason
 from webhook.reconciler.writing import Writer
 from webhook.settings import Certificates
 
-SECRETS = Resource(Api("", "v1", "Secret"), "secrets")
-NAMESPACES = Resource(Api("", "v1", "Namespace"), "namespaces", namespaced=False)
-_REGISTRATION = "admissionregistration.k8s.io"
-CONFIGURATIONS = {
-    MUTATING: Resource(
-        Api(_REGISTRATION, "v1", "MutatingWebhookConfiguration"), "mutatingwebhookconfigurations", namespaced=False
-    ),
-    VALIDATING: Resource(
-        Api(_REGISTRATION, "v1", "ValidatingWebhookConfiguration"), "validatingwebhookconfigurations", namespaced=False
-    ),
-}
-
-
-class Snapshot(NamedTuple):
-    """What is stored, as it was read: the Secrets whole, to be written back, and the API server's time."""
-
-    stored: Stored
-    secrets: Mapping[str, Manifest | None]
-    now: datetime
-
-    def regarded(self, name: str) -> StoredCertificate:
-        """A Secret, for an event."""
-        live = self.secrets[name]
-        return StoredCertificate(self.stored.namespace, name, None if live is None else live["metadata"].get("uid"))
-
+# A Secret of this type must have both, be they empty. That of the authority is one where cert-manager kept it before.
+_TLS_TYPE = "kubernetes.io/tls"
+_BOTH = {"tls.crt": "", "tls.key": ""}
 
 Written = NewAuthority | Publish | Disown | Issue | Switch | Promote
 
@@ -135,10 +110,9 @@ class CertificateWriting:
         key = (self._namespace, name)
         if live is None:
             metadata = {"name": name, "namespace": self._namespace, "labels": dict(LABELS)}
-            kind = "kubernetes.io/tls" if name == TLS_SECRET else "Opaque"
-            if name == TLS_SECRET:
-                # Of this type it must have both, be they empty.
-                encoded = {"tls.crt": "", "tls.key": "", **encoded}
+            kind = _TLS_TYPE if name == TLS_SECRET else "Opaque"
+            if kind == _TLS_TYPE:
+                encoded = {**_BOTH, **encoded}
             secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": kind, "data": encoded}
             await self._writer.send("create", SECRETS, key, requests.create(SECRETS, secret))
             return
@@ -148,6 +122,8 @@ class CertificateWriting:
             annotations = dict(mapping(metadata.get("annotations")))
             annotations.pop(ROTATE_ANNOTATION, None)
             metadata["annotations"] = annotations
+        if live.get("type") == _TLS_TYPE:
+            encoded = {**_BOTH, **encoded}
         replaced = {**live, "metadata": metadata, "data": encoded}
         await self._writer.send("replace", SECRETS, key, requests.replace(SECRETS, replaced))
 
@@ -157,7 +133,7 @@ class CertificateWriting:
         owner = (await self._client.get(requests.read(NAMESPACES, self._namespace))).content
         encoded = b64encode(action.bundle).decode()
         wanted = {
-            "apiVersion": f"{_REGISTRATION}/v1",
+            "apiVersion": f"{REGISTRATION}/v1",
             "kind": configuration.kind,
             "metadata": {
                 "name": configuration.name,

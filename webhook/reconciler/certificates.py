@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
 
 from webhook.authority import fingerprint
-from webhook.cluster import requests
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Watch
-from webhook.errors import CertificateError, NotFound, NotLeading, RequestFailed
+from webhook.errors import CertificateError, NotLeading, RequestFailed
 from webhook.installation.names import CA_SECRET, TLS_SECRET
-from webhook.logs import log
+from webhook.logs import log, outline
+from webhook.model.facts import Api
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping
 from webhook.reconciler.certificate_plan import (
@@ -33,15 +31,9 @@ from webhook.reconciler.certificate_plan import (
     Survey,
     plan,
 )
+from webhook.reconciler.certificate_reading import CONFIGURATIONS, SECRETS, Snapshot, read_snapshot
 from webhook.reconciler.certificate_seeing import Streak, unproven, unserved
-from webhook.reconciler.certificate_state import (
-    Registered,
-    Stored,
-    authority_state,
-    registered,
-    serving_state,
-)
-from webhook.reconciler.certificate_writing import CONFIGURATIONS, SECRETS, CertificateWriting, Snapshot
+from webhook.reconciler.certificate_writing import CertificateWriting
 from webhook.reconciler.events import Events, StoredCertificate
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.obstacles import CertificateReason
@@ -107,6 +99,12 @@ class CertificateController:
         """Look at once."""
         self._woken.set()
 
+    @staticmethod
+    def kinds() -> Iterator[Api]:
+        """Of which kinds it follows what it keeps."""
+        yield SECRETS.api
+        yield from (resource.api for resource in CONFIGURATIONS.values())
+
     def watches(self) -> Iterator[Watch]:
         """What wakes it."""
         yield from self._watches
@@ -147,7 +145,7 @@ class CertificateController:
         self._failures += 1
         self._metrics.failures.inc()
         if self._failures.bit_count() == 1:
-            log.warning("certificates not kept", why=str(error), failures=self._failures)
+            log.warning("certificates not kept", why=outline(error), failures=self._failures)
         if isinstance(error, CertificateError) or error.code in REFUSALS:
             where = StoredCertificate(self._namespace, CA_SECRET, None)
             await self._events.warn(where, CertificateReason.REFUSED, f"certificates are not kept: {error}")
@@ -161,7 +159,7 @@ class CertificateController:
         self._service.broken()
 
     async def _step(self) -> float:
-        found = await self._read()
+        found = await read_snapshot(self._client, self._namespace)
         self._metrics.show(found.stored)
         action = plan(found.stored, found.now, self._seen, self._settings)
         self._metrics.at(action.step)
@@ -177,31 +175,6 @@ class CertificateController:
         if isinstance(action, Promote):
             self._forget()
         return 0.0
-
-    async def _read(self) -> Snapshot:
-        now: datetime | None = None
-        found: dict[str, Manifest | None] = {}
-        for name in (CA_SECRET, TLS_SECRET):
-            try:
-                answer = await self._client.get(requests.read(SECRETS, name, self._namespace))
-                found[name], now = answer.content, _time(answer.date) or now
-            except NotFound:
-                found[name] = None
-        configurations: list[Registered] = []
-        for name, resource in CONFIGURATIONS.items():
-            try:
-                answer = await self._client.get(requests.read(resource, name))
-            except NotFound:
-                continue
-            now = _time(answer.date) or now
-            configurations.append(registered({**answer.content, "kind": resource.api.kind}, self._namespace))
-        stored = Stored(
-            self._namespace,
-            authority_state(found[CA_SECRET]),
-            serving_state(found[TLS_SECRET]),
-            tuple(configurations),
-        )
-        return Snapshot(stored, found, now or datetime.now(UTC))
 
     # Steps that wait.
 
@@ -241,11 +214,3 @@ class CertificateController:
     def _settled(self) -> None:
         self._why = ""
         self._waiting.broken()
-
-
-def _time(date: str | None) -> datetime | None:
-    """The time of an HTTP Date header."""
-    try:
-        return None if date is None else parsedate_to_datetime(date)
-    except ValueError:
-        return None

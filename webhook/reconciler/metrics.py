@@ -13,7 +13,7 @@ from webhook.cluster.watch import Watch
 from webhook.errors import FactsUnavailable, RequestFailed
 from webhook.exposition import Exposition
 from webhook.model.facts import Api
-from webhook.reconciler.certificate_metrics import CertificateMetrics
+from webhook.reconciler.certificate_metrics import CERTIFICATE_WRITES, CertificateMetrics
 from webhook.reconciler.escapes import Escape
 from webhook.reconciler.health import State
 from webhook.reconciler.obstacles import CertificateReason, GroupReason, Reason, TopologyReason
@@ -138,7 +138,9 @@ class Metrics(Exposition):
 
 
 def _writes(profiles: Iterable[Profile]) -> Iterator[tuple[str, str]]:
-    """What may be written of which kind: of gang and topology objects all, of pods the gate and those that escaped."""
+    """What may be written of which kind: gang and topology objects, the gates of pods and those that escaped, and what
+    certificates are kept in.
+    """
     for profile in profiles:
         topology = profile.backend.topology_kind
         for api in (*profile.backend.writable_kinds, *(() if topology is None else (topology.api,))):
@@ -146,3 +148,4 @@ def _writes(profiles: Iterable[Profile]) -> Iterator[tuple[str, str]]:
             yield api.kind, "delete"
     yield "Pod", "delete"
     yield "Pod", "ungate"
+    yield from ((kind, action) for kind, actions in CERTIFICATE_WRITES.items() for action in actions)

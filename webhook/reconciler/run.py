@@ -123,7 +123,8 @@ class Reconciler:
                 leads=self.leads,
             )
         self.metrics.interrupted.set_function(self._interrupted)
-        self.metrics.watch(self.following.live, (*self.following.kinds(), *self._topologies.kinds()), self._watches)
+        kinds = (*self.following.kinds(), *self._topologies.kinds(), *CertificateController.kinds())
+        self.metrics.watch(self.following.live, kinds, self._watches)
         self._busy = 0
         # Why the last that was left undone was.
         self._why = ""

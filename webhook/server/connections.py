@@ -23,8 +23,16 @@ from webhook.server.tls import PairContext
 
 # Connections that were opened together should not all be opened anew together.
 JITTER = 0.25
+# The first line of a request and its headers: an API server's have half a kilobyte, and the parser has no limit.
+MAX_HEAD_BYTES = 64 * 1024
+# How long they may take to arrive. The body has the time that the request says.
+HEAD_SECONDS = 10.0
 # Under which an application finds, in the scope's state, the fingerprint of the certificate that its client was shown.
 SHOWN = "certificate"
+# What uvicorn looks into at each request over a connection that is to end: it adds these headers to the answer, and
+# does as they say.
+_LAST = UvicornState()
+_LAST.default_headers = [(b"connection", b"close")]
 
 
 class Connections:
@@ -76,13 +84,22 @@ class Connection(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, **more)
         self._all = connections
-        self._last = connections.ending
         self._ageing: asyncio.TimerHandle | None = None
+        # How many heads have begun to come; of one that has come in part its bytes so far, and what ends the waiting
+        # for the rest.
+        self._heads = 0
+        self._in_head = False
+        self._head_bytes = 0
+        self._head_wait: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin: note when it ends, what its client was shown, and whether it is let in."""
         super().connection_made(transport)
         self._all.opened(self)
+        if self._all.ending:
+            self.end()
+        # One over which nothing ever comes is kept no longer than one over which nothing more comes.
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
         if self._all.seconds:
             age = self._all.seconds * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - no secret
             self._ageing = self.loop.call_later(age, self._grow_old)
@@ -97,25 +114,55 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It has ended."""
         self._all.closed(self)
-        if self._ageing is not None:
-            self._ageing.cancel()
+        for timer in (self._ageing, self._head_wait, self.timeout_keep_alive_task):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        """Something has come: of most requests all."""
+        begun = self._heads if self._in_head else None
+        super().data_received(data)
+        if not self._in_head:
+            return
+        if self._heads != begun:
+            self._head_wait = self.loop.call_later(HEAD_SECONDS, self._head_late)
+            return
+        self._head_bytes += len(data)
+        if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response("the headers are too long")
+
+    def on_message_begin(self) -> None:
+        """A request begins to come."""
+        super().on_message_begin()
+        self._heads, self._in_head, self._head_bytes = self._heads + 1, True, 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header has come. Those behind a body in chunks are nobody's."""
+        if self._in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        """A request has come."""
+        """A request has come, but for its body."""
+        self._in_head = False
+        if self._head_wait is not None:
+            self._head_wait.cancel()
+            self._head_wait = None
         super().on_headers_complete()
-        if self._last:
-            self.cycle.keep_alive = False
 
     def end(self) -> None:
         """Let the next answer be the last, also where its request has come already."""
-        self._last = True
+        self.server_state = _LAST
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None and not cycle.response_started:
             cycle.keep_alive = False
 
+    def _head_late(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()
+
     def _grow_old(self) -> None:
-        if self._all.metrics is not None and not self._last:
+        if self._all.metrics is not None and self.server_state is not _LAST:
             self._all.metrics.recycled.inc()
         self.end()
 

@@ -19,6 +19,8 @@ from webhook.model.review import KIND, request_from
 
 # The API server keeps the message in audit events and prints it; a whole spec would drown what matters.
 MAX_MESSAGE_BYTES = 1024
+# kubectl prints the causes instead of the message. What is said of names as long as they may be fits.
+MAX_CAUSE_BYTES = 2048
 # The API server cuts a warning beyond 256 characters, and drops all beyond 4 KiB in sum.
 MAX_WARNING_BYTES = 256
 MAX_WARNINGS = 15
@@ -78,7 +80,7 @@ def _status(request: Request, verdict: Verdict) -> dict[str, Any]:
                 {
                     "reason": "FieldValueForbidden" if finding.forbidden else "FieldValueInvalid",
                     "field": _plain(str(finding.at)),
-                    "message": _plain(f"{finding.rule}: {finding.explanation}"),
+                    "message": cut(_plain(f"{finding.rule}: {finding.explanation}"), MAX_CAUSE_BYTES),
                 }
                 for finding in denials
             ],

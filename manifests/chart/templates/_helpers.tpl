@@ -6,7 +6,7 @@
 {{- define "rollcall.mode" -}}
 {{- if eq (dig "certificates" "mode" "files" .Values.configuration) "selfManaged" }}
 {{- if .Values.certManager.enabled }}
-{{- fail "certManager.enabled: the configuration has the reconciler make the certificates (certificates.mode: selfManaged)" }}
+{{- fail "certManager.enabled: the reconciler makes the certificates (configuration.certificates.mode: selfManaged)" }}
 {{- end -}}
 selfManaged
 {{- else -}}
@@ -22,7 +22,8 @@ selfManaged
 {{- end }}
 {{- $default := dig "scheduler" "defaultProfileName" "" .Values.configuration | default "default-scheduler" }}
 {{- if not (has $default $names) }}
-{{- fail (printf "configuration.scheduler.defaultProfileName: %q is none of the profiles (%s)" $default (join ", " $names)) }}
+{{- $why := printf "%q is none of the profiles (%s)" $default (join ", " $names) }}
+{{- fail (printf "configuration.scheduler.defaultProfileName: %s" $why) }}
 {{- end }}
 {{- toYaml (merge (dict "apiVersion" "rollcall.dev/v1alpha1" "kind" "RollcallConfiguration") .Values.configuration) }}
 {{- end }}

@@ -1,5 +1,5 @@
-"""The net as a template: what is asked of a pod by each profile that is there, and what becomes of one that fails, as the
-configuration says.
+"""The net as a template: what is asked of a pod by each profile that is there, and what becomes of one that fails as
+the configuration says.
 """
 
 from __future__ import annotations

@@ -70,6 +70,8 @@ def item(value: Manifest, dump: Callable[[Manifest], str], indent: str = "") -> 
 
 def literal(value: object) -> str:
     """A value as an expression of a template."""
+    if value == NAMESPACE:
+        return "$.Release.Namespace"
     if isinstance(value, Mapping):
         return f"(dict {' '.join(f'{json.dumps(key)} {literal(one)}' for key, one in value.items())})"
     if isinstance(value, list | tuple):

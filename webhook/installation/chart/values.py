@@ -65,6 +65,9 @@ VALUES = (
         "Where the API servers listen: of their Service, and behind it.",
         _PORTS,
     ),
+    Value("monitoring.serviceMonitor", False, "Whether there is a ServiceMonitor (Prometheus' operator).", _FLAG),
+    Value("monitoring.alerts", False, "Whether there is a PrometheusRule with the alerts.", _FLAG),
+    Value("monitoring.dashboard", False, "Whether there is a ConfigMap with the dashboard, for Grafana.", _FLAG),
     Value(
         "certManager.enabled",
         False,
@@ -79,7 +82,7 @@ VALUES = (
         _BASE64,
     ),
 )
-CONFIGURATION = "The RollcallConfiguration, without its apiVersion and kind (docs/configuration.md). Rights and hooks follow from it."
+CONFIGURATION = "The RollcallConfiguration (docs/configuration.md). Rights, hooks and network follow from it."
 
 
 def values_text(configuration: Manifest, dump: Dump) -> str:

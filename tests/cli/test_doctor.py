@@ -1,0 +1,173 @@
+"""`rollcall doctor`: what is printed of a diagnosis, and how it ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import ssl
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.cli.conftest import Run
+from webhook.cli.doctor_text import print_diagnosis
+from webhook.cluster import access
+from webhook.doctor import reading
+from webhook.doctor.checking import examine
+from webhook.doctor.checks import EVERY_CHECK
+from webhook.doctor.example_certificates import certified, signed
+from webhook.doctor.examples import deployment, namespace
+from webhook.doctor.parts import BUDGETS, LEASE
+from webhook.doctor.world import Unread, World
+from webhook.errors import FactsUnavailable
+from webhook.model.reading import Manifest
+from webhook.settings import Settings
+
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "doctor.md"
+Reads = Callable[[World], None]
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Reads:
+    """Has the command read this world, whatever it is pointed at."""
+    monkeypatch.setattr(
+        access, "find", lambda *_: access.Access("https://c", ssl.create_default_context(), lambda: None)
+    )
+
+    def reads(world: World) -> None:
+        async def read(settings: Settings, _: access.Access, namespace: str) -> World:
+            assert namespace == "rollcall-system"
+            return world
+
+        monkeypatch.setattr(reading, "read_world", read)
+
+    return reads
+
+
+def well(*more: Manifest) -> World:
+    """Nothing is wrong here."""
+    shown = certified(signed())
+    runs = deployment("koord-scheduler", "koordinator-sh/koord-scheduler:v1.8.0")
+    parts = {
+        part: (*found, *(raw for raw in (runs, *more) if part.has(raw, shown.namespace)))
+        for part, found in shown.parts.items()
+        if not isinstance(found, Unread)
+    }
+    return replace(shown, parts=parts)
+
+
+def test_all_is_well(rollcall: Run, cluster: Reads) -> None:
+    cluster(well())
+    assert rollcall("doctor") == (0, "36 checks, all is well\n", "")
+    assert rollcall("doctor", "--strict").code == 0
+    found = json.loads(rollcall("doctor", "-o", "json").out)
+    assert (found["well"], found["findings"], found["notKnown"], len(found["checks"])) == (True, [], [], 36)
+
+
+def test_what_is_wrong_is_printed_with_what_to_do(rollcall: Run, cluster: Reads) -> None:
+    cluster(well(namespace("team-b", scheduler="koord-schedular", exempt="")))
+    assert rollcall("doctor") == (
+        1,
+        """\
+error namespaces/scheduler
+    where  Namespace team-b
+    found  rollcall.dev/scheduler=koord-schedular, which is no profile
+    why    every new workload there that names no scheduler itself is refused
+    do     name one of koord-scheduler, default-scheduler, or enable koord-schedular in the configuration
+note namespaces/exempt
+    where  Namespace team-b
+    found  it bears the label rollcall.dev/exempt
+    why    nothing of it is asked about: gangs are neither checked nor made there
+    do     when the emergency is over: kubectl label namespace team-b rollcall.dev/exempt-
+36 checks, 1 error, 1 note
+""",
+        "",
+    )
+
+
+def test_a_warning_fails_only_a_strict_look(rollcall: Run, cluster: Reads) -> None:
+    world = well()
+    cluster(
+        World(world.settings, world.now, parts={**world.parts, BUDGETS: ()}, presented=world.presented, apis=world.apis)
+    )
+    ran = rollcall("doctor")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "36 checks, 1 warning")
+    assert rollcall("doctor", "--strict").code == 1
+    said = [json.loads(rollcall("doctor", "-o", "json", *options).out)["well"] for options in ((), ("--strict",))]
+    assert said == [True, False]
+
+
+def test_what_could_not_be_known_is_no_all_clear(rollcall: Run, cluster: Reads) -> None:
+    world, blind = well(), Unread("the Lease", "HTTP 403: no", "get leases")
+    cluster(
+        World(
+            world.settings, world.now, parts={**world.parts, LEASE: blind}, presented=world.presented, apis=world.apis
+        )
+    )
+    ran = rollcall("doctor")
+    assert (ran.code, ran.err) == (3, "")
+    assert ran.out == (
+        """\
+not known reconciler/leader
+    why    the Lease could not be read: HTTP 403: no; it takes the right to get leases
+not known clocks/agree
+    why    the Lease could not be read: HTTP 403: no; it takes the right to get leases
+36 checks, 2 not known
+"""
+    )
+    found = json.loads(rollcall("doctor", "-o", "json").out)
+    assert found["well"] is False
+    assert [one["check"] for one in found["notKnown"]] == ["reconciler/leader", "clocks/agree"]
+
+
+def test_what_is_wrong_counts_more_than_what_is_not_known(rollcall: Run, cluster: Reads) -> None:
+    world = well(namespace("team-b", enforcement="wran"))
+    blind = Unread("the Lease", "HTTP 403: no", "get leases")
+    cluster(
+        World(
+            world.settings, world.now, parts={**world.parts, LEASE: blind}, presented=world.presented, apis=world.apis
+        )
+    )
+    assert rollcall("doctor").code == 1
+
+
+def test_without_a_cluster_it_is_not_evaluated(rollcall: Run, cluster: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unreachable(*_: object) -> World:
+        raise FactsUnavailable("the cluster cannot be read: ConnectError")
+
+    monkeypatch.setattr(reading, "read_world", unreachable)
+    assert rollcall("doctor") == (3, "", "rollcall: the cluster cannot be read: ConnectError\n")
+
+
+def test_usage_and_configuration_are_2(rollcall: Run, tmp_path: Path) -> None:
+    assert rollcall("doctor", "--config", str(tmp_path / "absent.yaml")).code == 2
+    assert rollcall("doctor", "--kubeconfig", str(tmp_path / "absent")).code == 2
+    assert rollcall("doctor", "--output", "svg").code == 2
+
+
+def test_what_a_terminal_would_obey_is_escaped(rollcall: Run, cluster: Reads) -> None:
+    cluster(well(namespace("team-b", scheduler="\x1b[2J")))
+    assert "\x1b" not in rollcall("doctor").out
+
+
+def test_on_a_terminal_a_long_line_goes_on_below_its_own_start() -> None:
+    out = Console(file=io.StringIO(), force_terminal=True, no_color=True, width=60)
+    print_diagnosis(examine(well(namespace("team-b", scheduler="nobody")), EVERY_CHECK), out)
+    shown = out.file.getvalue()  # type: ignore[attr-defined]
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in shown.splitlines()]
+    assert lines[:4] == [
+        "error namespaces/scheduler",
+        "    where Namespace team-b",
+        "    found rollcall.dev/scheduler=nobody, which is no profile",
+        "    why   every new workload there that names no scheduler",
+    ]
+    assert lines[4].startswith("          itself")
+
+
+def test_the_list_of_checks_in_the_documentation_is_not_stale(rollcall: Run) -> None:
+    made = rollcall("doctor", "-o", "markdown").out
+    assert DOCUMENTED.read_text() == made, "run: rollcall doctor -o markdown > docs/doctor.md"

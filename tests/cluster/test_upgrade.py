@@ -1,0 +1,140 @@
+"""From the previous release and back, and gone: while admissions go on, and with none of them lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+
+from tests.cluster.control_plane import ControlPlane, Manifest
+from tests.cluster.programs import eventually
+from tests.cluster.rollcall_server import RollcallServer, rollcall
+from tests.cluster.workloads import two_cliques
+
+PREVIOUS = Path(__file__).parent / "releases" / "0.1.0"
+URL_THEN = "https://127.0.0.1:8443"
+
+
+class Admissions:
+    """Sets that are created one after the other, as long as it lasts, and what came of each."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self._client = plane.new_client("admin-token")
+        self._path = f"/apis/grove.io/v1alpha1/namespaces/{namespace}/podcliquesets"
+        self._workload = two_cliques("probe", namespace)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.done = 0
+        self.recorded = 0
+        self.refused: list[str] = []
+
+    def __enter__(self) -> Admissions:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(30)
+        self._client.close()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            answer = self._client.post(self._path, params={"dryRun": "All"}, json=self._workload)
+            if answer.is_error:
+                self.refused.append(answer.text)
+            else:
+                self.recorded += "rollcall.dev/scheduler" in answer.json()["metadata"].get("labels", {})
+            self.done += 1
+
+    def some_more(self) -> None:
+        """Wait for another twenty."""
+        goal = self.done + 20
+        eventually(lambda: self.done >= goal, "admissions go on")
+
+
+def previous(server: RollcallServer, name: str) -> str:
+    """What the previous release printed, for this server: its address, and its authority as `--ca` put it there."""
+    found = list(yaml.safe_load_all((PREVIOUS / name).read_text().replace(URL_THEN, server.url)))
+    (bundle,) = {
+        hook["clientConfig"]["caBundle"] for one in yaml.safe_load_all(server.manifests()) for hook in one["webhooks"]
+    }
+    for one in found:
+        for hook in one.get("webhooks", ()):
+            hook["clientConfig"]["caBundle"] = bundle
+    text: str = yaml.safe_dump_all(found)
+    return text
+
+
+def hooks(plane: ControlPlane) -> dict[str, Manifest]:
+    kinds = {"mutatingwebhookconfiguration": "m-rollcall", "validatingwebhookconfiguration": "v-rollcall"}
+    return {hook["name"]: hook for kind, name in kinds.items() for hook in plane.get(kind, name)["webhooks"]}
+
+
+def test_an_upgrade_and_the_way_back_lose_no_admission_and_leave_nothing(
+    plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str
+) -> None:
+    server = rollcall(plane, yaml.safe_load((PREVIOUS / "configuration.yaml").read_text()))
+    server.unregister()
+
+    def applied(*texts: str) -> None:
+        for text in texts:
+            plane.kubectl("apply", "--validate=strict", "-f", "-", stdin=text, check=True)
+
+    of_today = new_rights(server), server.manifests()
+    of_then = previous(server, "rights.yaml"), previous(server, "webhooks.yaml")
+    applied(*of_then)
+    then = hooks(plane)
+    assert not any("rollcall.dev/exempt" in str(hook) for hook in then.values())
+    eventually(lambda: recorded(plane, namespace), "the API server asks")
+    with Admissions(plane, namespace) as admissions:
+        admissions.some_more()
+        # Rights first, then who is asked.
+        applied(*of_today)
+        admissions.some_more()
+        assert all("rollcall.dev/exempt" in str(hook) for hook in hooks(plane).values())
+        # And back: who is asked first.
+        applied(*reversed(of_then))
+        admissions.some_more()
+        assert hooks(plane) == then
+        applied(*of_today)
+        admissions.some_more()
+    assert admissions.refused == []
+    assert admissions.recorded == admissions.done
+    assert admissions.done >= 80
+    roles = plane.kubectl("get", "clusterroles,clusterrolebindings", "-o", "name", check=True).out.split()
+    named = {found for found in roles if "rollcall" in found and "rollcall-rollcall" not in found}
+    kinds = ("clusterrole", "clusterrolebinding")
+    assert named == {
+        f"{kind}.rbac.authorization.k8s.io/rollcall-{name}" for kind in kinds for name in ("serve", "reconcile")
+    }
+
+
+def recorded(plane: ControlPlane, namespace: str) -> bool:
+    path = f"/apis/grove.io/v1alpha1/namespaces/{namespace}/podcliquesets"
+    answer = plane.http.post(path, params={"dryRun": "All"}, json=two_cliques("probe", namespace))
+    return "rollcall.dev/scheduler" in answer.json()["metadata"].get("labels", {})
+
+
+def new_rights(server: RollcallServer) -> str:
+    return rollcall("manifests", "rbac", "--config", server.config)
+
+
+def test_gangs_are_created_while_rollcall_is_uninstalled_and_afterwards(
+    plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str
+) -> None:
+    """The order of docs/installing.md: who is asked is told first, and answers until nobody asks any more."""
+    server = rollcall(plane)
+    with Admissions(plane, namespace) as admissions:
+        admissions.some_more()
+        server.unregister()
+        admissions.some_more()
+        server.program.stop()
+        plane.kubectl("delete", "-f", "-", "--ignore-not-found", stdin=new_rights(server), check=True)
+        admissions.some_more()
+    assert admissions.refused == []
+    assert plane.kubectl("get", "mutatingwebhookconfiguration", "m-rollcall").code == 1
+    assert plane.kubectl("get", "validatingwebhookconfiguration", "v-rollcall").code == 1
+    server.program.start()
+    server.until_ready()

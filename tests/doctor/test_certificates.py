@@ -1,0 +1,139 @@
+"""Certificates: what is told of an authority, of what is shown in a handshake, and of what is stored."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from tests.doctor.told import told, unknown
+from webhook.doctor.checking import Level
+from webhook.doctor.example_certificates import HOST, bundled, certified, signed
+from webhook.doctor.examples import installed, thing
+from webhook.doctor.parts import SECRET as PART
+from webhook.doctor.world import Presented, World
+from webhook.model.reading import Manifest
+
+FIRST = "MutatingWebhookConfiguration m-rollcall, podcliquesets.mutate.rollcall.dev"
+SECRET = "Secret rollcall-system/rollcall-tls"
+SHOWN = "https://10.0.0.0:8443"
+
+
+def said(world: World, check: str) -> list[str]:
+    return [found for _, _, found in told(world, check)]
+
+
+def test_webhooks_without_a_ca_bundle_are_told_at_once() -> None:
+    assert told(installed(), "webhooks/ca-bundle") == [(Level.ERROR, f"{FIRST} and 11 more", "there is no caBundle")]
+
+
+def test_a_ca_bundle_that_is_none_is_told_once() -> None:
+    def spoil(raw: Manifest) -> None:
+        for hook in raw.get("webhooks", ()):
+            hook["clientConfig"]["caBundle"] = b64encode(b"nonsense").decode()
+
+    found = told(installed(changed=spoil), "webhooks/ca-bundle")
+    assert found == [(Level.ERROR, FIRST, "its caBundle is no certificate in PEM form")]
+
+
+def test_old_and_new_authority_side_by_side_are_well() -> None:
+    assert told(bundled(signed(days=-1).authority, signed().authority), "webhooks/ca-bundle") == []
+
+
+def test_an_authority_that_is_about_to_run_out_is_a_warning() -> None:
+    # Ten days old, and a tenth of its life is more than a day.
+    found = told(bundled(signed(days=1).authority), "webhooks/ca-bundle")
+    assert found == [(Level.WARNING, FIRST, "the authority in its caBundle runs out at 2026-09-02 12:00 UTC")]
+
+
+def test_webhooks_that_believe_different_authorities_are_a_warning() -> None:
+    one, other = (bundled(signed().authority) for _ in range(2))
+    mixed = {part: one.parts[part] if index else other.parts[part] for index, part in enumerate(one.parts)}
+    world = bundled(signed().authority)
+    (found,) = told(replace(world, parts=mixed), "webhooks/ca-bundle")
+    assert found[0] is Level.WARNING
+    assert found[2].startswith("there are 2 different caBundles")
+
+
+def test_a_certificate_that_ran_out_is_told_though_the_rest_is_well() -> None:
+    found = told(certified(signed(days=-1)), "server/certificate")
+    assert found == [(Level.ERROR, SHOWN, "the certificate that is served ran out at 2026-08-31 12:00 UTC")]
+
+
+def stored(leaf: x509.Certificate, *bundle: x509.Certificate, **known: Any) -> World:
+    """Nobody to be reached, and a Secret."""
+    content = b64encode(leaf.public_bytes(serialization.Encoding.PEM)).decode()
+    secret = thing("v1", "Secret", "rollcall-tls", data={"tls.crt": content})
+    world = bundled(*bundle, presented=(Presented(SHOWN, HOST, trouble="timed out"),), **known)
+    return replace(world, parts={**world.parts, PART: (secret,)})
+
+
+def test_where_nobody_can_be_reached_the_secret_tells() -> None:
+    pair, other = signed(), signed()
+    assert said(stored(pair.leaf, pair.authority), "server/certificate") == []
+    assert said(stored(pair.leaf, other.authority, pair.authority), "server/certificate") == []
+    assert told(stored(pair.leaf, other.authority), "server/certificate") == [
+        (Level.ERROR, SECRET, "no authority of a webhook's caBundle signed its certificate")
+    ]
+    elsewhere = signed(host="rollcall.default.svc")
+    assert said(stored(elsewhere.leaf, elsewhere.authority), "server/certificate") == [
+        f"its certificate is not for {HOST}"
+    ]
+    old = signed(days=-1)
+    assert said(stored(old.leaf, old.authority), "server/certificate") == [
+        "the certificate that is served ran out at 2026-08-31 12:00 UTC"
+    ]
+
+
+def test_a_stored_certificate_that_cannot_be_read_is_told() -> None:
+    pair = signed()
+    world = stored(pair.leaf, pair.authority)
+    secret = thing("v1", "Secret", "rollcall-tls", data={"tls.crt": b64encode(b"nonsense").decode()})
+    spoiled = replace(world, parts={**world.parts, PART: (secret,)})
+    assert said(spoiled, "server/certificate") == ["its tls.crt is no certificate in PEM form"]
+
+
+def test_a_ca_bundle_that_is_none_says_nothing_about_what_is_stored() -> None:
+    pair = signed()
+
+    def spoil(raw: Manifest) -> None:
+        for hook in raw.get("webhooks", ()):
+            hook["clientConfig"]["caBundle"] = "not base64"
+
+    world = installed(changed=spoil)
+    known = replace(world, parts={**world.parts, PART: stored(pair.leaf, pair.authority).parts[PART]})
+    assert said(known, "server/certificate") == []
+    assert said(known, "webhooks/ca-bundle") == ["its caBundle is no certificate in PEM form"]
+
+
+def test_a_certificate_that_is_its_own_authority_is_believed() -> None:
+    leaf = signed().leaf
+    assert said(stored(leaf, leaf), "server/certificate") == []
+
+
+def test_who_answers_for_somebody_else_at_a_pod_s_address_says_nothing() -> None:
+    pair, proxy = signed(), signed(host="proxy.example.com")
+    shown = certified(proxy, refused="certificate verify failed").presented
+    world = replace(stored(pair.leaf, pair.authority), presented=shown)
+    assert said(world, "server/certificate") == []
+    nothing = replace(bundled(pair.authority), presented=shown)
+    assert unknown(nothing, "server/certificate") == [
+        f"which certificate is served: {SHOWN}: somebody else answers, and {SECRET} is not there"
+    ]
+
+
+def test_where_nothing_can_be_looked_at_that_is_said() -> None:
+    nobody = bundled(signed().authority, presented=(Presented(SHOWN, HOST, trouble="timed out"),))
+    assert unknown(nobody, "server/certificate") == [
+        f"which certificate is served: {SHOWN}: timed out, and {SECRET} is not there"
+    ]
+
+
+@pytest.mark.parametrize("host", ["*.rollcall-system.svc", HOST])
+def test_a_wildcard_is_for_one_label(host: str) -> None:
+    pair = signed(host=host)
+    assert said(stored(pair.leaf, pair.authority), "server/certificate") == []

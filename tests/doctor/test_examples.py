@@ -1,0 +1,47 @@
+"""Every check against the worlds that it is shown with."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from webhook.doctor.checking import Check, examine
+from webhook.doctor.checks import EVERY_CHECK
+
+BY_ID = pytest.mark.parametrize("check", EVERY_CHECK, ids=lambda check: check.id)
+
+
+@BY_ID
+def test_the_world_that_is_well_is_found_to_be(check: Check) -> None:
+    diagnosis = examine(check.well(), [check])
+    assert (diagnosis.found, diagnosis.not_known) == ([], [])
+
+
+@BY_ID
+def test_the_world_that_is_ill_is_found_to_be(check: Check) -> None:
+    diagnosis = examine(check.ill(), [check])
+    assert diagnosis.found
+    assert diagnosis.not_known == []
+
+
+@BY_ID
+def test_a_symptom_says_where_what_why_and_what_to_do(check: Check) -> None:
+    for found in examine(check.ill(), [check]).found:
+        where, what, why, remedy, _ = found.symptom
+        assert len(where) > 4
+        assert what
+        assert len(why) > 15
+        assert len(remedy) > 15
+        assert not re.search(r"!|\bplease\b|webhook\.", " ".join((where, what, why, remedy)), re.IGNORECASE)
+
+
+@BY_ID
+def test_a_check_is_documented_with_its_source(check: Check) -> None:
+    assert re.fullmatch(r"[a-z]+/[a-z][a-z-]*", check.id)
+    assert "Source:" in check.documentation
+
+
+def test_no_two_checks_share_an_id() -> None:
+    ids = [check.id for check in EVERY_CHECK]
+    assert len(ids) == len(set(ids))

@@ -1,0 +1,122 @@
+"""Grove's configuration, namespaces and the gangs that are there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.doctor.told import told, unknown
+from webhook.doctor.checking import Level, examine
+from webhook.doctor.checks import EVERY_CHECK
+from webhook.doctor.examples import configured, installed, namespace, pod_clique_set, served, thing
+from webhook.doctor.world import Unread
+from webhook.model.facts import Api
+from webhook.model.reading import Manifest
+
+DEFAULT = "default-scheduler"
+
+
+def operator(**sections: Any) -> Manifest:
+    return {"kind": "OperatorConfiguration", **sections}
+
+
+def scheduling(*names: str, default: str | None = None) -> Manifest:
+    said = {} if default is None else {"defaultProfileName": default}
+    return operator(scheduler={"profiles": [{"name": name} for name in names], **said})
+
+
+KOORDINATOR, KAI = {"name": "koord-scheduler"}, {"name": "kai-scheduler"}
+SCHEDULERS: dict[str, tuple[list[dict[str, Any]], Manifest | None, list[tuple[Level, str]]]] = {
+    "no operator": ([KOORDINATOR], None, []),
+    "nothing said": ([KOORDINATOR], operator(), []),
+    "the chart's default": (
+        [KOORDINATOR],
+        scheduling(DEFAULT, "kai-scheduler"),
+        [(Level.NOTE, "kai-scheduler is among them")],
+    ),
+    "KAI for all, and Koordinator here": (
+        [KOORDINATOR],
+        scheduling(DEFAULT, "kai-scheduler", default="kai-scheduler"),
+        [(Level.ERROR, "kai-scheduler")],
+    ),
+    "KAI for all, here as well": (
+        [KAI],
+        scheduling(DEFAULT, "kai-scheduler", default="kai-scheduler"),
+        [(Level.NOTE, "kai-scheduler")],
+    ),
+    "lpx writes nothing": ([KOORDINATOR], scheduling("lpx-scheduler", default="lpx-scheduler"), []),
+}
+
+
+@pytest.mark.parametrize(("profiles", "configuration", "wanted"), SCHEDULERS.values(), ids=SCHEDULERS)
+def test_what_grove_s_own_backends_take_over(
+    profiles: list[dict[str, Any]], configuration: Manifest | None, wanted: list[tuple[Level, str]]
+) -> None:
+    world = installed(settings=configured(*profiles), operator=configuration)
+    assert [(level, found) for level, _, found in told(world, "grove/schedulers")] == wanted
+
+
+def test_an_operator_whose_configuration_cannot_be_read_is_not_known() -> None:
+    world = installed(operator=Unread("the ConfigMap grove", "HTTP 403", "get configmaps grove in grove-system"))
+    why = "the ConfigMap grove could not be read: HTTP 403; it takes the right to get configmaps grove in grove-system"
+    for check in ("grove/schedulers", "grove/topology", "grove/webhooks"):
+        assert unknown(world, check) == [why]
+
+
+def test_a_configuration_of_another_shape_is_not_known_and_stops_nothing() -> None:
+    world = installed(operator=operator(scheduler="koord-scheduler"))
+    diagnosis = examine(world, EVERY_CHECK)
+    assert [one.check for one in diagnosis.not_known if one.check.startswith("grove/")] == ["grove/schedulers"]
+    assert "an object is not understood: an object is needed where there is str" in diagnosis.not_known[-1].why
+
+
+def test_who_lifts_no_gates_needs_no_exemption() -> None:
+    on = operator(authorizer={"enabled": True})
+    gate = {"name": "koord-scheduler", "gate": False}
+    assert told(installed(settings=configured(gate), operator=on), "grove/authorizer") == []
+    assert told(installed(operator=operator(authorizer={"enabled": False})), "grove/authorizer") == []
+
+
+def test_any_version_of_podgangmaps_is_told() -> None:
+    (found,) = told(installed(apis=served(Api("grove.io", "v1beta1", "PodGangMap"))), "grove/podgangmaps")
+    assert found == (Level.ERROR, "Grove", "the cluster serves grove.io/v1beta1 PodGangMap")
+    elsewhere = served(Api("example.com", "v1", "PodGangMap"))
+    assert told(installed(apis=elsewhere), "grove/podgangmaps") == []
+
+
+def test_sets_without_a_record_are_told_by_namespace_and_not_all_of_them_by_name() -> None:
+    sets = [pod_clique_set(f"s{number}", None) for number in range(7)]
+    other = pod_clique_set("lone", None, "team-b")
+    found = told(installed(*sets, other, namespace("team-b")), "gangs/recorded")
+    assert found == [
+        (Level.WARNING, "Namespace team-a", "PodCliqueSets without a record: s0, s1, s2, s3, s4 and 2 more"),
+        (Level.WARNING, "Namespace team-b", "PodCliqueSets without a record: lone"),
+    ]
+
+
+def test_workloads_of_every_kind_may_be_on_record_for_nobody() -> None:
+    job = thing("batch/v1", "Job", "train", {"rollcall.dev/scheduler": "volcano"}, "team-a")
+    unlabelled = thing("batch/v1", "Job", "other", {}, "team-a")
+    found = told(installed(job, unlabelled, pod_clique_set("demo", "kai-scheduler")), "gangs/profile")
+    assert [said for _, _, said in found] == [
+        "1 PodCliqueSet on record for kai-scheduler, which is no profile",
+        "1 Job on record for volcano, which is no profile",
+    ]
+
+
+def test_pods_with_a_podgang_that_grove_did_not_make_are_told() -> None:
+    labels = {"grove.io/podgang": "demo-0", "app.kubernetes.io/managed-by": "somebody"}
+    (found,) = told(installed(thing("v1", "Pod", "a", labels, "team-a")), "gangs/asked-about")
+    assert found[2] == "pods that name a PodGang are not such as Grove makes them: a"
+
+
+def test_what_an_exempt_namespace_has_is_not_asked_about() -> None:
+    def exempting(raw: Manifest) -> None:
+        for hook in raw.get("webhooks", ()):
+            exempt = {"key": "rollcall.dev/exempt", "operator": "DoesNotExist"}
+            hook["namespaceSelector"]["matchExpressions"].append(exempt)
+
+    world = installed(namespace("team-b", exempt="true"), pod_clique_set("demo", within="team-b"), changed=exempting)
+    (found,) = told(world, "gangs/asked-about")
+    assert found[:2] == (Level.WARNING, "Namespace team-b")

@@ -1,0 +1,117 @@
+"""Looking at who serves: real handshakes, with a certificate that is right, of another authority, for another host."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import threading
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+
+import pytest
+
+from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
+from webhook.doctor.handshakes import Endpoint, Seen, clock_of, look_at
+
+Serve = Callable[..., int]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Serve with a development certificate, answering each request with this: `serve(answer)` gives the port."""
+    listening: list[socket.socket] = []
+    make_development_certificates(tmp_path)
+
+    def started(answer: bytes = b"") -> int:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tmp_path / CERTIFICATE_FILE, tmp_path / KEY_FILE)
+        made = socket.create_server(("127.0.0.1", 0))
+        listening.append(made)
+        threading.Thread(target=_serve, args=(made, context, answer), daemon=True).start()
+        return int(made.getsockname()[1])
+
+    yield started
+    for made in listening:
+        made.shutdown(socket.SHUT_RDWR)
+        made.close()
+
+
+def _serve(listening: socket.socket, context: ssl.SSLContext, answer: bytes) -> None:
+    while True:
+        try:
+            plain, _ = listening.accept()
+        except OSError:
+            return
+        with suppress(OSError), context.wrap_socket(plain, server_side=True) as shown:
+            shown.recv(4096)
+            shown.sendall(answer)
+
+
+def bundle(folder: Path) -> str:
+    return b64encode((folder / CA_FILE).read_bytes()).decode()
+
+
+def look(endpoint: Endpoint, *bundles: str) -> Seen:
+    (found,) = asyncio.run(look_at([endpoint], bundles))
+    return found
+
+
+def test_a_certificate_is_shown_and_trusted_by_its_authority(serve: Serve, tmp_path: Path) -> None:
+    seen = look(Endpoint("127.0.0.1", serve(), "rollcall.rollcall-system.svc"), bundle(tmp_path))
+    expected = ssl.PEM_cert_to_DER_cert((tmp_path / CERTIFICATE_FILE).read_text())
+    assert seen.presented.certificate == expected
+    assert dict(seen.presented.refused) == {}
+    assert seen.clock is None
+
+
+def test_another_authority_and_another_host_are_told(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    make_development_certificates(tmp_path / "other")
+    right, other = bundle(tmp_path), bundle(tmp_path / "other")
+    seen = look(Endpoint("127.0.0.1", serve(), "rollcall"), right, other)
+    assert list(seen.presented.refused) == [other]
+    assert "unable to get local issuer certificate" in seen.presented.refused[other]
+    elsewhere = look(Endpoint("127.0.0.1", serve(), "rollcall.default.svc"), right)
+    assert "Hostname mismatch" in elsewhere.presented.refused[right]
+
+
+def test_a_bundle_that_is_none_is_not_judged_by(serve: Serve) -> None:
+    seen = look(Endpoint("127.0.0.1", serve(), "rollcall"), b64encode(b"nonsense").decode())
+    assert dict(seen.presented.refused) == {}
+
+
+def test_the_clock_is_that_of_the_answer(serve: Serve) -> None:
+    ahead = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+    port = serve(f"HTTP/1.1 200 OK\r\nDate: {ahead}\r\n\r\nok".encode())
+    seen = look(Endpoint("127.0.0.1", port, "rollcall"))
+    assert seen.clock is not None
+    assert seen.clock.whose == f"https://127.0.0.1:{port}"
+    assert 3595 < seen.clock.ahead < 3605
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nDate: soon\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_an_answer_without_a_date_tells_no_time(serve: Serve, answer: bytes) -> None:
+    assert look(Endpoint("127.0.0.1", serve(answer), "rollcall")).clock is None
+
+
+def test_who_cannot_be_reached_is_said_not_to_be() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    seen = look(Endpoint("127.0.0.1", port, "rollcall"))
+    assert (seen.presented.certificate, seen.presented.trouble) == (None, "Connection refused")
+
+
+def test_addresses_are_written_as_in_a_url() -> None:
+    assert str(Endpoint("fd00::1", 8443, "rollcall")) == "https://[fd00::1]:8443"
+    assert str(Endpoint("10.0.0.1", 8443, "rollcall")) == "https://10.0.0.1:8443"
+
+
+def test_half_of_a_slow_answer_s_time_is_the_network_s() -> None:
+    now = datetime.now(UTC)
+    clock = clock_of("it", format_datetime(now, usegmt=True), now - timedelta(seconds=4))
+    assert 1 < clock.ahead < 3

@@ -1,0 +1,148 @@
+"""The corpus is answered as the contract says, and so are a few bodies that are made of it anew in each run."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.fuzz.fuzzer import Fuzzer, fuzz, running
+from tests.fuzz.guidance import guide
+from tests.fuzz.inputs import CORPUS, Input, read_corpus
+from tests.fuzz.minimize import minimized
+from tests.fuzz.oracle import Answer, Complaint, judge
+from tests.fuzz.seeds import review, seeds
+from webhook.validators.examples import pod_clique_set
+
+BODIES = 400
+
+
+@pytest.fixture
+def fuzzer() -> Iterator[Fuzzer]:
+    with running(None):
+        yield Fuzzer(Random(0), None)
+
+
+def test_the_corpus_is_answered_as_the_contract_says(fuzzer: Fuzzer) -> None:
+    corpus = read_corpus()
+    assert len(corpus) > 50
+    asyncio.run(fuzzer.start_with(corpus))
+    assert fuzzer.found.complaints == {}
+
+
+def test_the_corpus_is_small() -> None:
+    assert CORPUS.stat().st_size < 300_000
+    assert len(read_corpus()) <= 200
+
+
+def test_bodies_made_of_the_seeds_are_answered_as_the_contract_says() -> None:
+    # In CI the same every time: see tests/conftest.py.
+    seed = 0 if os.environ.get("CI") else Random().randrange(2**32)
+    drawn = Random(seed)
+    start = drawn.sample(seeds(given=False), 60) + drawn.sample(read_corpus(), 20)
+    found = fuzz(drawn, None, start, BODIES).found
+    assert found.complaints == {}, f"seed {seed}"
+    assert found.answers["/validate 200"] + found.answers["/mutate 200"] > BODIES / 4
+
+
+def test_what_a_body_reaches_is_noticed() -> None:
+    watching = guide()
+    good = Input("default", "/validate", review(pod_clique_set()))
+    bad = good._replace(body=b"[]")
+    fuzzed = fuzz(Random(0), watching, [bad, bad, good, good], 0)
+    assert fuzzed.kept == [bad, good]
+    assert "server/review.py" in {place[0] for place in watching.seen}
+
+
+def test_a_corpus_is_made_small_without_loss() -> None:
+    manifest = pod_clique_set(labels={"rollcall.dev/scheduler": "nobody"}, annotations={"a": "b" * 400})
+    seed = Input("default", "/validate", review(pod_clique_set()))
+    unknown = Input("default", "/validate", review(manifest))
+    kept = asyncio.run(minimized(guide(), [seed], [seed, unknown, unknown._replace(query="timeout=5s")]))
+    assert kept
+    assert all(b"nobody" in one.body and b"bbb" not in one.body for one in kept[:1])
+
+
+@pytest.mark.parametrize("one", [Input("every", "/check", b"\xff\x00", "a=b", 3), Input("default", "/mutate", b"")])
+def test_an_input_survives_being_written_down(one: Input) -> None:
+    assert Input.of_line(one.line()) == one
+
+
+# The oracle itself: what is wrong is seen.
+
+ASKED = Input("default", "/mutate", review(pod_clique_set()))
+UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
+
+
+def answered(version: str = "admission.k8s.io/v1", **response: Any) -> Answer:
+    told = {"apiVersion": version, "kind": "AdmissionReview", "response": {"uid": UID, "allowed": True, **response}}
+    return Answer(200, "application/json", json.dumps(told).encode())
+
+
+def patch(operations: str) -> dict[str, str]:
+    return {"patchType": "JSONPatch", "patch": base64.b64encode(operations.encode()).decode()}
+
+
+REFUSAL = {
+    "status": "Failure", "code": 422, "reason": "Invalid", "message": "a: b",
+    "details": {"causes": [{"reason": "FieldValueInvalid", "field": "spec", "message": "a: b"}]},
+}  # fmt: skip
+
+
+def test_a_right_answer_is_no_complaint() -> None:
+    judge(ASKED, answered())
+    judge(ASKED._replace(path="/validate"), answered(allowed=False, status=REFUSAL))
+    changed = judge(ASKED, answered(**patch('[{"op": "add", "path": "/metadata/labels", "value": {}}]')))
+    assert changed["request"]["object"]["metadata"]["labels"] == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    {
+        "500": (Answer(500, "text/plain", b"oh\n"), "status 500"),
+        "no review, it is said": (Answer(400, "text/plain", b"no\n"), "a review is refused as none"),
+        "two lines": (Answer(400, "text/plain", b"no\nno\n"), "an error that is not one line"),
+        "another uid": (answered(uid="1"), "the uid"),
+        "another version": (answered(version="admission.k8s.io/v1beta1"), "the version"),
+        "allowed is a word": (answered(allowed="yes"), "allowed"),
+        "a refusal by mutation": (answered(allowed=False, status=REFUSAL), "mutation refuses"),
+        "a long warning": (answered(warnings=["a" * 257]), "a warning that is too long"),
+        "a terminal is told to blink": (answered(warnings=["\x1b[5m"]), "a warning with control characters"),
+        "a number as annotation": (answered(auditAnnotations={"a": 1}), "an audit annotation"),
+        "an empty patch": (answered(**patch("[]")), "an empty patch"),
+        "a patch of nothing": (
+            answered(**patch('[{"op": "replace", "path": "/metadata/name", "value": "demo"}]')),
+            "an operation that changes nothing",
+        ),
+        "a patch without parent": (
+            answered(**patch('[{"op": "add", "path": "/metadata/labels/a", "value": "b"}]')),
+            "a patch that does not apply",
+        ),
+        "a removal": (answered(**patch('[{"op": "remove", "path": "/metadata/name"}]')), "an operation"),
+    }.values(),
+)
+def test_a_wrong_answer_is_a_complaint(answer: Answer, kind: str) -> None:
+    with pytest.raises(Complaint) as complaint:
+        judge(ASKED, answer)
+    assert complaint.value.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    {
+        "no such code": ({"code": 400}, "a code and its reason"),
+        "another reason": ({"code": 403}, "a code and its reason"),
+        "a long message": ({"message": "a" * 1025}, "a message that is too long"),
+        "no cause": ({"details": {"causes": []}}, "a refusal without a cause"),
+    }.values(),
+)
+def test_a_wrong_refusal_is_a_complaint(change: dict[str, Any], kind: str) -> None:
+    with pytest.raises(Complaint) as complaint:
+        judge(ASKED._replace(path="/validate"), answered(allowed=False, status={**REFUSAL, **change}))
+    assert complaint.value.kind == kind

@@ -1,0 +1,189 @@
+"""What a client may do to HTTP itself, over real TLS: the next client, and the next request, are answered all the same."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+
+import pytest
+
+from tests.server.conftest import review
+from tests.server.issuing import Authority
+from tests.server.serving_process import ServingProcess, serving_process, trusting
+
+BODY = json.dumps(review()).encode()
+POST = b"POST /validate?timeout=5s HTTP/1.1\r\nHost: rollcall\r\n"
+_HEAD = re.compile(rb"HTTP/1\.1 (\d{3}) .*?\r\n\r\n", re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[ServingProcess]:
+    """One process for all of them: what one did to it is seen by the next."""
+    folder = tmp_path_factory.mktemp("server")
+    with serving_process(folder, authority.issue("tls"), "--drain", "0") as found:
+        yield found
+
+
+class Wire:
+    """A connection, byte by byte."""
+
+    def __init__(self, server: ServingProcess, authority: Authority) -> None:
+        plain = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+        self._secured = trusting(authority.file).wrap_socket(plain, server_hostname="localhost")
+        self.said = b""
+
+    def send(self, *parts: bytes) -> Wire:
+        """Send these; a server that has hung up is no error of the client's."""
+        with suppress(ConnectionError, ssl.SSLError):
+            for part in parts:
+                self._secured.sendall(part)
+        return self
+
+    def read(self, answers: int | None = None) -> bytes:
+        """What the server says, until it has said so many answers; without a number until it hangs up."""
+        while answers is None or len(self.statuses) < answers:
+            try:
+                found = self._secured.recv(65536)
+            except (ConnectionError, ssl.SSLError):
+                found = b""
+            if not found:
+                assert answers is None, f"the server hung up after {self.said!r}"
+                break
+            self.said += found
+        return self.said
+
+    @property
+    def statuses(self) -> list[int]:
+        """Of each answer that is here as a whole."""
+        found, left = [], self.said
+        while (begun := _HEAD.match(left)) is not None:
+            length = re.search(rb"content-length: (\d+)", begun[0])
+            end = begun.end() + (0 if length is None else int(length[1]))
+            if len(left) < end:
+                break
+            found.append(int(begun[1]))
+            left = left[end:]
+        return found
+
+    def close(self) -> None:
+        """Hang up."""
+        self._secured.close()
+
+
+@pytest.fixture
+def wire(server: ServingProcess, authority: Authority) -> Iterator[Wire]:
+    with closing(Wire(server, authority)) as found:
+        yield found
+    # Whatever was done, the server answers others.
+    with closing(Wire(server, authority)) as other:
+        other.send(whole(BODY)).read(1)
+        assert other.statuses == [200]
+
+
+def whole(body: bytes, head: bytes = POST) -> bytes:
+    return head + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def chunk(body: bytes) -> bytes:
+    return f"{len(body):x}\r\n".encode() + body + b"\r\n"
+
+
+def test_requests_in_one_breath_are_answered_in_their_order(wire: Wire) -> None:
+    said = wire.send(whole(BODY) + whole(b"{") + whole(BODY, POST.replace(b"/validate", b"/mutate"))).read(3)
+    assert wire.statuses == [200, 400, 200]
+    assert said.count(b'"uid"') == 2
+
+
+def test_bytes_that_come_one_by_one_are_a_request(wire: Wire) -> None:
+    small = b'{"kind":"x"}'
+    request = whole(small)
+    wire.send(*(request[at : at + 1] for at in range(len(request)))).read(1)
+    assert wire.statuses == [400]
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    {
+        "HTTP/1.0": whole(BODY, POST.replace(b"HTTP/1.1", b"HTTP/1.0")),
+        "the whole address": whole(BODY, POST.replace(b"/validate", b"https://rollcall.example:443/validate")),
+        "an escaped path": whole(BODY, POST.replace(b"/validate", b"/valid%61te")),
+        "chunks": POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunk(BODY[:9]) + chunk(BODY[9:]) + b"0\r\n\r\n",
+        "headers behind the body": POST
+        + b"Transfer-Encoding: chunked\r\n\r\n"
+        + chunk(BODY)
+        + b"0\r\nX-After: a\r\n\r\n",
+        "100-continue": whole(BODY, POST + b"Expect: 100-continue\r\n"),
+        "an upgrade that is not there": whole(BODY, POST + b"X-A: \xff\r\n"),
+    }.values(),
+)
+def test_an_unusual_request_is_a_request(wire: Wire, request_bytes: bytes) -> None:
+    expected = [100, 200] if b"100-continue" in request_bytes else [200]
+    assert b'"allowed":true' in wire.send(request_bytes).read(len(expected))
+    assert wire.statuses == expected
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "statuses"),
+    {
+        "no HTTP": (b"hello\r\n\r\n", [400]),
+        "TLS within TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(64), [400]),
+        "HTTP/2 without asking": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", [400]),
+        "a length and chunks": (whole(BODY, POST + b"Transfer-Encoding: chunked\r\n"), [400]),
+        "two lengths": (whole(BODY, POST + b"Content-Length: 3\r\n"), [400]),
+        "a negative length": (POST + b"Content-Length: -1\r\n\r\n", [400]),
+        "a length beyond all numbers": (POST + b"Content-Length: " + b"9" * 40 + b"\r\n\r\n", [400]),
+        "a length that is too long": (POST + b"Content-Length: 99999999\r\n\r\n", [413]),
+        "a chunk beyond all numbers": (POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 20 + b"\r\n", [400]),
+        "a length that is too short": (POST + b"Content-Length: 5\r\n\r\n" + BODY, [400, 400]),
+        "a header without a name": (POST + b": a\r\n\r\n", [400]),
+        "a NUL in a header": (POST + b"A: \x00\r\n\r\n", [400]),
+        "CONNECT": (b"CONNECT rollcall:443 HTTP/1.1\r\nHost: a\r\n\r\n", [400]),
+        "one long line": (b"POST /" + b"a" * 2_000_000, [400]),
+        "one long header": (POST + b"A: " + b"a" * 2_000_000, [400]),
+        "many headers": (POST + b"A: a\r\n" * 300_000, [400]),
+    }.values(),
+)  # fmt: skip
+def test_what_is_no_request_is_told_so_and_is_the_last(wire: Wire, request_bytes: bytes, statuses: list[int]) -> None:
+    wire.send(request_bytes).read()
+    # What the server said last may be lost where the client still sends and is cut off.
+    assert wire.statuses in (statuses, statuses[:1], [] if len(request_bytes) > 1_000_000 else statuses)
+
+
+@pytest.mark.parametrize(
+    "path", [b"//validate", b"/validate/", b"/VALIDATE", b"/../validate", b"/%00", b"/%ff%fe", b"*"]
+)
+def test_another_path_is_not_there(wire: Wire, path: bytes) -> None:
+    said = wire.send(whole(BODY, POST.replace(b"/validate", path))).read(1)
+    assert wire.statuses == [404]
+    assert b"\r\n\r\nNot Found\n" in said
+
+
+def test_chunks_that_never_end_are_answered_in_the_time_that_there_is(wire: Wire) -> None:
+    head = POST.replace(b"timeout=5s", b"timeout=1s") + b"Transfer-Encoding: chunked\r\n\r\n"
+    begun = time.monotonic()
+    wire.send(head, chunk(b" "), chunk(b" ")).read()
+    assert wire.statuses == [504]
+    assert 0.5 < time.monotonic() - begun < 20
+
+
+def test_chunks_without_end_are_cut_at_the_limit(wire: Wire) -> None:
+    part = chunk(b" " * 1_000_000)
+    wire.send(POST + b"Transfer-Encoding: chunked\r\n\r\n", *[part] * 12).read()
+    assert wire.statuses in ([413], [])
+
+
+def test_a_head_that_never_ends_is_waited_for_only_so_long(wire: Wire) -> None:
+    begun = time.monotonic()
+    wire.send(POST).read()
+    assert wire.statuses == []
+    assert 5 < time.monotonic() - begun < 30
