@@ -68,7 +68,7 @@ def _soak(plane: ControlPlane, background: Background, chosen: argparse.Namespac
     programs = {"server": server.program, "reconciler": reconciler.program}
     churn = Churn(plane, "default", chosen.rate, chosen.gangs, background)
     try:
-        samples = _watched(programs, churn, chosen.minutes * 60, chosen.every)
+        samples = _watched(plane, programs, churn, chosen.minutes * 60, chosen.every)
     finally:
         churn.close()
     grown = [name for name, found in samples.items() if _grows(name, found)]
@@ -77,10 +77,12 @@ def _soak(plane: ControlPlane, background: Background, chosen: argparse.Namespac
     return 1 if grown or churn.failed else 0
 
 
-def _watched(programs: dict[str, Program], churn: Churn, seconds: float, every: float) -> dict[str, list[Sample]]:
+def _watched(
+    plane: ControlPlane, programs: dict[str, Program], churn: Churn, seconds: float, every: float
+) -> dict[str, list[Sample]]:
     samples: dict[str, list[Sample]] = {name: [] for name in programs}
     heads = "".join(f"{f'{name} MB':>15}{'own MB':>8}{'files':>7}" for name in programs)
-    print(f"{'s':>7}{'requests':>10}{'failed':>8}{'gangs':>7}{heads}", flush=True)
+    print(f"{'s':>7}{'requests':>10}{'failed':>8}{'gangs':>7}{'stored':>8}{heads}", flush=True)
     begun, due = time.monotonic(), 0.0
     while due <= seconds:
         time.sleep(max(0.0, begun + due - time.monotonic()))
@@ -90,9 +92,18 @@ def _watched(programs: dict[str, Program], churn: Churn, seconds: float, every: 
             found = Sample(at, program.resident_megabytes, program.own_megabytes, program.open_files)
             samples[name].append(found)
             line += f"{found.resident:>15.1f}{found.own:>8.1f}{found.files:>7}"
-        print(f"{at:>7.0f}{churn.requests:>10}{len(churn.failed):>8}{churn.alive:>7}{line}", flush=True)
+        print(
+            f"{at:>7.0f}{churn.requests:>10}{len(churn.failed):>8}{churn.alive:>7}{_stored(plane):>8}{line}", flush=True
+        )
         due += every
     return samples
+
+
+def _stored(plane: ControlPlane) -> int:
+    """How many PodGroups there are: what the cluster has not collected is kept in memory, and for no fault of ours."""
+    path = "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups"
+    found = plane.http.get(path, params={"limit": "1"}).json()
+    return len(found["items"]) + int(found["metadata"].get("remainingItemCount", 0))
 
 
 def _grows(name: str, samples: Sequence[Sample]) -> bool:

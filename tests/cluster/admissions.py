@@ -25,6 +25,7 @@ from tests.cluster.workloads import two_cliques
 _AT_ONCE = 24
 # Of a stall no more than this is made good for.
 _BEHIND_SECONDS = 1.0
+_GLANCE_SECONDS = 0.1
 
 
 class Outcome(NamedTuple):
@@ -50,6 +51,9 @@ class Admissions:
 
     def __init__(self, plane: ControlPlane, played: Played, rate: float, background: Background) -> None:
         self.outcomes: list[Outcome] = []
+        # When this process itself got no turn for a second or more, and for how long: then others got none either, and
+        # what runs out of time is the machine's doing.
+        self.stalls: list[tuple[float, float]] = []
         self._rate = rate
         self._background = background
         self._client = RawClient(plane.url, plane.tls, OPERATOR)
@@ -57,10 +61,17 @@ class Admissions:
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._running: set[asyncio.Task[None]] = set()
         self.begun = time.monotonic()
-        self._task = background.call(self._begin())
+        self._tasks = background.call(self._begin())
 
-    async def _begin(self) -> asyncio.Task[None]:
-        return asyncio.create_task(self._send())
+    async def _begin(self) -> list[asyncio.Task[None]]:
+        return [asyncio.create_task(self._send()), asyncio.create_task(self._watch())]
+
+    async def _watch(self) -> None:
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(_GLANCE_SECONDS)
+            if (late := time.monotonic() - before - _GLANCE_SECONDS) >= 1:
+                self.stalls.append((before, late))
 
     async def _send(self) -> None:
         due = self.begun
@@ -103,7 +114,8 @@ class Admissions:
         self._background.call(self._end())
 
     async def _end(self) -> None:
-        self._task.cancel()
+        for task in self._tasks:
+            task.cancel()
         await asyncio.gather(*self._running)
 
     def close(self) -> None:
@@ -111,7 +123,8 @@ class Admissions:
         self._background.call(self._close())
 
     async def _close(self) -> None:
-        self._task.cancel()
+        for task in self._tasks:
+            task.cancel()
         for one in self._running:
             one.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)

@@ -136,6 +136,9 @@ class ControlPlane:
                 f"--service-account-private-key-file={self.folder / 'accounts.key'}",
                 "--use-service-account-credentials=false",
                 "--concurrent-gc-syncs=5",
+                # At its own 20 a second it collects two gangs a second, and no more however many go.
+                "--kube-api-qps=500",
+                "--kube-api-burst=1000",
                 f"--feature-gates={self.gates}",
             ],
         )

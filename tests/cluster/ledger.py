@@ -52,7 +52,7 @@ class Ledger:
             assert len(self.load.outcomes) >= admissions, f"{len(self.load.outcomes)} admissions"
             return True
 
-        eventually(made, f"{admissions} admissions", timeout=600, pause=0.5)
+        eventually(made, f"{admissions} admissions", timeout=1800, pause=0.5)
 
     @property
     def failed(self) -> list[Outcome]:
@@ -66,7 +66,8 @@ class Ledger:
             f"{one.at - begun:>6.1f}  {one.replica} {'refused a connection' if one.refused else 'left an answer owing'}"
             for one in self._balancer.lost[:_SHOWN]
         ]
-        return "\n".join([*self.lines, *failed, *lost])
+        stalls = [f"{at - begun:>6.1f}  the machine stood still for {late:.1f} s" for at, late in self.load.stalls]
+        return "\n".join([*self.lines, *failed, *lost, *stalls])
 
 
 @contextmanager
