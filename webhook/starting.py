@@ -100,7 +100,7 @@ def _is_prepared(pod: Pod, profile: Profile, member: GangMember) -> bool:
     counts += [("spec", key) for key in wanted.default_fields]
     if not counts and profile.name == DEFAULT_SCHEDULER and not member.owned:
         # The name that the API server gives every pod, and nothing else by which this one could be told.
-        return _stamped_for(pod) == DEFAULT_SCHEDULER
+        return _is_stamped(pod)
     return all(
         getattr(before.template, part).get(key) == getattr(after.template, part).get(key) for part, key in counts
     )
@@ -121,7 +121,7 @@ def _differs(part: str, key: str, wanted: PodChanges, other: PodChanges) -> bool
     return bool(getattr(wanted, part)[key] != getattr(other, part).get(key))
 
 
-def _stamped_for(pod: Pod) -> str:
-    """The scheduler for which a pod was prepared, by its stamp."""
+def _is_stamped(pod: Pod) -> bool:
+    """Whether it was prepared for the default scheduler, by its stamp."""
     stamp = pod.template.annotations.get(STAMP_ANNOTATION)
-    return stamp.rpartition("/")[0] if isinstance(stamp, str) else ""
+    return isinstance(stamp, str) and stamp.startswith(f"{DEFAULT_SCHEDULER}/")

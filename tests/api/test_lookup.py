@@ -119,6 +119,14 @@ def test_a_kind_without_objects_is_empty_and_one_that_is_not_served_unknown() ->
 NAMES = ["../../../api/v1/secrets", "..", "a/b", "Demo", "demo?watch=1", "a" * 254, "", "demo\n"]
 
 
+def test_an_empty_name_is_nobody_s_and_not_a_whole_kind() -> None:
+    """A TrainJob may name its runtime so, and a review its namespace: neither is worth a list of all there are."""
+    for part in ("cluster_training_runtimes", "namespaces"):
+        found, script = find(Needed(part, ""))
+        assert (found, script.paths) == (None, [])
+    assert ClusterFacts(namespaces={}).learned({Needed("namespaces", ""): None}) == ClusterFacts(namespaces={})
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_that_no_object_can_have_is_never_asked_for(name: str) -> None:
     found, script = find(Needed("pod_clique_sets", ("team-a", name)))

@@ -209,3 +209,17 @@ def test_checking_loads_no_server() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, timeout=30)
     assert ran.stdout.splitlines()[-1] == b"[]"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_cannot_show_a_character_gets_the_verdict_all_the_same(tmp_path: Path, encoding: str) -> None:
+    manifest = (CHECKOUT / "manifests" / "samples" / "refused.yaml").read_bytes()
+    path = os.fsencode(tmp_path) + b"/caf\xe9.yaml"
+    with open(path, "wb") as file:  # noqa: PTH123 - a Path would have to be text
+        file.write(manifest)
+    ran = subprocess.run(
+        [sys.executable, "-m", "webhook", "explain", path],
+        capture_output=True, timeout=120, check=False, env=os.environ | {"PYTHONIOENCODING": f"{encoding}:strict"},
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (1, b"")
+    assert b"caf\\ufffd.yaml" in ran.stdout

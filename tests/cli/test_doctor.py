@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import ssl
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tests.cli.conftest import Run
+from webhook.cli.doctor_text import print_diagnosis
 from webhook.cluster import access
 from webhook.doctor import reading
+from webhook.doctor.checking import examine
+from webhook.doctor.checks import EVERY_CHECK
 from webhook.doctor.example_certificates import certified, signed
 from webhook.doctor.examples import deployment, namespace
 from webhook.doctor.parts import BUDGETS, LEASE
@@ -146,6 +152,20 @@ def test_usage_and_configuration_are_2(rollcall: Run, tmp_path: Path) -> None:
 def test_what_a_terminal_would_obey_is_escaped(rollcall: Run, cluster: Reads) -> None:
     cluster(well(namespace("team-b", scheduler="\x1b[2J")))
     assert "\x1b" not in rollcall("doctor").out
+
+
+def test_on_a_terminal_a_long_line_goes_on_below_its_own_start() -> None:
+    out = Console(file=io.StringIO(), force_terminal=True, no_color=True, width=60)
+    print_diagnosis(examine(well(namespace("team-b", scheduler="nobody")), EVERY_CHECK), out)
+    shown = out.file.getvalue()  # type: ignore[attr-defined]
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in shown.splitlines()]
+    assert lines[:4] == [
+        "error namespaces/scheduler",
+        "    where Namespace team-b",
+        "    found rollcall.dev/scheduler=nobody, which is no profile",
+        "    why   every new workload there that names no scheduler",
+    ]
+    assert lines[4].startswith("          itself")
 
 
 def test_the_list_of_checks_in_the_documentation_is_not_stale(rollcall: Run) -> None:

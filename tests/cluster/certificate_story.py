@@ -210,7 +210,7 @@ class SelfManagedServer:
             assert sorted(self.secret("rollcall-tls")) == ["ca.crt", "tls.crt", "tls.key"]
             return self.given_up()
 
-        eventually(rotated, "the rotation is over", timeout=60)
+        eventually(rotated, "the rotation is over", timeout=120)
 
 
 def admitted(http: httpx.Client) -> httpx.Response:

@@ -43,7 +43,19 @@ def helm(*arguments: str | Path, stdin: str | None = None, kubeconfig: Path | No
 
 def template(values: Manifest, namespace: str = "rollcall-system") -> tuple[int, str, str]:
     """Have Helm render the chart for a Kubernetes of these days."""
-    arguments = ("template", "rollcall", CHART, "-n", namespace, "--kube-version", "1.37", "--values", "-")
+    # Hooks are for the end.
+    arguments = (
+        "template",
+        "rollcall",
+        CHART,
+        "-n",
+        namespace,
+        "--kube-version",
+        "1.37",
+        "--no-hooks",
+        "--values",
+        "-",
+    )
     return helm(*arguments, stdin=yaml.safe_dump(values))
 
 

@@ -227,7 +227,15 @@ class Pods:
             return self._random.choice(("true", "false", "", "True"))
         if key == STAMP:
             return self._random.choice(
-                ("", "default-scheduler", "default-scheduler/", "default-scheduler/ab", "volcano/ab", "a/b/c", "x")
+                (
+                    "",
+                    "default-scheduler",
+                    "default-scheduler/",
+                    "default-scheduler/ab",
+                    "volcano/ab",
+                    "default-scheduler/b/c",
+                    "x",
+                )
             )
         return self._random.choice(("demo-0", "demo-0-worker", "other-gang", "", "true"))
 

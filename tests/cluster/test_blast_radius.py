@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.cluster.control_plane import ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.cluster.grove_operator import Played
 from tests.cluster.nodes import add_nodes, remove_nodes
-from tests.cluster.programs import eventually
+from tests.cluster.programs import eventually, program
 from tests.cluster.rollcall_server import RollcallServer, rollcall
 from tests.cluster.test_pods import plain_pod
 from tests.cluster.workloads import two_cliques
@@ -132,6 +135,21 @@ def test_what_lives_already_goes_on(plane: ControlPlane, rollcall: Started, name
         remove_nodes(plane)
 
 
+def by_hand(plane: ControlPlane) -> None:
+    """Run what docs/emergency.md has for those without the command."""
+    page = (Path(__file__).parents[2] / "docs" / "emergency.md").read_text()
+    (block,) = re.findall(r"^```\n\$ (for .*?)^```", page, re.DOTALL | re.MULTILINE)
+    kubectl = program("kubectl", f"kube-{plane.version}")
+    assert kubectl is not None
+    # Without a home it keeps its cache where it is.
+    environment = {
+        "PATH": f"{kubectl.parent}:/usr/bin:/bin",
+        "HOME": str(plane.folder),
+        "KUBECONFIG": str(plane.kubeconfig),
+    }
+    subprocess.run(["/bin/sh", "-ec", block], env=environment, check=True, capture_output=True, timeout=60)
+
+
 @pytest.mark.every_version
 def test_the_ways_out_of_an_emergency(plane: ControlPlane, dead: RollcallServer, namespace: str) -> None:
     """As docs/emergency.md has them: one namespace exempted, and nobody asked for certain."""
@@ -139,6 +157,10 @@ def test_the_ways_out_of_an_emergency(plane: ControlPlane, dead: RollcallServer,
     eventually(lambda: gang_pod(plane, namespace) == "", "the namespace is exempt")
     plane.kubectl("label", "namespace", namespace, "rollcall.dev/exempt-", check=True)
     eventually(lambda: "failed calling webhook" in gang_pod(plane, namespace), "the namespace is asked about again")
+    by_hand(plane)
+    eventually(lambda: gang_pod(plane, namespace) == "", "gang pods are let through")
+    dead.register()
+    eventually(lambda: "failed calling webhook" in gang_pod(plane, namespace), "they are refused again")
     command = ("manifests", "webhooks", "--config", dead.config, "--url", dead.url, "--ca", dead.folder / CA_FILE)
     ignoring = rollcall(*command, "--failure-policy", "Ignore")
     plane.kubectl("apply", "-f", "-", stdin=ignoring, check=True)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.cluster.control_plane import Manifest
-from tests.cluster.installed import CHART, helm, printed, rendered, said, template
+from tests.cluster.installed import CHART, MANIFESTS, documents, helm, printed, rendered, said, template
 from webhook.certificates import CA_FILE, make_development_certificates
 
 GANGS = {"name": "default-scheduler", "config": {"gangScheduling": True, "hierarchical": "off"}}
@@ -79,10 +79,17 @@ def test_the_chart_makes_of_a_configuration_what_the_command_prints(named: str, 
             given = manifest["data"]["configuration.yaml"]
             told = found[key]["data"]["configuration.yaml"]
             # What the file does not say the chart's defaults do, which are no other than Rollcall's.
-            assert {**told, **given} == told
+            assert merged(told, given) == told
             assert told["scheduler"] == given["scheduler"]
             continue
         assert found[key] == manifest, key
+
+
+def merged(below: Any, above: Any) -> Any:
+    """As Helm merges values: what is a mapping in both is merged, and all else is replaced."""
+    if not (isinstance(below, dict) and isinstance(above, dict)):
+        return above
+    return {**below, **{key: merged(below.get(key), value) for key, value in above.items()}}
 
 
 def test_values_stand_where_they_say(tmp_path: Path) -> None:
@@ -169,6 +176,19 @@ def test_wrong_values_are_refused(named: str) -> None:
     code, out, err = template(values)
     assert (code, out) == (1, "")
     assert why in err
+
+
+def test_what_watches_rollcall_is_what_kustomize_has() -> None:
+    files = {
+        "serviceMonitor": ("ServiceMonitor", "service-monitor.yaml"),
+        "alerts": ("PrometheusRule", "alerts.yaml"),
+        "dashboard": ("ConfigMap", "dashboard.yaml"),
+    }
+    found = rendered({"monitoring": dict.fromkeys(files, True)})
+    for kind, file in files.values():
+        (expected,) = documents((MANIFESTS / "monitoring" / file).read_text())
+        name = expected["metadata"]["name"]
+        assert [one for one in found if (one["kind"], one["metadata"]["name"]) == (kind, name)] == [expected]
 
 
 def test_a_plain_off_is_what_rollcall_takes_it_for() -> None:

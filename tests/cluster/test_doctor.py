@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cluster.conftest import KOORDINATOR, apply_crds, further_crd_files, until_asked
+from tests.cluster.conftest import KOORDINATOR, apply_crds, crd_files, further_crd_files, until_asked
 from tests.cluster.control_plane import ADMIN, LIMITED, ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.cluster.expired_server import ExpiredServer
 from tests.cluster.programs import eventually, free_port
@@ -191,7 +191,23 @@ def test_a_webhook_that_comes_after_ours_and_overwrites_it_is_told(installation:
         installation.plane.http.delete(f"{path}/site-koordinator")
 
 
-def test_a_profile_whose_kinds_are_not_served_is_told(installation: Installation) -> None:
+def test_a_profile_without_its_crd_is_told(installation: Installation) -> None:
+    name = "scheduler-plugins-scheduler"
+    config = deepcopy(KOORDINATOR)
+    config["scheduler"]["profiles"].append({"name": name})
+    assert installation.told(config) == set()
+    installation.plane.kubectl("delete", "crd", "podgroups.scheduling.x-k8s.io", check=True)
+    try:
+        (found,) = (one.symptom for one in installation.diagnosis(config).found if one.check == "kinds/served")
+        assert (found.where, found.found) == (
+            f"profile {name}",
+            "the cluster does not serve scheduling.x-k8s.io/v1alpha1 PodGroup",
+        )
+    finally:
+        apply_crds(installation.plane, [path for path in crd_files() if path.name.startswith("scheduling.x-k8s.io")])
+
+
+def test_a_generation_that_is_not_served_is_told(installation: Installation) -> None:
     config = deepcopy(KOORDINATOR)
     older = {"gangScheduling": True, "apiGeneration": _ANOTHER[installation.plane.version]}
     config["scheduler"]["profiles"].append({"name": "default-scheduler", "config": older})

@@ -90,6 +90,45 @@ def test_a_gang_that_comes_past_rollcall_is_held_and_starts_whole_when_it_is_bac
         assert {prepared_fields(pod)[::2] for pod in played.pods()} == {("koord-scheduler", True)}
 
 
+@pytest.mark.long
+def test_a_job_s_pods_are_refused_while_nobody_answers_and_come_when_rollcall_is_back(
+    plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str, tmp_path: Path
+) -> None:
+    """Its pods have no gate of Grove's, so the net is asked when they are created; the Job's controller tries again."""
+    server = rollcall(plane, config("Ignore"))
+    jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    stored = plane.http.post(jobs, json=job(namespace))
+    assert stored.is_success, stored.text
+    with spread(plane, config("Ignore"), tmp_path, namespace):
+        server.program.stop(kill=True)
+        headers = {"Content-Type": "application/merge-patch+json"}
+        resumed = plane.http.patch(f"{jobs}/train", json={"spec": {"suspend": False}}, headers=headers)
+        assert resumed.is_success, resumed.text
+
+        def told() -> bool:
+            events = plane.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+            return any("rollcall-net" in event.get("note", "") for event in events if event["reason"] == "FailedCreate")
+
+        eventually(told, "the Job's controller is refused", timeout=30)
+        assert plane.items(pods) == []
+        server.program.start()
+        server.until_ready()
+        eventually(lambda: len(plane.items(pods)) == 2, "the pods come", timeout=90)
+    assert {prepared_fields(pod) for pod in plane.items(pods)} == {("koord-scheduler", "train", True)}
+
+
+def job(namespace: str) -> Manifest:
+    """A Job of two pods that is recorded for koord-scheduler, and has not begun."""
+    container = {"name": "main", "image": "registry.example.com/main:1.0"}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    spec = {"suspend": True, "parallelism": 2, "completions": 2, "template": template}
+    labels = {"rollcall.dev/scheduler": "koord-scheduler"}
+    metadata = {"name": "train", "namespace": namespace, "labels": labels}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+@pytest.mark.long
 def test_while_nobody_answers_gang_pods_are_refused_and_no_gate_that_holds_a_stray_is_lifted(
     plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str, grove: Grove, tmp_path: Path
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from webhook.model.fields import FieldPath, Item
-from webhook.model.findings import shown
+from webhook.model.findings import Finding, shown
 from webhook.model.gang_object import gang_metadata
 from webhook.model.naming import pod_group_name
 from webhook.model.podgang import PodGang
@@ -190,3 +190,12 @@ def test_a_label_of_a_gang_object_is_cut_to_what_a_label_can_hold() -> None:
         "grove.io/podgang": "g" * 52 + "-4e52b0a8d9",
         "grove.io/podclique": "c" * 63,
     }
+
+
+def test_what_a_finding_says_is_bounded_whatever_it_names() -> None:
+    long = Finding(at=FieldPath(("metadata", "k" * 5000, "b")), found="f" * 5000, why="w" * 5000, remedy="r" * 5000)
+    assert len(str(long)) < 2 * 900 + 317 + 200
+    assert str(long.at) == f"metadata[{'k' * 314}...].b"
+    # Two keys that begin alike are two places.
+    assert long.at.anchor != FieldPath(("metadata", "k" * 4999, "b")).anchor
+    assert long.why.endswith("w...")

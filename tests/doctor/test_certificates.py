@@ -27,10 +27,8 @@ def said(world: World, check: str) -> list[str]:
     return [found for _, _, found in told(world, check)]
 
 
-def test_webhooks_without_a_ca_bundle_are_told_one_by_one() -> None:
-    found = told(installed(), "webhooks/ca-bundle")
-    assert found[0] == (Level.ERROR, FIRST, "it has no caBundle")
-    assert len(found) == 12
+def test_webhooks_without_a_ca_bundle_are_told_at_once() -> None:
+    assert told(installed(), "webhooks/ca-bundle") == [(Level.ERROR, f"{FIRST} and 11 more", "there is no caBundle")]
 
 
 def test_a_ca_bundle_that_is_none_is_told_once() -> None:
@@ -89,6 +87,27 @@ def test_where_nobody_can_be_reached_the_secret_tells() -> None:
     assert said(stored(old.leaf, old.authority), "server/certificate") == [
         "the certificate that is served ran out at 2026-08-31 12:00 UTC"
     ]
+
+
+def test_a_stored_certificate_that_cannot_be_read_is_told() -> None:
+    pair = signed()
+    world = stored(pair.leaf, pair.authority)
+    secret = thing("v1", "Secret", "rollcall-tls", data={"tls.crt": b64encode(b"nonsense").decode()})
+    spoiled = replace(world, parts={**world.parts, PART: (secret,)})
+    assert said(spoiled, "server/certificate") == ["its tls.crt is no certificate in PEM form"]
+
+
+def test_a_ca_bundle_that_is_none_says_nothing_about_what_is_stored() -> None:
+    pair = signed()
+
+    def spoil(raw: Manifest) -> None:
+        for hook in raw.get("webhooks", ()):
+            hook["clientConfig"]["caBundle"] = "not base64"
+
+    world = installed(changed=spoil)
+    known = replace(world, parts={**world.parts, PART: stored(pair.leaf, pair.authority).parts[PART]})
+    assert said(known, "server/certificate") == []
+    assert said(known, "webhooks/ca-bundle") == ["its caBundle is no certificate in PEM form"]
 
 
 def test_a_certificate_that_is_its_own_authority_is_believed() -> None:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.doctor.told import told, unknown
 from webhook.doctor.checking import Level
+from webhook.doctor.example_certificates import HOST
 from webhook.doctor.examples import configured, installed, webhook_of, world
+from webhook.doctor.handshakes import Endpoint
 from webhook.doctor.parts import MUTATING_WEBHOOKS
+from webhook.doctor.reading import endpoints
 from webhook.doctor.world import Tried, Unread
+from webhook.installation.everything import everything
+from webhook.installation.net import net_policy
+from webhook.installation.options import Options, Reconciler
 from webhook.model.reading import Manifest
 
 MUTATING, VALIDATING = "MutatingWebhookConfiguration m-rollcall", "ValidatingWebhookConfiguration v-rollcall"
@@ -66,6 +73,18 @@ CHANGES: dict[str, tuple[Callable[[Manifest], None], list[tuple[str, str]]]] = {
 def test_what_differs_from_what_is_printed(change: Callable[[Manifest], None], wanted: list[tuple[str, str]]) -> None:
     found = told(installed(changed=of_pods(change)), "webhooks/as-printed")
     assert found == [(Level.ERROR, *one) for one in wanted]
+
+
+def test_a_change_of_many_webhooks_is_told_once_a_configuration() -> None:
+    def ignoring(raw: Manifest) -> None:
+        for hook in raw.get("webhooks", ()):
+            hook["failurePolicy"] = "Ignore"
+
+    found = told(installed(changed=ignoring), "webhooks/as-printed")
+    assert [(where, said) for _, where, said in found] == [
+        (f"{MUTATING}, owned-pods.mutate.rollcall.dev and 4 more", 'failurePolicy is "Ignore" and not "Fail"'),
+        (f"{VALIDATING}, group-pods.validate.rollcall.dev and 6 more", 'failurePolicy is "Ignore" and not "Fail"'),
+    ]
 
 
 def test_webhooks_that_are_registered_by_a_url_are_held_against_that() -> None:
@@ -158,36 +177,72 @@ def test_a_webhook_that_is_not_about_pods_of_gangs_is_no_neighbour() -> None:
         assert told(installed(hook), "webhooks/order", "webhooks/unknown-neighbour") == []
 
 
-def policy(name: str = "rollcall-net") -> Manifest:
-    return _admission("ValidatingAdmissionPolicy", name, {})
+def changing(kind: str, **spec: Any) -> list[Manifest]:
+    """The net as it is printed for Deny, with other fields in the objects of a kind."""
+    printed = net_policy(configured(registration={"net": "Deny"}), "rollcall-system")
+    return [{**raw, "spec": raw["spec"] | (spec if raw["kind"] == kind else {})} for raw in printed]
 
 
-def binding(*actions: str) -> Manifest:
-    spec = {"policyName": "rollcall-net", "validationActions": list(actions)}
-    return _admission("ValidatingAdmissionPolicyBinding", "rollcall-net", spec)
-
-
-def _admission(kind: str, name: str, spec: Manifest) -> Manifest:
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": kind,
-        "metadata": {"name": name},
-        "spec": spec,
-    }
-
-
-NETS: dict[str, tuple[str, list[Manifest], list[str]]] = {
+POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
+NETS: dict[str, tuple[str, list[Manifest], list[tuple[str, str]]]] = {
     "off, and none": ("off", [], []),
-    "off, and somebody else's": ("off", [policy("theirs")], []),
-    "off, and left": ("off", [policy(), binding("Deny")], ["it is there, and registration.net is off"]),
-    "wanted, and not there": ("Warn", [], ["it is not there, and registration.net is Warn"]),
-    "wanted, and not bound": ("Deny", [policy()], ["nothing binds it, and registration.net is Deny"]),
-    "wanted, and bound so": ("Warn", [policy(), binding("Warn", "Audit")], []),
-    "bound otherwise": ("Deny", [policy(), binding("Audit")], ["bound with Audit, and registration.net is Deny"]),
+    "off, and somebody else's": ("off", [{**changing("")[0], "metadata": {"name": "theirs"}}], []),
+    "off, and left": (
+        "off",
+        changing(""),
+        [
+            (f"{POLICY} rollcall-net", "it is there, and would not be printed"),
+            (f"{BINDING} rollcall-net", "it is there, and would not be printed"),
+            (f"{BINDING} rollcall-net-opted-in", "it is there, and would not be printed"),
+        ],
+    ),
+    "wanted, and there": ("Deny", changing(""), []),
+    "filled in by the API server": ("Deny", changing(POLICY, failurePolicy="Fail"), []),
+    "wanted, and a binding is not there": (
+        "Deny",
+        changing("")[:2],
+        [(f"{BINDING} rollcall-net-opted-in", "it is not there")],
+    ),
+    "of another configuration": (
+        "Deny",
+        changing(POLICY, validations=[]),
+        [(f"{POLICY} rollcall-net", "its validations are not those that are printed")],
+    ),
+    "bound otherwise": (
+        "Deny",
+        changing(BINDING, validationActions=["Audit"]),
+        [
+            (f"{BINDING} rollcall-net", "its validationActions are Audit and not Deny"),
+            (f"{BINDING} rollcall-net-opted-in", "its validationActions are Audit and not Deny"),
+        ],
+    ),
 }
 
 
 @pytest.mark.parametrize(("wanted", "objects", "said"), NETS.values(), ids=NETS)
-def test_the_net_is_as_the_configuration_says(wanted: str, objects: list[Manifest], said: list[str]) -> None:
+def test_the_net_is_as_the_configuration_says(
+    wanted: str, objects: list[Manifest], said: list[tuple[str, str]]
+) -> None:
     found = told(installed(*objects, settings=configured(registration={"net": wanted})), "net/registered")
-    assert found == [(Level.WARNING, "ValidatingAdmissionPolicy rollcall-net", one) for one in said]
+    assert found == [(Level.WARNING, *one) for one in said]
+
+
+OPTIONS = {
+    "files": Options("rollcall:1"),
+    "cert-manager": Options("rollcall:1", cert_manager=True),
+    "self-managed": Options("rollcall:1", reconciler=Reconciler.DEPLOYMENT),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_what_all_our_manifests_make_is_well(name: str) -> None:
+    """Of the checks that are about what is applied, and not about who runs."""
+    modes = {"self-managed": {"mode": "selfManaged"}}.get(name, {})
+    settings = configured(registration={"net": "Deny"}, certificates=modes)
+    world = installed(*everything(settings, OPTIONS[name]), settings=settings, without=_PRINTED)
+    checks = ("webhooks/registered", "webhooks/as-printed", "webhooks/out-of-the-way", "webhooks/registered-twice")
+    assert told(world, *checks, "net/registered", "server/service", "server/disruption-budget") == []
+    assert list(endpoints(world)) == [Endpoint(f"10.0.0.{number}", 8443, HOST) for number in (0, 1)]
+
+
+_PRINTED = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Service", "PodDisruptionBudget")

@@ -65,10 +65,9 @@ def main() -> int:
 def _line(fuzzer: Fuzzer, places: int, begun: float) -> str:
     seconds = time.process_time() - begun
     bodies = fuzzer.found.bodies
-    return (
-        f"{bodies} bodies in {seconds:.0f} s of processor time, {bodies / seconds:.0f}/s; {places} places, {len(fuzzer.outcomes)} outcomes, "
-        f"{len(fuzzer.kept)} kept; {len(fuzzer.found.complaints)} kinds of wrong answers"
-    )
+    reached = f"{places} places, {len(fuzzer.outcomes)} outcomes, {len(fuzzer.kept)} kept"
+    wrong = f"{len(fuzzer.found.complaints)} kinds of wrong answers"
+    return f"{bodies} bodies in {seconds:.0f} s of processor time, {bodies / seconds:.0f}/s; {reached}; {wrong}"
 
 
 def _resident() -> int:

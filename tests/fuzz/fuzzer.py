@@ -7,7 +7,7 @@ import json
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -238,7 +238,7 @@ class _Nowhere:
     info = warning = error = exception = msg
 
 
-def _noted(_: object, __: str, event: dict[str, Any]) -> dict[str, Any]:
+def _noted(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     found = event.get("exc_info")
     if isinstance(found, BaseException) or found is True:
         import sys

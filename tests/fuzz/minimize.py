@@ -27,7 +27,7 @@ Reached = frozenset[Hashable]
 async def minimized(guide: Guide, seeds: list[Input], inputs: list[Input]) -> list[Input]:
     """The few of `inputs`, each made shorter, that together reach what they all do and `seeds` do not."""
     with running(guide):
-        fuzzer = Fuzzer(Random(0), None)  # noqa: S311 - nothing is secret here
+        fuzzer = Fuzzer(Random(0), None)
         known: set[Hashable] = set()
         for seed in seeds:
             known |= await _reached(fuzzer, guide, seed)

@@ -27,31 +27,36 @@ _POOLED = 60
 _STOP = 0.12
 # How often an edit is within an object.
 _WITHIN = 0.97
+# Whole numbers below this become floats.
+_ANY_FLOAT = 1e300
 
 _STRINGS = (
-    "", " ", "a", "-", "A" * 64, "a" * 254, "b" * 5000, "\x00", "a\nb", "\x1b[31m", "\u202e", "é" * 40, "\ud83d\ude00" * 70,
-    "\ufeff", "\uffff", "a/b/c", "a,b", "{}", "[]", "null", "1e3", "-1", "0", "+1", "1.5", "99999999999999999999",
-    "9" * 5000, "0x10", "1_000", "١٢", "NaN", "1Ki", "1e400", "1E-400", "100m", "0.0000000001n", "default/x", "~1", "~0",
-    "true", "$ref", "%s", "{{x}}", "metadata.name", "a.b[0]", "]", "rollcall.dev/gang-sync",
+    "", " ", "a", "-", "A" * 64, "a" * 254, "b" * 5000, "\x00", "a\nb", "\x1b[31m", "\u202e", "é" * 40,
+    "\ud83d\ude00" * 70, "\ufeff", "\uffff", "a/b/c", "a,b", "{}", "[]", "null", "1e3", "-1", "0", "+1", "1.5",
+    "99999999999999999999", "9" * 5000, "0x10", "1_000", "١٢", "NaN", "1Ki", "1e400", "1E-400", "100m",
+    "0.0000000001n", "default/x", "~1", "~0", "true", "$ref", "%s", "{{x}}", "metadata.name", "a.b[0]", "]",
+    "rollcall.dev/gang-sync",
 )  # fmt: skip
 _NUMBERS = (
-    0, 1, -1, 2, 3, 7, 63, 64, 100, 1000, 2**31 - 1, 2**31, -(2**31), 2**53, 2**63 - 1, 2**63, 2**64, 2**80,
-    0.5, -0.0, 1.0, 2.0, 1e300, 5e-324, 1e22,
+    0, 1, -1, 2, 3, 7, 63, 64, 100, 1000, 2**31 - 1, 2**31, -(2**31), 2**53, 2**63 - 1, 2**63, 2**64, 2**80, 0.5,
+    -0.0, 1.0, 2.0, 1e300, 5e-324, 1e22,
 )  # fmt: skip
 # What makes a whole body unreadable: half of a surrogate pair, a number out of range.
 _POISON = ("\ud800", 10**400, 1e999)
 _TOKENS = (
-    b"\x00", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\\ud800", b"\\u0000", b"NaN", b"-Infinity", b"1e999", b"-", b"{", b"}", b"[",
-    b"]", b",", b":", b'"', b"null", b"true", b"\xef\xbb\xbf", b"//", b"/**/", b"\n---\n", b"\n...\n", b"&a ", b"*a", b"<<: *a",
-    b"!!binary ", b"!!set ", b"!!str ", b"!x ", b"? ", b"| ", b">-\n", b"\t", b"%YAML 1.2\n---\n", b"# ", b"'", b"@", b"`",
-    b"0o7", b"0x_", b"1_0", b"1:20", b".inf", b".NaN", b"=", b"~", b"2001-01-01", b"\xe2\x80\xa8", b"\xc2\x85", b"\r", b"- - - ",
-    b"\\", b"\\x41", b"9" * 400, b"[" * 300, b'{"a":' * 300, b"- " * 300, b"&a [*a, *a]", b"\xf0\x9f\x98\x80",
+    b"\x00", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\\ud800", b"\\u0000", b"NaN", b"-Infinity", b"1e999", b"-", b"{",
+    b"}", b"[", b"]", b",", b":", b'"', b"null", b"true", b"\xef\xbb\xbf", b"//", b"/**/", b"\n---\n", b"\n...\n",
+    b"&a ", b"*a", b"<<: *a", b"!!binary ", b"!!set ", b"!!str ", b"!x ", b"? ", b"| ", b">-\n", b"\t",
+    b"%YAML 1.2\n---\n", b"# ", b"'", b"@", b"`", b"0o7", b"0x_", b"1_0", b"1:20", b".inf", b".NaN", b"=", b"~",
+    b"2001-01-01", b"\xe2\x80\xa8", b"\xc2\x85", b"\r", b"- - - ", b"\\", b"\\x41", b"9" * 400, b"[" * 300,
+    b'{"a":' * 300, b"- " * 300, b"&a [*a, *a]", b"\xf0\x9f\x98\x80",
 )  # fmt: skip
 _QUERIES = (
-    "", "", "timeout=10s", "timeout=1ns", "timeout=1h1m", "timeout=", "timeout=x", "timeout=-1s", "timeout=9" + "9" * 400 + "s",
-    "timeout=1s&timeout=5s", "timeout=%ff", "timeout=.s", "timeout=1.1.1s", "timeout=%C2%B5s", "timeout=5%C2%B5s", "a&b=&=&&;",
-    "timeout=0s", "scheduler=volcano", "scheduler=nobody", "scheduler=", "strict=true", "strict", "strict=1&scheduler=kai-scheduler",
-    "scheduler=%00%0a", "%", "timeout=\u0661s",
+    "", "", "timeout=10s", "timeout=1ns", "timeout=1h1m", "timeout=", "timeout=x", "timeout=-1s",
+    "timeout=9" + "9" * 400 + "s", "timeout=1s&timeout=5s", "timeout=%ff", "timeout=.s", "timeout=1.1.1s",
+    "timeout=%C2%B5s", "timeout=5%C2%B5s", "a&b=&=&&;", "timeout=0s", "scheduler=volcano", "scheduler=nobody",
+    "scheduler=", "strict=true", "strict", "strict=1&scheduler=kai-scheduler", "scheduler=%00%0a", "%",
+    "timeout=\u0661s",
 )  # fmt: skip
 _WORLDS = ("default", "every", "cluster", "asked")
 _OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
@@ -84,9 +89,9 @@ class Mutator:
         self._keys: list[str] = []
         self._shown: list[bytes] = []
         self._edits: list[Callable[[Any, Spot], None]] = [
-            self._other_value, self._other_value, self._other_value, self._scalar, self._scalar, self._remove, self._remove,
-            self._add_key, self._add_key, self._add_key, self._repeat, self._swap, self._wrap, self._rename, self._within,
-            self._number,
+            self._other_value, self._other_value, self._other_value, self._scalar, self._scalar, self._remove,
+            self._remove, self._add_key, self._add_key, self._add_key, self._repeat, self._swap, self._wrap,
+            self._rename, self._within, self._number,
         ]  # fmt: skip
 
     def show(self, found: Input) -> None:
@@ -143,9 +148,7 @@ class Mutator:
         random = self._random
         if path not in REVIEWED and random.random() < 0.3:
             try:
-                return yaml.safe_dump(value, default_flow_style=random.choice((None, True, False))).encode(
-                    "utf-8", "surrogatepass"
-                )
+                return _yaml([value], random.choice((None, True, False)))
             except (yaml.YAMLError, UnicodeEncodeError, RecursionError):
                 pass
         if random.random() < 0.5 and (written := _written(value)) is not None:
@@ -159,7 +162,7 @@ class Mutator:
             document = _inside(orjson.loads(self._random.choice(self._shown)))
             documents.append(self._edit(document) if self._random.random() < 0.5 else document)
         try:
-            return yaml.safe_dump_all(documents).encode("utf-8", "surrogatepass")
+            return _yaml(documents, False)
         except (yaml.YAMLError, UnicodeEncodeError, RecursionError):
             return b"\n".join(json.dumps(document).encode() for document in documents)
 
@@ -233,7 +236,7 @@ class Mutator:
     def _number(self, _: Any, spot: Spot) -> None:
         holder, key = spot
         found = holder[key]
-        if isinstance(found, int | float) and not isinstance(found, bool):
+        if isinstance(found, int | float) and not isinstance(found, bool) and abs(found) < _ANY_FLOAT:
             holder[key] = found + self._random.choice((-2, -1, 1, 2, 0.5))
         else:
             holder[key] = self._random.choice(_NUMBERS)
@@ -363,6 +366,11 @@ def _written(value: Any) -> bytes | None:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
         return None
+
+
+def _yaml(documents: list[Any], flow: bool | None) -> bytes:
+    text: str = yaml.safe_dump_all(documents, default_flow_style=flow)
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _objects(review: Any) -> list[Any]:

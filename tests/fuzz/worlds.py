@@ -63,7 +63,7 @@ class World(NamedTuple):
 
 
 def worlds() -> dict[str, World]:
-    """The servers by name. The first knows nothing and has one scheduler; in `every` and those below all are enabled."""
+    """The servers by name. The first knows nothing and has one scheduler; in the others all are enabled."""
     known = everything_known()
     states = {
         "default": ServerState(koordinator(), NOTHING_KNOWN, None),
@@ -133,13 +133,14 @@ def _document(manifest: dict[str, Any]) -> Document:
 
 def _merged(facts: ClusterFacts, more: ClusterFacts) -> ClusterFacts:
     """`facts` with what `more` knows and they do not."""
+    changed: dict[str, Any] = {}
     for part in fields(more):
         value, known = getattr(more, part.name), getattr(facts, part.name)
         if isinstance(value, frozenset):
-            facts = replace(facts, **{part.name: value | (known or frozenset())})
+            changed[part.name] = value | (known or frozenset())
         elif value is not None:
             # A part of some kinds is found by more than its keys, and knows how to take entries in.
             both = type(value)(known or {}) if isinstance(value, dict) else dict(known or {})
             both.update(value)
-            facts = replace(facts, **{part.name: both})
-    return facts
+            changed[part.name] = both
+    return replace(facts, **changed)

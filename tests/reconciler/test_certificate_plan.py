@@ -358,26 +358,25 @@ def test_nobody_sees_a_key_where_a_step_is_printed(world: CertificateWorld) -> N
     assert kept == []
 
 
-EVENTS = ("step", "m-rollcall", "v-rollcall", "server", "look", "crash", "ask", "renew", "day")
+PARTIES = ("m-rollcall", "v-rollcall", "server")
+# What may come in between, most often nothing.
+NOTHING, CRASH, ASK, RENEW = "", "crash", "ask", "renew"
 DISASTERS = ("lose authority", "lose certificate", "garble next", "garble key")
 
 
 def happens(world: CertificateWorld, event: str) -> None:
     """One thing of many that may happen next."""
     things: dict[str, Callable[[], object]] = {
-        "step": world.step,
-        "server": world.server_hears,
-        "look": world.look,
-        "crash": world.crashes,
-        "ask": lambda: world.asked.add("ca"),
-        "renew": lambda: world.asked.add("leaf"),
-        "day": lambda: world.passes(hours=20),
+        NOTHING: lambda: None,
+        CRASH: world.crashes,
+        ASK: lambda: world.asked.add("ca"),
+        RENEW: lambda: world.asked.add("leaf"),
         "lose authority": lambda: lose_authority(world),
         "lose certificate": lambda: lose_certificate(world),
         "garble next": lambda: spoil(world, "next.key"),
         "garble key": lambda: spoil(world, "ca.key"),
     }
-    things.get(event, lambda: world.api_server_hears(event))()
+    things[event]()
 
 
 def lose_certificate(world: CertificateWorld) -> None:
@@ -389,30 +388,64 @@ def spoil(world: CertificateWorld, key: str) -> None:
         world.authority[key] = b"?"
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.sampled_from((*EVENTS, "step", "step", "look", "server")), max_size=80))
-def test_whoever_hears_of_what_and_when_the_server_is_trusted_at_every_moment(events: list[str]) -> None:
-    """Days pass too, so that certificates are renewed; the server hears of that before they end."""
-    unbroken(events)
+def rounds(*besides: str) -> st.SearchStrategy[list[tuple[frozenset[str], str]]]:
+    """Who hears of what there is, and what else happens, before each step."""
+    events = st.sampled_from((*[NOTHING] * 6, CRASH, ASK, RENEW, *besides))
+    return st.lists(st.tuples(st.frozensets(st.sampled_from(PARTIES)), events), min_size=10, max_size=50)
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.sampled_from((*EVENTS[:-1], *EVENTS[:-1], "step", "step", *DISASTERS)), max_size=80),
-)
-def test_also_when_secrets_are_lost_and_spoilt_on_the_way(events: list[str]) -> None:
-    unbroken(events)
+@settings(max_examples=25, deadline=None)
+@given(rounds())
+def test_whoever_hears_of_what_and_when_the_server_is_trusted_at_every_moment(
+    told: list[tuple[frozenset[str], str]],
+) -> None:
+    unbroken(told)
 
 
-def unbroken(events: list[str]) -> None:
+@settings(max_examples=25, deadline=None)
+@given(rounds(*DISASTERS))
+def test_also_when_secrets_are_lost_and_spoilt_on_the_way(told: list[tuple[frozenset[str], str]]) -> None:
+    unbroken(told)
+
+
+@pytest.mark.parametrize("deaf", PARTIES)
+def test_whoever_hears_of_nothing_more_from_any_write_on_is_waited_for(deaf: str) -> None:
+    for write in range(len(ROTATION)):
+        world = CertificateWorld()
+        world.settle()
+        world.asked = {"ca"}
+        world.writes.clear()
+        for _ in range(25):
+            for party in PARTIES:
+                if party != deaf or len(world.writes) < write:
+                    hears(world, party)
+            world.look()
+            assert world.serves, f"{deaf} has heard of nothing since write {write}; then {world.writes}"
+            world.step()
+        world.settle()
+        assert world.serves
+
+
+def hears(world: CertificateWorld, party: str) -> None:
+    if party == "server":
+        world.server_hears()
+    else:
+        world.api_server_hears(party)
+
+
+def unbroken(told: list[tuple[frozenset[str], str]]) -> None:
     world = CertificateWorld()
     world.settle()
-    for event in events:
-        if event == "day":
-            # A certificate has ten days when it is renewed; nobody sleeps for so long.
-            world.settle()
+    world.asked = {"ca"}
+    for parties, event in told:
+        # One after the other: nobody promises that they hear in the order of the writes.
+        for party in sorted(parties):
+            hears(world, party)
+            assert world.serves, f"after {party} heard, and {world.writes}"
+        world.look()
         happens(world, event)
-        assert world.serves, f"after {event}"
+        world.step()
+        assert world.serves, f"after {event}, and {world.writes}"
     world.settle()
     assert world.serves
     assert set(world.bundles.values()) == {current(world)}

@@ -242,3 +242,19 @@ def test_a_timeout_that_is_no_duration_is_400(client: httpx.Client, timeout: str
     response = client.post("/validate", params={"timeout": timeout}, json=review())
     assert response.status_code == 400
     assert response.text.startswith("timeout is ")
+
+
+def test_what_a_cause_names_may_be_long_and_the_cause_is_not(client: httpx.Client) -> None:
+    """A stored label is short; an annotation may have a quarter of a megabyte, and a review is only JSON."""
+    old = pod_clique_set(labels={"rollcall.dev/scheduler": "ж" * 5000})
+    changed = pod_clique_set(labels={"rollcall.dev/scheduler": "ш" * 5000})
+    job = {"apiVersion": "batch/v1", "kind": "Job"}
+    for new, before in ((changed, old), (changed | job, old | job)):
+        group, _, version = new["apiVersion"].rpartition("/")
+        kind = {"group": group, "version": version, "kind": new["kind"]}
+        asked = review(new, kind=kind, operation="UPDATE", oldObject=before)
+        response = answer(client, "/validate", asked)["response"]
+        assert response["allowed"] is False
+        for cause in response["status"]["details"]["causes"]:
+            assert len(cause["message"].encode()) <= 2048
+            assert cause["message"].count("ж") < 1000

@@ -1,4 +1,4 @@
-"""What a client may do to HTTP itself, over real TLS: the next client, and the next request, are answered all the same."""
+"""What a client may do to HTTP itself, over real TLS. The next client is answered all the same."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_bytes_that_come_one_by_one_are_a_request(wire: Wire) -> None:
         + chunk(BODY)
         + b"0\r\nX-After: a\r\n\r\n",
         "100-continue": whole(BODY, POST + b"Expect: 100-continue\r\n"),
-        "an upgrade that is not there": whole(BODY, POST + b"X-A: \xff\r\n"),
+        "a header that is no UTF-8": whole(BODY, POST + b"X-A: \xff\r\n"),
     }.values(),
 )
 def test_an_unusual_request_is_a_request(wire: Wire, request_bytes: bytes) -> None:

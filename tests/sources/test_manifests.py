@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.strategies import json_objects, json_values
 from webhook.errors import InputError
 from webhook.model.fields import FieldPath, Item
+from webhook.sources import manifests
 from webhook.sources.manifests import files_of, read_file, read_text
 from webhook.testing.strategies import words
 
@@ -263,3 +264,9 @@ def test_files_are_found_in_folders_and_named_as_they_were(tmp_path: Path) -> No
         read_file(tmp_path / "deep")
     with pytest.raises(InputError, match="cannot be read: File name too long"):
         list(files_of([tmp_path / ("x" * 5000)]))
+
+
+def test_what_never_ends_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests, "MAX_FILE_BYTES", 8 << 20)
+    with pytest.raises(InputError, match=r"/dev/zero: is larger than 8 MiB"):
+        read_file(Path("/dev/zero"))

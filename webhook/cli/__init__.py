@@ -5,6 +5,7 @@ Exit codes: 0 clean, 1 something is refused, 2 usage or input that cannot be rea
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -25,6 +26,9 @@ def run(arguments: list[str]) -> int:
     """Run the command line; the exit code. Errors that we know are one line, each on standard error."""
     debug = arguments[:1] == ["--debug"]
     output = sys.stdout
+    if isinstance(output, io.TextIOWrapper):
+        # A terminal that cannot show a character is no reason to keep the verdict from it.
+        output.reconfigure(errors="backslashreplace")
     try:
         # Here and not above, so that an error of our own imports is told like any other.
         from webhook.cli.app import app

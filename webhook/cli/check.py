@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -32,7 +31,7 @@ from webhook.errors import InputError, ReviewError
 from webhook.model.findings import Action, Finding, shown
 from webhook.reporting import Place, Report
 from webhook.sources.facts import one_world
-from webhook.sources.manifests import Document, read_file, read_text
+from webhook.sources.manifests import Document, read_file, read_standard_input
 
 _STYLES = {Action.DENY: ("error", "bold red"), Action.WARN: ("warning", "yellow"), Action.AUDIT: ("audit", "cyan")}
 
@@ -101,7 +100,7 @@ def _read(names: Sequence[str]) -> tuple[list[Document], list[InputError]]:
 
 
 def _documents(path: str | Path) -> list[Document]:
-    return read_file(path) if isinstance(path, Path) else read_text(sys.stdin.buffer.read(), "<stdin>")
+    return read_file(path) if isinstance(path, Path) else read_standard_input()
 
 
 def _print(report: Report, unreadable: list[InputError], out: Console) -> None:

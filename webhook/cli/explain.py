@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -36,7 +35,7 @@ from webhook.judging import Answer
 from webhook.model.fields import FieldPath
 from webhook.settings import Settings
 from webhook.sources.facts import one_world
-from webhook.sources.manifests import Document, read_file, read_text
+from webhook.sources.manifests import Document, read_file, read_standard_input
 
 _ASSUMED = "no --config: default-scheduler is shown with gangScheduling, as Kubernetes 1.37 has it"
 _CODES = {Answer.RUNS: CLEAN, Answer.PARTLY: CLEAN, Answer.REFUSED: REFUSED, Answer.UNKNOWN: NOT_EVALUATED}
@@ -119,7 +118,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     documents = [
         document
         for path in inputs_of(paths)
-        for document in (read_file(path) if isinstance(path, Path) else read_text(sys.stdin.buffer.read(), "<stdin>"))
+        for document in (read_file(path) if isinstance(path, Path) else read_standard_input())
     ]
     known = one_world(known, documents)
     found: list[Found] = []

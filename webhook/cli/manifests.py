@@ -165,7 +165,7 @@ def net(
 
     - `rollcall manifests net --config rollcall.yaml | kubectl apply -f -`
     """
-    found = net_policy(configured(config), namespace)
+    found = net_policy(configured(config), _namespace(namespace))
     if not found:
         tell("registration.net is off: there is nothing to print")
     _print(found, output)
@@ -254,7 +254,8 @@ def write(
 ) -> None:
     """Write the kustomizations base, cert-manager and self-managed, and the Helm chart, made of a configuration.
 
-    The first two have certificates that somebody else keeps, whatever the file says, the third its own.
+    The first two have certificates that somebody else keeps, whatever the file says, the third its own. What is in
+    DIR/monitoring becomes a part of the chart.
 
     **Examples**
 
@@ -265,7 +266,7 @@ def write(
 
     # Judged with the places of its mistakes.
     configured(config)
-    write_files(folder, written(config, _namespace(namespace), image))
+    write_files(folder, written(config, _namespace(namespace), image, folder))
 
 
 def _deciding(settings: Settings, without_answer: FailurePolicy | None) -> Settings:

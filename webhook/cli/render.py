@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -31,7 +30,7 @@ from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.owner_translation import translated
 from webhook.settings import Settings
 from webhook.sources.facts import one_world
-from webhook.sources.manifests import Document, read_file, read_text
+from webhook.sources.manifests import Document, read_file, read_standard_input
 from webhook.translation import expected_gangs, expected_pods, gang_objects, prepared, shown_record
 from webhook.validators.owner_agreement import runtime
 
@@ -102,7 +101,7 @@ def render(
     documents = [
         document
         for path in inputs_of(paths)
-        for document in (read_file(path) if isinstance(path, Path) else read_text(sys.stdin.buffer.read(), "<stdin>"))
+        for document in (read_file(path) if isinstance(path, Path) else read_standard_input())
     ]
     known = one_world(known, documents)
     found: list[Rendered] = []

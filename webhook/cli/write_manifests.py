@@ -15,19 +15,23 @@ from webhook.config import API_VERSION, KIND, settings_from
 from webhook.config_schema import configuration_schema
 from webhook.errors import InputError
 from webhook.installation.chart.files import chart
+from webhook.installation.chart.monitoring import FILES
 from webhook.installation.kustomize import Configured, kustomizations
 
 _MODE = re.compile(r"^(certificates:\n(?:[ #].*\n|\n)*?  mode: )\w+$", re.MULTILINE)
 
 
-def written(config: Path, namespace: str, image: str) -> dict[str, str]:
-    """The text of each file by its path, for the configuration in that file. Raises `InputError`."""
+def written(config: Path, namespace: str, image: str, folder: Path) -> dict[str, str]:
+    """The text of each file by its path, for the configuration in that file. What is in `folder`/monitoring becomes
+    a part of the chart. Raises `InputError`.
+    """
     text = _text(config)
     files, own = (_configured(text, mode, str(config)) for mode in ("files", "selfManaged"))
     values: dict[str, Any] = {
         key: value for key, value in yaml.safe_load(own.text).items() if key not in {"apiVersion", "kind"}
     }
-    made = chart(values, configuration_schema(), __version__, as_yaml_text)
+    watching = {name: _text(path) for name in FILES if (path := folder / "monitoring" / name).exists()}
+    made = chart(values, configuration_schema(), watching, __version__, as_yaml_text)
     return {
         **kustomizations(files, own, namespace, image, as_yaml_text),
         **{f"chart/{path}": content for path, content in made.items()},

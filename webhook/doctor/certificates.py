@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
-from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
 from webhook.doctor.example_certificates import bundled, certified, signed
 from webhook.doctor.parts import SECRET
 from webhook.doctor.world import Presented, World, serves_next
@@ -32,13 +32,16 @@ def ca_bundle(world: World) -> Symptoms:
     Source: Kubernetes API reference, admissionregistration/v1 WebhookClientConfig.
     """
     seen: dict[str, str] = {}
+    without = []
     for where, hook in world.hooks():
         bundle = text(mapping(hook.get("clientConfig")).get("caBundle"))
         if bundle is None:
-            why = "the API server trusts the authorities of its own machine then, of which Rollcall's is none"
-            yield Symptom(where, "it has no caBundle", why, f"have it injected, or say it: {_REDO}")
+            without.append(where)
         else:
             seen.setdefault(bundle, where)
+    if without:
+        why = "the API server trusts the authorities of its own machine then, of which Rollcall's is none"
+        yield Symptom(first_of(without), "there is no caBundle", why, f"have it injected, or say it: {_REDO}")
     if len(seen) > 1:
         yield Symptom(
             next(iter(seen.values())),

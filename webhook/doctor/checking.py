@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import ModuleType
@@ -67,6 +67,12 @@ def check(
 def collect(*modules: ModuleType) -> tuple[Check, ...]:
     """The checks that these modules declare, in the order in which they stand there."""
     return tuple(found for module in modules for found in vars(module).values() if isinstance(found, Check))
+
+
+def first_of(names: Sequence[str], many: int = 1) -> str:
+    """The first few of some names, and how many more there are."""
+    more = f" and {len(names) - many} more" if len(names) > many else ""
+    return ", ".join(names[:many]) + more
 
 
 class Found(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
 from webhook.doctor.examples import configured, installed, namespace, pod_clique_set
 from webhook.doctor.parts import GANG_PODS, NAMESPACES, POD_CLIQUE_SETS, RECORDED
 from webhook.doctor.selectors import namespace_labels, selects
@@ -116,5 +116,4 @@ def _by_namespace(found: Iterable[Manifest]) -> Iterator[tuple[str, str]]:
         where, name = key_of(raw)
         names.setdefault(where, []).append(name)
     for where, those in sorted(names.items()):
-        more = f" and {len(those) - _NAMED} more" if len(those) > _NAMED else ""
-        yield f"Namespace {where}", ", ".join(sorted(those)[:_NAMED]) + more
+        yield f"Namespace {where}", first_of(sorted(those), _NAMED)

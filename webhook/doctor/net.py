@@ -2,54 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import configured, installed
 from webhook.doctor.parts import POLICIES, POLICY_BINDINGS
 from webhook.doctor.world import World
+from webhook.installation.names import NAMESPACE, NET
+from webhook.installation.net import net_policy
 from webhook.model.projections import name_of
 from webhook.model.reading import Manifest, mapping, sequence
 
-NET = "rollcall-net"
-_OFF = "off"
 _REDO = "rollcall manifests net --config FILE | kubectl apply -f -"
+# What a policy does; of the rest the API server fills in a part.
+_COMPARED = ("matchConditions", "variables", "validations")
+
+Key = tuple[str, str]
 
 
-def _net(*actions: str) -> list[Manifest]:
-    policy: Manifest = {"kind": "ValidatingAdmissionPolicy", "metadata": {"name": NET}, "spec": {}}
-    binding = {
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": NET},
-        "spec": {"policyName": NET, "validationActions": list(actions)},
-    }
-    return [{"apiVersion": "admissionregistration.k8s.io/v1", **one} for one in (policy, binding)]
+def _warning(raw: Manifest) -> None:
+    raw["spec"].update(validationActions=["Warn", "Audit"])
 
 
-@check(
-    "net/registered",
-    level=Level.WARNING,
-    well=lambda: installed(*_net("Deny"), settings=configured(registration={"net": "Deny"})),
-    ill=lambda: installed(*_net("Warn", "Audit"), settings=configured(registration={"net": "Deny"})),
-)
+def _denying(changed: Callable[[Manifest], None] = lambda _: None) -> World:
+    settings = configured(registration={"net": "Deny"})
+    objects = net_policy(settings, NAMESPACE)
+    for raw in objects:
+        if raw["kind"] == POLICY_BINDINGS.resource.api.kind:
+            changed(raw)
+    return installed(*objects, settings=settings)
+
+
+@check("net/registered", level=Level.WARNING, well=_denying, ill=lambda: _denying(_warning))
 def net(world: World) -> Symptoms:
-    """The net is as `registration.net` says: the policy rollcall-net is there, bound with that action; and where it is
-    off, none that somebody has left.
+    """The net is as `registration.net` says: the policy rollcall-net and its bindings are those that `rollcall
+    manifests net` prints, with the action that is configured; and where it is off, none is left.
 
-    Source: docs/net.md; Kubernetes documentation, "Validating Admission Policy".
+    Source: Kubernetes documentation, "Validating Admission Policy".
     """
-    wanted = world.settings.registration.net
-    policy = any(name_of(raw) == NET for raw in world.all(POLICIES))
-    specs = [mapping(raw.get("spec")) for raw in world.all(POLICY_BINDINGS)]
-    bound = [set(sequence(spec.get("validationActions"))) for spec in specs if spec.get("policyName") == NET]
-    where = f"ValidatingAdmissionPolicy {NET}"
-    if wanted == _OFF:
-        if policy and bound:
-            why = "it goes on judging pods by what an earlier configuration said"
-            yield Symptom(where, "it is there, and registration.net is off", why, f"remove it, or say {_REDO}")
-        return
-    unheld = "while nobody answers, a gang's pod that was not made one starts alone"
-    if not policy or not bound:
-        found = "it is not there" if not policy else "nothing binds it"
-        yield Symptom(where, f"{found}, and registration.net is {wanted}", unheld, f"install it: {_REDO}")
-    elif any(wanted not in actions for actions in bound):
-        said = sorted(set.union(*bound))
-        yield Symptom(where, f"bound with {', '.join(said)}, and registration.net is {wanted}", unheld, _REDO)
+    live = {_key(raw): raw for part in (POLICIES, POLICY_BINDINGS) for raw in world.all(part) if _is_ours(raw)}
+    wanted = {_key(raw): raw for raw in net_policy(world.settings, world.namespace)}
+    for key in sorted(live.keys() - wanted.keys()):
+        why = "it goes on judging pods by what an earlier configuration said"
+        yield Symptom(" ".join(key), "it is there, and would not be printed", why, f"kubectl delete {'/'.join(key)}")
+    for key, said in _differences(wanted, live):
+        why = "while nobody answers, a gang's pod that was not made one starts alone, or one that was is refused"
+        yield Symptom(" ".join(key), said, why, f"apply what is printed: {_REDO}")
+
+
+def _key(raw: Manifest) -> Key:
+    return str(raw["kind"]), name_of(raw)
+
+
+def _is_ours(raw: Manifest) -> bool:
+    return NET in {name_of(raw), mapping(raw.get("spec")).get("policyName")}
+
+
+def _differences(wanted: Mapping[Key, Manifest], live: Mapping[Key, Manifest]) -> Iterator[tuple[Key, str]]:
+    for key, printed in wanted.items():
+        if key not in live:
+            yield key, "it is not there"
+            continue
+        should, does = mapping(printed.get("spec")), mapping(live[key].get("spec"))
+        fields = [field for field in _COMPARED if list(sequence(should.get(field))) != list(sequence(does.get(field)))]
+        if fields:
+            yield key, f"its {' and '.join(fields)} are not those that are printed"
+        actions, others = (set(sequence(spec.get("validationActions"))) for spec in (should, does))
+        if actions != others:
+            yield key, f"its validationActions are {', '.join(sorted(others))} and not {', '.join(sorted(actions))}"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
 from webhook.doctor.examples import installed, webhook_of, world
 from webhook.doctor.parts import MUTATING_WEBHOOKS, NAMESPACES, POD_CLIQUE_SETS, VALIDATING_WEBHOOKS
 from webhook.doctor.selectors import namespace_labels, selects
@@ -77,11 +77,14 @@ def _differences(where: str, wanted: dict[str, Manifest], live: dict[str, Manife
     for name in sorted(live.keys() - wanted.keys()):
         why = f"{older}; what it brings is judged by nobody, and waits for an answer all the same"
         yield Symptom(where, f"{name} would not be printed", why, f"apply what is: {_APPLY}")
+    alike: dict[str, list[str]] = {}
     for name in sorted(wanted.keys() & live.keys()):
         fields = sorted(wanted[name].keys() | live[name].keys())
         told = [_told(field, live[name].get(field), wanted[name].get(field)) for field in fields]
         if differing := ", ".join(one for one in told if one):
-            yield Symptom(f"{where}, {name}", differing, older, f"apply what is printed: {_APPLY}")
+            alike.setdefault(differing, []).append(name)
+    for differing, names in alike.items():
+        yield Symptom(f"{where}, {first_of(names)}", differing, older, f"apply what is printed: {_APPLY}")
 
 
 def _told(field: str, live: Any, wanted: Any) -> str:
@@ -133,10 +136,9 @@ def out_of_the_way(world: World) -> Symptoms:
             if hook.get("failurePolicy", "Fail") == "Fail" and selects(hook.get("namespaceSelector"), labels)
         ]
         if about:
-            more = f" and {len(about) - 1} more" if len(about) > 1 else ""
             yield Symptom(
                 f"Namespace {name}",
-                f"it is asked about: {about[0]}{more}",
+                f"it is asked about: {first_of(about)}",
                 "while Rollcall is down its own pods, or those that a cluster needs to recover, may not be created",
                 f"apply what is printed: {_APPLY}",
             )

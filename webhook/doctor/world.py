@@ -113,10 +113,15 @@ class World:
         return next((hook for _, hook in self.hooks() if hook["name"] == name), None)
 
     def address(self) -> Address:
-        """Where the webhooks are registered to be: the URL that the first of them names, else the Service."""
+        """Where the webhooks are registered to be: the URL that the first of them names, else the Service. Raises
+        `FactsUnavailable`.
+        """
+        urls: dict[bool, str] = {}
         for _, hook in self.hooks():
-            if not serves_next(hook) and (url := text(mapping(hook.get("clientConfig")).get("url"))):
-                return Address(url=url.rpartition("/")[0])
+            if url := text(mapping(hook.get("clientConfig")).get("url")):
+                urls.setdefault(serves_next(hook), url)
+        if False in urls:
+            return Address(url=urls[False].rpartition("/")[0], next_url=urls.get(True, ""))
         return Address(self.namespace, SERVER, SERVICE_PORT)
 
 

@@ -22,6 +22,10 @@ from webhook.settings import Settings
 CONFIGURATION = "rollcall-configuration"
 GENERATED = "# Made by `rollcall manifests write`: a change here is lost when that is run again.\n"
 _KIND = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+# What is applied first is deleted first. So who asks stands before who answers: an apply ends long before a server is
+# ready, whatever its order, but a deletion must not leave an API server that asks nobody.
+_FIRST = ("net.yaml", "webhooks.yaml")
+_IN_ORDER = {"sortOptions": {"order": "fifo"}}
 
 Dump = Callable[[Manifest], str]
 
@@ -58,7 +62,7 @@ def _complete(folder: str, configured: Configured, options: Options, dump: Dump)
     name, _, tag = options.image.rpartition(":")
     kustomization = {
         **_KIND,
-        "resources": list(found),
+        "resources": sorted(found, key=lambda path: path not in _FIRST),
         "configMapGenerator": [
             {
                 "name": CONFIGURATION,
@@ -68,6 +72,7 @@ def _complete(folder: str, configured: Configured, options: Options, dump: Dump)
             }
         ],
         "images": [{"name": name, "newName": name, "newTag": tag}],
+        **_IN_ORDER,
     }
     found["kustomization.yaml"] = GENERATED + dump(kustomization)
     found[CONFIGURATION_FILE] = configured.text
@@ -87,6 +92,7 @@ def _issued(options: Options, dump: Dump) -> Manifest:
                 "patch": "- " + added.replace("\n", "\n  ").rstrip(" "),
             }
         ],
+        **_IN_ORDER,
     }
 
 

@@ -215,6 +215,11 @@ class Needed(NamedTuple):
     part: str
     key: ObjectKey | str | None = None
 
+    @property
+    def name(self) -> str:
+        """The name of the object, without its namespace."""
+        return self.key if isinstance(self.key, str) else (self.key or ("", ""))[1]
+
     def __str__(self) -> str:
         name = self.key if isinstance(self.key, str) else "/".join(self.key or ())
         return f"{_PARTS.get(self.part, self.part)} {name}".rstrip()

@@ -140,7 +140,7 @@ def read_owned_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
         podgang=text(found.labels.get(GANG_LABEL)) or label_value(would_be.gang),
         podclique=text(found.labels.get(MEMBER_LABEL)) or label_value(would_be.member),
         kind=_KINDS[place.owner.part],
-        workload=place.owner.key[1],
+        workload=place.owner.name,
         group=place.group,
         size=_size(size),
     )

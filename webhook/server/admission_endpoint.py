@@ -148,7 +148,8 @@ class AdmissionEndpoint:
         patch = written_patch(verdict)
         written = write_review(api_version, request, verdict, patch)
         metrics = self._state.metrics
-        metrics.decided(self._name, verdict)
+        decision = verdict.decision
+        metrics.decided(self._name, decision, verdict.scheduler)
         if verdict.findings or verdict.unjudged:
             metrics.count(verdict)
         if patch:
@@ -158,7 +159,7 @@ class AdmissionEndpoint:
         if tracing.on():
             tracing.note(_noted(verdict))
         self._duration.observe(perf_counter() - begun)
-        return 200, written, verdict.decision
+        return 200, written, decision
 
 
 def _asked(request: Request) -> dict[str, tracing.Attribute]:

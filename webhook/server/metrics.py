@@ -23,8 +23,9 @@ OUTCOMES = ("allowed", "denied", "patched", "invalid", "too_large", "failed", "o
 OTHER, NONE = "other", "none"
 # Decisions take well under a millisecond; the API server's patience ends at ten seconds.
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 10)
-# One label is some 80 bytes, a pod's whole preparation some hundreds; a workload with many parts gets more.
-_PATCH_BUCKETS = (64, 128, 256, 512, 1024, 2048, 4096, 16384, 65536, 262144)
+# One label is some 80 bytes, a pod's whole preparation some hundreds; a workload with many parts gets more. Few, since
+# each is compared with at every patch.
+_PATCH_BUCKETS = (128, 256, 512, 1024, 4096, 65536)
 
 
 class Metrics(Exposition):
@@ -78,10 +79,9 @@ class Metrics(Exposition):
         """Expose what is known of a cluster, too."""
         self.registry.register(CacheCollector(cluster))
 
-    def decided(self, endpoint: str, verdict: Verdict) -> None:
-        """Count a verdict."""
-        decision, backend = verdict.decision, verdict.scheduler or NONE
-        found = self._decisions.get((endpoint, decision, backend))
+    def decided(self, endpoint: str, decision: str, scheduler: str | None) -> None:
+        """Count a verdict, by the scheduler that it was for."""
+        found = self._decisions.get((endpoint, decision, scheduler or NONE))
         # A record may name whatever somebody wrote.
         (found or self._decisions[endpoint, decision, OTHER]).inc()
 

@@ -7,11 +7,12 @@ decide; here it becomes documents, and a file that holds none becomes an error o
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from webhook.errors import InputError
 from webhook.model.fields import FieldPath
@@ -22,6 +23,10 @@ from webhook.sources.places import Lines, Root, find
 from webhook.sources.yaml_values import Problem
 
 SUFFIXES = (".yaml", ".yml", ".json")
+
+# All objects of a large cluster are less. What never ends, as /dev/zero, must end before the memory does.
+MAX_FILE_BYTES = 256 << 20
+_PART_BYTES = 1 << 20
 
 _BYTE_ORDER_MARK = "\ufeff"
 # What Windows shells write when a command's output goes to a file.
@@ -60,12 +65,27 @@ def files_of(paths: Iterable[Path]) -> Iterator[Path]:
 def read_file(path: Path) -> list[Document]:
     """The manifests in one file. Raises `InputError`."""
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = _bounded(file, _name(path))
     except FileNotFoundError:
         raise InputError(_name(path), "no such file") from None
     except OSError as error:
         raise _unreadable(path, error) from None
     return read_text(content, _name(path))
+
+
+def read_standard_input() -> list[Document]:
+    """The manifests in what is piped in. Raises `InputError`."""
+    return read_text(_bounded(sys.stdin.buffer, "<stdin>"), "<stdin>")
+
+
+def _bounded(file: BinaryIO, name: str) -> bytes:
+    content = bytearray()
+    while part := file.read(_PART_BYTES):
+        content += part
+        if len(content) > MAX_FILE_BYTES:
+            raise InputError(name, f"is larger than {MAX_FILE_BYTES >> 20} MiB")
+    return bytes(content)
 
 
 def files_in(folder: Path) -> list[Path]:

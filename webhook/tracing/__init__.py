@@ -99,7 +99,7 @@ def started(settings: Tracing, service: str) -> Iterator[None]:
         yield
         return
     try:
-        from webhook.tracing.export import OpenTelemetry  # noqa: PLC0415 - half a second and 20 MB, where it is wanted
+        from webhook.tracing.export import OpenTelemetry  # noqa: PLC0415 - start-up time and memory, where it is wanted
     except ImportError:
         why = "needs OpenTelemetry; pip install 'rollcall[tracing]'"
         raise ConfigurationError("configuration", [Problem("tracing.endpoint", settings.endpoint, why)]) from None

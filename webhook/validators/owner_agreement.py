@@ -96,7 +96,7 @@ def runtime(workload: OwnedWorkload, context: Context[Any]) -> Results:
     elif needed.key not in known:
         yield Finding(
             at=workload.runtime_path,
-            found=needed.key if isinstance(needed.key, str) else needed.key[1],
+            found=needed.name,
             why=f"there is no such {workload.runtime_kind}, so nothing is known of its pods",
             remedy="name a runtime that exists, or create it first",
             absent=needed,
@@ -199,7 +199,7 @@ def name_taken(workload: OwnedWorkload, context: Context[Any]) -> Results:
             yield Finding(
                 at=METADATA / "name",
                 found=workload.name,
-                why=f"{kind} {known.key[1]} of the namespace has a gang of the name {shown(shared[0])}, too",
+                why=f"{kind} {known.name} of the namespace has a gang of the name {shown(shared[0])}, too",
                 remedy=f"give the {workload.kind} another name",
                 # It may have been deleted a moment ago.
                 absent=known,

@@ -72,7 +72,7 @@ def pod_group_missing(found: StoredObject, context: Rules) -> Results:
     elif needed.key not in stored and not _is_composite(needed, context):
         yield Finding(
             at=path,
-            found=needed.key[1],
+            found=needed.name,
             why=f"there is no such {kind} yet, and kube-scheduler holds the pod until there is",
             remedy="create the group before its pods",
             absent=needed,

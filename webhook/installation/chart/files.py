@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 
 from webhook.installation.chart.features import features
+from webhook.installation.chart.monitoring import monitoring
 from webhook.installation.chart.templates import templates
 from webhook.installation.chart.values import VALUES, values_schema, values_table, values_text
 from webhook.installation.kustomize import GENERATED, Dump
@@ -34,9 +35,11 @@ All objects have fixed names, so a cluster has one Rollcall. Which rights it has
 """
 
 
-def chart(configuration: Manifest, schema: Manifest, version: str, dump: Dump) -> Mapping[str, str]:
+def chart(
+    configuration: Manifest, schema: Manifest, watching: Mapping[str, str], version: str, dump: Dump
+) -> Mapping[str, str]:
     """The text of each file by its path. `configuration` is the default of the value of that name, `schema` its JSON
-    schema.
+    schema; `watching` are the files of monitoring.
     """
     head = {
         "apiVersion": "v2",
@@ -55,4 +58,5 @@ def chart(configuration: Manifest, schema: Manifest, version: str, dump: Dump) -
         "values.yaml": values_text(configuration, dump),
         "values.schema.json": json.dumps(values_schema(schema), indent=2) + "\n",
         **{f"templates/{name}": text for name, text in templates(features(), dump).items()},
+        **{f"templates/monitoring/{name}": text for name, text in monitoring(watching).items()},
     }

@@ -12,7 +12,8 @@ from webhook.installation.chart.helpers import MODES, helpers
 from webhook.installation.chart.hooks import configuration_template
 from webhook.installation.chart.net import net_template
 from webhook.installation.chart.rights import of_features, role_rules
-from webhook.installation.chart.template import Words, conditional, put
+from webhook.installation.chart.template import Words, conditional, put, resolved
+from webhook.installation.chart.uninstalling import uninstalling
 from webhook.installation.everything import TOPICS
 from webhook.installation.kustomize import Dump
 from webhook.installation.names import SERVER
@@ -107,7 +108,11 @@ def templates(features: Sequence[Feature], dump: Dump) -> Mapping[str, str]:
     always = features[0].settings
     plain = Settings(always.profiles, always.default, serving=Serving(drain_seconds=_DRAIN_SECONDS))
     plain = replace(plain, tracing=Tracing(f"https://traces:{_TRACING_PORT}"))
-    found = {"_helpers.tpl": helpers(features), "NOTES.txt": _NOTES}
+    found = {
+        "_helpers.tpl": helpers(features),
+        "NOTES.txt": _NOTES,
+        "uninstalling.yaml": resolved(uninstalling(features, dump)),
+    }
     for topic in TOPICS:
         if topic == "webhooks":
             found[f"{topic}.yaml"] = _webhooks(features, dump)

@@ -65,6 +65,9 @@ VALUES = (
         "Where the API servers listen: of their Service, and behind it.",
         _PORTS,
     ),
+    Value("monitoring.serviceMonitor", False, "Whether there is a ServiceMonitor (Prometheus' operator).", _FLAG),
+    Value("monitoring.alerts", False, "Whether there is a PrometheusRule with the alerts.", _FLAG),
+    Value("monitoring.dashboard", False, "Whether there is a ConfigMap with the dashboard, for Grafana.", _FLAG),
     Value(
         "certManager.enabled",
         False,

@@ -84,7 +84,7 @@ def membership(place: Place, *, sequenced: bool) -> Membership:
     """The gang of a pod at `place`: its LeaderWorkerSet's group, its Job, its JobSet, or of a JobSet that starts in
     turn (`sequenced`) the replicated Job.
     """
-    name = place.owner.key[1]
+    name = place.owner.name
     if place.group:
         gang = f"{name}-{place.group}"
         return Membership(gang, gang)
