@@ -56,6 +56,8 @@ class Replicas:
         self._folders: dict[str, Path] = {}
         self._pods = count(1)
         self._registration = ""
+        # When the API server was last told.
+        self.registered = 0.0
         plane.kubectl("create", "namespace", ROLLCALL_NAMESPACE)
         account = f"{ROLLCALL_NAMESPACE}/{ROLLCALL}"
         rights = rollcall("manifests", "rbac", "--config", self.config, "--account", account)
@@ -153,6 +155,7 @@ class Replicas:
             bundle.write_bytes(authorities)
             options.append(f"--ca={bundle}")
         self._registration = rollcall("manifests", "webhooks", "--config", self.config, *options)
+        self.registered = time.monotonic()
         for manifest in yaml.safe_load_all(self._registration):
             # Not by kubectl: the moment of it shall be known well.
             answer = applied(self.plane, manifest, manager="somebody")
