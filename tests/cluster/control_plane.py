@@ -135,7 +135,7 @@ class ControlPlane:
                 "--secure-port=0",
                 f"--service-account-private-key-file={self.folder / 'accounts.key'}",
                 "--use-service-account-credentials=false",
-                "--concurrent-gc-syncs=5",
+                "--concurrent-gc-syncs=20",
                 # At its own 20 a second it collects two gangs a second, and no more however many go.
                 "--kube-api-qps=500",
                 "--kube-api-burst=1000",

@@ -4,7 +4,6 @@ reconciler keeps them, asked for by the command.
 
 from __future__ import annotations
 
-import time
 from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
@@ -68,8 +67,9 @@ class KeptCertificates:
 
     def _register(self, replicas: Replicas, bundle: bytes) -> None:
         replicas.register(bundle)
-        now = time.monotonic()
-        eventually(lambda: self._balancer.oldest_in_use(SETTLED_SECONDS) > now, "the API server uses the new bundle")
+        # It opens connections anew while the second configuration is still on its way.
+        when, balancer = replicas.registered, self._balancer
+        eventually(lambda: balancer.oldest_in_use(SETTLED_SECONDS) > when, "the API server uses the new bundle")
 
 
 class ReconcilersCertificates:

@@ -15,6 +15,7 @@ import yaml
 
 from tests.cluster.balancer import Balancer
 from tests.cluster.control_plane import ROLLCALL, ROLLCALL_NAMESPACE, ControlPlane, Manifest
+from tests.cluster.gang_writer import applied
 from tests.cluster.programs import Program, eventually, free_port
 from tests.cluster.rollcall_server import COMMAND, rollcall
 from webhook.certificates import CERTIFICATE_FILE, KEY_FILE
@@ -55,6 +56,8 @@ class Replicas:
         self._folders: dict[str, Path] = {}
         self._pods = count(1)
         self._registration = ""
+        # When the API server was last told.
+        self.registered = 0.0
         plane.kubectl("create", "namespace", ROLLCALL_NAMESPACE)
         account = f"{ROLLCALL_NAMESPACE}/{ROLLCALL}"
         rights = rollcall("manifests", "rbac", "--config", self.config, "--account", account)
@@ -152,7 +155,11 @@ class Replicas:
             bundle.write_bytes(authorities)
             options.append(f"--ca={bundle}")
         self._registration = rollcall("manifests", "webhooks", "--config", self.config, *options)
-        self.plane.kubectl("apply", "-f", "-", stdin=self._registration, check=True)
+        self.registered = time.monotonic()
+        for manifest in yaml.safe_load_all(self._registration):
+            # Not by kubectl: the moment of it shall be known well.
+            answer = applied(self.plane, manifest, manager="somebody")
+            assert answer.is_success, answer.text
 
     def close(self) -> None:
         """Unregister and end all."""
