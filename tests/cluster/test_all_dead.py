@@ -158,6 +158,7 @@ class Retrying:
 
 
 @pytest.mark.long
+@pytest.mark.chaos
 def test_a_gang_that_was_half_admitted_starts_whole_when_they_are_back(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
@@ -207,6 +208,7 @@ def net(plane: ControlPlane, tmp_path: Path) -> Iterator[Manifest]:
 
 
 @pytest.mark.long
+@pytest.mark.chaos
 def test_what_is_admitted_unseen_does_not_start_and_is_replaced_when_they_are_back(
     plane: ControlPlane,
     net: Manifest,

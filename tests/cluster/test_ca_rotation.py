@@ -77,6 +77,8 @@ def served(plane: ControlPlane) -> Iterator[SelfManagedServer]:
         found.close()
 
 
+@pytest.mark.long
+@pytest.mark.chaos
 def test_certificates_are_kept_and_rotated_while_admissions_go_on(
     plane: ControlPlane, served: SelfManagedServer, started: Started, asked_all_the_while: Callable[[], Asking]
 ) -> None:
@@ -102,6 +104,7 @@ def test_certificates_are_kept_and_rotated_while_admissions_go_on(
 
 
 @pytest.mark.long
+@pytest.mark.chaos
 def test_a_leader_that_is_cut_off_at_any_write_breaks_nothing_and_another_completes_the_rotation(
     served: SelfManagedServer, started: Started, asked_all_the_while: Callable[[], Asking]
 ) -> None:
@@ -134,6 +137,7 @@ LOSSES = {
 
 
 @pytest.mark.long
+@pytest.mark.chaos
 @pytest.mark.parametrize("lost", LOSSES.values(), ids=LOSSES)
 def test_secrets_that_are_deleted_are_made_anew_and_nobody_notices(
     plane: ControlPlane,
@@ -157,6 +161,7 @@ def test_secrets_that_are_deleted_are_made_anew_and_nobody_notices(
 
 
 @pytest.mark.long
+@pytest.mark.chaos
 def test_a_configuration_that_is_applied_anew_gets_its_caBundle_at_once(
     plane: ControlPlane, served: SelfManagedServer, started: Started
 ) -> None:
@@ -176,6 +181,7 @@ def test_a_configuration_that_is_applied_anew_gets_its_caBundle_at_once(
 
 
 @pytest.mark.long
+@pytest.mark.chaos
 @pytest.mark.parametrize("options", [(), ("--server-side",)], ids=["client-side", "server-side"])
 def test_an_upgrade_may_drop_a_hook(
     plane: ControlPlane, served: SelfManagedServer, started: Started, options: tuple[str, ...]
@@ -211,6 +217,7 @@ RIGHTS = {
 
 
 @pytest.mark.long
+@pytest.mark.chaos
 def test_the_rights_that_are_printed_are_enough_and_are_used(
     plane: ControlPlane, served: SelfManagedServer, reconciler: Callable[..., ReconcilerProcess]
 ) -> None:
@@ -225,6 +232,7 @@ def test_the_rights_that_are_printed_are_enough_and_are_used(
 
 
 @pytest.mark.long
+@pytest.mark.chaos
 def test_when_the_namespace_goes_the_configurations_go_with_it(plane: ControlPlane, tmp_path: Path) -> None:
     if not plane.collects_garbage:
         pytest.skip("there is no kube-controller-manager")

@@ -65,6 +65,7 @@ def refused_pods(plane: ControlPlane, namespace: str) -> list[str]:
     return [event["message"] for event in events if "status unknown for quota" not in event["message"]]
 
 
+@pytest.mark.long
 def test_each_variant_is_accepted_and_taken_for_the_next_and_leaves_nothing(cluster: ControlPlane) -> None:
     for variant in VARIANTS:
         told = cluster.kubectl("apply", "--validate=strict", "-k", MANIFESTS / variant, check=True)
@@ -120,6 +121,7 @@ def command(config: Path, *options: str) -> list[Manifest]:
     return documents(rollcall("manifests", "all", "--config", config, *options))
 
 
+@pytest.mark.long
 def test_helm_installs_upgrades_rolls_back_and_uninstalls(cluster: ControlPlane) -> None:
     cluster.kubectl("create", "namespace", NAMESPACE_OF_HELM, check=True)
     level = "pod-security.kubernetes.io/enforce=restricted"

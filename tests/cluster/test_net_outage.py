@@ -49,6 +49,7 @@ def patched(plane: ControlPlane, pod: Manifest, change: Manifest) -> httpx.Respo
 
 
 @pytest.mark.long
+@pytest.mark.chaos
 def test_a_gang_that_comes_past_rollcall_is_held_and_starts_whole_when_it_is_back(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
@@ -91,6 +92,7 @@ def test_a_gang_that_comes_past_rollcall_is_held_and_starts_whole_when_it_is_bac
 
 
 @pytest.mark.long
+@pytest.mark.chaos
 def test_a_job_s_pods_are_refused_while_nobody_answers_and_come_when_rollcall_is_back(
     plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str, tmp_path: Path
 ) -> None:
@@ -129,6 +131,7 @@ def job(namespace: str) -> Manifest:
 
 
 @pytest.mark.long
+@pytest.mark.chaos
 def test_while_nobody_answers_gang_pods_are_refused_and_no_gate_that_holds_a_stray_is_lifted(
     plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str, grove: Grove, tmp_path: Path
 ) -> None:
