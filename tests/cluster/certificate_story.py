@@ -235,16 +235,24 @@ class Asking:
             base_url=self._plane.url, verify=self._plane.tls, headers=headers, timeout=30, trust_env=False
         ) as http:
             while not self._ended.is_set():
-                answer = admitted(http)
+                try:
+                    answer = admitted(http)
+                except httpx.TransportError as error:
+                    self.came[str(error)] += 1
+                    break
                 stamped = answer.is_success and "rollcall.dev/scheduler" in answer.json()["metadata"].get("labels", {})
                 self.came["admitted" if stamped else answer.text[:300]] += 1
                 self._ended.wait(0.01)
 
-    def stop(self) -> int:
-        """How many admissions there were; AssertionError where one failed."""
+    def end(self) -> None:
+        """Ask no more."""
         self._ended.set()
         for thread in self._threads:
             thread.join()
+
+    def stop(self) -> int:
+        """How many admissions there were; AssertionError where one failed."""
+        self.end()
         number = self.came.pop("admitted", 0)
         assert self.came == Counter(), f"after {number} admissions"
         return number

@@ -63,6 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line("markers", "long: takes minutes; run by `scripts/test-cluster --long`, and by nothing else")
     config.addinivalue_line("markers", "chaos: of what is long, run beside the rest, on a control plane of its own")
+    config.addinivalue_line("markers", "alone: of what is long, run with nothing beside it, because it measures")
     config.addinivalue_line("markers", "cases(table): run each `case` that the table has for a version that is wanted")
 
 

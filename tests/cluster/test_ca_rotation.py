@@ -53,6 +53,20 @@ def started(plane: ControlPlane) -> Iterator[Started]:
 
 
 @pytest.fixture
+def asked_all_the_while(plane: ControlPlane) -> Iterator[Callable[[], Asking]]:
+    """Begin to ask for admissions; it ends with the test."""
+    begun: list[Asking] = []
+
+    def begin() -> Asking:
+        begun.append(Asking(plane))
+        return begun[-1]
+
+    yield begin
+    for found in begun:
+        found.end()
+
+
+@pytest.fixture
 def served(plane: ControlPlane) -> Iterator[SelfManagedServer]:
     """A server that is registered, and whose certificates nobody keeps yet."""
     found = SelfManagedServer(plane)
@@ -64,11 +78,11 @@ def served(plane: ControlPlane) -> Iterator[SelfManagedServer]:
 
 
 def test_certificates_are_kept_and_rotated_while_admissions_go_on(
-    plane: ControlPlane, served: SelfManagedServer, started: Started
+    plane: ControlPlane, served: SelfManagedServer, started: Started, asked_all_the_while: Callable[[], Asking]
 ) -> None:
     reconciler = started()
     served.until_served()
-    before, asking = served.authority(), Asking(plane)
+    before, asking = served.authority(), asked_all_the_while()
     access = f"--kubeconfig={plane.kubeconfig}"
     assert rollcall("certs", "rotate", "--ca", access) == "asked for\n"
     served.until_rotated(before)
@@ -89,11 +103,11 @@ def test_certificates_are_kept_and_rotated_while_admissions_go_on(
 
 @pytest.mark.long
 def test_a_leader_that_is_cut_off_at_any_write_breaks_nothing_and_another_completes_the_rotation(
-    plane: ControlPlane, served: SelfManagedServer, started: Started
+    served: SelfManagedServer, started: Started, asked_all_the_while: Callable[[], Asking]
 ) -> None:
     leader = started()
     served.until_served()
-    asking = Asking(plane)
+    asking = asked_all_the_while()
     for change in range(1, WRITES + 1):
         for sent in (False, True):
             before = served.authority()
@@ -122,11 +136,15 @@ LOSSES = {
 @pytest.mark.long
 @pytest.mark.parametrize("lost", LOSSES.values(), ids=LOSSES)
 def test_secrets_that_are_deleted_are_made_anew_and_nobody_notices(
-    plane: ControlPlane, served: SelfManagedServer, started: Started, lost: tuple[str, ...]
+    plane: ControlPlane,
+    served: SelfManagedServer,
+    started: Started,
+    asked_all_the_while: Callable[[], Asking],
+    lost: tuple[str, ...],
 ) -> None:
     reconciler = started()
     served.until_served()
-    before, asking = served.authority(), Asking(plane)
+    before, asking = served.authority(), asked_all_the_while()
     for name in lost:
         plane.http.delete(f"{SECRETS}/{name}").raise_for_status()
     if "rollcall-ca" in lost:

@@ -27,7 +27,7 @@ from tests.cluster.replicas import Files, Replicas
 from tests.cluster.workloads import two_cliques
 from webhook.installation.names import CA_SECRET, TLS_SECRET
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.alone]
 
 Grove = Callable[[Manifest], Played]
 

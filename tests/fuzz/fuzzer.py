@@ -165,7 +165,7 @@ def _outcomes(one: Input, answer: Answer) -> Iterator[tuple[str, ...]]:
     said = told.get("auditAnnotations", {})
     kind = orjson.loads(one.body)["request"]["kind"].get("kind")
     if isinstance(kind, str) and (said or one.path == MUTATE):
-        where = (one.path, str(said.get("backend")), str(said.get("decision")))
+        where = (one.path, str(said.get("decision")))
         for key in ("rules", "unjudged"):
             for rule in said.get(key, "").split(","):
                 yield (*where, key, rule)

@@ -227,7 +227,7 @@ def test_escaped_pods_of_a_job_are_counted_and_never_deleted() -> None:
             astray = {"scheduler": "koord-scheduler", "escape": "unmutated"}
             await until(lambda: sample(found, "rollcall_escaped_pods", **astray) == 2)
             # When the warning came, deletion has had its turn.
-            await until(lambda: [event["reason"] for event in cluster.events] == ["GangPodsEscaped"])
+            await until(lambda: "GangPodsEscaped" in [event["reason"] for event in cluster.events])
             assert names(cluster) == ["train"]
             assert [method for method, _ in cluster.writes] == ["PATCH"]
 

@@ -258,3 +258,13 @@ def test_what_a_cause_names_may_be_long_and_the_cause_is_not(client: httpx.Clien
         for cause in response["status"]["details"]["causes"]:
             assert len(cause["message"].encode()) <= 2048
             assert cause["message"].count("ж") < 1000
+
+
+@pytest.mark.parametrize("character", ["\x85", "\x7f", "\x9b"])
+def test_an_error_quotes_no_control_character(client: httpx.Client, character: str) -> None:
+    """U+0085 ends a line to some, and U+009B begins what a terminal obeys; JSON need not escape them."""
+    asked = review() | {"apiVersion": f"admission{character}/v1"}
+    answered = client.post("/validate", content=json.dumps(asked, ensure_ascii=False).encode())
+    assert answered.status_code == 400
+    assert answered.text.startswith('apiVersion is "admission\ufffd/v1", not one of ')
+    assert client.post("/check", params={"scheduler": f"a{character}b"}, content=b"{}").json()["error"].isprintable()

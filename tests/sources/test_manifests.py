@@ -270,3 +270,10 @@ def test_what_never_ends_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifests, "MAX_FILE_BYTES", 8 << 20)
     with pytest.raises(InputError, match=r"/dev/zero: is larger than 8 MiB"):
         read_file(Path("/dev/zero"))
+
+
+@pytest.mark.parametrize("second", ["0", "1e3", "true", '"a"'])
+def test_a_plain_value_behind_a_json_document_is_no_manifest(second: str) -> None:
+    assert why('{"kind": "A"}\n' + second).startswith("f.yaml:2:1: is no manifest: a mapping is needed")
+    # The second is JSON as far as it goes, and all of it is no YAML.
+    assert why('{"kind": "A"}\n' + second + "o").startswith("f.yaml:2:1: is not YAML")

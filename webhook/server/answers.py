@@ -15,6 +15,9 @@ MAX_BODY_BYTES = 7 * 1024 * 1024
 JSON = b"application/json"
 TEXT = b"text/plain; charset=utf-8"
 
+# A terminal obeys them, and some end a line; names and values that an answer quotes may bear them.
+CONTROL = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), "\ufffd")
+
 Header = tuple[bytes, bytes]
 
 
@@ -67,4 +70,4 @@ async def plain(send: Send, status: int, text: str, *headers: Header) -> None:
         extra.append((b"connection", b"close"))
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         extra.append((b"retry-after", b"1"))
-    await answer(send, status, f"{text}\n".encode(), TEXT, *extra)
+    await answer(send, status, f"{text.translate(CONTROL)}\n".encode("utf-8", "replace"), TEXT, *extra)

@@ -19,7 +19,7 @@ from webhook.errors import ConfigurationError, InputError, TooLarge
 from webhook.explaining import explain_document
 from webhook.model.facts import ClusterFacts
 from webhook.reporting import Report
-from webhook.server.answers import ClientGone, read_body
+from webhook.server.answers import CONTROL, ClientGone, read_body
 from webhook.server.state import ServerState
 from webhook.settings import Settings
 from webhook.sources.facts import one_world
@@ -113,4 +113,4 @@ def _json(status: int, content: dict[str, Any], headers: dict[str, str] | None =
 
 
 def _error(status: int, why: str, headers: dict[str, str] | None = None) -> Response:
-    return _json(status, {"error": why}, headers)
+    return _json(status, {"error": why.translate(CONTROL)}, headers)

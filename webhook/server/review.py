@@ -16,6 +16,7 @@ from webhook.errors import ReviewError
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.findings import Action
 from webhook.model.review import KIND, request_from
+from webhook.server.answers import CONTROL
 
 # The API server keeps the message in audit events and prints it; a whole spec would drown what matters.
 MAX_MESSAGE_BYTES = 1024
@@ -24,8 +25,6 @@ MAX_CAUSE_BYTES = 2048
 # The API server cuts a warning beyond 256 characters, and drops all beyond 4 KiB in sum.
 MAX_WARNING_BYTES = 256
 MAX_WARNINGS = 15
-# The API server drops a warning that has one of these, and a terminal obeys them; keys of maps may bear them.
-_CONTROL = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), "\ufffd")
 
 INVALID, FORBIDDEN = 422, 403
 
@@ -136,7 +135,8 @@ def _audit(verdict: Verdict) -> dict[str, str]:
 
 
 def _plain(text: str) -> str:
-    return text.translate(_CONTROL)
+    """The text as the API server passes it on: it drops a warning that has a control character."""
+    return text.translate(CONTROL)
 
 
 def cut(text: str, limit: int) -> str:

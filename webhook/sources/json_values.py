@@ -90,7 +90,7 @@ def _after_blank(text: str, index: int) -> int:
 
 
 def _refuse_depth(value: Any, index: int) -> None:
-    level = [value]
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(MAX_DEPTH + 1):
         level = [
             below
