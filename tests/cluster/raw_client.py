@@ -56,7 +56,7 @@ class RawClient:
     async def send(self, request: bytes) -> Answer:
         """The answer to a request. Raises `OSError`, `EOFError` or `TimeoutError`."""
         async with asyncio.timeout(_TIMEOUT_SECONDS):
-            connection = self._idle.pop() if self._idle else await self._connect()
+            connection = self._kept() or await self._connect()
             reader, writer = connection
             try:
                 writer.write(request)
@@ -66,6 +66,15 @@ class RawClient:
                 raise
             self._idle.append(connection)
             return answer
+
+    def _kept(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        while self._idle:
+            connection = self._idle.pop()
+            # An API server ends a connection over which nothing came for long.
+            if not connection[0].at_eof():
+                return connection
+            connection[1].transport.abort()
+        return None
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection(self._where.hostname, self._where.port, ssl=self._tls, limit=_LIMIT)
