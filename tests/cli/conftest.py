@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import ssl
 from collections.abc import Callable
 from typing import NamedTuple
 
+import httpx
 import pytest
 
 from webhook.cli import run
+from webhook.cluster import access
 
 
 class Ran(NamedTuple):
@@ -33,3 +36,14 @@ def rollcall(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
         return Ran(code, captured.out, captured.err)
 
     return ran
+
+
+def answer_for_the_cluster(cluster: httpx.AsyncBaseTransport, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have `cluster` answer whatever a command asks of the cluster that it finds."""
+
+    async def sent(_: httpx.AsyncHTTPTransport, request: httpx.Request) -> httpx.Response:
+        return await cluster.handle_async_request(request)
+
+    reached = access.Access("https://cluster", ssl.create_default_context(), lambda: None)
+    monkeypatch.setattr(access, "find", lambda *_: reached)
+    monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", sent)

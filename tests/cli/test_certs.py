@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import ssl
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,12 +12,11 @@ import httpx
 import pytest
 import yaml
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, answer_for_the_cluster
 from tests.reconciler.certificate_api import CONFIGURATIONS, SECRETS, CertificateApi
 from tests.reconciler.certificate_world import CertificateWorld, configuration, secret
 from webhook.authority import fingerprint, new_authority, read_certificates
 from webhook.certificates import make_development_certificates
-from webhook.cluster import access
 from webhook.reconciler import certificate_asking
 
 BY_HAND = Path(__file__).parents[2] / "certs" / "by-hand.sh"
@@ -91,13 +89,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> CertificateApi:
         found.objects[f"{SECRETS}/{name}"] = stored
     for name, path in CONFIGURATIONS.items():
         found.objects[path] = configuration(name, world.bundles[name])
-
-    async def sent(_: httpx.AsyncHTTPTransport, request: httpx.Request) -> httpx.Response:
-        return await found.handle_async_request(request)
-
-    reached = access.Access("https://cluster", ssl.create_default_context(), lambda: None)
-    monkeypatch.setattr(access, "find", lambda *_: reached)
-    monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", sent)
+    answer_for_the_cluster(found, monkeypatch)
     monkeypatch.setattr(certificate_asking, "LOOK_SECONDS", 0.01)
     return found
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,13 +15,12 @@ import structlog
 from rich.console import Console
 
 from tests.api.scripted import failure
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, answer_for_the_cluster
 from tests.reconciler.cluster import PODS, WritableWorld
 from tests.reconciler.owners import JOB_PATH, JOB_SET_PATH, LWS_PATH, job, job_pod, job_set, lws, lws_pod
 from tests.reconciler.test_reconciler import GANGS, podgang, workload
 from webhook import logs
 from webhook.cli import gang_text
-from webhook.cluster import access
 from webhook.model.owners.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS
 from webhook.reconciler import looking
 from webhook.reconciler.health import GangHealth, MemberHealth, State
@@ -53,13 +51,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> WritableWorld:
     found = WritableWorld()
     found.put("/apis/grove.io/v1alpha1/podcliquesets", workload())
     found.put(GANGS, podgang("demo-0-a"))
-
-    async def sent(_: httpx.AsyncHTTPTransport, request: httpx.Request) -> httpx.Response:
-        return await found.handle_async_request(request)
-
-    reached = access.Access("https://cluster", ssl.create_default_context(), lambda: None)
-    monkeypatch.setattr(access, "find", lambda *_: reached)
-    monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", sent)
+    answer_for_the_cluster(found, monkeypatch)
     monkeypatch.setattr(looking, "LOOK_SECONDS", 0.01)
     return found
 

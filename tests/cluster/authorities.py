@@ -1,12 +1,9 @@
-"""Certificate authorities as somebody else keeps them, and files as a kubelet brings them into a Pod."""
+"""Certificate authorities as somebody else keeps them."""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -62,35 +59,3 @@ class Authority:
             .not_valid_before(now - timedelta(minutes=5))
             .not_valid_after(now + timedelta(days=1))
         )
-
-
-class Mount(NamedTuple):
-    """A Secret in a Pod: each file is a link into `..data`, a link to the folder of one state, and a new state is a new
-    folder to which that link is moved, so that no two states are ever mixed.
-    """
-
-    folder: Path
-
-    def write(self, files: Mapping[str, bytes]) -> None:
-        """Bring it to a new state."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        states = sorted(self.folder.glob("..state-*"))
-        number = int(states[-1].name.rpartition("-")[2]) + 1 if states else 0
-        state = self.folder / f"..state-{number:06}"
-        state.mkdir()
-        for name, content in files.items():
-            (state / name).write_bytes(content)
-        moved = self.folder / "..data_tmp"
-        moved.symlink_to(state.name)
-        moved.replace(self.folder / "..data")
-        for name in files:
-            link = self.folder / name
-            if not link.is_symlink():
-                link.symlink_to(Path("..data") / name)
-        for old in states:
-            for file in old.iterdir():
-                file.unlink()
-            old.rmdir()
-
-    def __str__(self) -> str:
-        return str(self.folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 import time
 from base64 import b64decode
@@ -20,6 +19,7 @@ from tests.cluster.network import Exchange
 from tests.cluster.programs import eventually, free_port
 from tests.cluster.rollcall_server import COMMAND, rollcall
 from tests.cluster.workloads import two_cliques
+from tests.mount import Mount
 from webhook.authority import fingerprint, read_certificates
 
 SELF_MANAGED: Manifest = {**KOORDINATOR, "certificates": {"mode": "selfManaged", "overlapSeconds": 1}}
@@ -37,11 +37,11 @@ def of_certificates(exchange: Exchange) -> bool:
 
 
 class Kubelet:
-    """Brings a Secret's content to a folder, as a kubelet does: a folder of the version, and one link that moves."""
+    """Keeps a mount as the Secret of that name is, as a kubelet does."""
 
     def __init__(self, plane: ControlPlane, name: str, folder: Path) -> None:
         self.folder = folder
-        folder.mkdir()
+        self._mount = Mount(folder)
         self._plane = plane
         self._name = name
         self._version = ""
@@ -70,23 +70,7 @@ class Kubelet:
         version = secret["metadata"]["resourceVersion"]
         if version == self._version:
             return
-        data = {key: b64decode(value) for key, value in (secret.get("data") or {}).items()}
-        current, link = self.folder / f"..{version}", self.folder / "..data"
-        current.mkdir()
-        for key, value in data.items():
-            (current / key).write_bytes(value)
-        fresh = self.folder / "..data_tmp"
-        fresh.symlink_to(current.name)
-        old = link.resolve() if link.is_symlink() else None
-        fresh.rename(link)
-        for key in data:
-            if not (self.folder / key).is_symlink():
-                (self.folder / key).symlink_to(f"..data/{key}")
-        for gone in self.folder.glob("*"):
-            if not gone.name.startswith("..") and gone.name not in data:
-                gone.unlink()
-        if old is not None:
-            shutil.rmtree(old)
+        self._mount.write({key: b64decode(value) for key, value in (secret.get("data") or {}).items()})
         self._version = version
 
     def close(self) -> None:

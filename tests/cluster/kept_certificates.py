@@ -8,13 +8,14 @@ from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.cluster.authorities import Authority, Mount
+from tests.cluster.authorities import Authority
 from tests.cluster.balancer import Balancer
 from tests.cluster.certificate_story import SECRETS, Kubelet
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.programs import eventually
 from tests.cluster.replicas import Replicas
 from tests.cluster.rollcall_server import rollcall
+from tests.mount import Mount
 from webhook.certificates import CERTIFICATE_FILE
 from webhook.installation.names import TLS_SECRET
 

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.mount import Mount
 from webhook.server.tls import PairFiles
 
 _HOSTS = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
@@ -62,14 +63,10 @@ class Authority:
 
 
 class Mounted:
-    """A Secret as the kubelet mounts it: `files` are links by way of a link that is exchanged as a whole."""
+    """A pair's Secret as the kubelet mounts it: `files` are where it is, empty until something is put."""
 
     def __init__(self, folder: Path, names: tuple[str, ...] = ("tls.crt", "tls.key")) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._folder = folder
-        self._version = 0
-        for name in names:
-            (folder / name).symlink_to(Path("..data") / name)
+        self._mount = Mount(folder)
         self.files = PairFiles(folder / names[0], folder / names[1])
 
     def put(self, files: PairFiles) -> None:
@@ -78,11 +75,4 @@ class Mounted:
 
     def put_contents(self, certificate: bytes, key: bytes) -> None:
         """Have the files hold this, both at once."""
-        self._version += 1
-        version = self._folder / f"..{self._version}"
-        version.mkdir()
-        (version / self.files.certificate.name).write_bytes(certificate)
-        (version / self.files.key.name).write_bytes(key)
-        temporary = self._folder / "..data_tmp"
-        temporary.symlink_to(version.name)
-        temporary.replace(self._folder / "..data")
+        self._mount.write({self.files.certificate.name: certificate, self.files.key.name: key})
