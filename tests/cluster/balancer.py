@@ -1,8 +1,8 @@
 """A TCP balancer that does to connections what a Service does: it follows each replica's /readyz, sends new connections
 to the ready ones in turn, and leaves those that are there as they are.
 
-It retries nothing. What is in TLS it cannot read either; but whether a replica owes an answer it can see, so that what
-a killed one takes with it is counted.
+It retries nothing. What is in TLS it cannot read either; but whether bytes have come that a replica has not answered
+it can see, so that what a killed one takes with it is counted, but for an answer or a handshake cut in the middle.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple, cast
 
 import httpx
@@ -23,13 +24,20 @@ _TIMEOUT_SECONDS = 1.0
 _GOODBYE_BYTES = 31
 
 
-class Lost(NamedTuple):
-    """A connection that a replica ended while it owed an answer, or that it did not take."""
+class How(StrEnum):
+    """How a connection came to its end."""
+
+    REFUSED = "refused a connection"
+    OWING = "left an answer owing"
+    IDLE = "ended a connection that nothing was asked on"
+
+
+class Ended(NamedTuple):
+    """A connection that a replica ended or did not take. At most one call goes with it: HTTP/1.1 has one at a time."""
 
     at: float
     replica: str
-    # Whether it was never taken.
-    refused: bool
+    how: How
 
 
 @dataclass(eq=False)
@@ -53,7 +61,7 @@ class Balancer:
 
     def __init__(self, background: Background, *, lag: float = 0.0, period: float = PROBE_SECONDS) -> None:
         self.lag = lag
-        self.lost: list[Lost] = []
+        self.ended: list[Ended] = []
         # When the API server found nobody to send a connection to.
         self.nobody: list[float] = []
         self._period = period
@@ -159,6 +167,8 @@ class _Outer(asyncio.Protocol):
         self._early = bytearray()
         self._replica: Replica | None = None
         self._connecting: asyncio.Task[None] | None = None
+        # When the replica ended the connection.
+        self._left: float | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -173,7 +183,7 @@ class _Outer(asyncio.Protocol):
         try:
             inner, _ = await loop.create_connection(lambda: _Inner(self), "127.0.0.1", replica.port)
         except OSError:
-            self._balancer.lost.append(Lost(time.monotonic(), replica.name, refused=True))
+            self._balancer.ended.append(Ended(time.monotonic(), replica.name, How.REFUSED))
             self.transport.abort()
             return
         self._inner = inner
@@ -198,14 +208,18 @@ class _Outer(asyncio.Protocol):
         self.transport.write(data)
 
     def left(self) -> None:
-        """The replica has ended the connection."""
+        """The replica has ended the connection. The API server is told, and read until it has understood: what it wrote
+        in the meantime nobody will answer.
+        """
         if not self.transport.is_closing():
-            if self.waits and self._replica is not None:
-                self._balancer.lost.append(Lost(time.monotonic(), self._replica.name, refused=False))
-            self.transport.close()
+            self._left = time.monotonic()
+            self.transport.write_eof()
         self._forget()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._left is not None and self._replica is not None:
+            how = How.OWING if self.waits else How.IDLE
+            self._balancer.ended.append(Ended(self._left, self._replica.name, how))
         if self._inner is not None:
             self._inner.close()
         self._forget()

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster.admissions import Admissions, Outcome, percentile
 from tests.cluster.background import Background
-from tests.cluster.balancer import Balancer
+from tests.cluster.balancer import Balancer, How
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.grove_operator import Played
 from tests.cluster.programs import eventually
@@ -62,10 +62,8 @@ class Ledger:
     def __str__(self) -> str:
         begun = self.load.begun
         failed = [f"{one.asked - begun:>6.1f}  {one.wrong}" for one in self.failed[:_SHOWN]]
-        lost = [
-            f"{one.at - begun:>6.1f}  {one.replica} {'refused a connection' if one.refused else 'left an answer owing'}"
-            for one in self._balancer.lost[:_SHOWN]
-        ]
+        ended = [one for one in self._balancer.ended if one.how is not How.IDLE]
+        lost = [f"{one.at - begun:>6.1f}  {one.replica} {one.how}" for one in ended[:_SHOWN]]
         stalls = [f"{at - begun:>6.1f}  the machine stood still for {late:.1f} s" for at, late in self.load.stalls]
         return "\n".join([*self.lines, *failed, *lost, *stalls])
 
