@@ -9,8 +9,8 @@ from datetime import datetime
 from urllib.parse import urlsplit
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 
+from webhook.authority import issued_by
 from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
 from webhook.doctor.example_certificates import bundled, certified, signed
 from webhook.doctor.parts import SECRET
@@ -200,21 +200,13 @@ def _vouched(leaf: x509.Certificate, between: Iterable[x509.Certificate], known:
     """Whether a chain leads from `leaf` over those `between` to one that is `known`, which may be the leaf itself."""
     trusted, left, current = list(known), list(between), leaf
     while True:
-        if current in trusted or any(_signed_by(current, one) for one in trusted):
+        if current in trusted or any(issued_by(current, one) for one in trusted):
             return True
-        above = next((one for one in left if _signed_by(current, one)), None)
+        above = next((one for one in left if issued_by(current, one)), None)
         if above is None:
             return False
         left.remove(above)
         current = above
-
-
-def _signed_by(one: x509.Certificate, authority: x509.Certificate) -> bool:
-    try:
-        one.verify_directly_issued_by(authority)
-    except (InvalidSignature, ValueError, TypeError):
-        return False
-    return True
 
 
 def _age(found: x509.Certificate, now: datetime) -> tuple[Level, str] | None:

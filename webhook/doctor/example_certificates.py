@@ -7,10 +7,9 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.hazmat.primitives import serialization
 
+from webhook.authority import new_authority, new_leaf, pem
 from webhook.doctor.examples import NOW, installed
 from webhook.doctor.world import Presented, World
 from webhook.installation.names import NAMESPACE, SERVER
@@ -28,34 +27,14 @@ class Signed(NamedTuple):
 
 def signed(days: int = 90, host: str = HOST) -> Signed:
     """An authority and a certificate for a host, both good for so many days more."""
-    key, other = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    return Signed(_made("example authority", key, key, days), _made("rollcall", other, key, days, host))
-
-
-def _made(
-    name: str, key: ec.EllipticCurvePrivateKey, authority: ec.EllipticCurvePrivateKey, days: int, host: str = ""
-) -> x509.Certificate:
-    def called(word: str) -> x509.Name:
-        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, word)])
-
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(called(name))
-        .issuer_name(called("example authority"))
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(NOW - timedelta(days=10))
-        .not_valid_after(NOW + timedelta(days=days))
-        .add_extension(x509.BasicConstraints(ca=not host, path_length=None), critical=True)
-    )
-    if host:
-        builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
-    return builder.sign(authority, hashes.SHA256())
+    begun, ends = NOW - timedelta(days=10), NOW + timedelta(days=days)
+    authority = new_authority("example authority", begun, ends - begun)
+    return Signed(authority.certificate, new_leaf(authority, (host,), begun, ends).certificate)
 
 
 def bundle_of(*certificates: x509.Certificate) -> str:
     """The certificates as a caBundle."""
-    return b64encode(b"".join(one.public_bytes(serialization.Encoding.PEM) for one in certificates)).decode()
+    return b64encode(pem(certificates)).decode()
 
 
 def bundled(*certificates: x509.Certificate, **known: Any) -> World:

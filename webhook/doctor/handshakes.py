@@ -14,7 +14,9 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
+from webhook.certificates import looking, trusting
 from webhook.doctor.world import Clock, Presented
+from webhook.errors import CertificateError
 
 # Whoever is near answers well before; pods of a cluster are often not to be reached from where a person is.
 SECONDS = 3.0
@@ -46,11 +48,8 @@ async def look_at(endpoints: Iterable[Endpoint], bundles: Iterable[str]) -> list
 
 def _look(endpoint: Endpoint, bundles: tuple[str, ...]) -> Seen:
     where = str(endpoint)
-    unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    unverified.check_hostname = False
-    unverified.verify_mode = ssl.CERT_NONE
     try:
-        with _connected(endpoint, unverified) as shown:
+        with _connected(endpoint, looking()) as shown:
             certificate, clock = shown.getpeercert(binary_form=True), _clock(shown, where)
     except OSError as error:
         return Seen(Presented(where, endpoint.host, trouble=_told(error)))
@@ -69,12 +68,9 @@ def _connected(endpoint: Endpoint, context: ssl.SSLContext) -> ssl.SSLSocket:
 
 def _refused(endpoint: Endpoint, bundle: str) -> str | None:
     """Why the endpoint is not to be trusted by that caBundle, or None. Of one that is no PEM another check tells."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # As the API server takes it: whatever certificate is in a bundle is trusted, an authority's or not.
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
-        context.load_verify_locations(cadata=b64decode(bundle).decode())
-    except (ValueError, ssl.SSLError):
+        context = trusting(b64decode(bundle))
+    except (ValueError, CertificateError):
         return None
     try:
         with _connected(endpoint, context):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from cryptography.hazmat.primitives import serialization
 
 from webhook.authority import KeyPair, holds, read_certificates
-from webhook.certificates import CERTIFICATE_FILE, KEY_FILE, Pair, load_into, load_pair, read_authorities
+from webhook.certificates import CERTIFICATE_FILE, KEY_FILE, Pair, load_into, load_pair, read_authorities, trusting
 from webhook.cluster.client import Client
 from webhook.errors import CertificateError, RequestFailed
 from webhook.model.reading import Malformed
@@ -65,7 +65,7 @@ async def _hook_checks(client: Client, name: str, hook: Hook, snapshot: Snapshot
         return [Check(what, f"{hook.name}: {why}")]
     try:
         places = await places_of(client, hook)
-    except (RequestFailed, Malformed, AttributeError) as error:
+    except (RequestFailed, Malformed) as error:
         return [Check(what), Check(f"{name} {hook.host}", f"the servers are not known: {error}", unknown=True)]
     if not places:
         return [Check(what), Check(f"{name} {hook.host}", "there is no server behind the Service")]
@@ -77,9 +77,8 @@ async def _place_check(name: str, hook: Hook, place: Place) -> Check:
     what = f"{name} {place.host}:{place.port}"
     try:
         async with asyncio.timeout(HANDSHAKE_SECONDS):
-            trusting = _trusting(hook.bundle)
             _, writer = await asyncio.open_connection(
-                place.host, place.port, ssl=trusting, server_hostname=place.name or place.host
+                place.host, place.port, ssl=trusting(hook.bundle), server_hostname=place.name or place.host
             )
             writer.transport.abort()
     except ssl.SSLCertVerificationError as error:
@@ -152,7 +151,7 @@ def handshake(pair: Pair, bundle: bytes, name: str) -> str:
         return str(error)
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     asked = server.wrap_bio(to_server, to_client, server_side=True)
-    asking = _trusting(bundle).wrap_bio(to_client, to_server, server_hostname=name)
+    asking = trusting(bundle).wrap_bio(to_client, to_server, server_hostname=name)
     for _ in range(_TURNS):
         try:
             for one in (asking, asked):
@@ -165,11 +164,3 @@ def handshake(pair: Pair, bundle: bytes, name: str) -> str:
         except ssl.SSLError as error:
             return str(error)
     return "" if asking.getpeercert() else "the handshake does not end"
-
-
-def _trusting(bundle: bytes) -> ssl.SSLContext:
-    """Trusts these authorities, and checks names and dates."""
-    tls = ssl.create_default_context(cadata=bundle.decode("ascii", "ignore"))
-    # What is stricter than Go's verifier would refuse what the API server takes.
-    tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    return tls

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 
+from webhook.certificates import looking
 from webhook.logs import log
 from webhook.server.state import ServerState
 
@@ -35,10 +36,8 @@ class SelfProbe:
         self._handshake_alone = client_ca
         self._failed = 0
         state.unseen = NOT_YET
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self._context.check_hostname = False
-        # It is compared with the one that was loaded; whom others believe is not our business.
-        self._context.verify_mode = ssl.CERT_NONE
+        # What is shown is compared with the one that was loaded; whom others believe is not our business.
+        self._context = looking()
         # Here the server's certificate is seen, and the handshake done, before the client's is missed.
         self._context.minimum_version = ssl.TLSVersion.TLSv1_3
 
