@@ -13,9 +13,10 @@ import orjson
 
 from webhook import tracing
 from webhook.cluster.access import Access
-from webhook.cluster.requests import JSON, Request, Write
+from webhook.cluster.requests import JSON, PAGE, Request, Write, page
 from webhook.errors import Gone, NotFound, NotModified, RequestFailed
-from webhook.model.reading import Malformed, mapping, sequence
+from webhook.model.projections import Resource
+from webhook.model.reading import Malformed, mapping, sequence, text
 
 # An answer that is not a watch: a list's page, or one object.
 ANSWER_SECONDS = 15.0
@@ -62,6 +63,28 @@ class Client:
         """The answer to a request. Raises `RequestFailed`, more exactly `NotFound`, `Gone` or `NotModified`."""
         headers = {} if request.etag is None else {"if-none-match": request.etag}
         return await self._answer("GET", request.path, request.params, {"accept": request.accept, **headers})
+
+    async def items(
+        self,
+        resource: Resource,
+        *,
+        namespace: str | None = None,
+        selector: Mapping[str, str] | None = None,
+        limit: int = PAGE,
+    ) -> AsyncGenerator[Any, None]:
+        """The objects of a kind, page after page. Raises `RequestFailed`."""
+        token: str | None = None
+        while True:
+            answer = await self.get(page(resource, namespace=namespace, limit=limit, token=token, selector=selector))
+            try:
+                found = mapping(answer.content)
+                items, token = sequence(found.get("items")), text(mapping(found.get("metadata")).get("continue"))
+            except Malformed as error:
+                raise RequestFailed(f"the list is none: {error}") from None
+            for raw in items:
+                yield raw
+            if token is None:
+                return
 
     async def write(self, write: Write, allowed: Callable[[], None] | None = None) -> Any:
         """The object as it is after a change. Raises `RequestFailed`, more exactly `NotFound`.
@@ -167,8 +190,8 @@ class Client:
 
 def _warnings(headers: httpx.Headers) -> tuple[str, ...]:
     """The texts of the Warning headers (RFC 7234, 5.5), which an API server writes one in a line."""
-    texts = (found for line in headers.get_list("warning") for found in _WARNING.findall(line))
-    return tuple(_ESCAPED.sub(r"\1", text) for text in texts)
+    said = (found for line in headers.get_list("warning") for found in _WARNING.findall(line))
+    return tuple(_ESCAPED.sub(r"\1", quoted) for quoted in said)
 
 
 def _before_the_body(allowed: Callable[[], None]) -> Callable[[str, Any], Awaitable[None]]:
@@ -232,5 +255,5 @@ def _fields(status: Any) -> str:
 
 
 def _told(error: BaseException) -> str:
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    said = str(error).strip()
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -18,7 +18,7 @@ from webhook.logs import outline
 from webhook.model import grove
 from webhook.model.facts import Needed, ObjectKey
 from webhook.model.projections import Projection, labels_of
-from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
+from webhook.model.reading import Malformed, Manifest, sequence
 
 # The owner of a pod is read within this, or the pod's creation is tried again by whoever creates it.
 LOOKUP_SECONDS = 2.0
@@ -136,17 +136,11 @@ class Lookup:
     async def _whole(self, projection: Projection) -> dict[Any, Any]:
         """All objects of a kind. One that is not understood is as good as not there, as it is to a watch."""
         found: dict[Any, Any] = {}
-        token: str | None = None
-        while True:
-            request = requests.page(projection.resource, limit=WHOLE_PAGE, token=token, selector=projection.selector)
-            answer = (await self._client.get(request)).content
-            for raw in sequence(answer.get("items")):
-                with suppress(Malformed):
-                    if (read := projection.read(raw)) is not None:
-                        found[read[0]] = read[1]
-            token = text(mapping(answer.get("metadata")).get("continue"))
-            if not token:
-                return found
+        async for raw in self._client.items(projection.resource, limit=WHOLE_PAGE, selector=projection.selector):
+            with suppress(Malformed):
+                if (read := projection.read(raw)) is not None:
+                    found[read[0]] = read[1]
+        return found
 
     async def _bound(self, namespace: str, name: str) -> frozenset[ObjectKey]:
         """The PodGang of one pod of the set that is on a node; nothing where there is no such pod."""

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from webhook.installation.names import LEASE_NAME, SERVER, TLS_SECRET
 from webhook.model import grove
+from webhook.model.endpoint_slices import ENDPOINT_SLICES as SLICES_READ
+from webhook.model.endpoint_slices import slices_of
 from webhook.model.facts import Api
 from webhook.model.owners.gang import GANG_LABEL
 from webhook.model.owners.kinds import GANG_OWNERS, TRAIN_JOBS
@@ -80,11 +82,7 @@ NAMESPACES = Part(NAMESPACES_READ.resource)
 DEPLOYMENTS = Part(Resource(Api("apps", "v1", "Deployment"), "deployments"))
 
 SERVICE = Part(_core("Service", "services"), own=True, name=SERVER)
-ENDPOINT_SLICES = Part(
-    Resource(Api("discovery.k8s.io", "v1", "EndpointSlice"), "endpointslices"),
-    own=True,
-    labels=(f"kubernetes.io/service-name={SERVER}",),
-)
+ENDPOINT_SLICES = Part(SLICES_READ, own=True, labels=(slices_of(SERVER),))
 BUDGETS = Part(Resource(Api("policy", "v1", "PodDisruptionBudget"), "poddisruptionbudgets"), own=True)
 SECRET = Part(_core("Secret", "secrets"), own=True, name=TLS_SECRET)
 LEASE = Part(LEASES, own=True, name=LEASE_NAME)

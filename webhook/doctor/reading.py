@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -36,6 +36,7 @@ from webhook.doctor.parts import (
 )
 from webhook.doctor.world import Clock, Tried, Unread, World, serves_next
 from webhook.errors import FactsUnavailable, NotFound, RequestFailed
+from webhook.model.endpoint_slices import endpoints_in
 from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.settings import Settings
@@ -114,25 +115,17 @@ class _Reader:
             if part.name:
                 found = [(await self._client.get(requests.read(part.resource, part.name, where))).content]
             else:
-                found = await self._pages(part, where)
+                selector = {"labelSelector": ",".join(part.labels)} if part.labels else None
+                found = [
+                    mapping(raw)
+                    async for raw in self._client.items(part.resource, namespace=where, selector=selector, limit=_PAGE)
+                ]
         except NotFound:
             return ()
         api = part.resource.api
         version = f"{api.group}/{api.version}" if api.group else api.version
         # The objects of a list do not say their own kind.
         return tuple(trimmed({**raw, "apiVersion": version, "kind": api.kind}) for raw in found)
-
-    async def _pages(self, part: Part, where: str | None) -> list[Manifest]:
-        found: list[Manifest] = []
-        token: str | None = None
-        selector = {"labelSelector": ",".join(part.labels)} if part.labels else None
-        while True:
-            asked = requests.page(part.resource, namespace=where, limit=_PAGE, token=token, selector=selector)
-            answer = (await self._client.get(asked)).content
-            found += sequence(answer.get("items"))
-            token = text(mapping(answer.get("metadata")).get("continue"))
-            if token is None:
-                return found
 
     async def _spec_fields(self) -> Any:
         wanted = [field.api for one in self._settings.profiles.values() for field in one.backend.required_fields]
@@ -209,18 +202,14 @@ def endpoints(world: World) -> Iterator[Endpoint]:
     if address.url:
         yield Endpoint(host, urlsplit(address.url).port or 443, host)
         return
-    service = world.one(SERVICE) or {}
-    named = {mapping(one).get("port"): text(mapping(one).get("name")) for one in _ports(mapping(service.get("spec")))}
+    ports = map(mapping, sequence(mapping((world.one(SERVICE) or {}).get("spec")).get("ports")))
+    # A slice calls its ports as the Service does.
+    wanted = next((text(one.get("name")) or "" for one in ports if one.get("port") == address.port), None)
     for found in world.all(ENDPOINT_SLICES):
-        # A slice calls its ports as the Service does.
-        ports = [one["port"] for one in _ports(found) if text(one.get("name")) == named.get(address.port)]
-        for endpoint in sequence(found.get("endpoints")):
-            if mapping(endpoint.get("conditions")).get("ready") is not False:
-                yield from (Endpoint(one, port, host) for one in sequence(endpoint["addresses"]) for port in ports[:1])
-
-
-def _ports(holder: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [mapping(one) for one in sequence(holder.get("ports"))]
+        for endpoint in endpoints_in(found):
+            port = None if wanted is None else endpoint.ports.get(wanted)
+            if endpoint.ready and port is not None:
+                yield from (Endpoint(one, port, host) for one in endpoint.addresses)
 
 
 def _config_maps(deployment: Manifest) -> Iterator[tuple[str, str]]:

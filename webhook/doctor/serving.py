@@ -10,8 +10,9 @@ from webhook.doctor.parts import BUDGETS, DEPLOYMENTS, ENDPOINT_SLICES, SERVICE
 from webhook.doctor.selectors import selects
 from webhook.doctor.world import World
 from webhook.installation.names import SERVER
+from webhook.model.endpoint_slices import ServiceEndpoint, endpoints_in
 from webhook.model.projections import labels_of, name_of
-from webhook.model.reading import Manifest, mapping, sequence, text
+from webhook.model.reading import Manifest, mapping, sequence
 
 _SEE = f"kubectl get pods -l app.kubernetes.io/name={SERVER}"
 
@@ -55,7 +56,7 @@ def endpoints(world: World) -> Symptoms:
     if _by_url(world):
         return
     ready = list(_ready(world))
-    nodes = {node for node in (text(one.get("nodeName")) for one in ready) if node}
+    nodes = {one.node for one in ready if one.node}
     where = f"Service {world.namespace}/{SERVER}"
     if not ready:
         why = "the API server finds nobody to ask, and refuses every gang"
@@ -69,12 +70,9 @@ def endpoints(world: World) -> Symptoms:
         yield Symptom(where, f"all {len(ready)} endpoints are on node {nodes.pop()}", why, remedy, Level.WARNING)
 
 
-def _ready(world: World) -> Iterator[Manifest]:
+def _ready(world: World) -> Iterator[ServiceEndpoint]:
     for found in world.all(ENDPOINT_SLICES):
-        for endpoint in sequence(found.get("endpoints")):
-            # Not said is ready.
-            if mapping(endpoint.get("conditions")).get("ready") is not False:
-                yield endpoint
+        yield from (endpoint for endpoint in endpoints_in(found) if endpoint.ready)
 
 
 @check(

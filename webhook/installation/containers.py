@@ -6,7 +6,14 @@ what a Pod mounts by itself it mounts into all of them.
 
 from __future__ import annotations
 
-from webhook.installation.names import HEALTH_PORT, NEXT_PORT, RECONCILER_PORT, SERVING_PORT, TLS_SECRET
+from webhook.installation.names import (
+    HEALTH_PORT,
+    NEXT_PORT,
+    RECONCILER_PORT,
+    SERVING_PORT,
+    SERVING_PORT_NAME,
+    TLS_SECRET,
+)
 from webhook.installation.options import Options
 from webhook.model.reading import Manifest
 from webhook.settings import Settings
@@ -56,7 +63,7 @@ def server_container(settings: Settings, options: Options) -> Manifest:
         f"--port={SERVING_PORT}",
         f"--health-port={HEALTH_PORT}",
     ]
-    ports = [_port("https", SERVING_PORT), _port("health", HEALTH_PORT)]
+    ports = [_port(SERVING_PORT_NAME, SERVING_PORT), _port("health", HEALTH_PORT)]
     if settings.certificates.self_managed:
         arguments += [
             f"--next-cert={TLS_FOLDER}/next.crt",

@@ -25,6 +25,8 @@ CA_SECRET = "rollcall-ca"  # noqa: S105 - the name of one
 # ask before it is served; health and metrics in plain HTTP, of the server and of the reconciler.
 SERVICE_PORT = 443
 SERVING_PORT, NEXT_PORT, HEALTH_PORT, RECONCILER_PORT = 8443, 8444, 8081, 8080
+# What the port for AdmissionReviews is called, by containers and by the Service.
+SERVING_PORT_NAME = "https"
 
 # On a ConfigMap of Rollcall's own namespace: the hook for the next certificate is asked about it; the value says of
 # which of the two configurations. What it answers begins with the warning, and a fingerprint follows.

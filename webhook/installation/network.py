@@ -18,6 +18,7 @@ from webhook.installation.names import (
     SERVER,
     SERVICE_PORT,
     SERVING_PORT,
+    SERVING_PORT_NAME,
 )
 from webhook.installation.options import Options, Reconciler
 from webhook.model.reading import Manifest
@@ -31,7 +32,7 @@ _PORT_IN_URL = re.compile(r"https?://(?:[^/?#@]*@)?(?:\[[^\]]*\]|[^/?#:]*)(?::(\
 
 def services(settings: Settings, options: Options) -> list[Manifest]:
     """The Service that the API server calls, with the ports of metrics, and that of a reconciler in Pods of its own."""
-    ports = [_service_port("https", SERVICE_PORT), _service_port("health", HEALTH_PORT)]
+    ports = [_service_port(SERVING_PORT_NAME, SERVICE_PORT), _service_port("health", HEALTH_PORT)]
     if settings.certificates.self_managed:
         ports.append(_service_port("next", NEXT_PORT))
     of_reconciler = _service_port("reconciler", RECONCILER_PORT)

@@ -9,26 +9,27 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 import httpx
 from cryptography import x509
 
 from webhook.authority import fingerprint, issued_by
+from webhook.certificates import looking
 from webhook.cluster import requests
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.errors import RequestFailed
-from webhook.installation.names import NEXT_LABEL, NEXT_WARNING, SERVING_PORT
+from webhook.installation.names import NEXT_LABEL, NEXT_WARNING, SERVING_PORT, SERVING_PORT_NAME
 from webhook.installation.webhooks import next_hook_name
+from webhook.model.endpoint_slices import ENDPOINT_SLICES, ServiceEndpoint, endpoints_in, slices_of
 from webhook.model.facts import Api
 from webhook.model.projections import Resource
-from webhook.model.reading import Malformed, Manifest, mapping, sequence
+from webhook.model.reading import Malformed, Manifest
 from webhook.reconciler.certificate_state import Hook, Registered, Stored
 
 CONFIG_MAPS = Resource(Api("", "v1", "ConfigMap"), "configmaps")
-ENDPOINT_SLICES = Resource(Api("discovery.k8s.io", "v1", "EndpointSlice"), "endpointslices")
 # By the kind of a configuration: what its hook is named after.
 _PATHS = {"MutatingWebhookConfiguration": "mutate", "ValidatingWebhookConfiguration": "validate"}
 # A handshake with a server near by.
@@ -123,7 +124,7 @@ async def unserved(client: Client, stored: Stored, authority: x509.Certificate) 
         places = [place for hook in stored.places for place in await places_of(client, hook)]
     except RequestFailed as error:
         return f"the servers are not known: {error}"
-    except (Malformed, AttributeError) as error:
+    except Malformed as error:
         return f"the servers are not known: an EndpointSlice cannot be read: {error}"
     found = await asyncio.gather(*(_unserved(place, authority) for place in places))
     return next((why for why in found if why), "")
@@ -144,12 +145,8 @@ async def _unserved(place: Place, authority: x509.Certificate) -> str:
 
 async def presented(place: Place) -> x509.Certificate:
     """The certificate that a server presents. Raises `OSError`, such as `TimeoutError` and `ssl.SSLError`."""
-    tls = ssl.create_default_context()
-    # It is looked at, not trusted.
-    tls.check_hostname = False
-    tls.verify_mode = ssl.CERT_NONE
     async with asyncio.timeout(HANDSHAKE_SECONDS):
-        _, writer = await asyncio.open_connection(place.host, place.port, ssl=tls, server_hostname=place.name)
+        _, writer = await asyncio.open_connection(place.host, place.port, ssl=looking(), server_hostname=place.name)
         try:
             shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         finally:
@@ -163,31 +160,25 @@ async def presented(place: Place) -> x509.Certificate:
 
 
 async def places_of(client: Client, hook: Hook) -> list[Place]:
-    """The servers behind a hook. Raises `RequestFailed`."""
+    """The servers behind a hook; one that is both ready and not, in two slices, is twice. Raises `RequestFailed`, and
+    `Malformed` for a slice that cannot be read.
+    """
     if hook.service is None:
         return [Place(hook.host, hook.port, hook.host)]
     namespace, service = hook.service
-    selector = {"labelSelector": f"kubernetes.io/service-name={service}"}
-    token: str | None = None
     found: dict[Place, None] = {}
-    while True:
-        page = requests.page(ENDPOINT_SLICES, namespace=namespace, token=token, selector=selector)
-        answer = (await client.get(page)).content
-        for raw in sequence(answer.get("items")):
-            found.update(dict.fromkeys(_places(raw, hook.host)))
-        token = mapping(answer.get("metadata")).get("continue") or None
-        if token is None:
-            return list(found)
+    async for raw in client.items(ENDPOINT_SLICES, namespace=namespace, selector={"labelSelector": slices_of(service)}):
+        for endpoint in endpoints_in(raw):
+            port = _serving_port(endpoint)
+            found.update({Place(address, port, hook.host, endpoint.ready): None for address in endpoint.addresses})
+    return list(found)
 
 
-def _places(endpoint_slice: Manifest, name: str) -> Iterable[Place]:
-    """Every address of a slice; one that is both ready and not, in two slices, is twice."""
-    ports = [mapping(one).get("port") for one in sequence(endpoint_slice.get("ports"))]
-    if not ports:
-        return
-    # The Service has two ports, and the slice names what containers listen on.
-    port = SERVING_PORT if SERVING_PORT in ports else ports[0]
-    for one in sequence(endpoint_slice.get("endpoints")):
-        ready = mapping(mapping(one).get("conditions")).get("ready") is not False
-        for address in sequence(mapping(one).get("addresses")):
-            yield Place(str(address), int(port or SERVING_PORT), name, ready)
+def _serving_port(endpoint: ServiceEndpoint) -> int:
+    """Where it answers AdmissionReviews. The Service is not read, so by what it is called in the manifests, else by its
+    number; else the Service is somebody's own, and has that port alone.
+    """
+    ports = endpoint.ports
+    if SERVING_PORT_NAME in ports:
+        return ports[SERVING_PORT_NAME]
+    return SERVING_PORT if SERVING_PORT in ports.values() else next(iter(ports.values()), SERVING_PORT)

@@ -61,14 +61,7 @@ async def gated(client: Client, namespace: str | None, gangs: Container[str] | N
     `RequestFailed`.
     """
     for selector, read in ((OF_GANGS, read_gang_pod), (OF_OWNED_GANGS, read_owned_pod)):
-        token: str | None = None
-        while True:
-            asked = requests.page(PODS, namespace=namespace, token=token, selector=selector)
-            answer = (await client.get(asked)).content
-            for raw in answer["items"]:
-                _, pod = read(raw)
-                if GATE in pod.gates and (gangs is None or pod.podgang in gangs or pod.workload in gangs):
-                    yield pod
-            token = answer["metadata"].get("continue") or None
-            if token is None:
-                break
+        async for raw in client.items(PODS, namespace=namespace, selector=selector):
+            _, pod = read(raw)
+            if GATE in pod.gates and (gangs is None or pod.podgang in gangs or pod.workload in gangs):
+                yield pod
