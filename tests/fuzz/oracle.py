@@ -121,6 +121,7 @@ def _judge_status(status: Any) -> None:
     need(not _CONTROL.search(message.replace("\n", "")), "a message with control characters", message)
     causes = status["details"]["causes"]
     need(causes, "a refusal without a cause", status)
+    need(len(causes) <= 51, "too many causes", len(causes))
     for cause in causes:
         need({"reason", "field", "message"} == set(cause), "a cause", cause)
         need(all(isinstance(value, str) for value in cause.values()), "a cause", cause)

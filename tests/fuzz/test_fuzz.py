@@ -89,7 +89,7 @@ def patch(operations: str) -> dict[str, str]:
     return {"patchType": "JSONPatch", "patch": base64.b64encode(operations.encode()).decode()}
 
 
-REFUSAL = {
+REFUSAL: dict[str, Any] = {
     "status": "Failure", "code": 422, "reason": "Invalid", "message": "a: b",
     "details": {"causes": [{"reason": "FieldValueInvalid", "field": "spec", "message": "a: b"}]},
 }  # fmt: skip
@@ -140,6 +140,7 @@ def test_a_wrong_answer_is_a_complaint(answer: Answer, kind: str) -> None:
         "another reason": ({"code": 403}, "a code and its reason"),
         "a long message": ({"message": "a" * 1025}, "a message that is too long"),
         "no cause": ({"details": {"causes": []}}, "a refusal without a cause"),
+        "52 causes": ({"details": {"causes": REFUSAL["details"]["causes"] * 52}}, "too many causes"),
     }.values(),
 )
 def test_a_wrong_refusal_is_a_complaint(change: dict[str, Any], kind: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.core.worlds import gang_pod
 from tests.server.conftest import refused, review
 from webhook.model.admission_request import Kind, Request, Verdict
-from webhook.model.fields import ANNOTATIONS
+from webhook.model.fields import ANNOTATIONS, SPEC
 from webhook.model.findings import Finding
 from webhook.server.review import write_review
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
@@ -166,6 +166,41 @@ def test_many_and_long_findings_stay_within_the_budgets(client: httpx.Client) ->
     assert len(causes) == 41
     told = sum(not line.startswith("(+") for line in message.splitlines())
     assert f"(+{len(causes) - told} more)" in message
+
+
+def test_causes_are_cut_and_counted(client: httpx.Client) -> None:
+    """A thousand cliques that are wrong in the same way: kubectl would print a thousand lines."""
+    labels = {"koordinator.sh/qosClass": "worst"}
+    cliques = [clique(f"work-{index:04}", labels=labels) for index in range(1000)]
+    response = answer(client, "/validate", review(pod_clique_set(*cliques)))["response"]
+    *told, last = response["status"]["details"]["causes"]
+    assert len(told) == 50
+    place = "spec.template.cliques[{}].labels[koordinator.sh/qosClass]"
+    assert [cause["field"] for cause in told] == [place.format(index) for index in range(50)]
+    assert last == {
+        "reason": "FieldValueInvalid",
+        "field": place.format(50),
+        "message": "(+950 more, this place the first of them: koordinator/qos-class (950))",
+    }
+    assert response["status"]["message"].splitlines()[-1] == f"(+{1000 - shown(response)} more)"
+
+
+def shown(response: Any) -> int:
+    return sum(not line.startswith("(+") for line in response["status"]["message"].splitlines())
+
+
+def test_what_is_cut_is_told_by_its_rules() -> None:
+    refusing = [Finding(SPEC / f"f{index}", index, "why", "remedy", rule="a/b") for index in range(50)]
+    more = [Finding(SPEC / "f50", 1, "why", "remedy", rule=rule, forbidden=True) for rule in ("c/d", "a/b", "c/d")]
+    for cut, expected in ((0, None), (1, "c/d (1)"), (3, "c/d (2), a/b (1)")):
+        verdict = Verdict(allowed=False, scheduler=None, findings=(*refusing, *more[:cut]))
+        asked = Request(UID, "CREATE", Kind("", "v1", "Pod"), "default", "demo", {})
+        written = write_review("admission.k8s.io/v1", asked, verdict)
+        causes = json.loads(written)["response"]["status"]["details"]["causes"]
+        assert [cause["field"] for cause in causes[:50]] == [f"spec.f{index}" for index in range(50)]
+        last = [] if expected is None else [f"(+{cut} more, this place the first of them: {expected})"]
+        assert [cause["message"] for cause in causes[50:]] == last
+        assert [cause["reason"] for cause in causes[50:]] == ["FieldValueForbidden"] * len(last)
 
 
 def test_warnings_are_cut_and_counted(client: httpx.Client) -> None:

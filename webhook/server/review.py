@@ -8,13 +8,15 @@ be said.
 from __future__ import annotations
 
 from base64 import b64encode
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 
 from webhook.errors import ReviewError
 from webhook.model.admission_request import Request, Verdict
-from webhook.model.findings import Action
+from webhook.model.findings import Action, Finding
 from webhook.model.review import KIND, request_from
 from webhook.server.answers import CONTROL
 
@@ -22,6 +24,9 @@ from webhook.server.answers import CONTROL
 MAX_MESSAGE_BYTES = 1024
 # kubectl prints the causes instead of the message. What is said of names as long as they may be fits.
 MAX_CAUSE_BYTES = 2048
+# And kubectl prints all of them, a line or two each. A set may have a thousand cliques that are wrong in the same way:
+# whoever has read so many knows which, and the API server need not carry megabytes into events and clients.
+MAX_CAUSES = 50
 # The API server cuts a warning beyond 256 characters, and drops all beyond 4 KiB in sum.
 MAX_WARNING_BYTES = 256
 MAX_WARNINGS = 15
@@ -75,15 +80,27 @@ def _status(request: Request, verdict: Verdict) -> dict[str, Any]:
             "name": request.name,
             "group": request.kind.group,
             "kind": request.kind.kind,
-            "causes": [
-                {
-                    "reason": "FieldValueForbidden" if finding.forbidden else "FieldValueInvalid",
-                    "field": _plain(str(finding.at)),
-                    "message": cut(_plain(f"{finding.rule}: {finding.explanation}"), MAX_CAUSE_BYTES),
-                }
-                for finding in denials
-            ],
+            "causes": _causes(denials),
         },
+    }
+
+
+def _causes(denials: Sequence[Finding]) -> list[dict[str, str]]:
+    """What is wrong, in the order of the message; what is too much is counted, at the place of the first of it."""
+    told, rest = denials[:MAX_CAUSES], denials[MAX_CAUSES:]
+    causes = [_cause(finding, f"{finding.rule}: {finding.explanation}") for finding in told]
+    if rest:
+        counted = Counter(finding.rule for finding in rest)
+        rules = ", ".join(f"{rule} ({count})" for rule, count in counted.items())
+        causes.append(_cause(rest[0], f"(+{len(rest)} more, this place the first of them: {rules})"))
+    return causes
+
+
+def _cause(finding: Finding, message: str) -> dict[str, str]:
+    return {
+        "reason": "FieldValueForbidden" if finding.forbidden else "FieldValueInvalid",
+        "field": _plain(str(finding.at)),
+        "message": cut(_plain(message), MAX_CAUSE_BYTES),
     }
 
 
