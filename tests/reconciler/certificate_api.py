@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64decode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from copy import deepcopy
 from datetime import datetime
 from email.utils import format_datetime
@@ -27,7 +27,10 @@ CONFIGURATIONS = {
 
 
 class CertificateApi(httpx.AsyncBaseTransport):
-    """Objects by path. `writes` are those that came; `proving` says whether it trusts the next certificate at once."""
+    """Objects by path. `writes` are those that came; `proving` says whether it trusts the next certificate at once,
+    `deaf` by which hooks (the values of their label) it does not, and `showing` which other certificate it is shown.
+    `looks` counts how often somebody asked who serves; `meanwhile` is called before a write of that name, once.
+    """
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Any]] = {
@@ -40,6 +43,10 @@ class CertificateApi(httpx.AsyncBaseTransport):
         self.probes: list[dict[str, Any]] = []
         self.slices: list[dict[str, Any]] = []
         self.proving = True
+        self.deaf: set[str] = set()
+        self.showing = ""
+        self.looks = 0
+        self.meanwhile: dict[str, Callable[[], None]] = {}
         self.refusing: dict[str, tuple[int, str]] = {}
         self._version = 1
         self._changed = asyncio.Condition()
@@ -77,6 +84,8 @@ class CertificateApi(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Answer, with the time that it is here."""
         path = request.url.path
+        if request.method != "GET" and (happens := self.meanwhile.pop(path.rpartition("/")[2], None)) is not None:
+            happens()
         if request.method != "GET" and not path.endswith(("/events", "/configmaps")):
             self.writes.append(f"{request.method} {path.rpartition('/')[2]}")
         if path.rpartition("/")[2] in self.refusing and request.method != "GET":
@@ -91,6 +100,7 @@ class CertificateApi(httpx.AsyncBaseTransport):
         if request.url.params.get("watch"):
             return httpx.Response(200, content=self._events())
         if path.endswith("/endpointslices"):
+            self.looks += 1
             return httpx.Response(200, json={"metadata": {}, "items": self.slices})
         if "limit" in request.url.params:
             return httpx.Response(200, json={"metadata": {"resourceVersion": str(self._version)}, "items": []})
@@ -121,16 +131,13 @@ class CertificateApi(httpx.AsyncBaseTransport):
             stored["metadata"]["uid"] = body["metadata"]["name"]
         else:
             live = self.objects.get(path)
-            if live is None:
-                return httpx.Response(404, json=failure(404, "not found"))
+            wrong = _mistaken(request, body, live)
+            if wrong is not None:
+                return wrong
+            assert live is not None
             stored = deepcopy(live)
             if isinstance(body, list):
                 stored["metadata"]["managedFields"] = body[-1]["value"]
-            elif (
-                body["metadata"].get("resourceVersion", live["metadata"]["resourceVersion"])
-                != (live["metadata"]["resourceVersion"])
-            ):
-                return httpx.Response(409, json=failure(409, "the object has been modified"))
             elif request.method == "PUT":
                 stored = deepcopy(body)
             else:
@@ -155,8 +162,28 @@ class CertificateApi(httpx.AsyncBaseTransport):
         self.probes.append(body)
         shown = self.data("rollcall-tls").get("next.crt")
         warnings = []
-        if self.proving and shown is not None:
+        if self.showing:
+            warnings = [("warning", f'299 - "rollcall: next certificate {self.showing}"')]
+        elif self.proving and shown is not None and not self.deaf & set(body["metadata"]["labels"].values()):
             (leaf,) = read_certificates(shown)
             if any(issued_by(leaf, one) for bundle in self.bundles() for one in read_certificates(bundle)):
                 warnings = [("warning", f'299 - "rollcall: next certificate {fingerprint(leaf)}"')]
         return httpx.Response(201, json=body, headers=warnings)
+
+
+def _mistaken(request: httpx.Request, body: Any, live: dict[str, Any] | None) -> httpx.Response | None:
+    """How a change is answered that is about another object than there is."""
+    if live is None:
+        # Whoever applies makes what is not there, but where he says which one he means.
+        applied = request.method == "PATCH" and isinstance(body, dict)
+        assert not applied or "uid" in body["metadata"], "an object would be made anew"
+        return httpx.Response(409 if applied else 404, json=failure(409 if applied else 404, "not found"))
+    said = (
+        {operation["path"].rpartition("/")[2]: operation["value"] for operation in body[:-1]}
+        if isinstance(body, list)
+        else body["metadata"]
+    )
+    for key in ("uid", "resourceVersion"):
+        if said.get(key, live["metadata"].get(key)) != live["metadata"].get(key):
+            return httpx.Response(409, json=failure(409, "the object has been modified"))
+    return None

@@ -172,6 +172,18 @@ def test_near_the_end_of_its_authority_a_certificate_is_not_renewed_over_and_ove
     assert world.writes.count("Issue") <= signed + 1
 
 
+def test_what_is_signed_late_in_the_life_of_its_authority_ends_with_it(world: CertificateWorld) -> None:
+    (authority,) = read_certificates(current(world))
+    world.passes(days=350)
+    world.asked = {"leaf"}
+    while not isinstance(world.step(), Prove):
+        pass
+    pair = world.stored.serving.pair
+    assert pair is not None
+    assert issued_by(pair.certificate, authority)
+    assert pair.certificate.not_valid_after_utc == authority.not_valid_after_utc
+
+
 def lose_authority(world: CertificateWorld) -> None:
     world.authority = None
 

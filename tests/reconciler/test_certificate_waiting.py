@@ -1,0 +1,187 @@
+"""Keeping certificates against an API by dictionary: for how long it waits, what begins the wait anew, and what it does
+about what changed between its look and its write. Time is a number here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from tests.reconciler.certificate_api import CONFIGURATIONS, CertificateApi
+from tests.reconciler.certificate_world import SETTINGS
+from tests.reconciler.test_certificates import Kept, impatient, keeping, run, until
+from webhook.authority import read_certificates
+from webhook.reconciler import certificates
+from webhook.reconciler.certificate_seeing import Streak
+
+__all__ = ["impatient"]
+
+OVERLAP = 60.0
+PATIENT = replace(SETTINGS, overlap=timedelta(seconds=OVERLAP))
+
+
+class Clock:
+    """Stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of everything that is waited for."""
+    found = Clock()
+    monkeypatch.setattr(certificates, "Streak", lambda: Streak(found))
+    return found
+
+
+async def rotating(api: CertificateApi, kept: Kept) -> None:
+    """Begin a rotation of the authority."""
+    await until(lambda: kept.at("none"))
+    kept.ask_for("rollcall-ca")
+    await api.changed()
+
+
+async def more(count: Callable[[], int]) -> None:
+    """Wait until it was looked some times more: what the first of them came to has been obeyed then."""
+    before = count()
+    await until(lambda: count() > before + 6)
+
+
+def test_both_waits_last_for_the_overlap(clock: Clock) -> None:
+    async def story(api: CertificateApi) -> None:
+        async with keeping(api, PATIENT) as kept:
+            await rotating(api, kept)
+            for step, looks in (("proof", lambda: len(api.probes)), ("served", lambda: api.looks)):
+                await until(lambda step=step: kept.at(step))  # type: ignore[misc]
+                await more(looks)
+                clock.now += OVERLAP - 1
+                await more(looks)
+                assert kept.at(step)
+                assert len(read_certificates(api.bundles().pop())) == 2
+                clock.now += 1
+                await until(lambda step=step: not kept.at(step))  # type: ignore[misc]
+            await until(lambda: kept.at("none"))
+
+    run(story)
+
+
+def test_what_is_not_seen_once_is_waited_for_anew(clock: Clock) -> None:
+    async def story(api: CertificateApi) -> None:
+        async with keeping(api, PATIENT) as kept:
+            await rotating(api, kept)
+            await until(lambda: len(api.probes) > 4)
+            api.proving = False
+            await more(lambda: len(api.probes))
+            clock.now += 2 * OVERLAP
+            api.proving = True
+            await more(lambda: len(api.probes))
+            assert kept.at("proof")
+            clock.now += OVERLAP
+            await until(lambda: kept.at("served"))
+
+    run(story)
+
+
+def test_who_loses_the_lead_forgets_for_how_long_he_has_seen_it(clock: Clock) -> None:
+    """Another may have led meanwhile, and nobody looked."""
+
+    async def led_again(api: CertificateApi, kept: Kept) -> None:
+        kept.leading = False
+        read = len(api.reads)
+        kept.controller.wake()
+        await until(lambda: len(api.reads) >= read + 4)
+        clock.now += 2 * OVERLAP
+        kept.leading = True
+        kept.controller.wake()
+
+    async def story(api: CertificateApi) -> None:
+        async with keeping(api, PATIENT) as kept:
+            await rotating(api, kept)
+            await until(lambda: len(api.probes) > 4)
+            await led_again(api, kept)
+            await more(lambda: len(api.probes))
+            assert kept.at("proof")
+            clock.now += OVERLAP
+            await until(lambda: kept.at("served"))
+            # Seen for long enough, and the write that follows fails.
+            await more(lambda: api.looks)
+            api.refusing["rollcall-ca"] = (500, "no space left")
+            clock.now += OVERLAP
+            await until(lambda: kept.metric("rollcall_certificate_failures_total") > 0)
+            await led_again(api, kept)
+            api.refusing.clear()
+            await more(lambda: api.looks)
+            assert kept.at("served")
+            clock.now += OVERLAP
+            await until(lambda: kept.at("none"))
+
+    run(story)
+
+
+def both_deaf(api: CertificateApi) -> None:
+    api.deaf = {"mutate", "validate"}
+
+
+def one_deaf(api: CertificateApi) -> None:
+    api.deaf = {"validate"}
+
+
+def another_shown(api: CertificateApi) -> None:
+    api.showing = "ab" * 32
+
+
+@pytest.mark.parametrize("doubtful", [both_deaf, one_deaf, another_shown])
+def test_only_both_hooks_with_the_very_certificate_are_proof(
+    clock: Clock, doubtful: Callable[[CertificateApi], None]
+) -> None:
+    async def story(api: CertificateApi) -> None:
+        doubtful(api)
+        async with keeping(api, PATIENT) as kept:
+            await rotating(api, kept)
+            for _ in range(3):
+                await more(lambda: len(api.probes))
+                clock.now += OVERLAP
+            assert kept.at("proof")
+            api.deaf, api.showing = set(), ""
+            await more(lambda: len(api.probes))
+            clock.now += OVERLAP
+            await until(lambda: kept.at("served"))
+
+    run(story)
+
+
+def test_a_configuration_that_changes_before_it_is_written_is_looked_at_again() -> None:
+    async def story(api: CertificateApi) -> None:
+        def upgraded() -> None:
+            """A release that has a hook less."""
+            api.register("m-rollcall")
+            api.objects[CONFIGURATIONS["m-rollcall"]]["webhooks"].pop(0)
+
+        api.meanwhile["m-rollcall"] = upgraded
+        async with keeping(api) as kept:
+            await until(lambda: kept.at("none"))
+        assert api.writes.count("PATCH m-rollcall") == 3
+        assert api.bundles() == {api.data("rollcall-ca")["ca.crt"]}
+
+    run(story)
+
+
+def test_a_configuration_that_goes_before_it_is_written_is_not_made_anew() -> None:
+    async def story(api: CertificateApi) -> None:
+        def deleted() -> None:
+            del api.objects[CONFIGURATIONS["m-rollcall"]]
+
+        api.meanwhile["m-rollcall"] = deleted
+        async with keeping(api) as kept:
+            await until(lambda: kept.at("none"))
+        assert CONFIGURATIONS["m-rollcall"] not in api.objects
+        assert api.bundles() == {api.data("rollcall-ca")["ca.crt"]}
+
+    run(story)
