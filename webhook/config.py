@@ -296,10 +296,19 @@ def _certificates(raw: object, problems: list[Problem]) -> Certificates:
     rest = ca * (100 - section.renewAtPercent) / 100 - overlap
     if section.mode == "selfManaged" and leaf > rest:
         why = (
-            f"is longer than the {rest.days} days that an authority has left when it is renewed; raise "
+            f"is longer than the {max(rest.days, 0)} days that an authority has left when it is renewed; raise "
             "caValidityDays, or lower renewAtPercent"
         )
         problems.append(Problem("certificates.leafValidityDays", section.leafValidityDays, why))
+    # The next certificate is seen for the whole overlap before it is served; one that is renewed meanwhile is another,
+    # and is seen from the start again. Kubelets take a while to bring each.
+    renewed = leaf * section.renewAtPercent / 100
+    if section.mode == "selfManaged" and 2 * overlap > renewed:
+        why = (
+            f"is more than half of the {renewed.total_seconds():.0f} s after which a certificate is renewed, so that "
+            "no rotation of the authority would end; raise leafValidityDays or renewAtPercent, or lower it"
+        )
+        problems.append(Problem("certificates.overlapSeconds", section.overlapSeconds, why))
     return Certificates(section.mode == "selfManaged", ca, leaf, section.renewAtPercent / 100, overlap)
 
 

@@ -258,6 +258,36 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
         {**HEAD, "registration": {"excludedNamespaces": ["Team_A"]}},
         ['registration.excludedNamespaces[0]: "Team_A": is no name of a namespace'],
     ),
+    "an authority that ends before what it signed": (
+        {**HEAD, "certificates": {"mode": "selfManaged", "caValidityDays": 90, "leafValidityDays": 30}},
+        [
+            "certificates.leafValidityDays: 30: is longer than the 29 days that an authority has left when it is "
+            "renewed; raise caValidityDays, or lower renewAtPercent"
+        ],
+    ),
+    "an overlap that outlasts an authority": (
+        {
+            **HEAD,
+            "certificates": {
+                "mode": "selfManaged",
+                "caValidityDays": 10,
+                "leafValidityDays": 3,
+                "overlapSeconds": 86_400,
+            },
+        },
+        [
+            "certificates.leafValidityDays: 3: is longer than the 2 days that an authority has left when it is "
+            "renewed; raise caValidityDays, or lower renewAtPercent"
+        ],
+    ),
+    "an overlap in which certificates are renewed": (
+        {**HEAD, "certificates": {"mode": "selfManaged", "leafValidityDays": 1, "overlapSeconds": 28_945}},
+        [
+            "certificates.overlapSeconds: 28945: is more than half of the 57888 s after which a certificate is "
+            "renewed, so that no rotation of the authority would end; raise leafValidityDays or renewAtPercent, or "
+            "lower it"
+        ],
+    ),
     "many at once, on every level": (
         {
             "apiVersion": "v1",
@@ -286,6 +316,20 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
 @pytest.mark.parametrize(("document", "expected"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_told_with_path_value_and_allowed_set(document: Any, expected: list[str]) -> None:
     assert problems(document) == expected
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"mode": "selfManaged", "caValidityDays": 91},
+        {"mode": "selfManaged", "leafValidityDays": 1, "overlapSeconds": 28_944},
+        # Somebody else keeps them, and these say nothing.
+        {"mode": "files", "caValidityDays": 1, "leafValidityDays": 825, "overlapSeconds": 86_400},
+    ],
+)
+def test_how_long_certificates_hold_is_free_within_what_a_rotation_takes(held: dict[str, Any]) -> None:
+    found = settings_from({**HEAD, "certificates": held}, "rollcall.yaml").certificates
+    assert found.self_managed is (held["mode"] == "selfManaged")
 
 
 def test_an_unknown_rule_is_told_with_all_that_there_are() -> None:
