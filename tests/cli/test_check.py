@@ -3,41 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
+from tests.cli.checked_manifests import FINE, KOORD
 from tests.cli.conftest import Run
 
-FINE = """\
-# A set that any scheduler can run.
-apiVersion: grove.io/v1alpha1
-kind: PodCliqueSet
-metadata:
-  name: demo
-spec:
-  replicas: 1
-  template:
-    cliques:
-    - name: leader
-      spec:
-        replicas: 1
-        podSpec:
-          containers:
-          - name: main
-            image: example.com/main
-    - name: worker
-      spec:
-        replicas: 2
-        podSpec:
-          containers:
-          - name: main
-            image: example.com/main
-    podCliqueScalingGroups:
-    - name: pool
-      cliqueNames: [worker]
-"""
 GPU = "            image: example.com/main\n"
 NVLINK = FINE.replace("  name: demo\n", "  name: demo\n  annotations:\n    grove.io/mnnvl-group: train\n").replace(
     GPU, f'{GPU}            resources: {{limits: {{nvidia.com/gpu: "8"}}}}\n'
@@ -48,7 +20,6 @@ GROUP = FINE.replace(
 DIVERGENT = FINE.replace(
     "    - name: worker\n", "    - name: worker\n      topologyConstraint: {pack: {required: rack}}\n", 1
 )
-KOORD = ("--scheduler", "koord-scheduler")
 
 
 @pytest.fixture
@@ -305,64 +276,6 @@ def test_an_unknown_scheduler_is_a_usage_error(rollcall: Run) -> None:
         "(allowed: default-scheduler, koord-scheduler, volcano, kai-scheduler, lpx-scheduler, "
         "scheduler-plugins-scheduler)\n",
     )
-
-
-SAMPLES = Path(os.environ["ROLLCALL_SAMPLES"]) / "grove" if "ROLLCALL_SAMPLES" in os.environ else None
-
-
-def samples(tmp_path: Path) -> Path:
-    """Grove's published samples where they are at hand, else a stand-in: a copy that a test may edit."""
-    folder = tmp_path / "samples"
-    folder.mkdir()
-    if SAMPLES is None:
-        (folder / "stand-in.yaml").write_text(FINE)
-    else:
-        for path in SAMPLES.glob("*.yaml"):
-            (folder / path.name).write_text(path.read_text())
-    return folder
-
-
-def test_grove_s_samples_are_fine_on_koordinator(rollcall: Run, tmp_path: Path) -> None:
-    ran = rollcall("check", *KOORD, str(samples(tmp_path)))
-    assert (ran.code, ran.err) == (0, "")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "rule"),
-    [
-        (
-            "        podSpec:\n",
-            "        podSpec:\n          initContainers: [{name: x, resources: {limits: {nvidia.com/gpu: 1}}}]\n",
-            "koordinator/mnnvl",
-        ),
-        (
-            "    podCliqueScalingGroups:\n    - ",
-            "    podCliqueScalingGroups:\n    - topologyConstraint: {pack: {required: rack}}\n      ",
-            "koordinator/scaling-group-topology",
-        ),
-        (
-            "    cliques:\n    - ",
-            "    cliques:\n    - topologyConstraint: {pack: {required: rack}}\n      ",
-            "koordinator/divergent-topology",
-        ),
-    ],
-    ids=["multi-node NVLink", "scaling-group topology", "divergent cliques"],
-)
-def test_grove_s_samples_edited_are_refused_with_file_and_line(
-    rollcall: Run, tmp_path: Path, old: str, new: str, rule: str
-) -> None:
-    marks = ("    cliques:\n    - ", "    podCliqueScalingGroups:\n    - ", "        podSpec:\n")
-    texts = {path: path.read_text() for path in sorted(samples(tmp_path).iterdir())}
-    file = next(path for path, text in texts.items() if all(mark in text for mark in marks))
-    text = file.read_text().replace(old, new)
-    if rule == "koordinator/mnnvl":
-        text = text.replace("metadata:\n", "metadata:\n  annotations: {grove.io/mnnvl-group: train}\n", 1)
-    file.write_text(text)
-    ran = rollcall("check", *KOORD, str(file))
-    assert ran.code == 1, ran
-    place = ran.out.splitlines()[0]
-    assert place.startswith(f"{file}:")
-    assert place.endswith(f": error {rule}")
 
 
 def test_the_labels_of_a_namespace_in_the_same_list_count(rollcall: Run, file: Path) -> None:

@@ -1,4 +1,4 @@
-"""The decision on PodCliqueSets: choice, record, ratchet, enforcement, and what always passes."""
+"""The decision on PodCliqueSets: ratchet, enforcement, what always passes, and gangs that could never be complete."""
 
 from __future__ import annotations
 
@@ -8,137 +8,15 @@ from typing import Any
 
 import pytest
 
-from tests.core.worlds import PCS, POD, gang_pod, koordinator, request, rules, settings_of, validate
+from tests.core.decisions import GPU, KOORD, LABEL, NVLINK, PLAIN_DEFAULT, in_namespace, mutate
+from tests.core.worlds import gang_pod, koordinator, request, rules, settings_of, validate
 from webhook import admission
 from webhook.checking import judge
 from webhook.model.admission_request import Kind
-from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Namespace, Needed, PodGangFacts
+from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Namespace, Needed
 from webhook.model.findings import Action, Finding
-from webhook.settings import NamespaceDefaults, Settings
+from webhook.settings import NamespaceDefaults
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
-
-LABEL = "rollcall.dev/scheduler"
-KOORD = {LABEL: "koord-scheduler"}
-NVLINK = {"grove.io/mnnvl-group": "train"}
-GPU = clique("worker", requests={"nvidia.com/gpu": "8"})
-
-
-def mutate(
-    manifest: Any, old: Any = None, settings: Settings | None = None, facts: ClusterFacts = NOTHING_KNOWN
-) -> Any:
-    return admission.mutate(request(manifest, old), facts, settings or koordinator())
-
-
-def in_namespace(**labels: str) -> ClusterFacts:
-    return ClusterFacts(
-        namespaces={"default": Namespace({key.replace("__", "/"): value for key, value in labels.items()})}
-    )
-
-
-NAMESPACE = ClusterFacts(namespaces={"default": Namespace({LABEL: "koord-scheduler"})})
-PLAIN_DEFAULT = replace(koordinator(), default="default-scheduler")
-
-
-def named(*names: str | None) -> Any:
-    cliques = [clique(f"c{index}", pod={"schedulerName": name} if name else {}) for index, name in enumerate(names)]
-    return pod_clique_set(*cliques)
-
-
-CHOICES: dict[str, tuple[Any, ClusterFacts, str]] = {
-    "its label, over templates and namespace": (
-        pod_clique_set(clique("worker", pod={"schedulerName": "koord-scheduler"}), labels=KOORD),
-        in_namespace(rollcall_dev__scheduler="default-scheduler"),
-        "koord-scheduler",
-    ),
-    "the name in its templates, over the namespace": (named("koord-scheduler"), NOTHING_KNOWN, "koord-scheduler"),
-    "a template without a name says nothing": (named(None, "koord-scheduler"), NOTHING_KNOWN, "koord-scheduler"),
-    "default-scheduler in a template says nothing": (named("default-scheduler"), NAMESPACE, "koord-scheduler"),
-    "the namespace's label": (pod_clique_set(), NAMESPACE, "koord-scheduler"),
-    "the default": (pod_clique_set(), NOTHING_KNOWN, "default-scheduler"),
-}
-
-
-@pytest.mark.parametrize(("manifest", "facts", "chosen"), CHOICES.values(), ids=CHOICES)
-def test_the_scheduler_is_chosen_by_the_first_that_says_something(
-    manifest: Any, facts: ClusterFacts, chosen: str
-) -> None:
-    verdict = mutate(manifest, settings=PLAIN_DEFAULT, facts=facts)
-    assert verdict.scheduler == chosen
-    assert validate(manifest, settings=PLAIN_DEFAULT, facts=facts).scheduler == chosen
-
-
-def test_the_choice_is_recorded_at_create_and_only_there() -> None:
-    assert list(mutate(pod_clique_set()).patch) == [
-        {"op": "add", "path": "/metadata/labels", "value": {}},
-        {"op": "add", "path": "/metadata/labels/rollcall.dev~1scheduler", "value": "koord-scheduler"},
-    ]
-    assert list(mutate(pod_clique_set(labels={"team": "x"})).patch) == [
-        {"op": "add", "path": "/metadata/labels/rollcall.dev~1scheduler", "value": "koord-scheduler"},
-    ]
-    assert mutate(pod_clique_set(labels=KOORD)).patch == ()
-    assert mutate(pod_clique_set(), pod_clique_set()).patch == ()
-
-
-def test_the_record_is_carried_forward_when_an_update_lost_it() -> None:
-    verdict = mutate(pod_clique_set(), pod_clique_set(labels={LABEL: "default-scheduler"}))
-    assert verdict.patch[-1]["value"] == "default-scheduler"
-
-
-def test_a_changed_default_moves_new_workloads_only() -> None:
-    old = pod_clique_set(labels={LABEL: "default-scheduler"})
-    assert validate(old, old, settings=koordinator(standalone=False)).scheduler == "default-scheduler"
-
-
-def test_a_set_older_than_rollcall_is_left_alone_in_a_cluster() -> None:
-    faulty = pod_clique_set(GPU, annotations=NVLINK)
-    verdict = validate(faulty, faulty, settings=koordinator(standalone=False))
-    assert verdict.allowed
-    assert verdict.findings == ()
-
-
-def test_standalone_judges_an_update_as_at_create() -> None:
-    verdict = validate(pod_clique_set(GPU, annotations=NVLINK), pod_clique_set(GPU))
-    assert rules(verdict) == ["koordinator/mnnvl"]
-    assert not verdict.allowed
-
-
-GANGS = {("default", "demo-0"): PodGangFacts("demo")}
-BOUND = frozenset({("default", "demo-0")})
-CHANGES: dict[str, tuple[dict[str, str], dict[str, str], ClusterFacts, list[str]]] = {
-    "to another scheduler while gangs may exist": (
-        KOORD,
-        {LABEL: "default-scheduler"},
-        NOTHING_KNOWN,
-        ["rollcall/scheduler-change"],
-    ),
-    "to another scheduler while a gang exists": (
-        KOORD,
-        {LABEL: "default-scheduler"},
-        ClusterFacts(pod_gangs=GANGS, bound_gangs=frozenset()),
-        ["rollcall/scheduler-change"],
-    ),
-    "to another scheduler without any gang": (KOORD, {LABEL: "default-scheduler"}, ClusterFacts(pod_gangs={}), []),
-    "adoption without any bound pod": ({}, KOORD, ClusterFacts(pod_gangs=GANGS, bound_gangs=frozenset()), []),
-    "adoption with a bound pod": (
-        {},
-        KOORD,
-        ClusterFacts(pod_gangs=GANGS, bound_gangs=BOUND),
-        ["rollcall/scheduler-change"],
-    ),
-    "adoption when nobody knows of its pods": ({}, KOORD, ClusterFacts(pod_gangs=GANGS), ["rollcall/scheduler-change"]),
-    "no change": (KOORD, KOORD, ClusterFacts(pod_gangs=GANGS, bound_gangs=BOUND), []),
-}
-
-
-@pytest.mark.parametrize(("before", "after", "facts", "expected"), CHANGES.values(), ids=CHANGES)
-def test_the_record_may_change_only_while_no_gang_lives(
-    before: dict[str, str], after: dict[str, str], facts: ClusterFacts, expected: list[str]
-) -> None:
-    old, new = pod_clique_set(labels=before), pod_clique_set(labels=after)
-    settings = koordinator(standalone=False)
-    verdict = validate(new, old, settings=settings, facts=facts)
-    assert rules(verdict) == expected
-    assert all(finding.forbidden for finding in verdict.findings)
 
 
 def faulty(*cliques: Any, **fields: Any) -> Any:
@@ -419,72 +297,3 @@ def test_a_gang_that_can_never_be_complete_is_refused_with_what_would_complete_i
     assert [(finding.rule, str(finding.at), finding.remedy) for finding in verdict.findings] == [
         ("grove/min-available", place, remedy)
     ]
-
-
-MALFORMED = {
-    "metadata is a list": ({"metadata": []}, ["metadata"]),
-    "labels are numbers": ({"metadata": {"labels": 7}}, ["metadata.labels"]),
-    "spec is a string": ({"spec": "x"}, ["spec"]),
-    "replicas and a name": (
-        {"spec": {"replicas": "2", "template": {"cliques": [{"name": 5}]}}},
-        ["spec.replicas", "spec.template.cliques[0].name"],
-    ),
-    "true is no number": ({"spec": {"replicas": True}}, ["spec.replicas"]),
-    "a container is a string": (
-        {"spec": {"template": {"cliques": [{"name": "w", "spec": {"podSpec": {"containers": ["x"]}}}]}}},
-        ["spec.template.cliques[0].spec.podSpec.containers[0]"],
-    ),
-}
-
-
-@pytest.mark.parametrize(("fields", "places"), MALFORMED.values(), ids=MALFORMED)
-def test_an_object_that_cannot_be_read_is_refused_at_every_wrong_field(
-    fields: dict[str, Any], places: list[str]
-) -> None:
-    manifest = {**pod_clique_set(), **fields}
-    verdict = validate(manifest)
-    assert [(finding.rule, str(finding.at)) for finding in verdict.findings] == [
-        ("grove/shape", place) for place in places
-    ]
-    assert not verdict.allowed
-
-
-@pytest.mark.parametrize(
-    "old",
-    [
-        {**pod_clique_set(), "spec": "x"},
-        pod_clique_set(clique("worker", labels=7)),
-        pod_clique_set(clique("worker", pod={"initContainers": "x"})),
-    ],
-    ids=["spec", "a clique's labels", "a clique's init containers"],
-)
-def test_an_old_object_that_cannot_be_read_does_not_hold_up_its_repair(old: Any) -> None:
-    asked = request(pod_clique_set(), old, PCS)
-    assert admission.validate(asked, NOTHING_KNOWN, koordinator()).allowed
-    worse = request(pod_clique_set(GPU, annotations=NVLINK), old, PCS)
-    assert rules(admission.validate(worse, NOTHING_KNOWN, koordinator())) == ["koordinator/mnnvl"]
-
-
-def test_a_malformed_pod_is_refused_by_validation_and_left_by_mutation() -> None:
-    asked = request(gang_pod(schedulingGates="x"))
-    assert admission.mutate(asked, NOTHING_KNOWN, koordinator(gate=True)).patch == ()
-    assert asked.object == gang_pod(schedulingGates="x")
-    broken = {**gang_pod(), "spec": {"schedulerName": 5}}
-    assert rules(admission.validate(request(broken), NOTHING_KNOWN, koordinator())) == ["grove/shape"]
-
-
-def test_the_envelope_says_what_a_malformed_object_is() -> None:
-    verdict = admission.validate(request({"spec": {"replicas": "x"}}, kind=PCS), NOTHING_KNOWN, koordinator())
-    assert [str(finding.at) for finding in verdict.findings] == ["spec.replicas"]
-    listed = admission.validate(
-        request({"metadata": {"deletionTimestamp": None}, "spec": []}, kind=POD), NOTHING_KNOWN, koordinator()
-    )
-    assert str(listed.findings[0]).startswith("grove/shape at spec: a list of 0 items: the value has the wrong type")
-
-
-def test_a_null_is_as_good_as_absent() -> None:
-    manifest = pod_clique_set()
-    manifest["metadata"] |= {"labels": None, "annotations": None}
-    manifest["spec"]["template"] |= {"topologyConstraint": None, "podCliqueScalingGroups": None}
-    assert validate(manifest).findings == ()
-    assert mutate(manifest).patch[0] == {"op": "add", "path": "/metadata/labels", "value": {}}

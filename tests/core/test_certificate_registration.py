@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.core.test_registration import COMMON, HEAD, SERVICE
+from tests.core.registrations import COMMON, HEAD, SERVICE
 from webhook.config import settings_from
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.webhooks import Address, webhook_configurations

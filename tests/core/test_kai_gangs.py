@@ -1,3 +1,5 @@
+"""PodGang to KAI's PodGroups, against objects written out by hand; what a pod is told; what a living group keeps."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -8,13 +10,12 @@ import pytest
 from tests.core.pod_gangs import asks, member, of_group, podgang
 from tests.core.worlds import gang_pod, request, settings_of
 from webhook import admission
-from webhook.backends.base import DriftReason, GangMember, TopologyDrift
+from webhook.backends.base import GangMember
 from webhook.errors import Inexpressible
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Record, TopologyBinding
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
 from webhook.model.record import record_of
-from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.translation import expected_gangs, gang_objects, prepared
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
 
@@ -30,8 +31,6 @@ OWNER = {
 DC = {"grove.io/topology-name": "dc"}
 KEYS = {"zone": "example.com/zone", "rack": "example.com/rack", "host": "kubernetes.io/hostname"}
 KNOWN = ClusterFacts(topology_bindings={"dc": TopologyBinding(KEYS)})
-
-
 KAI = settings_of("kai-scheduler").profiles["kai-scheduler"].backend
 
 
@@ -339,9 +338,6 @@ def test_a_group_that_names_nobody_constrains_nothing() -> None:
     assert translated(podgang(member("w", 1), annotations=DC, **of_group("example.com/rack"))) == alone
 
 
-# adopt
-
-
 def adopted(desired: Any, live: Any) -> Any:
     return KAI.adopt(desired, live)
 
@@ -372,123 +368,3 @@ def test_released_leaves_keep_their_last_minimum_and_at_least_one_pod() -> None:
     (released,) = KAI.gang_objects(podgang(member("a", 0), member("b", 2), member("c", 0)), RECORD, NOTHING_KNOWN)
     minimums = {group["name"]: group["minMember"] for group in adopted(released, before)["spec"]["subGroups"]}
     assert minimums == {"a": 3, "b": 2, "c": 1}
-
-
-# Topology objects
-
-
-def binding(*keys: str, reference: str | None = None) -> ClusterTopologyBinding:
-    spec: dict[str, Any] = {"levels": [{"domain": f"d{index}", "key": key} for index, key in enumerate(keys)]}
-    if reference is not None:
-        spec["schedulerTopologyBindings"] = [{"schedulerName": "kai-scheduler", "topologyReference": reference}]
-    return ClusterTopologyBinding({"metadata": {"name": "dc", "uid": "77"}, "spec": spec})
-
-
-def test_a_binding_becomes_a_topology_of_its_name_with_its_keys_in_order() -> None:
-    assert KAI.topology_objects(binding("example.com/zone", "example.com/rack", "kubernetes.io/hostname")) == [
-        {
-            "apiVersion": "kai.scheduler/v1alpha1",
-            "kind": "Topology",
-            "metadata": {
-                "name": "dc",
-                "labels": {"app.kubernetes.io/managed-by": "rollcall"},
-                "ownerReferences": [
-                    {
-                        "apiVersion": "grove.io/v1alpha1",
-                        "kind": "ClusterTopologyBinding",
-                        "name": "dc",
-                        "uid": "77",
-                        "controller": True,
-                        "blockOwnerDeletion": True,
-                    }
-                ],
-            },
-            "spec": {
-                "levels": [
-                    {"nodeLabel": "example.com/zone"},
-                    {"nodeLabel": "example.com/rack"},
-                    {"nodeLabel": "kubernetes.io/hostname"},
-                ]
-            },
-        }
-    ]
-
-
-def test_a_topology_that_somebody_else_keeps_is_left_to_them_and_only_compared() -> None:
-    kept = binding("example.com/zone", reference="racks")
-    assert KAI.topology_objects(kept) == []
-    assert KAI.topology_drift(kept, None) == TopologyDrift("racks", DriftReason.NOT_FOUND, "there is no Topology racks")
-    assert KAI.topology_drift(kept, {"spec": {"levels": [{"nodeLabel": "example.com/zone", "alias": "z"}]}}) is None
-    drift = KAI.topology_drift(kept, {"spec": {"levels": [{"nodeLabel": "example.com/row"}]}})
-    assert drift is not None
-    assert drift.reason == "Drift"
-    assert drift.message == (
-        "Topology racks has the levels example.com/row, and ClusterTopologyBinding dc has example.com/zone"
-    )
-
-
-def test_aliases_that_somebody_gave_the_levels_stay_with_them() -> None:
-    (desired,) = KAI.topology_objects(binding("example.com/zone", "example.com/rack"))
-    named = [{"nodeLabel": "example.com/zone"}, {"nodeLabel": "example.com/rack", "alias": "rack"}]
-    assert KAI.adopt(desired, {"spec": {"levels": named}}) == {**desired, "spec": {"levels": named}}
-    assert KAI.adopt(desired, {"spec": {"levels": named[::-1]}}) == desired
-    assert KAI.adopt(desired, None) == desired
-
-
-REMADE = {
-    "the same": (["example.com/zone", "example.com/rack"], False),
-    "another key": (["example.com/zone", "example.com/row"], True),
-    "another order": (["example.com/rack", "example.com/zone"], True),
-    "one less": (["example.com/zone"], True),
-}
-
-
-@pytest.mark.parametrize(("keys", "remade"), REMADE.values(), ids=REMADE)
-def test_a_topology_is_made_again_when_its_keys_or_their_order_change(keys: list[str], remade: bool) -> None:
-    (desired,) = KAI.topology_objects(binding("example.com/zone", "example.com/rack"))
-    live = {"spec": {"levels": [{"nodeLabel": key, "alias": key[-3:]} for key in keys]}}
-    assert KAI.topology_must_be_remade(desired, live) is remade
-
-
-DRIFTS = {
-    "in step": ({"dc": ("example.com/zone", "example.com/rack")}, {}, []),
-    "other order": (
-        {"dc": ("example.com/rack", "example.com/zone")},
-        {},
-        [
-            "kai-scheduler: Topology dc has the levels example.com/rack, example.com/zone, "
-            "and ClusterTopologyBinding dc has example.com/zone, example.com/rack"
-        ],
-    ),
-    "yet to be made": ({}, {}, []),
-    "kept by somebody else, and not there": (
-        {},
-        {"kai-scheduler": "racks"},
-        ["kai-scheduler: there is no Topology racks"],
-    ),
-    "kept for another scheduler": ({}, {"other": "racks"}, []),
-    "unknown": (None, {"kai-scheduler": "racks"}, []),
-}
-
-
-@pytest.mark.parametrize(("topologies", "references", "told"), DRIFTS.values(), ids=DRIFTS)
-def test_drift_is_said_at_the_start_and_when_it_comes(
-    topologies: dict[str, tuple[str, ...]] | None, references: dict[str, str], told: list[str]
-) -> None:
-    bound = {"dc": TopologyBinding({"zone": "example.com/zone", "rack": "example.com/rack"}, references)}
-    assert list(KAI.init(ClusterFacts(topology_bindings=bound, kai_topologies=topologies))) == told
-
-
-IMPOSSIBLE = {
-    "none": [],
-    "too many": [f"example.com/l{index}" for index in range(17)],
-    "one without a key": ["example.com/rack", ""],
-    "one twice": ["example.com/rack", "example.com/rack"],
-    "the host above another": ["kubernetes.io/hostname", "example.com/rack"],
-}
-
-
-@pytest.mark.parametrize("keys", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-def test_levels_that_KAI_would_refuse_become_no_topology(keys: list[str]) -> None:
-    with pytest.raises(Inexpressible):
-        KAI.topology_objects(binding(*keys))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.core.test_kube_gangs import NEITHER, TREE, V1ALPHA1, V1ALPHA2, V1BETA1
+from tests.core.kube_gangs import NEITHER, TREE, V1ALPHA1, V1ALPHA2, V1BETA1
 from tests.core.worlds import rules, settings_of, validate
 from webhook.model.facts import Api, ClusterFacts, PodGangFacts, PriorityClass
 from webhook.model.reading import Manifest

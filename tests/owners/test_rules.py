@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.core.worlds import rules
-from tests.owners.worlds import EVERY, known, schedulers, validate
-from webhook.model.facts import ClusterFacts, KaiQueue, PodGangFacts, Quota, Record, VolcanoQueue
+from tests.owners.worlds import EVERY, known, schedulers, validate, with_kai
+from webhook.model.facts import ClusterFacts, PodGangFacts, Record, VolcanoQueue
 from webhook.model.findings import Action
 from webhook.model.owners.facts import Owner
 from webhook.model.reading import Manifest
@@ -125,11 +125,6 @@ def test_a_preset_group_may_span_parts_that_start_at_once(parts: dict[str, tuple
     assert found == (["owner/membership-in-turn"] if refused else [])
 
 
-def _kai(version: str | None = None, **config: Any) -> Any:
-    stated = {} if version is None else {"schedulerVersion": version}
-    return schedulers({"name": "kai-scheduler", "config": config, **stated})
-
-
 MINIMUM = "kai.scheduler/batch-min-member"
 STEPS = replicated("data", 1), replicated("node", 2, dependsOn=AFTER)
 IN_ORDER = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
@@ -162,20 +157,20 @@ def test_steps_on_kai_start_by_what_its_version_makes_of_them(
     annotations = None if minimum is None else {MINIMUM: minimum}
     if kind == "JobSet":
         manifest = job_set(*jobs, scheduler="kai-scheduler", annotations=annotations, **policy)
-        verdict = validate(manifest, facts=known(), settings=_kai(version))
+        verdict = validate(manifest, facts=known(), settings=with_kai(version))
     else:
         facts = known(facts=runtimes(*jobs))
         assert facts.cluster_training_runtimes is not None
         facts.cluster_training_runtimes["torch"]["spec"]["template"]["spec"].update(policy)
         manifest = train_job(scheduler="kai-scheduler", annotations=annotations)
-        verdict = validate(manifest, facts=facts, settings=_kai(version))
+        verdict = validate(manifest, facts=facts, settings=with_kai(version))
     assert rules(verdict) == found
     assert all(str(one.at) == f"metadata.annotations[{MINIMUM}]" for one in verdict.findings)
 
 
 def test_the_runtime_may_bring_kai_s_minimum() -> None:
     facts = known(facts=runtimes(*STEPS, annotations={MINIMUM: "1"}))
-    assert validate(train_job(scheduler="kai-scheduler"), facts=facts, settings=_kai()).findings == ()
+    assert validate(train_job(scheduler="kai-scheduler"), facts=facts, settings=with_kai()).findings == ()
 
 
 EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
@@ -202,147 +197,8 @@ def test_kai_waits_for_pods_that_come_later_where_podgrouper_counts_them(
     manifest: Manifest, version: str | None, refused: bool
 ) -> None:
     manifest["metadata"]["labels"] = {"rollcall.dev/scheduler": "kai-scheduler"}
-    found = validate(manifest, facts=known(), settings=_kai(version)).denials
+    found = validate(manifest, facts=known(), settings=with_kai(version)).denials
     assert [finding.rule for finding in found] == (["kai/owner-pods-to-come"] if refused else [])
-
-
-KAI_QUEUES = ClusterFacts(
-    kai_queues={
-        "research": KaiQueue(None),
-        "team-a": KaiQueue("research"),
-        "team-b": KaiQueue("research"),
-        "lost": KaiQueue("gone"),
-    }
-)
-QUEUE = "kai.scheduler/queue"
-
-
-@pytest.mark.parametrize("queue", ["nobody", "research", "lost"])
-@pytest.mark.parametrize(
-    ("kind", "at"),
-    [
-        ("TrainJob", f"metadata.labels[{QUEUE}]"),
-        ("runtime", "spec.runtimeRef.name"),
-        ("patch", f"spec.runtimePatches[0].trainingRuntimeSpec.template.metadata.labels[{QUEUE}]"),
-        ("proposal", "spec.runtimeRef.name"),
-        ("JobSet", f"metadata.labels[{QUEUE}]"),
-        ("pods", f"spec.template.metadata.labels[{QUEUE}]"),
-        ("LeaderWorkerSet", f"metadata.labels[{QUEUE}]"),
-        ("profile", "metadata.labels[rollcall.dev/scheduler]"),
-    ],
-)
-def test_a_queue_that_takes_no_gang_is_refused_where_it_is_named(kind: str, queue: str, at: str) -> None:
-    labels = {QUEUE: queue}
-    scheduler, facts = "kai-scheduler", known(facts=replace(KAI_QUEUES, cluster_training_runtimes={}))
-    settings = _kai(**({"defaultQueue": queue} if kind == "profile" else {}))
-    template = {"trainingRuntimeSpec": {"template": {"metadata": {"labels": labels}}}}
-    manifest: Manifest = {
-        "TrainJob": train_job(scheduler=scheduler, labels=labels),
-        "patch": train_job(scheduler=scheduler, runtimePatches=[template]),
-        "JobSet": job_set(scheduler=scheduler, labels=labels),
-        "pods": job(scheduler=scheduler, template=pod_template(labels=labels)),
-        "LeaderWorkerSet": leader_worker_set(scheduler=scheduler, labels=labels),
-        "profile": leader_worker_set(scheduler=scheduler),
-    }.get(kind, train_job(scheduler=scheduler))
-    brought = {
-        "runtime": runtimes(labels=labels),
-        "proposal": runtimes(podGroupPolicy={"kaiScheduler": {"queue": queue}}),
-    }
-    of_runtime = brought.get(kind, runtimes()).cluster_training_runtimes
-    verdict = validate(manifest, facts=replace(facts, cluster_training_runtimes=of_runtime), settings=settings)
-    found = [one for one in verdict.denials if one.rule == "kai/owner-queue"]
-    assert [str(one.at) for one in found] == [at]
-
-
-def test_a_name_that_no_queue_can_have_is_refused() -> None:
-    manifest = job(scheduler="kai-scheduler", labels={QUEUE: "No Queue"}, annotations={MINIMUM: "2"})
-    assert rules(validate(manifest, facts=known(facts=KAI_QUEUES), settings=_kai())) == ["kai/owner-queue"]
-
-
-def test_no_queue_at_all_is_kai_s_own_default() -> None:
-    verdict = validate(leader_worker_set(scheduler="kai-scheduler"), facts=known(facts=KAI_QUEUES), settings=_kai())
-    assert verdict.findings == ()
-
-
-@pytest.mark.parametrize(
-    ("of_train_job", "of_runtime", "of_pods", "places"),
-    [
-        ("team-a", None, None, []),
-        ("team-a", "team-a", "team-a", []),
-        (None, "team-a", "team-a", []),
-        ("team-a", "team-b", None, [("spec.template.metadata.labels", "metadata.labels")]),
-        (
-            "team-a",
-            None,
-            "team-b",
-            [("spec.template.spec.replicatedJobs[0].template.spec.template.metadata.labels", "metadata.labels")],
-        ),
-        (
-            None,
-            "team-a",
-            "team-b",
-            [
-                (
-                    "spec.template.spec.replicatedJobs[0].template.spec.template.metadata.labels",
-                    "ClusterTrainingRuntime torch, spec.template.metadata.labels",
-                )
-            ],
-        ),
-    ],
-)
-def test_queues_that_disagree_are_refused_and_both_fields_are_named(
-    of_train_job: str | None, of_runtime: str | None, of_pods: str | None, places: list[tuple[str, str]]
-) -> None:
-    def label(queue: str | None) -> dict[str, str]:
-        return {} if queue is None else {QUEUE: queue}
-
-    node = replicated("node", template=pod_template(labels=label(of_pods)))
-    facts = known(facts=replace(runtimes(node, labels=label(of_runtime)), kai_queues=KAI_QUEUES.kai_queues))
-    verdict = validate(train_job(scheduler="kai-scheduler", labels=label(of_train_job)), facts=facts, settings=_kai())
-    found = [one for one in verdict.denials if one.rule == "kai/owner-queue-disagree"]
-    assert [one.why for one in found] == [
-        f"ClusterTrainingRuntime torch, {at}[{QUEUE}]: all pods of a workload are in one queue, and "
-        f'{first}[{QUEUE}] says "team-a"'
-        for at, first in places
-    ]
-
-
-def test_a_queue_that_a_cache_may_not_have_heard_of_is_read_before_it_refuses() -> None:
-    manifest = job(scheduler="kai-scheduler", labels={QUEUE: "new"})
-    verdict = validate(manifest, facts=known(facts=KAI_QUEUES), settings=_kai())
-    assert [str(needed) for needed in in_doubt(verdict)] == ["KAI Queue new"]
-
-
-@pytest.mark.parametrize(
-    ("key", "queue", "found"),
-    [
-        ("scheduling.grove.io/volcano-queue", "team-a", []),
-        ("scheduling.volcano.sh/queue-name", "team-a", []),
-        ("scheduling.volcano.sh/queue-name", "nobody", ["volcano/owner-queue"]),
-        ("scheduling.volcano.sh/queue-name", "No Queue", ["volcano/owner-queue-name"]),
-        # Kueue's: it queues by itself.
-        ("kueue.x-k8s.io/queue-name", "nobody", []),
-    ],
-)
-def test_a_volcano_queue_is_named_by_either_key(key: str, queue: str, found: list[str]) -> None:
-    queues = {name: VolcanoQueue("root", "Open") for name in ("default", "team-a")}
-    facts = known(facts=ClusterFacts(volcano_queues=queues))
-    settings = schedulers({"name": "volcano"})
-    assert rules(validate(job(scheduler="volcano", annotations={key: queue}), facts=facts, settings=settings)) == found
-    pods = pod_template(annotations={key: queue})
-    assert rules(validate(job(scheduler="volcano", template=pods), facts=facts, settings=settings)) == found
-
-
-def test_a_quota_is_judged_at_the_workload_and_at_its_pods() -> None:
-    facts = known(facts=ClusterFacts(elastic_quotas={"team-a": Quota(is_parent=False)}))
-    label = "quota.scheduling.koordinator.sh/name"
-    for manifest in (
-        job(labels={label: "gone"}),
-        job(annotations={"scheduling.grove.io/koordinator-quota": "gone"}),
-        job(template=pod_template(labels={label: "gone"})),
-    ):
-        assert rules(validate(manifest, facts=facts)) == ["koordinator/owner-quota"]
-    assert validate(job(labels={label: "team-a"}), facts=facts).findings == ()
 
 
 def _kube(version: str, **config: Any) -> Any:

@@ -141,3 +141,8 @@ def worker_pod(lws: str, group: int, index: int, template: Manifest | None = Non
         "leaderworkerset.sigs.k8s.io/template-revision-hash": revision,
     }
     return _pod(f"{lws}-{group}-{index}", ("apps/v1", "StatefulSet", f"{lws}-{group}"), labels, template)
+
+
+def with_kai(version: str | None = None, **config: Any) -> Any:
+    stated = {} if version is None else {"schedulerVersion": version}
+    return schedulers({"name": "kai-scheduler", "config": config, **stated})

@@ -212,3 +212,28 @@ class CertificateWorld:
 
     def passes(self, **time: float) -> None:
         self.now += timedelta(**time)
+
+
+ROTATION = [
+    "NewAuthority",
+    "Publish",
+    "Disown",
+    "Publish",
+    "Disown",
+    "Issue",
+    "Switch",
+    "Promote",
+    "Publish",
+    "Disown",
+    "Publish",
+    "Disown",
+]
+
+
+def current(world: CertificateWorld) -> bytes:
+    assert world.authority is not None
+    return world.authority["ca.crt"]
+
+
+def lose_authority(world: CertificateWorld) -> None:
+    world.authority = None

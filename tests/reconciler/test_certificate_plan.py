@@ -7,27 +7,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tests.reconciler.certificate_world import NOW, CertificateWorld
-from webhook.authority import issued_by, new_authority, new_leaf, pem, read_certificates, read_pair
+from tests.reconciler.certificate_world import NOW, ROTATION, CertificateWorld, current, lose_authority
+from webhook.authority import issued_by, new_authority, new_leaf, pem, read_certificates
 from webhook.reconciler.certificate_plan import Issue, NewAuthority, Prove, Publish, Rest, Seen, Step, Survey, plan
-
-ROTATION = [
-    "NewAuthority",
-    "Publish",
-    "Disown",
-    "Publish",
-    "Disown",
-    "Issue",
-    "Switch",
-    "Promote",
-    "Publish",
-    "Disown",
-    "Publish",
-    "Disown",
-]
 
 
 @pytest.fixture
@@ -37,11 +20,6 @@ def world() -> CertificateWorld:
     found.settle()
     found.writes.clear()
     return found
-
-
-def current(world: CertificateWorld) -> bytes:
-    assert world.authority is not None
-    return world.authority["ca.crt"]
 
 
 def test_at_first_an_authority_is_made_and_trusted_and_signs() -> None:
@@ -182,10 +160,6 @@ def test_what_is_signed_late_in_the_life_of_its_authority_ends_with_it(world: Ce
     assert pair is not None
     assert issued_by(pair.certificate, authority)
     assert pair.certificate.not_valid_after_utc == authority.not_valid_after_utc
-
-
-def lose_authority(world: CertificateWorld) -> None:
-    world.authority = None
 
 
 def garble(key: str) -> Callable[[CertificateWorld], None]:
@@ -368,101 +342,3 @@ def test_nobody_sees_a_key_where_a_step_is_printed(world: CertificateWorld) -> N
         world.look()
     kept = [action for action in shown if "PRIVATE" in action and not action.startswith("NewAuthority")]
     assert kept == []
-
-
-PARTIES = ("m-rollcall", "v-rollcall", "server")
-# What may come in between, most often nothing.
-NOTHING, CRASH, ASK, RENEW = "", "crash", "ask", "renew"
-DISASTERS = ("lose authority", "lose certificate", "garble next", "garble key")
-
-
-def happens(world: CertificateWorld, event: str) -> None:
-    """One thing of many that may happen next."""
-    things: dict[str, Callable[[], object]] = {
-        NOTHING: lambda: None,
-        CRASH: world.crashes,
-        ASK: lambda: world.asked.add("ca"),
-        RENEW: lambda: world.asked.add("leaf"),
-        "lose authority": lambda: lose_authority(world),
-        "lose certificate": lambda: lose_certificate(world),
-        "garble next": lambda: spoil(world, "next.key"),
-        "garble key": lambda: spoil(world, "ca.key"),
-    }
-    things[event]()
-
-
-def lose_certificate(world: CertificateWorld) -> None:
-    world.serving = None
-
-
-def spoil(world: CertificateWorld, key: str) -> None:
-    if world.authority is not None and key in world.authority:
-        world.authority[key] = b"?"
-
-
-def rounds(*besides: str) -> st.SearchStrategy[list[tuple[frozenset[str], str]]]:
-    """Who hears of what there is, and what else happens, before each step."""
-    events = st.sampled_from((*[NOTHING] * 6, CRASH, ASK, RENEW, *besides))
-    return st.lists(st.tuples(st.frozensets(st.sampled_from(PARTIES)), events), min_size=10, max_size=50)
-
-
-@settings(max_examples=25, deadline=None)
-@given(rounds())
-def test_whoever_hears_of_what_and_when_the_server_is_trusted_at_every_moment(
-    told: list[tuple[frozenset[str], str]],
-) -> None:
-    unbroken(told)
-
-
-@settings(max_examples=25, deadline=None)
-@given(rounds(*DISASTERS))
-def test_also_when_secrets_are_lost_and_spoilt_on_the_way(told: list[tuple[frozenset[str], str]]) -> None:
-    unbroken(told)
-
-
-@pytest.mark.parametrize("deaf", PARTIES)
-def test_whoever_hears_of_nothing_more_from_any_write_on_is_waited_for(deaf: str) -> None:
-    for write in range(len(ROTATION)):
-        world = CertificateWorld()
-        world.settle()
-        world.asked = {"ca"}
-        world.writes.clear()
-        for _ in range(25):
-            for party in PARTIES:
-                if party != deaf or len(world.writes) < write:
-                    hears(world, party)
-            world.look()
-            assert world.serves, f"{deaf} has heard of nothing since write {write}; then {world.writes}"
-            world.step()
-        world.settle()
-        assert world.serves
-
-
-def hears(world: CertificateWorld, party: str) -> None:
-    if party == "server":
-        world.server_hears()
-    else:
-        world.api_server_hears(party)
-
-
-def unbroken(told: list[tuple[frozenset[str], str]]) -> None:
-    world = CertificateWorld()
-    world.settle()
-    world.asked = {"ca"}
-    for parties, event in told:
-        # One after the other: nobody promises that they hear in the order of the writes.
-        for party in sorted(parties):
-            hears(world, party)
-            assert world.serves, f"after {party} heard, and {world.writes}"
-        world.look()
-        happens(world, event)
-        world.step()
-        assert world.serves, f"after {event}, and {world.writes}"
-    world.settle()
-    assert world.serves
-    assert set(world.bundles.values()) == {current(world)}
-    assert world.authority is not None
-    assert world.serving is not None
-    pair = read_pair(world.serving["tls.crt"], world.serving["tls.key"])
-    assert issued_by(pair.certificate, read_pair(current(world), world.authority["ca.key"]).certificate)
-    assert world.settle() == []

@@ -3,109 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.core.worlds import koordinator, settings_of
-from webhook.errors import FactsUnavailable
-from webhook.model.facts import Api, ClusterFacts, Record
-from webhook.model.podcliqueset import PodCliqueSet
-from webhook.model.podgang import PodGang
+from tests.core.worlds import settings_of
+from tests.reconciler.judged_gangs import FACTS, in_step, judged, pod, podgang, whole
+from webhook.model.facts import Record
 from webhook.model.reading import Manifest
-from webhook.mutators.prepare_pod import stamp
-from webhook.reconciler.differences import to_apply
 from webhook.reconciler.escapes import Escape
-from webhook.reconciler.gang_pod import GangPod, Unscheduled, read_gang_pod
-from webhook.reconciler.health import GangHealth, Observed, State, judge
+from webhook.reconciler.gang_pod import Unscheduled
+from webhook.reconciler.health import State
 from webhook.reconciler.obstacles import Reason
-from webhook.reconciler.plan import Plan, plan
-from webhook.settings import Settings
 from webhook.validators.examples import clique, pod_clique_set
-
-FACTS = ClusterFacts(
-    pod_clique_sets={("default", "demo"): Record("koord-scheduler")},
-    elastic_quotas={},
-    topology_bindings={},
-    network_topologies={},
-    priority_classes={},
-    namespaces={},
-    apis=frozenset({Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")}),
-)
-
-
-def podgang(**metadata: Any) -> Manifest:
-    groups = [
-        {
-            "name": name,
-            "minReplicas": minimum,
-            "podReferences": [{"namespace": "default", "name": f"{name}-{index}"} for index in range(minimum)],
-        }
-        for name, minimum in (("demo-0-leader", 1), ("demo-0-worker", 2))
-    ]
-    labels = {"app.kubernetes.io/part-of": "demo", **metadata.pop("labels", {})}
-    return {
-        "metadata": {"name": "demo-0", "namespace": "default", "uid": "g", "labels": labels, **metadata},
-        "spec": {"podgroups": groups},
-    }
-
-
-def pod(clique: str, index: int, **changes: Any) -> GangPod:
-    """A pod as koord-scheduler's webhook answer leaves it."""
-    name = f"demo-0-{clique}-{index}"
-    labels = {
-        "app.kubernetes.io/managed-by": "grove-operator",
-        "app.kubernetes.io/part-of": "demo",
-        "grove.io/podgang": "demo-0",
-        "grove.io/podclique": f"demo-0-{clique}",
-        "pod-group.scheduling.sigs.k8s.io": f"demo-0-{clique}",
-    }
-    spec: dict[str, Any] = {"schedulerName": "koord-scheduler", "containers": [{"name": "main"}]}
-    metadata = {"name": name, "namespace": "default", "uid": name, "labels": labels, "annotations": {}}
-    raw: dict[str, Any] = {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
-    _, found = read_gang_pod(raw)
-    return found._replace(**{"annotations": {"rollcall.dev/stamp": _stamp(found)}, **changes})
-
-
-def _stamp(found: GangPod) -> str:
-    settings = koordinator(standalone=False)
-    profile = settings.profiles["koord-scheduler"]
-    member = profile.member("default", found.podgang, found.podclique, Record("koord-scheduler"), FACTS)
-    return stamp(profile.backend.prepare_pod(member), gated=False)
-
-
-def whole(**changes: Any) -> list[GangPod]:
-    return [pod("leader", 0, **changes), pod("worker", 0, **changes), pod("worker", 1, **changes)]
-
-
-def in_step(gang: Manifest | None = None) -> dict[str, Manifest]:
-    """The gang's objects by name, as they are once they were written."""
-    planned = plan(PodGang(gang or podgang()), FACTS, koordinator(standalone=False))
-    assert isinstance(planned, Plan)
-    return {one["metadata"]["name"]: to_apply(planned.profile.backend.adopt(one, None)) for one in planned.objects}
-
-
-def judged(
-    pods: list[GangPod],
-    objects: Mapping[str, Manifest] | None = None,
-    *,
-    gang: Manifest | None = None,
-    workload: Manifest | None = None,
-    facts: ClusterFacts = FACTS,
-    settings: Settings | None = None,
-) -> GangHealth:
-    known = in_step() if objects is None else objects
-    found = None if workload is None else PodCliqueSet(workload)
-    live: Callable[[Manifest], Manifest | None] = lambda one: known.get(one["metadata"]["name"])  # noqa: E731
-    chosen = settings or koordinator(standalone=False)
-    return judge(Observed(PodGang(gang or podgang()), pods, live, list(known.values()), found, facts, chosen))
-
-
-def reasons(found: GangHealth) -> list[Reason]:
-    return [one.reason for one in found.obstacles]
 
 
 def test_a_gang_with_its_minimum_on_nodes_has_started_whatever_else_is_wrong() -> None:
@@ -300,117 +212,3 @@ def test_every_reason_and_every_escape_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "gangs.md").read_text()
     documented = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
     assert documented == [*(reason.value for reason in Reason), *(escape.value for escape in Escape)]
-
-
-def test_a_gang_of_which_a_part_is_on_nodes_says_so_first() -> None:
-    found = judged([pod("leader", 0, node="n1"), *whole()[1:]])
-    assert (found.state, found.word) == (State.IN_PART, "GangInPart")
-    assert found.obstacles[0].why.endswith("demo-0-worker has 0 of 2")
-    assert reasons(found) == [Reason.IN_PART, Reason.SILENT]
-
-
-def test_a_kind_that_cannot_be_read_is_an_api_that_is_missing() -> None:
-    def unread(_: Manifest) -> Manifest | None:
-        raise FactsUnavailable("the cluster does not serve it")
-
-    settings = koordinator(standalone=False)
-    found = judge(Observed(PodGang(podgang()), whole(), unread, [], None, FACTS, settings))
-    assert set(reasons(found)) == {Reason.API_MISSING}
-
-
-def test_a_queue_and_a_layer_that_are_gone_are_named() -> None:
-    volcano = replace(
-        FACTS,
-        pod_clique_sets={("default", "demo"): Record("volcano", queues=(("scheduling.grove.io/volcano-queue", "a"),))},
-        volcano_queues={},
-        apis=frozenset({Api("scheduling.volcano.sh", "v1beta1", "PodGroup")}),
-    )
-    queued = pod_clique_set(clique("worker"), annotations={"scheduling.grove.io/volcano-queue": "a"})
-    settings = settings_of("volcano", standalone=False)
-    assert Reason.QUEUE_UNKNOWN in reasons(judged([], {}, workload=queued, facts=volcano, settings=settings))
-    placed = pod_clique_set(clique("worker"), topologyConstraint={"topologyName": "dc", "pack": {"required": "rack"}})
-    assert Reason.TOPOLOGY_UNKNOWN in reasons(judged([], {}, workload=placed))
-
-
-def test_a_gang_that_its_scheduler_cannot_have_says_why() -> None:
-    gang = podgang()
-    constraint = {"packConstraint": {"required": "example.com/rack"}}
-    group = {"name": "g", "podGroupNames": ["demo-0-worker"], "topologyConstraint": constraint}
-    gang["spec"]["topologyConstraintGroupConfigs"] = [group]
-    assert Reason.INEXPRESSIBLE in reasons(judged(whole(), gang=gang))
-
-
-@pytest.mark.parametrize(
-    ("escaped", "kind", "fields"),
-    [
-        (
-            pod("worker", 0)._replace(annotations={}, spec={}, labels={"grove.io/podgang": "demo-0"}),
-            Escape.UNMUTATED,
-            {"/metadata/labels/pod-group.scheduling.sigs.k8s.io", "/spec/schedulerName"},
-        ),
-        (
-            pod("worker", 0)._replace(annotations={"rollcall.dev/stamp": "koord-scheduler/0000000000000000"}),
-            Escape.STALE,
-            {"/metadata/annotations/rollcall.dev~1stamp"},
-        ),
-        (
-            pod("worker", 0)._replace(annotations={"pod-group-name": "other"}),
-            Escape.FOREIGN,
-            {"metadata.annotations.pod-group-name"},
-        ),
-        (pod("worker", 0)._replace(spec={"schedulerName": "volcano"}), Escape.FOREIGN, {"spec.schedulerName"}),
-    ],
-)
-def test_pods_that_do_not_carry_what_they_should_have_escaped(escaped: GangPod, kind: Escape, fields: set[str]) -> None:
-    (found,) = judged([pod("leader", 0), escaped]).escaped
-    assert found.escape is kind
-    assert fields <= set(found.fields)
-
-
-def test_a_pod_with_or_without_the_gate_has_not_escaped_for_that() -> None:
-    gated = koordinator(standalone=False, gate=True)
-    assert {one.escape for one in judged(whole(), settings=gated).escaped} == {Escape.STALE}
-    assert judged(whole()).escaped == ()
-    assert judged(whole(gates=("rollcall.dev/gang-sync",))).escaped == ()
-
-
-def test_a_field_that_the_api_server_dropped_is_an_api_that_is_missing() -> None:
-    facts = replace(
-        FACTS,
-        pod_clique_sets={("default", "demo"): Record("default-scheduler")},
-        apis=frozenset(
-            {Api("scheduling.k8s.io", "v1beta1", kind) for kind in ("Workload", "PodGroup")}
-            | {Api("scheduling.k8s.io", "v1alpha3", "CompositePodGroup")}
-        ),
-    )
-    settings = settings_of("default-scheduler", {"gangScheduling": True}, standalone=False)
-    profile = settings.profiles["default-scheduler"]
-    pods = []
-    for found in whole():
-        member = profile.member("default", "demo-0", found.podclique, Record("default-scheduler"), facts)
-        marked = stamp(profile.backend.prepare_pod(member), gated=False)
-        labels = {key: value for key, value in found.labels.items() if "pod-group" not in key}
-        spec = {"schedulerName": "default-scheduler"}
-        pods.append(found._replace(labels=labels, annotations={"rollcall.dev/stamp": marked}, spec=spec))
-    first = next(one for one in judged(pods, facts=facts, settings=settings).obstacles if "dropped" in one.why)
-    assert first.reason is Reason.API_MISSING
-    assert first.why.startswith("the API server dropped spec.schedulingGroup of pod demo-0-leader-0")
-
-
-def test_a_gang_that_has_come_too_far_to_change_says_what_is_frozen() -> None:
-    gang = podgang()
-    gang["spec"]["podgroups"].append({"name": "demo-0-new", "minReplicas": 1, "podReferences": []})
-    found = judged([], gang=gang)
-    assert Reason.FROZEN not in reasons(found), "without pods its objects are made anew"
-    found = judged(whole(), gang=gang)
-    first = found.obstacles[0]
-    assert first.reason is Reason.FROZEN
-    assert "demo-0-new" in first.why
-    assert first.remedy == "undo the change, or delete the PodCliqueSet and create it anew"
-
-
-def test_health_as_json() -> None:
-    found = judged(whole()[:2]).as_json()
-    assert found["members"][1] == {"name": "demo-0-worker", "minimum": 2, "present": 1, "bound": 0}
-    assert found["reasons"][0]["reason"] == "GangPodMissing"
-    assert (found["state"], found["scheduler"], found["escaped"]) == ("held", "koord-scheduler", [])

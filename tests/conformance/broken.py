@@ -1,0 +1,103 @@
+"""Backends that are broken in one way each, made of the sound one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tests.conformance.sound import MappedBackend, SoundBackend, topology
+from webhook.backends.base import BackendSettings, Frozen, GangMember, PodChanges, Stage
+from webhook.model.facts import ClusterFacts, Record
+from webhook.model.findings import Finding
+from webhook.model.podgang import PodGang
+from webhook.model.reading import Manifest
+
+
+def broken(**members: Any) -> type[SoundBackend]:
+    """The sound backend with something else in it."""
+    return type("BrokenBackend", (SoundBackend,), members)
+
+
+def mapped(**members: Any) -> type[SoundBackend]:
+    """The one with Maps, with something else in it."""
+    return type("BrokenBackend", (MappedBackend,), members)
+
+
+def mapping_out(change: Callable[[list[Manifest]], list[Manifest]]) -> type[SoundBackend]:
+    """One whose Maps are otherwise."""
+    return mapped(topology_objects=lambda self, binding: change(MappedBackend.topology_objects(self, binding)))
+
+
+def preparing(change: Callable[[GangMember, PodChanges], PodChanges]) -> type[SoundBackend]:
+    """One whose pods are prepared otherwise."""
+
+    def prepare_pod(self: SoundBackend, member: GangMember) -> PodChanges:
+        return change(member, SoundBackend.prepare_pod(self, member))
+
+    return broken(prepare_pod=prepare_pod)
+
+
+def translating(change: Callable[[PodGang, list[Manifest]], list[Manifest]]) -> type[SoundBackend]:
+    """One whose objects are otherwise."""
+
+    def gang_objects(self: SoundBackend, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
+        return change(podgang, SoundBackend.gang_objects(self, podgang, record, facts))
+
+    return broken(gang_objects=gang_objects)
+
+
+def adopting(adopt: Callable[[Manifest, Any], Manifest]) -> type[SoundBackend]:
+    """One that adopts otherwise."""
+    return broken(adopt=lambda self, desired, live: adopt(desired, live))
+
+
+def freezing(anew: Callable[[Any, Any], Any]) -> type[SoundBackend]:
+    """One that lets no gang change but without pods; None is to say that it does not change."""
+
+    def frozen(self: SoundBackend, desired: Any, live: Any) -> Frozen | None:
+        going = anew(desired, live)
+        return None if going is None else Frozen("its members", "they are frozen", Stage.EMPTY, tuple(going))
+
+    return broken(frozen=frozen)
+
+
+def judging(*findings: Finding, **fields: Any) -> type[SoundBackend]:
+    """One whose rule finds these in a workload with topology, whatever it says there."""
+    return broken(rules=(replace(topology, check=lambda workload, context: iter(findings), **fields),))
+
+
+def raising(*_: Any) -> Any:
+    raise KeyError("spec")
+
+
+def with_metadata(found: Manifest, **fields: Any) -> Manifest:
+    return {**found, "metadata": {**found["metadata"], **fields}}
+
+
+def named(objects: list[Manifest], name: Callable[[int, str], str]) -> list[Manifest]:
+    return [with_metadata(found, name=name(at, found["metadata"]["name"])) for at, found in enumerate(objects)]
+
+
+def referring(objects: list[Manifest]) -> list[Manifest]:
+    """The objects with their references said in the other way that Kubernetes has."""
+    gang, *parts = objects
+    return [gang, *({**part, "spec": {"gangRef": {"name": part["spec"]["gangName"]}}} for part in parts)]
+
+
+def vandal(podgang: PodGang, objects: list[Manifest]) -> list[Manifest]:
+    podgang.raw["metadata"]["labels"]["touched"] = "yes"
+    return objects
+
+
+def emptied(desired: Manifest, live: Any) -> Manifest:
+    desired["spec"].pop("queue", None)
+    return desired
+
+
+class Strict(BackendSettings):
+    queue: str
+
+
+class Lenient(BackendSettings, extra="ignore"):
+    queue: str = "all"

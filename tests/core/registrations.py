@@ -1,0 +1,31 @@
+"""The parts of webhook configurations that several tests expect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webhook.installation.webhooks import Address
+
+SERVICE = Address("rollcall-system", "rollcall", 443)
+OUTSIDE = {
+    "matchExpressions": [
+        {
+            "key": "kubernetes.io/metadata.name",
+            "operator": "NotIn",
+            "values": ["kube-system", "kube-node-lease", "rollcall-system"],
+        },
+        {"key": "rollcall.dev/exempt", "operator": "DoesNotExist"},
+    ]
+}
+COMMON: dict[str, Any] = {
+    "namespaceSelector": OUTSIDE,
+    "matchPolicy": "Equivalent",
+    "failurePolicy": "Fail",
+    "timeoutSeconds": 5,
+    "sideEffects": "None",
+    "admissionReviewVersions": ["v1"],
+}
+
+
+HEAD = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
+GANGS = {"name": "default-scheduler", "config": {"gangScheduling": True}}
