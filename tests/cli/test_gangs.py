@@ -18,7 +18,7 @@ from tests.api.scripted import failure
 from tests.cli.conftest import Run, answer_for_the_cluster
 from tests.reconciler.cluster import PODS, WritableWorld
 from tests.reconciler.owners import JOB_PATH, JOB_SET_PATH, LWS_PATH, job, job_pod, job_set, lws, lws_pod
-from tests.reconciler.test_reconciler import GANGS, podgang, workload
+from tests.reconciler.running import GANGS, podgang, workload
 from webhook import logs
 from webhook.cli import gang_text
 from webhook.model.owners.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.worlds import koordinator, rules, validate
+from tests.core.koordinator_gang_objects import CLUSTER, LAYERS, WORKER, found, judged
+from tests.core.worlds import rules
 from tests.strategies import json_values
 from webhook.backends.koordinator.gang_examples import annotated_pod, gather, known, pod, pod_group
 from webhook.backends.koordinator.keys import (
@@ -19,33 +20,13 @@ from webhook.backends.koordinator.keys import (
     ANNOTATION_NAME,
     GANG_PREFIX,
     GANG_SETTINGS,
-    LABEL_POD_GROUP,
 )
-from webhook.model.admission_request import Verdict
-from webhook.model.facts import ClusterFacts, Namespace, TopologyLayer
+from webhook.model.facts import ClusterFacts, Namespace
 from webhook.model.findings import Action
 from webhook.model.reading import Manifest
 from webhook.testing.strategies import words
 
-LAYERS = {
-    "default": (
-        TopologyLayer("SpineLayer", None, ("example.com/spine",)),
-        TopologyLayer("BlockLayer", "SpineLayer", ("example.com/block",)),
-        TopologyLayer("NodeTopologyLayer", "BlockLayer", ()),
-    )
-}
-CLUSTER = known(network_topologies=LAYERS)
 SPINE = {"layer": "SpineLayer", "strategy": "MustGather"}
-WORKER = {LABEL_POD_GROUP: "worker"}
-
-
-def found(manifest: Manifest, facts: ClusterFacts = CLUSTER, old: Manifest | None = None, **config: Any) -> list[str]:
-    """The rules that say something, without their prefix."""
-    return [rule.removeprefix("koordinator/") for rule in rules(judged(manifest, facts, old, **config))]
-
-
-def judged(manifest: Manifest, facts: ClusterFacts = CLUSTER, old: Manifest | None = None, **config: Any) -> Verdict:
-    return validate(manifest, old, settings=koordinator(config), facts=facts)
 
 
 def setting(name: str, value: str) -> Manifest:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.core.test_koordinator_gang_objects import WORKER, found, judged
+from tests.core.koordinator_gang_objects import WORKER, found, judged
 from tests.core.worlds import rules
 from webhook.backends.koordinator.gang_examples import annotated_pod, known, pod, pod_group
 from webhook.backends.koordinator.keys import (

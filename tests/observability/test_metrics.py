@@ -18,8 +18,8 @@ from tests.api.scripted import client
 from tests.api.world import World
 from tests.core.worlds import gang_pod
 from tests.reconciler.cluster import WritableWorld
-from tests.reconciler.test_reconciler import GANGS, running, until
-from tests.reconciler.test_reconciler import world as gangs
+from tests.reconciler.running import GANGS, running, until
+from tests.reconciler.running import world as gangs
 from tests.server.conftest import Call, body, refused, review
 from webhook.cli.metric_reference import metrics_of, reference
 from webhook.cluster.facts import LiveFacts

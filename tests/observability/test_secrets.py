@@ -18,7 +18,7 @@ from tests.api.world import World
 from tests.core.worlds import gang_pod, koordinator
 from tests.observability.receiver import Receiver, receiving
 from tests.reconciler.cluster import WritableWorld
-from tests.reconciler.test_reconciler import GANGS, SETS, podgang, running, until, workload
+from tests.reconciler.running import GANGS, SETS, podgang, running, until, workload
 from tests.server.conftest import Call, body, review
 from webhook import logs, tracing
 from webhook.cluster.facts import LiveFacts

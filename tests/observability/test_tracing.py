@@ -20,8 +20,8 @@ from tests.api.world import World
 from tests.core.worlds import gang_pod, koordinator
 from tests.observability.receiver import Receiver, Span, receiving
 from tests.reconciler.cluster import WritableWorld
-from tests.reconciler.test_reconciler import names, running, until
-from tests.reconciler.test_reconciler import world as gangs
+from tests.reconciler.running import names, running, until
+from tests.reconciler.running import world as gangs
 from tests.server.conftest import Call, body, refused, review
 from webhook import logs, tracing
 from webhook.cluster.facts import LiveFacts

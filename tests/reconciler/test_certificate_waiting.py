@@ -12,7 +12,8 @@ import pytest
 
 from tests.reconciler.certificate_api import CONFIGURATIONS, CertificateApi
 from tests.reconciler.certificate_world import SETTINGS
-from tests.reconciler.test_certificates import Kept, impatient, keeping, run, until
+from tests.reconciler.keeping_certificates import Kept, keeping, run, until
+from tests.reconciler.test_certificates import impatient
 from webhook.authority import read_certificates
 from webhook.reconciler import certificates
 from webhook.reconciler.certificate_seeing import Streak

@@ -10,7 +10,7 @@ import pytest
 
 from tests.core.worlds import settings_of
 from tests.reconciler.cluster import SERVED, WritableWorld
-from tests.reconciler.test_reconciler import running, sample, told, until
+from tests.reconciler.running import running, sample, told, until
 from webhook.backends.kube.facts import PROJECTIONS, TREES
 from webhook.cluster import facts as following
 from webhook.model.facts import ObjectKey

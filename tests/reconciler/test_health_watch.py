@@ -11,17 +11,7 @@ import pytest
 from tests.api.scripted import failure
 from tests.core.worlds import koordinator
 from tests.reconciler.cluster import PODS, WritableWorld
-from tests.reconciler.test_reconciler import (
-    GANGS,
-    SETS,
-    names,
-    podgang,
-    running,
-    sample,
-    told,
-    until,
-    world,
-)
+from tests.reconciler.running import GANGS, SETS, names, podgang, running, sample, told, until, world
 from webhook.reconciler import escape_deletion, health_watch
 from webhook.reconciler.obstacles import Reason
 

@@ -19,7 +19,7 @@ from tests.reconciler.owners import (
     lws_pod,
     owner_world,
 )
-from tests.reconciler.test_reconciler import names, running, sample, told, until
+from tests.reconciler.running import names, running, sample, told, until
 
 
 def test_where_two_gangs_want_one_object_the_second_is_told_and_nothing_of_it_is_written() -> None:

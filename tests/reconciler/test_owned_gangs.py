@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.core.worlds import koordinator
 from tests.reconciler.cluster import PODS, WritableWorld
+from tests.reconciler.gated_pods import Opened
 from tests.reconciler.owners import (
     GATE,
     IN_TURN,
@@ -21,8 +22,7 @@ from tests.reconciler.owners import (
     lws_pod,
     owner_world,
 )
-from tests.reconciler.test_gates import Opened
-from tests.reconciler.test_reconciler import GANGS, GROUPS, SETS, names, podgang, running, sample, told, until, workload
+from tests.reconciler.running import GANGS, GROUPS, SETS, names, podgang, running, sample, told, until, workload
 from webhook.model.owners.kinds import JOB_SETS
 
 

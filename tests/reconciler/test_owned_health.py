@@ -25,7 +25,7 @@ from tests.reconciler.owners import (
     lws_pod,
     owner_world,
 )
-from tests.reconciler.test_reconciler import names, running, sample, told, until
+from tests.reconciler.running import names, running, sample, told, until
 from webhook.backends.base import Stage
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client

@@ -3,88 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
-from typing import Any
 
 import httpx
 import pytest
 
 from tests.api.scripted import failure
-from tests.core.worlds import koordinator
 from tests.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
-from webhook.cluster.access import Access
-from webhook.errors import FactsUnavailable
-from webhook.reconciler.run import Reconciler
-from webhook.validators.examples import clique
-
-SETS, GANGS, GROUPS = (
-    "/apis/grove.io/v1alpha1/podcliquesets",
-    "/apis/scheduler.grove.io/v1alpha1/podgangs",
-    "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
+from tests.reconciler.running import (
+    GANGS,
+    GROUPS,
+    SETS,
+    names,
+    podgang,
+    reconciler,
+    running,
+    sample,
+    told,
+    until,
+    workload,
+    world,
 )
-
-
-def workload(namespace: str = "team-a", scheduler: str = "koord-scheduler") -> dict[str, Any]:
-    metadata = {"name": "demo", "namespace": namespace, "labels": {"rollcall.dev/scheduler": scheduler}}
-    return {"metadata": metadata, "spec": {"replicas": 1, "template": {"cliques": [clique("a"), clique("b")]}}}
-
-
-def podgang(*members: str, namespace: str = "team-a", minimum: int = 2) -> dict[str, Any]:
-    return {
-        "apiVersion": "scheduler.grove.io/v1alpha1",
-        "kind": "PodGang",
-        "metadata": {
-            "name": "demo-0",
-            "namespace": namespace,
-            "uid": f"gang-{namespace}",
-            "labels": {"app.kubernetes.io/part-of": "demo"},
-        },
-        "spec": {"podgroups": [{"name": name, "minReplicas": minimum, "podReferences": []} for name in members]},
-    }
-
-
-def world(*members: str) -> WritableWorld:
-    found = WritableWorld()
-    found.put(SETS, workload())
-    found.put(GANGS, podgang(*(members or ("demo-0-a", "demo-0-b"))))
-    return found
-
-
-def reconciler(cluster: WritableWorld, **options: Any) -> Reconciler:
-    access = Access("https://cluster", ssl.create_default_context(), lambda: None)
-    settings = options.pop("settings", None) or koordinator(standalone=False)
-    return Reconciler(settings, access, transport=cluster, **options)
-
-
-@asynccontextmanager
-async def running(cluster: WritableWorld, **options: Any) -> AsyncIterator[Reconciler]:
-    found = reconciler(cluster, **options)
-    task = asyncio.create_task(found.run())
-    try:
-        yield found
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def until(probe: Callable[[], Any]) -> None:
-    async with asyncio.timeout(30):
-        while not probe():
-            await asyncio.sleep(0.005)
-
-
-def told(story: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(story)
-
-
-def names(cluster: WritableWorld) -> list[str]:
-    return sorted(found["metadata"]["name"] for found in cluster.objects.get(GROUPS, []))
-
-
-def sample(found: Reconciler, name: str, **labels: str) -> float:
-    return found.metrics.registry.get_sample_value(name, labels) or 0.0
+from webhook.errors import FactsUnavailable
 
 
 def test_what_a_gang_needs_is_written_once_and_what_it_no_longer_needs_is_deleted() -> None:

@@ -11,20 +11,8 @@ import pytest
 from tests.api.scripted import failure
 from tests.core.worlds import settings_of
 from tests.reconciler.cluster import PODS, SERVED, WritableWorld
-from tests.reconciler.test_gates import pod
-from tests.reconciler.test_reconciler import (
-    GANGS,
-    GROUPS,
-    SETS,
-    names,
-    podgang,
-    running,
-    sample,
-    told,
-    until,
-    workload,
-    world,
-)
+from tests.reconciler.gated_pods import pod
+from tests.reconciler.running import GANGS, GROUPS, SETS, names, podgang, running, sample, told, until, workload, world
 from webhook.backends.kai.keys import POD_GROUP as KAI_POD_GROUP
 from webhook.cluster import facts as following
 from webhook.model.projections import Resource

@@ -10,24 +10,26 @@ import httpx
 import pytest
 
 from tests.api.scripted import failure
-from tests.core.worlds import settings_of
-from tests.reconciler.cluster import WritableWorld
-from tests.reconciler.test_reconciler import running, sample, told, until
-from webhook.backends.kai.facts import PROJECTIONS, TOPOLOGIES
-from webhook.backends.kai.keys import POD_GROUP
+from tests.reconciler.running import running, sample, told, until
+from tests.reconciler.topologies import (
+    BINDINGS,
+    KAI,
+    MANAGED_BY,
+    OBJECTS,
+    RACK,
+    ROW,
+    ZONE,
+    binding,
+    levels,
+    methods,
+    problems,
+    topology,
+    world,
+)
+from webhook.backends.kai.facts import TOPOLOGIES
 from webhook.cluster import facts as following
-from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS, Resource
 from webhook.reconciler import queue as queues
 from webhook.reconciler import topologies
-
-BINDINGS, OBJECTS = "/apis/grove.io/v1alpha1/clustertopologybindings", "/apis/kai.scheduler/v1alpha1/topologies"
-SERVED = (
-    *(found.resource for found in (POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS, *PROJECTIONS)),
-    Resource(POD_GROUP, "podgroups"),
-)
-KAI = settings_of("kai-scheduler", standalone=False)
-ZONE, RACK, ROW = "example.com/zone", "example.com/rack", "example.com/row"
-MANAGED_BY = "app.kubernetes.io/managed-by"
 
 
 @pytest.fixture(autouse=True)
@@ -35,57 +37,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "DISCOVERY_SECONDS", 0.05)
     monkeypatch.setattr(queues, "BACKOFF_SECONDS", (0.01, 0.1))
     monkeypatch.setattr(topologies, "LOOK_AGAIN_SECONDS", 0.05)
-
-
-def binding(*keys: str, name: str = "dc", reference: str | None = None) -> dict[str, Any]:
-    spec: dict[str, Any] = {"levels": [{"domain": f"d{index}", "key": key} for index, key in enumerate(keys)]}
-    spec["schedulerTopologyBindings"] = (
-        [{"schedulerName": "kai-scheduler", "topologyReference": reference}] if reference else []
-    )
-    return {"metadata": {"name": name, "uid": f"uid-{name}"}, "spec": spec}
-
-
-def topology(*keys: str, owner: str | None = "uid-dc", manager: str | None = "rollcall") -> dict[str, Any]:
-    """One that is there: controlled by the ClusterTopologyBinding dc of that uid, managed by that one."""
-    controller = {
-        "apiVersion": "grove.io/v1alpha1",
-        "kind": "ClusterTopologyBinding",
-        "name": "dc",
-        "uid": owner,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-    metadata: dict[str, Any] = {"name": "dc", "uid": "there"}
-    if owner is not None:
-        metadata["ownerReferences"] = [controller]
-    if manager is not None:
-        metadata["labels"] = {MANAGED_BY: manager}
-    return {"metadata": metadata, "spec": {"levels": [{"nodeLabel": key} for key in keys]}}
-
-
-def world(*found: dict[str, Any], there: dict[str, Any] | None = None) -> WritableWorld:
-    cluster = WritableWorld(*SERVED)
-    for one in found:
-        cluster.put(BINDINGS, one)
-    if there is not None:
-        cluster.put(OBJECTS, there)
-    return cluster
-
-
-def levels(cluster: WritableWorld, name: str = "dc") -> list[str] | None:
-    found = cluster.get(OBJECTS, None, name)
-    return None if found is None else [level["nodeLabel"] for level in found["spec"]["levels"]]
-
-
-def methods(cluster: WritableWorld) -> list[str]:
-    return [method for method, _ in cluster.writes]
-
-
-def problems(found: Any, reason: str) -> float | None:
-    value = found.metrics.registry.get_sample_value(
-        "rollcall_topology_problems", {"scheduler": "kai-scheduler", "reason": reason}
-    )
-    return None if value is None else float(value)
 
 
 def test_a_topology_is_made_once_of_each_binding_and_belongs_to_it() -> None:

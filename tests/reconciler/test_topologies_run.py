@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from tests.reconciler.test_reconciler import reconciler, running, told, until
-from tests.reconciler.test_topologies import KAI, ROW, ZONE, binding, levels, methods, problems, quick, topology, world
+from tests.reconciler.running import reconciler, running, told, until
+from tests.reconciler.test_topologies import quick
+from tests.reconciler.topologies import KAI, ROW, ZONE, binding, levels, methods, problems, topology, world
 from webhook.backends.kai.backend import KaiBackend
 from webhook.backends.kai.facts import TOPOLOGIES
 from webhook.errors import FactsUnavailable

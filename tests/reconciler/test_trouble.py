@@ -11,7 +11,7 @@ import pytest
 
 from tests.api.scripted import failure
 from tests.reconciler.cluster import WritableWorld
-from tests.reconciler.test_reconciler import (
+from tests.reconciler.running import (
     GANGS,
     GROUPS,
     SETS,

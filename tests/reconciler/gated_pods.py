@@ -1,0 +1,43 @@
+"""Pods that bear gates, and an API server where these are taken off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from tests.reconciler.cluster import PODS, WritableWorld
+
+OURS, GROVES = "rollcall.dev/gang-sync", "grove.io/podgang-pending-creation"
+
+
+def pod(name: str, *gates: str, gang: str = "demo-0", clique: str = "demo-0-a") -> dict[str, Any]:
+    labels = {"grove.io/podgang": gang, "grove.io/podclique": clique}
+    metadata = {"name": name, "namespace": "team-a", "labels": labels}
+    return {"metadata": metadata, "spec": {"schedulingGates": [{"name": gate} for gate in gates]}}
+
+
+class Opened:
+    """Answers for the pods of a world; `order` tells from which the gate came off."""
+
+    def __init__(self, cluster: WritableWorld) -> None:
+        self.order: list[str] = []
+        self.asked: list[str] = []
+        self._cluster = cluster
+        cluster.answering = self
+
+    def __call__(self, request: httpx.Request) -> httpx.Response | None:
+        if "/pods/" not in request.url.path:
+            return None
+        name = request.url.path.rpartition("/")[2]
+        self.order.append(name)
+        self.asked.append(request.content.decode())
+        self.free(name, OURS)
+        return httpx.Response(200, json={"metadata": {"name": name, "namespace": "team-a"}})
+
+    def free(self, name: str, gate: str) -> None:
+        """Somebody takes a gate off a pod."""
+        known = self._cluster.get(PODS, "team-a", name)
+        assert known is not None
+        known["spec"]["schedulingGates"].remove({"name": gate})
+        self._cluster.tell(PODS, "MODIFIED", known)
