@@ -228,7 +228,13 @@ def authorities_of(path: Path, content: bytes) -> bytes:
         found = x509.load_pem_x509_certificates(content)
     except ValueError:
         raise CertificateError(f"{path}: no certificate in PEM form") from None
-    return b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in found)
+    authorities = b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in found)
+    try:
+        # What one parser takes another may not, and it is OpenSSL's word that counts in a handshake.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=authorities.decode())
+    except ssl.SSLError:
+        raise CertificateError(f"{path}: a certificate that OpenSSL cannot read") from None
+    return authorities
 
 
 def _certificate(path: Path) -> x509.Certificate:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
 from tests.cluster.programs import eventually
 from tests.server.conftest import review
@@ -114,6 +116,30 @@ def test_the_authority_is_read_again_too(world: World, tmp_path: Path) -> None:
         eventually(lambda: asked_anew(others) == 200, "the other authority's clients are let in")
         assert asked_anew(ours) == REFUSED
         assert server.metric("rollcall_certificate_refused", certificate="client-ca") == 0
+
+
+def test_authorities_that_only_one_parser_reads_are_none(world: World, tmp_path: Path) -> None:
+    """A name that is an INTEGER is no name to OpenSSL, and a certificate to others."""
+    good = world.allowed.read_bytes()
+    der = world.ours.certificate.public_bytes(serialization.Encoding.DER)
+    spoilt = der.replace(b"\x0c\x04ours", b"\x02\x04ours")
+    assert spoilt != der
+    world.allowed.write_bytes(x509.load_der_x509_certificate(spoilt).public_bytes(serialization.Encoding.PEM))
+    files = world.ours.issue("client")
+    with serving_process(tmp_path, world.files, "--client-ca", world.allowed) as server:
+        why = f"{world.allowed}: a certificate that OpenSSL cannot read"
+        server.until_readiness(503, f"client-ca: none is loaded: {why}")
+        world.allowed.write_bytes(good)
+        server.until_readiness(200, "ready\n")
+        world.allowed.write_bytes(ssl.DER_cert_to_PEM_cert(spoilt).encode())
+        server.until_readiness(200, f"client-ca: not loaded: {why}")
+        # The server's own pair changes all the same.
+        world.servers.issue("tls")
+        loaded = {"certificate": "serving", "outcome": "loaded"}
+        eventually(lambda: server.metric("rollcall_certificate_reloads_total", **loaded) == 2, "the new pair is loaded")
+        with world.caller(files) as client:
+            assert status(client, server) == 200
+        server.until_readiness(200, "client-ca: not loaded")
 
 
 def test_without_an_authority_nobody_is_let_in_and_it_is_not_ready(world: World, tmp_path: Path) -> None:
