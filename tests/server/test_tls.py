@@ -256,6 +256,8 @@ def test_no_session_outlives_its_connection(port: Port) -> None:
     context = port.tls.listening
     assert context.options & ssl.OP_NO_TICKET
     assert context.num_tickets == 0
+    # Nor does one begin anew within its own.
+    assert context.options & ssl.OP_NO_RENEGOTIATION
 
 
 def test_every_series_is_there_before_anything_is_read(tmp_path: Path) -> None:
@@ -293,3 +295,12 @@ def test_the_next_pair_may_be_away_and_comes_and_goes(port: Port, tmp_path: Path
     assert port.series("expiry_timestamp_seconds", certificate="next") == 0
     with pytest.raises(ssl.SSLError, match="INTERNAL_ERROR"):
         shown_by(following, client)
+
+
+def test_a_next_pair_of_which_nothing_can_be_known_is_told(port: Port, tmp_path: Path) -> None:
+    # As in a folder that may not be looked into, which is no hindrance to root.
+    files = PairFiles(tmp_path / ("x" * 300), tmp_path / ("y" * 300))
+    following = next_tls(files, port.metrics)
+    following.look()
+    assert following.pair.refused == f"{files.certificate}: cannot be read: File name too long"
+    assert port.series("refused", certificate="next") == 1

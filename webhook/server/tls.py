@@ -72,7 +72,7 @@ class Kept(Generic[Value]):
 
     def gone(self) -> bool:
         """Whether none of the files is there."""
-        return not any(path.exists() for path in self._paths)
+        return all(_is_gone(path) for path in self._paths)
 
     def _accepted(self) -> None:
         self._first = False
@@ -87,6 +87,17 @@ class Kept(Generic[Value]):
             self._metrics.refused[self.name].set(1)
             served = "none" if self.value is None else "the one before"
             log.warning("certificate refused", certificate=self.name, why=why, served=served)
+
+
+def _is_gone(path: Path) -> bool:
+    """Whether there is no such file; not where that cannot be known, and reading it says why."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 class PairContext(ssl.SSLContext):
