@@ -5,10 +5,11 @@ from __future__ import annotations
 import http.client
 import json
 import signal
+import socket
 import ssl
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from tests.cluster.programs import eventually
 from tests.server.conftest import review
 from tests.server.issuing import Authority
 from tests.server.serving_process import serving_process, shown_to, trusting
+from tests.server.test_wire import POST, Wire, whole
 
 BODY = json.dumps(review())
 
@@ -115,6 +117,74 @@ def test_every_answer_while_draining_is_its_connection_s_last(tmp_path: Path, au
         assert server.health("/readyz").headers["connection"] == "close"
         kept.close()
         assert server.stop() == 0
+
+
+HEAD = b" HTTP/1.1\r\nHost: rollcall\r\n"
+EMPTY = HEAD + b"\r\n"
+ANSWERS = {
+    "a verdict": (whole(BODY.encode()), 200),
+    "no review": (whole(b"{"), 400),
+    "a timeout that is none": (whole(b"{}", b"POST /mutate?timeout=soon" + HEAD), 400),
+    "no HTTP": (b"hello\r\n\r\n", 400),
+    "a body that is too large": (POST + b"Content-Length: 99999999\r\n\r\n", 413),
+    "another method": (b"GET /mutate" + EMPTY, 405),
+    "another path": (b"GET /nothing" + EMPTY, 404),
+    "a manifest that is none": (whole(b"x", b"POST /check" + HEAD), 400),
+    "capabilities": (b"GET /capabilities" + EMPTY, 200),
+    "life": (b"GET /healthz" + EMPTY, 200),
+    "readiness": (b"GET /readyz" + EMPTY, 503),
+    "metrics": (b"GET /metrics" + EMPTY, 200),
+}
+
+
+def test_whatever_is_answered_while_draining_is_its_connection_s_last(tmp_path: Path, authority: Authority) -> None:
+    config = tmp_path / "rollcall.yaml"
+    config.write_text("apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\nserving: {maxInFlight: 1}\n")
+    with serving_process(tmp_path, authority.issue("tls"), "--config", config, "--drain", "600") as server:
+        # One is under way when the stop is told: the server has asked for its body.
+        held = Wire(server, authority).send(
+            POST + f"Content-Length: {len(BODY)}\r\nExpect: 100-continue\r\n\r\n".encode()
+        )
+        held.read(1)
+        server.process.send_signal(signal.SIGTERM)
+        server.until_readiness(503, "stopping")
+        crowd = Wire(server, authority).send(whole(BODY.encode()))
+        crowd.read()
+        assert (crowd.statuses, b"retry-after: 1\r\n" in crowd.said) == ([503], True)
+        held.send(BODY.encode()).read()
+        assert held.statuses == [100, 200]
+        said = {"a crowd": crowd.said, "what was under way": held.said}
+        for name, (request, status) in ANSWERS.items():
+            with closing(Wire(server, authority)) as wire:
+                # Read until the server hangs up: it does as it says.
+                said[name] = wire.send(request).read()
+                assert wire.statuses == [status], name
+        assert [name for name, words in said.items() if b"connection: close\r\n" not in words] == []
+        for path in ("/healthz", "/readyz", "/metrics", "/nothing"):
+            assert server.health(path).headers["connection"] == "close"
+        held.close()
+        crowd.close()
+        assert server.stop() == 0
+
+
+def test_health_is_told_until_the_last_answer_is_given(tmp_path: Path, authority: Authority) -> None:
+    with serving_process(tmp_path, authority.issue("tls"), "--drain", "0") as server:
+        length = f"Content-Length: {len(BODY)}\r\nExpect: 100-continue\r\n\r\n"
+        held = Wire(server, authority).send(POST + length.encode())
+        held.read(1)
+        server.process.send_signal(signal.SIGTERM)
+
+        def refused() -> bool:
+            with suppress(ConnectionError), socket.create_connection(("127.0.0.1", server.port), timeout=10):
+                return False
+            return True
+
+        eventually(refused, "the serving port is closed")
+        assert server.readiness()[0] == 503
+        held.send(BODY.encode()).read()
+        assert held.statuses == [100, 200]
+        assert server.process.wait(30) == 0
+        held.close()
 
 
 def test_a_stop_in_haste_does_not_wait_for_those_who_never_finish(tmp_path: Path, authority: Authority) -> None:

@@ -1,0 +1,75 @@
+"""What a fault of ours beside the answering costs: of looking at files a line, of anything else this process."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from webhook.certificates import CERTIFICATE_FILE, KEY_FILE
+from webhook.server import run
+from webhook.server.run import Plan, _Server
+from webhook.server.state import ServerState
+from webhook.server.tls import PairFiles
+
+
+class Broken(Exception):
+    """A fault of ours."""
+
+
+@pytest.fixture
+def plan(certificates: Path) -> Plan:
+    """A port that is free, with development certificates."""
+    return Plan(("127.0.0.1", 0), PairFiles(certificates / CERTIFICATE_FILE, certificates / KEY_FILE))
+
+
+def test_a_fault_in_looking_at_files_leaves_the_pair_that_serves(
+    state: ServerState, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "LOOK_SECONDS", 0.005)
+
+    async def story() -> None:
+        server = _Server(state, plan)
+        await server._serving.open()
+        before, looks = state.certificate, 0
+        assert before is not None
+
+        def broken() -> None:
+            nonlocal looks
+            looks += 1
+            raise Broken
+
+        monkeypatch.setattr(server._tls, "look", broken)
+        watching = asyncio.create_task(server._watch())
+        async with asyncio.timeout(30):
+            while looks < 3 and not watching.done():
+                await asyncio.sleep(0.005)
+        assert not watching.done()
+        assert state.certificate is before
+        watching.cancel()
+        await server._serving.close()
+
+    with capture_logs() as lines:
+        asyncio.run(story())
+    assert {line["event"] for line in lines} == {"certificates not looked at"}
+
+
+def test_what_ends_beside_the_answering_ends_the_process_with_its_fault(
+    state: ServerState, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new process does better than one that has lost a part; and it is not taken for one that was told to stop."""
+
+    async def broken(*_: Any) -> None:
+        raise Broken
+
+    monkeypatch.setattr(state.metrics, "run", broken)
+
+    async def story() -> None:
+        async with asyncio.timeout(30):
+            await _Server(state, plan).serve()
+
+    with pytest.raises(Broken):
+        asyncio.run(story())
