@@ -101,7 +101,10 @@ class CertificateApi(httpx.AsyncBaseTransport):
             return httpx.Response(200, content=self._events())
         if path.endswith("/endpointslices"):
             self.looks += 1
-            return httpx.Response(200, json={"metadata": {}, "items": self.slices})
+            # One a page, as there are many.
+            at = int(request.url.params.get("continue") or 0)
+            following = {"continue": str(at + 1)} if at + 1 < len(self.slices) else {}
+            return httpx.Response(200, json={"metadata": following, "items": self.slices[at : at + 1]})
         if "limit" in request.url.params:
             return httpx.Response(200, json={"metadata": {"resourceVersion": str(self._version)}, "items": []})
         self.reads.append(path)

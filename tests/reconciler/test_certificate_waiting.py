@@ -111,8 +111,11 @@ def test_who_loses_the_lead_forgets_for_how_long_he_has_seen_it(clock: Clock) ->
             assert kept.at("proof")
             clock.now += OVERLAP
             await until(lambda: kept.at("served"))
-            # Seen for long enough, and the write that follows fails.
             await more(lambda: api.looks)
+            await led_again(api, kept)
+            await more(lambda: api.looks)
+            assert kept.at("served")
+            # Seen for long enough, and the write that follows fails.
             api.refusing["rollcall-ca"] = (500, "no space left")
             clock.now += OVERLAP
             await until(lambda: kept.metric("rollcall_certificate_failures_total") > 0)

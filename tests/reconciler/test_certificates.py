@@ -268,7 +268,8 @@ def test_the_old_authority_is_kept_while_an_endpoint_presents_what_it_signed(
                 listening.close()
             conditions = {"ready": bool(ready)}
             endpoints = [{"addresses": ["127.0.0.1"], "conditions": conditions}]
-            api.slices = [{"ports": [{"port": port}], "endpoints": endpoints}]
+            # A Service has several slices once it has many endpoints, or addresses of two families.
+            api.slices = [{"ports": [], "endpoints": []}, {"ports": [{"port": port}], "endpoints": endpoints}]
             kept.ask_for("rollcall-ca")
             await api.changed()
             if waits:
@@ -279,7 +280,7 @@ def test_the_old_authority_is_kept_while_an_endpoint_presents_what_it_signed(
                 listening.close()
                 new = api.data("rollcall-tls")
                 listening = await server(new["tls.crt"], new["tls.key"])
-                api.slices[0]["ports"][0]["port"] = listening.sockets[0].getsockname()[1]
+                api.slices[1]["ports"][0]["port"] = listening.sockets[0].getsockname()[1]
             await until(lambda: kept.metric("rollcall_rotations_total", what="ca") == 1)
             listening.close()
 
