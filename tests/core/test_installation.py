@@ -133,6 +133,50 @@ def test_every_port_that_is_named_is_listened_on(way: str) -> None:
     assert {port["name"]: port["port"] for port in services["rollcall"]["spec"]["ports"]}["https"] == 443
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_roll_a_drained_node_or_a_lost_one_leaves_a_replica(way: str) -> None:
+    manifests = installed(way)
+    budgets = of_kind(manifests, "PodDisruptionBudget")
+    for name, deployment in of_kind(manifests, "Deployment").items():
+        spec, labels = deployment["spec"], deployment["spec"]["template"]["metadata"]["labels"]
+        assert spec["replicas"] == 2
+        # What is new is ready before anything old goes.
+        assert spec["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+        assert spec["selector"] == budgets[name]["spec"]["selector"] == {"matchLabels": labels}
+        assert budgets[name]["spec"]["maxUnavailable"] == 1
+        assert "minAvailable" not in budgets[name]["spec"]
+        pod = spec["template"]["spec"]
+        spread = {one["topologyKey"]: one for one in pod["topologySpreadConstraints"]}
+        assert set(spread) == {"kubernetes.io/hostname", "topology.kubernetes.io/zone"}
+        for one in spread.values():
+            # A cluster of one node has two replicas all the same; those of a roll are not counted with the old ones.
+            assert (one["maxSkew"], one["whenUnsatisfiable"]) == (1, "ScheduleAnyway")
+            assert one["labelSelector"] == {"matchLabels": labels}
+            assert one["matchLabelKeys"] == ["pod-template-hash"]
+        # Gangs wait for it, so it waits for no room.
+        assert pod["priorityClassName"] == "system-cluster-critical"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_traffic_goes_by_readiness_and_a_restart_by_life(way: str) -> None:
+    for pod in pods(way).values():
+        for container in pod["containers"]:
+            asked = {probe: container[probe]["httpGet"]["path"] for probe in container if probe.endswith("Probe")}
+            assert asked == {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
+            # Who has lost its certificate is out of the way in seconds, long before a drain is over.
+            ready = container["readinessProbe"]
+            assert ready["periodSeconds"] * ready["failureThreshold"] <= 5
+
+
+@pytest.mark.parametrize(("way", "waits"), [("sidecar", True), ("deployment", True), ("self-managed", False)])
+def test_the_pair_is_for_its_group_alone_and_may_come_later_where_the_reconciler_makes_it(
+    way: str, waits: bool
+) -> None:
+    (secret,) = (volume["secret"] for volume in pods(way)["rollcall"]["volumes"] if "secret" in volume)
+    assert secret["defaultMode"] == 0o440
+    assert secret.get("optional", False) is not waits
+
+
 def test_pods_get_the_time_that_draining_takes() -> None:
     assert pods("sidecar", serving={"drainSeconds": 100})["rollcall"]["terminationGracePeriodSeconds"] == 130
     assert pods("self-managed")["rollcall"]["terminationGracePeriodSeconds"] == 45

@@ -87,6 +87,28 @@ def test_a_change_of_many_webhooks_is_told_once_a_configuration() -> None:
     ]
 
 
+OUT = {
+    "its own namespace": (["kube-system", "kube-node-lease"], "Fail", ["Namespace rollcall-system"]),
+    "kube-system": (["rollcall-system", "kube-node-lease"], "Fail", ["Namespace kube-system"]),
+    "leases of nodes": (["rollcall-system", "kube-system"], "Fail", ["Namespace kube-node-lease"]),
+    "nobody waits for its answer": ([], "Ignore", []),
+}
+
+
+@pytest.mark.parametrize(("left_out", "policy", "wanted"), OUT.values(), ids=OUT)
+def test_a_namespace_that_a_cluster_recovers_by_is_asked_about(
+    left_out: list[str], policy: str, wanted: list[str]
+) -> None:
+    def changed(hook: Manifest) -> None:
+        outside = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": left_out}
+        hook["namespaceSelector"] = {"matchExpressions": [outside]}
+        hook["failurePolicy"] = policy
+
+    found = told(installed(changed=of_pods(changed)), "webhooks/out-of-the-way")
+    asked = "it is asked about: MutatingWebhookConfiguration m-rollcall, pods.mutate.rollcall.dev"
+    assert found == [(Level.ERROR, where, asked) for where in wanted]
+
+
 def test_webhooks_that_are_registered_by_a_url_are_held_against_that() -> None:
     def by_url(raw: Manifest) -> None:
         for hook in raw.get("webhooks", ()):

@@ -98,5 +98,5 @@ def disruption_budget(world: World) -> Symptoms:
             f"Service {world.namespace}/{SERVER}",
             "no PodDisruptionBudget is about the pods behind it",
             "who drains nodes may take all replicas at once, and every gang is refused meanwhile",
-            "install the one of the manifests, with minAvailable: 1",
+            "install the one of the manifests: one replica at a time may be away",
         )
