@@ -8,6 +8,7 @@ import ssl
 from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -17,6 +18,7 @@ from tests.core.worlds import gang_pod, koordinator, settings_of
 from tests.server.conftest import Call, body, review
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
 from webhook.backends.koordinator.keys import POD_GROUP
+from webhook.cluster import lookup
 from webhook.cluster.access import Access
 from webhook.cluster.facts import LiveFacts
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Namespace
@@ -66,6 +68,43 @@ def test_an_owner_that_cannot_be_read_is_500_and_says_why(path: str) -> None:
     assert answer.status == 500
     assert answer.text == "the PodCliqueSet default/demo could not be read: no route\n"
     assert b'rollcall_lookups_total{outcome="failed"} 1.0' in state.metrics.expose()
+
+
+class Silent(World):
+    """A cluster that takes every question and answers none."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """For ever nothing."""
+        self.asked.append(request.url.path)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "facts"),
+    [
+        ("/mutate", review(gang_pod()), NOTHING_KNOWN),
+        (
+            "/validate",
+            review(pod_clique_set(annotations={"scheduling.grove.io/koordinator-quota": "q"})),
+            ClusterFacts(namespaces={"default": Namespace({})}, elastic_quotas={}, apis=frozenset({POD_GROUP})),
+        ),
+    ],
+    ids=["what a decision needs", "what a refusal rests on"],
+)
+def test_a_cluster_that_does_not_answer_is_waited_for_no_longer_than_the_api_server_waits(
+    path: str, asked: dict[str, Any], facts: ClusterFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "LOOKUP_SECONDS", 600.0)
+    world = Silent(ELASTIC_QUOTAS.resource)
+
+    async def story() -> Call:
+        async with asyncio.timeout(60):
+            return await Call(body(asked), path=path, query="timeout=100ms").to(create_app(following(world, facts)))
+
+    answer = asyncio.run(story())
+    assert (answer.status, len(world.asked)) == (500, 1)
+    assert answer.text.endswith(" could not be read: no answer in time\n")
 
 
 def test_a_quota_created_a_moment_ago_is_no_reason_to_refuse() -> None:
