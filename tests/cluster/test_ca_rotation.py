@@ -173,10 +173,35 @@ def test_a_configuration_that_is_applied_anew_gets_its_caBundle_at_once(
     eventually(lambda: not plane.http.get(f"{CONFIGURATIONS['m-rollcall']}/m-rollcall").is_success, "it is gone")
     served.register()
     eventually(lambda: served.bundles() == [[authority]], "both have the authority", timeout=5)
-    # By hand, over what was there; and by a tool that has its own opinion of the field.
+    # By hand, over what was there.
     plane.kubectl("replace", "-f", "-", stdin=yaml.safe_dump_all(served.manifests()), check=True)
     eventually(lambda: served.bundles() == [[authority]], "both have it again", timeout=5)
     served.until_served()
+    del reconciler
+
+
+@pytest.mark.long
+@pytest.mark.chaos
+def test_a_tool_that_empties_the_caBundle_again_and_again_is_written_over_and_meets_no_conflict(
+    plane: ControlPlane, served: SelfManagedServer, started: Started
+) -> None:
+    reconciler = started()
+    served.until_served()
+    authority = served.authority()
+    emptied = served.manifests()
+    for hook in (hook for one in emptied for hook in one["webhooks"]):
+        hook["clientConfig"]["caBundle"] = ""
+    options = ("--server-side", "--field-manager=gitops")
+    # Once by force, for it takes over from whoever registered; from then on nobody is to be in its way.
+    for force in (("--force-conflicts",), (), ()):
+        eventually(served.given_up, "the caBundles are nobody's")
+        plane.apply(*emptied, options=(*options, *force), check=True)
+        eventually(lambda: served.bundles() == [[authority]], "both have the authority again", timeout=30)
+    served.until_served()
+    # Its other fields are its own, and stay.
+    for name in CONFIGURATIONS:
+        managers = served.configuration(name)["metadata"]["managedFields"]
+        assert "gitops" in {one["manager"] for one in managers}
     del reconciler
 
 
