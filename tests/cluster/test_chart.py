@@ -137,6 +137,31 @@ def test_values_stand_where_they_say(tmp_path: Path) -> None:
     assert not any(kind == "NetworkPolicy" for kind, _ in said(rendered({"networkPolicy": {"enabled": False}})))
 
 
+def test_servers_are_as_many_as_there_is_work_for_where_that_is_asked_for() -> None:
+    assert ("HorizontalPodAutoscaler", "rollcall") not in said(rendered({"replicas": 3}))
+    asked = {"enabled": True, "maxReplicas": 9, "cpuPercent": 150}
+    found = said(rendered({"replicas": 3, "reconciler": {"replicas": 4}, "autoscaling": asked}))
+    scaled = found["HorizontalPodAutoscaler", "rollcall"]
+    deployment = found["Deployment", "rollcall"]
+    target = {"type": "Utilization", "averageUtilization": 150}
+    assert scaled["spec"] == {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "rollcall"},
+        "minReplicas": 3,
+        "maxReplicas": 9,
+        "metrics": [
+            {"type": "ContainerResource", "containerResource": {"name": "cpu", "container": "server", "target": target}}
+        ],
+    }
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    # Without a request there is nothing of which it would be a percentage.
+    assert (container["name"], container["resources"]["requests"]["cpu"]) == ("server", "250m")
+    # An upgrade says nothing of how many there are now.
+    assert "replicas" not in deployment["spec"]
+    assert found["Deployment", "rollcall-reconciler"]["spec"]["replicas"] == 4
+    few = said(rendered({"replicas": 3, "autoscaling": {"enabled": True, "maxReplicas": 1}}))
+    assert few["HorizontalPodAutoscaler", "rollcall"]["spec"]["maxReplicas"] == 3
+
+
 # What the schema refuses, or a template, and what is said of it.
 WRONG: dict[str, tuple[Manifest, str]] = {
     "a value that there is not": ({"replica": 2}, "replica"),

@@ -15,7 +15,7 @@ import yaml
 
 from tests.cluster.conftest import apply_crds
 from tests.cluster.control_plane import ROLLCALL_NAMESPACE, ControlPlane, Manifest
-from tests.cluster.installed import CHART, KINDS_OF_OTHERS, MANIFESTS, VARIANTS, documents, helm, said
+from tests.cluster.installed import CHART, KINDS_OF_OTHERS, MANIFESTS, VARIANTS, documents, helm, rendered, said
 from tests.cluster.programs import eventually
 from tests.cluster.rollcall_server import rollcall
 
@@ -115,6 +115,18 @@ def test_kustomize_makes_what_the_command_prints(plane: ControlPlane, variant: s
     options = ["--cert-manager"] if variant == "cert-manager" else []
     expected = said(command(config, *options))
     assert said(built) == expected
+
+
+def test_what_scales_by_itself_is_accepted(plane: ControlPlane) -> None:
+    scaled = [
+        one
+        for one in rendered({"autoscaling": {"enabled": True}}, "default")
+        if one["kind"] in {"HorizontalPodAutoscaler", "Deployment"}
+    ]
+    assert len(scaled) == 3
+    told = plane.apply(*scaled, options=("--dry-run=server", "--validate=strict"), check=True)
+    # Of a Deployment that is in no namespace with Pod Security nothing is said.
+    assert told.err == ""
 
 
 def command(config: Path, *options: str) -> list[Manifest]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from webhook.installation.cert_manager import INJECTED
+from webhook.installation.chart.autoscaling import REPLICAS, autoscaling
 from webhook.installation.chart.features import NAMESPACE, SELF_MANAGED, Feature, roles
 from webhook.installation.chart.helpers import MODES, helpers
 from webhook.installation.chart.hooks import configuration_template
@@ -111,6 +112,7 @@ def templates(features: Sequence[Feature], dump: Dump) -> Mapping[str, str]:
     found = {
         "_helpers.tpl": helpers(features),
         "NOTES.txt": _NOTES,
+        "autoscaling.yaml": autoscaling(dump),
         "uninstalling.yaml": resolved(uninstalling(features, dump)),
     }
     for topic in TOPICS:
@@ -202,8 +204,10 @@ _DRAINED = '(dig "serving" "drainSeconds" %d .Values.configuration | int)'
 
 
 def _places(deployment: Manifest) -> Iterator[_Place]:
-    ours = ".Values" if deployment["metadata"]["name"] == SERVER else ".Values.reconciler"
-    yield _Place(("spec", "replicas"), f"{ours}.replicas")
+    if deployment["metadata"]["name"] == SERVER:
+        yield _Place(("spec", "replicas"), REPLICAS, optional=True)
+    else:
+        yield _Place(("spec", "replicas"), ".Values.reconciler.replicas")
     yield from _OF_PODS
     pod = deployment["spec"]["template"]["spec"]
     grace = pod["terminationGracePeriodSeconds"] - _DRAIN_SECONDS

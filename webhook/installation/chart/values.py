@@ -42,7 +42,21 @@ VALUES = (
     Value("image.tag", "", "Its tag; the chart's appVersion unless set.", _STRING),
     Value("image.pullPolicy", "", "`Always`, `IfNotPresent` or `Never`; Kubernetes' default unless set.", _STRING),
     Value("imagePullSecrets", [], "As in a Pod.", _OBJECTS),
-    Value("replicas", 2, "How many servers there are.", _COUNT),
+    Value("replicas", 2, "How many servers there are; with `autoscaling` how many at least.", _COUNT),
+    Value(
+        "autoscaling.enabled",
+        False,
+        "Whether a HorizontalPodAutoscaler says how many servers there are. It needs the API metrics.k8s.io.",
+        _FLAG,
+    ),
+    Value("autoscaling.maxReplicas", 6, "How many servers there are at most.", _COUNT),
+    Value(
+        "autoscaling.cpuPercent",
+        200,
+        "The CPU that servers use on average, in percent of `resources.requests.cpu`; one process fills a core, 400 "
+        "percent of the default.",
+        _COUNT,
+    ),
     Value("resources", SERVER_RESOURCES, "Of the server's container.", _OBJECT),
     Value("reconciler.replicas", 2, "How many reconcilers there are where they have a Deployment; one writes.", _COUNT),
     Value(
