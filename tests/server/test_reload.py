@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +19,7 @@ from tests.server.conftest import review
 from tests.server.issuing import Authority, Mounted
 from tests.server.serving_process import ServingProcess, serving_process, shown_to, trusting
 from webhook.certificates import load_pair
+from webhook.doctor.handshakes import Endpoint, look_at
 from webhook.server.tls import PairFiles
 
 ROTATIONS = 4
@@ -188,6 +191,19 @@ def test_the_next_port_proves_which_certificate_it_was_asked_over(tmp_path: Path
         # What is served is another pair, which this client does not believe.
         with pytest.raises(ssl.SSLCertVerificationError):
             shown_to(new, server.port)
+
+
+def test_a_doctor_sees_the_certificate_and_the_clock(tmp_path: Path) -> None:
+    """Not of a server that a test made up: the clock is told by the Date of an answer, which servers may leave out."""
+    authority = Authority(tmp_path)
+    files = authority.issue("tls")
+    with serving_process(tmp_path, files) as server:
+        bundles = [b64encode(authority.file.read_bytes()).decode()]
+        (seen,) = asyncio.run(look_at([Endpoint("127.0.0.1", server.port, "localhost")], bundles))
+        assert (seen.presented.certificate, dict(seen.presented.refused)) == (load_pair(*files).leaf, {})
+        assert seen.clock is not None
+        assert abs(seen.clock.ahead) < 60
+        assert "date" in server.health("/healthz").headers
 
 
 def test_the_health_port_tells_health_and_nothing_else(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from webhook import __version__, admission
 from webhook.explaining import capability_tables
 from webhook.server.admission_endpoint import AdmissionEndpoint
 from webhook.server.check_endpoint import ManifestEndpoint
-from webhook.server.life import exposed, readiness
+from webhook.server.life import alive, exposed, readiness
 from webhook.server.openapi import ADMISSION_PATHS, CAPABILITIES, CHECK, EXPLAIN
 from webhook.server.state import ServerState
 
@@ -61,8 +61,8 @@ def _rest(state: ServerState) -> FastAPI:
         return await manifests.explain(request)
 
     @app.get("/healthz", tags=["life"], summary="Whether the process answers", response_class=PlainTextResponse)
-    async def healthz() -> str:
-        return "ok\n"
+    async def healthz() -> Response:
+        return alive()
 
     @app.get("/readyz", tags=["life"], summary="Whether it should get traffic", response_class=PlainTextResponse)
     async def readyz() -> Response:
