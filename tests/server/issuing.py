@@ -32,11 +32,21 @@ class Authority:
         self.file = folder / f"{name}.ca.crt"
         self.file.write_bytes(self.certificate.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, name: str, days: tuple[float, float] = (-1, 1), common_name: str = "rollcall") -> PairFiles:
-        """A certificate for this machine that holds from and to so many days from now, and its key, in files `name`."""
+    def issue(
+        self,
+        name: str,
+        days: tuple[float, float] = (-1, 1),
+        common_name: str = "rollcall",
+        more: tuple[x509.GeneralName, ...] = (),
+    ) -> PairFiles:
+        """A certificate for this machine, and for `more`, that holds from and to so many days from now, and its key, in
+        files `name`.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-        built = self._builder(subject, key, days).add_extension(x509.SubjectAlternativeName(_HOSTS), critical=False)
+        built = self._builder(subject, key, days).add_extension(
+            x509.SubjectAlternativeName([*_HOSTS, *more]), critical=False
+        )
         certificate = built.sign(self._key, hashes.SHA256())
         files = PairFiles(self._folder / f"{name}.crt", self._folder / f"{name}.key")
         files.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.x509.oid import NameOID
 
 from tests.cluster.programs import eventually
 from tests.server.conftest import review
@@ -85,6 +86,19 @@ def test_names_narrow_whom_the_authority_lets_in(world: World, tmp_path: Path) -
             assert answer.text == "a client certificate for 127.0.0.1, localhost, somebody is not let in\n"
             # Nothing is to be had there.
             assert client.get(f"{server.url}/metrics").status_code == 403
+
+
+def test_a_name_that_is_a_whole_directory_s_is_none(world: World, tmp_path: Path) -> None:
+    part = x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")
+    whole = x509.DirectoryName(x509.Name([part]))
+    arguments = ("--client-ca", world.allowed, "--client-name", "kube-apiserver")
+    with (
+        serving_process(tmp_path, world.files, *arguments) as server,
+        world.caller(world.ours.issue("somebody", common_name="somebody", more=(whole,))) as client,
+    ):
+        answer = client.post(f"{server.url}/validate", json=review())
+        assert answer.status_code == 403
+        assert answer.text == "a client certificate for 127.0.0.1, localhost, somebody is not let in\n"
 
 
 def test_an_alternative_name_is_as_good(world: World, tmp_path: Path) -> None:

@@ -179,6 +179,8 @@ class _Refusal:
 
 
 def _names(certificate: dict[str, Any]) -> frozenset[str]:
-    """The common names and alternative names of a certificate, as Python's ssl shows it."""
+    """The common names and alternative names of a certificate, as Python's ssl shows it: a directory's, which is no
+    single word, is in parts.
+    """
     common = {value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"}
-    return frozenset(common | {value for _, value in certificate.get("subjectAltName", ())})
+    return frozenset(common | {value for _, value in certificate.get("subjectAltName", ()) if isinstance(value, str)})
