@@ -14,10 +14,11 @@ import yaml
 
 from tests.cli.conftest import Run, answer_for_the_cluster
 from tests.reconciler.certificate_api import CONFIGURATIONS, SECRETS, CertificateApi
-from tests.reconciler.certificate_world import CertificateWorld, configuration, secret
+from tests.reconciler.certificate_world import NAMESPACE, CertificateWorld, configuration, secret
 from webhook.authority import fingerprint, new_authority, read_certificates
 from webhook.certificates import make_development_certificates
 from webhook.reconciler import certificate_asking
+from webhook.reconciler.certificate_plan import Rest
 
 BY_HAND = Path(__file__).parents[2] / "certs" / "by-hand.sh"
 EXAMPLE = Path(__file__).parents[2] / "certs" / "cert-manager.yaml"
@@ -161,6 +162,65 @@ def test_waiting_for_a_rotation_ends_when_it_is_over_or_too_long(rollcall: Run, 
     ran = rollcall("certs", "rotate", "--leaf", "--wait")
     assert ran.code == 0, ran.err
     assert ran.out.startswith("rotated: ")
+
+
+def test_another_renewal_is_not_the_one_that_was_asked_for(rollcall: Run, api: CertificateApi) -> None:
+    world = CertificateWorld()
+    world.settle()
+
+    def renewed() -> None:
+        api.objects[f"{SECRETS}/rollcall-tls"]["data"] = (secret(world.serving) or {})["data"]
+
+    # Just before the annotation came, and the leader has still to obey it.
+    api.meanwhile["rollcall-tls"] = renewed
+    ran = rollcall("certs", "rotate", "--leaf", "--wait", "--timeout", "1")
+    assert ran.code == 3
+    assert "the rotation is not over after 1 s" in ran.err
+
+
+def test_waiting_for_an_authority_ends_when_nobody_trusts_the_old_one_any_more(
+    rollcall: Run, api: CertificateApi
+) -> None:
+    """A step is done with each look, by a world that does what the plan says."""
+    world = CertificateWorld()
+    world.now = api.now
+    world.settle()
+    old = world.bundles["m-rollcall"]
+
+    def shown() -> None:
+        for name, data, asked in (
+            ("rollcall-ca", world.authority, "ca" in world.asked),
+            ("rollcall-tls", world.serving, "leaf" in world.asked),
+        ):
+            live = api.objects[f"{SECRETS}/{name}"]
+            stored = secret(data, asked=asked) or {}
+            live["data"] = stored["data"]
+            live["metadata"]["annotations"] = stored["metadata"]["annotations"]
+        for name, path in CONFIGURATIONS.items():
+            owner = [{"kind": "Namespace", "name": NAMESPACE, "uid": "n"}]
+            managers = [{"manager": "rollcall-certificates"}] if name in world.claimed else []
+            api.objects[path] = configuration(name, world.bundles[name], ownerReferences=owner, managedFields=managers)
+
+    asked = False
+
+    async def kept(request: httpx.Request) -> httpx.Response:
+        nonlocal asked
+        if request.method == "GET" and request.url.path.endswith("/rollcall-ca"):
+            if not asked and api.objects[f"{SECRETS}/rollcall-ca"]["metadata"].get("annotations"):
+                asked, world.asked = True, {"ca"}
+            world.step()
+            world.everybody_hears()
+            world.look()
+            shown()
+        return await answer(request)
+
+    answer, api.handle_async_request = api.handle_async_request, kept  # type: ignore[method-assign]
+    ran = rollcall("certs", "rotate", "--ca", "--wait")
+    assert ran.code == 0, ran.err
+    assert isinstance(world.next_action(), Rest)
+    assert set(world.bundles.values()) == {(world.authority or {})["ca.crt"]} != {old}
+    assert ran.out == f"rotated: {fingerprint(read_certificates(world.bundles['m-rollcall'])[0])}\n"
+    assert [line for line in ran.err.splitlines() if "step" in line]
 
 
 def test_a_cluster_is_verified_and_what_cannot_be_reached_is_unknown(rollcall: Run, api: CertificateApi) -> None:
