@@ -40,6 +40,13 @@ KIND = "RollcallConfiguration"
 
 # RFC 1123 label.
 _NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+# Also what the chart's schema judges it by, so it is all in the pattern: a host, and a port that there is.
+_PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+_ENDPOINT = rf"^(https?://([^\s/?#@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s\[\]/?#@:]+)(:{_PORT})?([/?#]\S*)?)?$"
+_OF_PATTERN = {
+    _NAMESPACE: "is no name of a namespace",
+    _ENDPOINT: "is no http:// or https:// URL, such as http://collector.monitoring.svc:4318",
+}
 
 
 def _off(value: object) -> object:
@@ -121,7 +128,7 @@ class CertificatesSection(_Section):
 class TracingSection(_Section):
     """Where OpenTelemetry traces go (OTLP over HTTP), and how many of those that nobody else has decided about."""
 
-    endpoint: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
+    endpoint: Annotated[str, Field(pattern=_ENDPOINT)] = ""
     sampleRatio: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.1
 
 
@@ -356,7 +363,7 @@ def _translate(error: ValidationError, model: type[BaseModel], prefix: str) -> I
         elif kind == "string_type":
             yield Problem(place, found["input"], "is no string; quote it")
         elif kind == "string_pattern_mismatch":
-            yield Problem(place, found["input"], "is no name of a namespace")
+            yield Problem(place, found["input"], _OF_PATTERN[found["ctx"]["pattern"]])
         elif kind in {"model_type", "dict_type"}:
             yield Problem(place, found["input"], "is no mapping")
         else:

@@ -9,6 +9,7 @@ import pytest
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.config import default_settings, force_scheduler, settings_from
 from webhook.errors import ConfigurationError
+from webhook.installation.network import port_of
 from webhook.model.findings import Action
 from webhook.model.version import Version
 
@@ -288,6 +289,10 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
             "lower it"
         ],
     ),
+    "a collector that is no URL": (
+        {**HEAD, "tracing": {"endpoint": "otel:4318"}},
+        ['tracing.endpoint: "otel:4318": is no http:// or https:// URL, such as http://collector.monitoring.svc:4318'],
+    ),
     "many at once, on every level": (
         {
             "apiVersion": "v1",
@@ -330,6 +335,31 @@ def test_a_mistake_is_told_with_path_value_and_allowed_set(document: Any, expect
 def test_how_long_certificates_hold_is_free_within_what_a_rotation_takes(held: dict[str, Any]) -> None:
     found = settings_from({**HEAD, "certificates": held}, "rollcall.yaml").certificates
     assert found.self_managed is (held["mode"] == "selfManaged")
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "port"),
+    {
+        "http://otel": 80,
+        "https://otel.example.com/v1/traces": 443,
+        "http://token@otel:4318/v1/traces?a=b": 4318,
+        "http://[fd00::1]:65535": 65535,
+        "http://[::1/": None,
+        "http://otel:65536": None,
+        "http://otel:0": None,
+        "http://otel:http": None,
+        "http://": None,
+        "http://:4318": None,
+        "http://a b/": None,
+        "grpc://otel:4317": None,
+    }.items(),
+)
+def test_a_collector_s_url_has_a_host_and_a_port_that_there_is(endpoint: str, port: int | None) -> None:
+    document = {**HEAD, "tracing": {"endpoint": endpoint}}
+    if port is None:
+        assert len(problems(document)) == 1
+    else:
+        assert port_of(settings_from(document, "test").tracing.endpoint) == port
 
 
 def test_an_unknown_rule_is_told_with_all_that_there_are() -> None:
