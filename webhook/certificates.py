@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import ssl
+import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -36,6 +38,8 @@ DEVELOPMENT_HOSTS = (
 _LIFETIME = timedelta(days=90)
 # A pair that ends sooner than this is made anew, so that a service started today lasts the day.
 _SPARE = timedelta(days=1)
+# A chain takes some kilobytes. What is longer is none, and a device has no end.
+_MAX_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +83,13 @@ def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes) -> Pair:
         public = found.public_key().public_bytes(*form)
     except (ValueError, UnsupportedAlgorithm) as error:
         raise CertificateError(f"{certificate}: its key cannot be read: {error}") from None
-    if loaded.public_key().public_bytes(*form) != public:
+    own = loaded.public_key().public_bytes(*form)
+    if own != public:
+        if own in _public_keys(chain):
+            raise CertificateError(f"{certificate}: the certificate of {key} must come first, then those who signed it")
         raise CertificateError(f"{key}: the key of another certificate than {certificate}")
+    if not _names_any(found):
+        raise CertificateError(f"{certificate}: no subjectAltName, and API servers look for the host nowhere else")
     leaf = found.public_bytes(serialization.Encoding.DER)
     pair = Pair(certificate, key, found.not_valid_before_utc, found.not_valid_after_utc, leaf, chain, private)
     if (why := validity(pair, datetime.now(UTC))) is not None:
@@ -90,6 +99,24 @@ def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes) -> Pair:
     except (ssl.SSLError, OSError) as error:
         raise CertificateError(f"{certificate}: {error}") from None
     return pair
+
+
+def _public_keys(chain: bytes) -> Iterator[bytes]:
+    """Of each certificate in a chain that can be read, DER."""
+    try:
+        for one in x509.load_pem_x509_certificates(chain):
+            yield one.public_key().public_bytes(
+                serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+            )
+    except (ValueError, UnsupportedAlgorithm):
+        return
+
+
+def _names_any(leaf: x509.Certificate) -> bool:
+    try:
+        return bool(list(leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value))
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, ValueError):
+        return False
 
 
 def validity(pair: Pair, now: datetime) -> str | None:
@@ -249,13 +276,38 @@ def _parsed(path: Path, content: bytes) -> x509.Certificate:
 
 
 def read(path: Path) -> bytes:
-    """What a file holds. Raises `CertificateError` where it cannot be read."""
+    """What a file holds, or what comes out of a pipe. Raises `CertificateError` where it cannot be read."""
+    return _read(path, os.open)
+
+
+def read_regular(path: Path) -> bytes:
+    """What a file holds that is read again and again. Raises `CertificateError`, also for a pipe or a device: who waits
+    for one may wait for ever, and would serve nobody meanwhile.
+    """
+    return _read(path, _open_regular)
+
+
+def _open_regular(path: str, flags: int) -> int:
+    handle = os.open(path, flags | os.O_NONBLOCK)
+    mode = os.fstat(handle).st_mode
+    # Of a directory it is said by whoever reads it.
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return handle
+
+
+def _read(path: Path, opener: Callable[[str, int], int]) -> bytes:
     try:
-        return path.read_bytes()
+        with open(path, "rb", opener=opener) as file:
+            content = file.read(_MAX_BYTES + 1)
     except FileNotFoundError:
         raise CertificateError(f"{path}: no such file") from None
     except OSError as error:
         raise CertificateError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(content) > _MAX_BYTES:
+        raise CertificateError(f"{path}: longer than 1 MiB, so neither a certificate nor a key")
+    return content
 
 
 def _write(path: Path, content: bytes, *, mode: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -37,16 +38,14 @@ class Authority:
         name: str,
         days: tuple[float, float] = (-1, 1),
         common_name: str = "rollcall",
-        more: tuple[x509.GeneralName, ...] = (),
+        hosts: Sequence[x509.GeneralName] = _HOSTS,
     ) -> PairFiles:
-        """A certificate for this machine, and for `more`, that holds from and to so many days from now, and its key, in
-        files `name`.
-        """
+        """A certificate for this machine that holds from and to so many days from now, and its key, in files `name`."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-        built = self._builder(subject, key, days).add_extension(
-            x509.SubjectAlternativeName([*_HOSTS, *more]), critical=False
-        )
+        built = self._builder(subject, key, days)
+        if hosts:
+            built = built.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
         certificate = built.sign(self._key, hashes.SHA256())
         files = PairFiles(self._folder / f"{name}.crt", self._folder / f"{name}.key")
         files.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))

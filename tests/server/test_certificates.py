@@ -121,6 +121,7 @@ def self_signed(folder: Path, days: tuple[int, int], key: Any = None) -> None:
         .serial_number(1)
         .not_valid_before(now + timedelta(days=days[0]))
         .not_valid_after(now + timedelta(days=days[1]))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
         .sign(private, hashes.SHA256())
     )
     (folder / "tls.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))

@@ -94,7 +94,7 @@ def test_a_name_that_is_a_whole_directory_s_is_none(world: World, tmp_path: Path
     arguments = ("--client-ca", world.allowed, "--client-name", "kube-apiserver")
     with (
         serving_process(tmp_path, world.files, *arguments) as server,
-        world.caller(world.ours.issue("somebody", common_name="somebody", more=(whole,))) as client,
+        world.caller(world.ours.issue("somebody", common_name="somebody", hosts=(whole,))) as client,
     ):
         answer = client.post(f"{server.url}/validate", json=review())
         assert answer.status_code == 403

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import threading
@@ -102,6 +103,21 @@ def many_zeros(port: Port) -> None:
     port.files.key.write_bytes(bytes(4096))
 
 
+def a_pipe(port: Port) -> None:
+    """Nobody will ever write to it."""
+    port.files.certificate.unlink()
+    os.mkfifo(port.files.certificate)
+
+
+def a_device(port: Port) -> None:
+    port.files.key.unlink()
+    port.files.key.symlink_to("/dev/zero")
+
+
+def authority_first(port: Port) -> None:
+    port.files.certificate.write_bytes(port.authority.file.read_bytes() + port.files.certificate.read_bytes())
+
+
 BAD: dict[str, tuple[Callable[[Port], object], str]] = {
     "expired": (lambda port: port.authority.issue("tls", (-2, -1)), "tls.crt: expired at "),
     "not valid yet": (lambda port: port.authority.issue("tls", (1, 2)), "tls.crt: not valid before "),
@@ -112,6 +128,11 @@ BAD: dict[str, tuple[Callable[[Port], object], str]] = {
     "half written": (cut_in_two, "tls.crt: no certificate in PEM form"),
     "a broken chain": (broken_chain, "tls.crt: "),
     "a directory": (a_directory, "tls.crt: cannot be read: Is a directory"),
+    "a pipe": (a_pipe, "tls.crt: cannot be read: it is no regular file"),
+    "a device": (a_device, "tls.key: cannot be read: it is no regular file"),
+    "longer than any chain": (lambda port: port.files.key.write_bytes(bytes(2**20 + 1)), "tls.key: longer than 1 MiB"),
+    "a chain in the wrong order": (authority_first, "tls.crt: the certificate of "),
+    "no host": (lambda port: port.authority.issue("tls", hosts=()), "tls.crt: no subjectAltName, and API servers "),
     "gone": (lambda port: port.files.key.unlink(), "tls.key: no such file"),
 }
 
@@ -139,8 +160,12 @@ def test_bad_files_leave_the_old_pair_serving_and_are_told(
 def test_good_files_are_shown_again_after_bad_ones(port: Port, spoil: Callable[[Port], object]) -> None:
     spoil(port)
     port.tls.look()
-    if port.files.certificate.is_dir():
-        port.files.certificate.rmdir()
+    for file in port.files:
+        if file.is_dir():
+            file.rmdir()
+        else:
+            # Writing to a pipe would wait for a reader.
+            file.unlink(missing_ok=True)
     port.authority.issue("tls")
     port.tls.look()
     assert port.tls.pair.refused is None

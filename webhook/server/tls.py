@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from webhook.certificates import Pair, authorities_of, hardened, load_into, pair_of, read
+from webhook.certificates import Pair, authorities_of, hardened, load_into, pair_of, read_regular
 from webhook.errors import CertificateError
 from webhook.logs import log
 from webhook.server.life_metrics import CLIENT_AUTHORITIES, NEXT, SERVING, LifeMetrics
@@ -47,7 +47,7 @@ class Kept(Generic[Value]):
     def look(self) -> bool:
         """Read the files, and take what they hold where that is good and new; whether the value changed."""
         try:
-            contents = [read(path) for path in self._paths]
+            contents = [read_regular(path) for path in self._paths]
             if contents == self._contents:
                 self._accepted()
                 return False
