@@ -53,6 +53,8 @@ def test_a_configuration_is_shown_as_it_comes_out(rollcall: Run, tmp_path: Path)
         "namespaces: {team-a: {enforcement: warn}}\n"
         "registration: {failurePolicy: Ignore, timeoutSeconds: 3, excludedNamespaces: [monitoring, storage]}\n"
         "escapes: {delete: [unmutated, stale]}\n"
+        "certificates: {mode: selfManaged, renewAtPercent: 58, overlapSeconds: 86400}\n"
+        "tracing: {endpoint: 'http://otel:4318'}\n"
     )
     ran = rollcall("config", "check", str(file))
     assert ran == (
@@ -82,8 +84,22 @@ registration
   failurePolicy: Ignore
   timeoutSeconds: 3
   excludedNamespaces: monitoring, storage
+  net: off
 escapes
   delete: stale, unmutated
+serving
+  maxInFlight: 256
+  connectionSeconds: 600
+  drainSeconds: 15
+certificates
+  mode: selfManaged
+  caValidityDays: 365
+  leafValidityDays: 30
+  renewAtPercent: 58
+  overlapSeconds: 86400
+tracing
+  endpoint: http://otel:4318
+  sampleRatio: 0.1
 """,
         "",
     )
@@ -136,13 +152,22 @@ def test_development_certificates_are_written_where_asked(rollcall: Run, tmp_pat
         (["--cert", "a", "--key", "b", "--standalone", "--certs", "c"], "--certs is for the development certificates"),
         (["--standalone", "--port", "70000"], "65535"),
         (["--standalone", "--next-cert", "next.crt"], "--next-cert and --next-key go together"),
+        (["--standalone", "--health-port", "8443"], "--port and --health-port are both 8443"),
+        (
+            ["--standalone", "--host", "::1", "--health-host", "::", "--health-port", "8443"],
+            "--port and --health-port are both 8443",
+        ),
+        (["--standalone", "--next-cert", "a", "--next-key", "b", "--next-port", "8443"], "--port and --next-port"),
+        (["--standalone", "--host", "no-such-host.invalid"], "cannot listen on no-such-host.invalid port 8443: "),
         (["--standalone", "--client-name", "kube-apiserver"], "--client-name narrows whom --client-ca lets in"),
     ],
 )
 def test_serving_asks_for_what_it_needs(rollcall: Run, arguments: list[str], why: str) -> None:
     ran = rollcall("serve", *arguments)
     assert ran.code == 2
-    assert why in " ".join(ran.err.replace("│", " ").split())
+    told = " ".join(ran.err.replace("│", " ").split())
+    assert why in told
+    assert "Unknown error" not in told
 
 
 @pytest.mark.parametrize(

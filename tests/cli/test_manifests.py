@@ -15,6 +15,7 @@ from tests.cli.conftest import Run
 from webhook.certificates import CA_FILE, KEY_FILE, make_development_certificates
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
+CONFIGURATION = str(MANIFESTS / "configuration.yaml")
 
 
 def test_the_configurations_are_printed_for_kubectl(rollcall: Run, tmp_path: Path) -> None:
@@ -214,6 +215,19 @@ WRONG = {
     "a reconciler's account without a namespace": ("rbac", "--reconciler", "rollcall"),
     "a failure policy that there is not": ("webhooks", "--failure-policy", "ignore"),
     "a namespace that is no name": ("all", "--namespace", "Rollcall"),
+    "a namespace that others live in": ("all", "--namespace", "kube-system"),
+    "a folder for a namespace that others live in": ("write", "out", "--config", CONFIGURATION, "-n", "default"),
+    "no image": ("all", "--image", ""),
+    "an image in two words": ("all", "--image", "rollcall 1"),
+    "an image that brings more than itself": ("all", "--image", "rollcall:1\nhostNetwork: true"),
+    "an image in capitals": ("all", "--image", "registry.example.com/Rollcall:1"),
+    "a digest that is none": ("all", "--image", "rollcall@sha256:1"),
+    "an image to write that is none": ("write", "out", "--config", CONFIGURATION, "--image", "rollcall:"),
+    "a port of a URL that there is not": ("webhooks", "--url", "https://10.0.0.1:65536"),
+    "no port at all": ("webhooks", "--url", "https://10.0.0.1:0"),
+    "an address without its brackets": ("webhooks", "--url", "https://::1:8443"),
+    "half of its brackets": ("webhooks", "--url", "https://[::1/"),
+    "an account with a port": ("rbac", "--account", "team/hook:80"),
     "no replicas": ("all", "--replicas", "0"),
     "a place for the reconciler that there is not": ("all", "--reconciler", "beside"),
     "a folder to write to without a configuration": ("write", "out"),
@@ -225,7 +239,40 @@ WRONG = {
 def test_what_cannot_be_registered_is_refused(rollcall: Run, arguments: tuple[str, ...]) -> None:
     ran = rollcall("manifests", *arguments)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err
+    # Each says what it is about: the option, or the file that it names.
+    option = next((word for word in reversed(arguments) if word.startswith("-")), "--config")
+    assert option in ran.err or arguments[-1] in ran.err
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "rollcall",
+        "rollcall:0.1.0",
+        "localhost:5000/team/roll_call--x:1",
+        "[fd00::1]:5000/rollcall:V_1",
+        "registry.example.com/a/b/rollcall:1@sha256:" + "0" * 64,
+    ],
+)
+def test_an_image_is_called_as_container_runtimes_call_it(rollcall: Run, image: str) -> None:
+    ran = rollcall("manifests", "all", "--image", image)
+    assert (ran.code, ran.err) == (0, "")
+    deployments = [one for one in yaml.safe_load_all(ran.out) if one["kind"] == "Deployment"]
+    containers = [one for found in deployments for one in found["spec"]["template"]["spec"]["containers"]]
+    assert {one["image"] for one in containers} == {image}
+
+
+def test_a_server_outside_may_have_an_address_of_version_6(rollcall: Run) -> None:
+    assert rollcall("manifests", "webhooks", "--url", "https://[fd00::1]:8443").code == 0
+
+
+def test_accounts_may_have_dots_and_are_two_where_one_holds_the_key(rollcall: Run, tmp_path: Path) -> None:
+    accounts = ("--account", "team/roll.call", "--reconciler", "team/roll.call")
+    assert rollcall("manifests", "rbac", *accounts).code == 0
+    (tmp_path / "rollcall.yaml").write_text(OWN)
+    ran = rollcall("manifests", "rbac", "--config", f"{tmp_path}/rollcall.yaml", *accounts)
+    assert (ran.code, ran.out) == (2, "")
+    assert "--reconciler" in ran.err
 
 
 @pytest.mark.parametrize("option", ["--cert-manager", "--reconciler=sidecar"])

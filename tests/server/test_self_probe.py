@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.cluster.programs import free_port
 from tests.server.issuing import Authority
@@ -103,6 +104,27 @@ def test_a_port_that_does_not_answer_is_no_port(
     assert asyncio.run(seen(silent)) == ["own port: no answer within 0.2 s"]
     (why,) = asyncio.run(nobody())
     assert why.startswith("own port: no answer: ")
+
+
+def test_what_is_wrong_with_it_is_told_when_it_begins_and_when_it_counts(state: ServerState) -> None:
+    """And not twice a second for as long as it lasts."""
+
+    async def story() -> None:
+        probe = SelfProbe(state, ("127.0.0.1", free_port()), client_ca=False)
+        for _ in range(3 * TRIES):
+            await probe.look()
+
+    with capture_logs() as lines:
+        asyncio.run(story())
+    assert [(line["event"], line["tries"]) for line in lines] == [("own port", 1), ("own port", TRIES)]
+    assert all(line["why"].removeprefix("no answer: ") for line in lines)
+
+
+def test_a_port_without_the_authorities_of_its_callers_is_not_asked(state: ServerState) -> None:
+    state.unguarded, state.refused = True, {"client-ca": "callers.crt: no such file"}
+    with capture_logs() as lines:
+        asyncio.run(SelfProbe(state, ("127.0.0.1", free_port()), client_ca=True).look())
+    assert (own_port(state), lines) == ([NOT_YET], [])
 
 
 def test_once_seen_a_port_is_believed_until_several_tries_have_failed(state: ServerState, pair: Pair) -> None:

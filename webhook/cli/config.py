@@ -56,8 +56,30 @@ def _lines(settings: Settings) -> Iterator[str]:
     yield f"  failurePolicy: {registration.failure_policy}"
     yield f"  timeoutSeconds: {registration.timeout_seconds}"
     yield f"  excludedNamespaces: {excluded}"
+    yield f"  net: {registration.net}"
     yield "escapes"
     yield f"  delete: {', '.join(sorted(settings.deleted_escapes)) or 'none'}"
+    yield from _process_lines(settings)
+
+
+def _process_lines(settings: Settings) -> Iterator[str]:
+    """What the processes themselves are told."""
+    serving, certificates, tracing = settings.serving, settings.certificates, settings.tracing
+    yield "serving"
+    yield f"  maxInFlight: {serving.max_in_flight}"
+    yield f"  connectionSeconds: {serving.connection_seconds}"
+    yield f"  drainSeconds: {serving.drain_seconds}"
+    yield "certificates"
+    yield f"  mode: {'selfManaged' if certificates.self_managed else 'files'}"
+    if certificates.self_managed:
+        yield f"  caValidityDays: {certificates.ca_validity.days}"
+        yield f"  leafValidityDays: {certificates.leaf_validity.days}"
+        yield f"  renewAtPercent: {certificates.renew_at:.0%}".removesuffix("%")
+        yield f"  overlapSeconds: {certificates.overlap.total_seconds():.0f}"
+    yield "tracing"
+    yield f"  endpoint: {tracing.endpoint or 'none'}"
+    if tracing.endpoint:
+        yield f"  sampleRatio: {tracing.sample_ratio:g}"
 
 
 def _word(value: object) -> str:

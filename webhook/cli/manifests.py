@@ -10,6 +10,7 @@ from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -31,12 +32,29 @@ manifests_app = typer.Typer(help="The objects that a cluster needs, as manifests
 
 # namespace/name:port, as RFC 1123 labels.
 _SERVICE = re.compile(r"([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)/([a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)(?::(\d{1,5}))?")
+# A service account is called by an RFC 1123 subdomain.
+_ACCOUNT = re.compile(r"([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)/((?=.{1,253}$)[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?)")
 # What the API server accepts: HTTPS, no user, no query, no fragment.
 _URL = re.compile(r"https://[^/?#@\s]+(?:/[^?#\s]*)?")
 _NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
+# Others live there. Pod Security of ours would be enforced on them, and nothing of them be judged.
+_NOT_OURS = ("default", "kube-system", "kube-public", "kube-node-lease")
+# As container runtimes read it: HOST[:PORT]/PATH[:TAG][@DIGEST].
+_IMAGE = re.compile(
+    r"(?:(?:[A-Za-z0-9](?:[-.A-Za-z0-9]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(?::[0-9]{1,5})?/)?"
+    r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*)*"
+    r"(?::\w[\w.-]{0,127})?(?:@[A-Za-z][A-Za-z0-9+._-]*:[0-9a-fA-F]{32,})?",
+    re.ASCII,
+)
+
 # As `docker build --tag rollcall:VERSION` calls it; no registry has it but yours.
 IMAGE = f"rollcall:{__version__}"
+
+_KEY_APART = (
+    "with certificates of its own the reconciler holds the authority's key, which the server's Pods must not be able "
+    "to read"
+)
 
 
 class FailurePolicy(StrEnum):
@@ -104,13 +122,14 @@ def webhooks(  # noqa: PLR0913 - one parameter for each option
     - `rollcall manifests webhooks --url https://127.0.0.1:8443 --ca certs/ca.crt`
     - `rollcall manifests webhooks --config rollcall.yaml --url https://10.0.0.7:8443 --next-url https://10.0.0.7:8444`
     """
-    namespace, address = _service(service)
+    namespace, address = _service(service, "--service")
     settings = _deciding(configured(config), failure_policy)
     if url is not None:
         for said, option in ((url, "--url"), (next_url or url, "--next-url")):
-            if not _URL.fullmatch(said):
+            if not _reachable(said):
                 raise typer.BadParameter(
-                    f"{said!r} is no https:// URL without user, query and fragment", param_hint=option
+                    f"{said!r} is no https:// URL of a host and a port, without user, query and fragment",
+                    param_hint=option,
                 )
         if settings.certificates.self_managed and next_url is None:
             raise typer.BadParameter(
@@ -143,11 +162,11 @@ def rbac(
 
     - `rollcall manifests rbac --config rollcall.yaml | kubectl apply -f -`
     """
-    namespace, address = _service(account)
+    own, other = _account(account, "--account"), _account(reconciler, "--reconciler")
     settings = configured(config)
-    space, other = _service(reconciler)
-    roles = access_rules(settings, namespace, address.service)
-    _print([*roles, *reconciler_access_rules(settings, space, other.service)], output)
+    if settings.certificates.self_managed and own == other:
+        raise typer.BadParameter(_KEY_APART, param_hint="--reconciler")
+    _print([*access_rules(settings, *own), *reconciler_access_rules(settings, *other)], output)
 
 
 @manifests_app.command()
@@ -205,7 +224,7 @@ def everything_(  # noqa: PLR0913 - one parameter for each option
     """
     settings = _deciding(configured(config), failure_policy)
     options = Options(
-        image=image,
+        image=_image(image),
         namespace=_namespace(namespace),
         configuration=None if config is None else named_by_content(config.read_text(encoding="utf-8")),
         replicas=replicas,
@@ -266,7 +285,7 @@ def write(
 
     # Judged with the places of its mistakes.
     configured(config)
-    write_files(folder, written(config, _namespace(namespace), image, folder))
+    write_files(folder, written(config, _namespace(namespace), _image(image), folder))
 
 
 def _deciding(settings: Settings, without_answer: FailurePolicy | None) -> Settings:
@@ -278,17 +297,32 @@ def _deciding(settings: Settings, without_answer: FailurePolicy | None) -> Setti
 def _namespace(written: str) -> str:
     if not _NAMESPACE.fullmatch(written):
         raise typer.BadParameter(f"{written!r} is no name of a namespace", param_hint="--namespace")
+    if written in _NOT_OURS:
+        raise typer.BadParameter(
+            f"{written!r} is no place for it: Pod Security 'restricted' is enforced on all of the namespace, and no "
+            f"gang in it is judged; choose one of its own, such as {NAMESPACE}",
+            param_hint="--namespace",
+        )
     return written
+
+
+def _image(written: str) -> str:
+    if not _IMAGE.fullmatch(written):
+        raise typer.BadParameter(f"{written!r} is no image, such as registry.example.com/{IMAGE}", param_hint="--image")
+    return written
+
+
+def _reachable(url: str) -> bool:
+    try:
+        return _URL.fullmatch(url) is not None and urlsplit(url).port != 0
+    except ValueError:
+        return False
 
 
 def _reconciler(settings: Settings, wanted: Reconciler | None) -> Reconciler:
     found = placed(settings, wanted)
     if wanted is not None and found is not wanted:
-        raise typer.BadParameter(
-            "with certificates of its own the reconciler holds the authority's key, which the server's Pods must not "
-            "be able to read",
-            param_hint="--reconciler",
-        )
+        raise typer.BadParameter(_KEY_APART, param_hint="--reconciler")
     return found
 
 
@@ -309,11 +343,19 @@ def _bundle(ca: Path | None) -> str | None:
     return b64encode(read_authorities(ca)).decode()
 
 
-def _service(written: str) -> tuple[str, Address]:
+def _service(written: str, option: str) -> tuple[str, Address]:
     found = _SERVICE.fullmatch(written)
     if found is None or not 0 < int(found[3] or 443) < 2**16:
-        raise typer.BadParameter(f"{written!r} is no NAMESPACE/NAME, such as rollcall-system/rollcall")
+        why = f"{written!r} is no NAMESPACE/NAME[:PORT], such as rollcall-system/rollcall"
+        raise typer.BadParameter(why, param_hint=option)
     return found[1], Address(found[1], found[2], int(found[3] or 443))
+
+
+def _account(written: str, option: str) -> tuple[str, str]:
+    found = _ACCOUNT.fullmatch(written)
+    if found is None:
+        raise typer.BadParameter(f"{written!r} is no NAMESPACE/NAME of a service account", param_hint=option)
+    return found[1], found[2]
 
 
 def _print(manifests: Iterable[Manifest], output: Format) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -12,6 +13,9 @@ from typing import Annotated
 import typer
 
 from webhook.cli.options import Configuration, Facts, Kubeconfig, KubeContext, configured, facts_of
+
+# Addresses that stand for every address of the machine.
+_EVERYWHERE = {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
 
 
 def serve(  # noqa: PLR0913 - one parameter for each option
@@ -102,9 +106,11 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     _together("--next-cert", next_cert, "--next-key", next_key)
     if client_name and client_ca is None:
         raise typer.BadParameter("--client-name narrows whom --client-ca lets in")
+    address = host or ("127.0.0.1" if standalone else "0.0.0.0")  # noqa: S104 - a webhook is called from other machines
+    places = {"--port": (address, port), "--health-port": (health_host or address, health_port)}
+    _apart(places if next_cert is None else {**places, "--next-port": (address, next_port)})
     settings = replace(configured(config), standalone=standalone)
     known = facts_of(facts)
-    address = host or ("127.0.0.1" if standalone else "0.0.0.0")  # noqa: S104 - a webhook is called from other machines
     # Nobody balances between this process and another, and whoever develops should not wait.
     delay = drain if drain is not None else 0 if standalone else settings.serving.drain_seconds
 
@@ -122,19 +128,20 @@ def serve(  # noqa: PLR0913 - one parameter for each option
         state = ServerState(settings, known, None)
         if not standalone:
             state.follow(find(kubeconfig, context))
-        following = None if next_cert is None or next_key is None else PairFiles(next_cert, next_key)
-        plan = Plan(
-            (address, port),
-            files,
-            client_ca=client_ca,
-            client_names=tuple(client_name or ()),
-            next_place=None if following is None else (address, next_port),
-            next_files=following,
-            health_place=(health_host or address, health_port) if health_port else None,
-            drain_seconds=delay,
-            ca=ca,
+        run(
+            state,
+            Plan(
+                places["--port"],
+                files,
+                client_ca=client_ca,
+                client_names=tuple(client_name or ()),
+                next_place=None if next_cert is None else (address, next_port),
+                next_files=PairFiles(next_cert, next_key) if next_cert and next_key else None,
+                health_place=places["--health-port"] if health_port else None,
+                drain_seconds=delay,
+                ca=ca,
+            ),
         )
-        run(state, plan)
 
     def develop(folder: Path) -> None:
         development_pair(folder)
@@ -152,3 +159,10 @@ def serve(  # noqa: PLR0913 - one parameter for each option
 def _together(certificate: str, file: Path | None, key: str, key_file: Path | None) -> None:
     if (file is None) != (key_file is None):
         raise typer.BadParameter(f"{certificate} and {key} go together")
+
+
+def _apart(places: dict[str, tuple[str, int]]) -> None:
+    """Refuse two ports that are one; 0 takes a free one, or none."""
+    for (one, (host, port)), (other, (beside, same)) in combinations(places.items(), 2):
+        if port and port == same and (host == beside or _EVERYWHERE & {host, beside}):
+            raise typer.BadParameter(f"{one} and {other} are both {port}, and each needs a port of its own")

@@ -102,5 +102,7 @@ def _bound(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        why = os.strerror(error.errno) if error.errno else str(error)
+        # A name that is no address has no number of the system's, and what Python adds in brackets says it twice.
+        number = error.errno or 0
+        why = os.strerror(number) if number > 0 else str(error.strerror or error).partition(" (")[0]
         raise InputError("", f"cannot listen on {host} port {port}: {why}") from None

@@ -35,6 +35,7 @@ class SelfProbe:
         self._host, self._port = address
         self._handshake_alone = client_ca
         self._failed = 0
+        self._told: str | None = None
         state.unseen = NOT_YET
         # What is shown is compared with the one that was loaded; whom others believe is not our business.
         self._context = looking()
@@ -48,17 +49,20 @@ class SelfProbe:
             await self.look()
 
     async def look(self) -> None:
-        """Try once, where there is a certificate to be seen."""
-        if self._state.certificate is None:
+        """Try once, where there is a certificate to be seen, and authorities to ask callers for theirs by."""
+        if self._state.certificate is None or self._state.unguarded:
             self._state.unseen = NOT_YET
             return
         why = await self._try()
         if why is None:
             self._failed = 0
-            self._state.unseen = None
+            self._told = self._state.unseen = None
             return
         self._failed += 1
-        log.warning("own port", why=why, tries=self._failed)
+        # Twice a second is too often to say the same; what it has come to is said once more.
+        if why != self._told or self._failed == TRIES:
+            log.warning("own port", why=why, tries=self._failed)
+        self._told = why
         if self._state.unseen is not None or self._failed >= TRIES:
             self._state.unseen = f"own port: {why}"
 
@@ -71,7 +75,7 @@ class SelfProbe:
         except TimeoutError:
             return f"no answer within {TRY_SECONDS:g} s"
         except OSError as error:
-            return f"no answer: {error}"
+            return f"no answer: {str(error) or type(error).__name__}"
         # It may have been exchanged meanwhile.
         if shown not in {pair.leaf for pair in (before, self._state.certificate) if pair is not None}:
             return "another certificate is shown than the one that was loaded"
