@@ -16,7 +16,8 @@ from rich.console import Console
 from tests.cli.conftest import Run
 from webhook.cli.doctor_text import print_diagnosis
 from webhook.cluster import access
-from webhook.doctor import reading
+from webhook.config import default_settings
+from webhook.doctor import installed, reading
 from webhook.doctor.checking import examine
 from webhook.doctor.checks import EVERY_CHECK
 from webhook.doctor.example_certificates import certified, signed
@@ -43,7 +44,11 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Reads:
             assert namespace == "rollcall-system"
             return world
 
+        async def installed_here(_: access.Access, __: str) -> installed.Installed:
+            return installed.Installed(world.settings)
+
         monkeypatch.setattr(reading, "read_world", read)
+        monkeypatch.setattr(installed, "installed_settings", installed_here)
 
     return reads
 
@@ -139,8 +144,38 @@ def test_without_a_cluster_it_is_not_evaluated(rollcall: Run, cluster: Reads, mo
     async def unreachable(*_: object) -> World:
         raise FactsUnavailable("the cluster cannot be read: ConnectError")
 
+    cluster(well())
     monkeypatch.setattr(reading, "read_world", unreachable)
     assert rollcall("doctor") == (3, "", "rollcall: the cluster cannot be read: ConnectError\n")
+
+
+def test_it_judges_by_what_is_installed_unless_a_file_is_given(
+    rollcall: Run, cluster: Reads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[Settings] = []
+
+    async def read(settings: Settings, *_: object) -> World:
+        judged.append(settings)
+        return well()
+
+    async def unknown(*_: object) -> installed.Installed:
+        return installed.Installed(default_settings(), "HTTP 403: forbidden")
+
+    cluster(well())
+    monkeypatch.setattr(reading, "read_world", read)
+    (tmp_path / "rollcall.yaml").write_text("apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n")
+    assert rollcall("doctor").err == ""
+    assert rollcall("doctor", "--config", str(tmp_path / "rollcall.yaml")).err == ""
+    monkeypatch.setattr(installed, "installed_settings", unknown)
+    assert rollcall("doctor").err == (
+        "rollcall: what is installed is not known (HTTP 403: forbidden), and there is no --config: every scheduler "
+        "counts as enabled\n"
+    )
+    assert [set(settings.profiles) for settings in judged] == [
+        {"koord-scheduler", "default-scheduler"},
+        {"default-scheduler"},
+        set(default_settings().profiles),
+    ]
 
 
 def test_usage_and_configuration_are_2(rollcall: Run, tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from tests.doctor.told import told, unknown
+from tests.doctor.told import remedies, told, unknown
 from webhook.doctor.checking import Level
 from webhook.doctor.example_certificates import HOST, bundled, certified, signed
-from webhook.doctor.examples import installed, thing
+from webhook.doctor.examples import configured, installed, thing
 from webhook.doctor.parts import SECRET as PART
 from webhook.doctor.world import Presented, World
 from webhook.model.reading import Manifest
@@ -137,3 +137,18 @@ def test_where_nothing_can_be_looked_at_that_is_said() -> None:
 def test_a_wildcard_is_for_one_label(host: str) -> None:
     pair = signed(host=host)
     assert said(stored(pair.leaf, pair.authority), "server/certificate") == []
+
+
+def test_what_the_reconciler_keeps_is_not_to_be_written_by_hand() -> None:
+    """It would write over it, and whoever did would be none the wiser."""
+    own = configured(certificates={"mode": "selfManaged"})
+    worlds = {
+        "webhooks/ca-bundle": installed(settings=own),
+        "server/certificate": replace(certified(signed(), refused="unable to get local issuer"), settings=own),
+    }
+    for check, world in worlds.items():
+        assert remedies(world, check) == [
+            "the reconciler keeps it: see what keeps it from that by rollcall certs status and kubectl -n "
+            "rollcall-system logs deployment/rollcall-reconciler"
+        ]
+        assert "--ca ca.crt" in remedies(replace(world, settings=configured()), check)[0]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.doctor.told import told, unknown
+from tests.doctor.told import remedies, told, unknown
 from webhook.doctor.checking import Level
 from webhook.doctor.example_certificates import HOST
 from webhook.doctor.examples import configured, installed, webhook_of, world
@@ -268,3 +268,11 @@ def test_what_all_our_manifests_make_is_well(name: str) -> None:
 
 
 _PRINTED = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Service", "PodDisruptionBudget")
+
+
+def test_where_nothing_is_installed_webhooks_alone_would_refuse_every_gang() -> None:
+    kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    everything_else = installed(without=kinds)
+    nothing = installed(without=(*kinds, "Service"))
+    assert all("manifests webhooks " in one for one in remedies(everything_else, "webhooks/registered"))
+    assert all("manifests all " in one for one in remedies(nothing, "webhooks/registered"))

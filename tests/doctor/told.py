@@ -19,3 +19,9 @@ def told(world: World, *ids: str) -> list[tuple[Level, str, str]]:
 def unknown(world: World, check_id: str) -> list[str]:
     """Why a check could not be made."""
     return [one.why for one in examine(world, [one for one in EVERY_CHECK if one.id == check_id]).not_known]
+
+
+def remedies(world: World, check_id: str) -> list[str]:
+    """What a check says is to be done."""
+    found = examine(world, [one for one in EVERY_CHECK if one.id == check_id]).found
+    return [one.symptom.remedy for one in found]

@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 from tests.mount import Mount
 from webhook.server.tls import PairFiles
 
-_HOSTS = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
+HOSTS = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
 
 
 class Authority:
@@ -38,7 +38,7 @@ class Authority:
         name: str,
         days: tuple[float, float] = (-1, 1),
         common_name: str = "rollcall",
-        hosts: Sequence[x509.GeneralName] = _HOSTS,
+        hosts: Sequence[x509.GeneralName] = HOSTS,
     ) -> PairFiles:
         """A certificate for this machine that holds from and to so many days from now, and its key, in files `name`."""
         key = ec.generate_private_key(ec.SECP256R1())

@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.cluster.programs import eventually
 from tests.server.conftest import review
-from tests.server.issuing import Authority
+from tests.server.issuing import HOSTS, Authority
 from tests.server.serving_process import ServingProcess, serving_process, trusting
 from webhook.server.tls import PairFiles
 
@@ -94,7 +94,7 @@ def test_a_name_that_is_a_whole_directory_s_is_none(world: World, tmp_path: Path
     arguments = ("--client-ca", world.allowed, "--client-name", "kube-apiserver")
     with (
         serving_process(tmp_path, world.files, *arguments) as server,
-        world.caller(world.ours.issue("somebody", common_name="somebody", hosts=(whole,))) as client,
+        world.caller(world.ours.issue("somebody", common_name="somebody", hosts=(*HOSTS, whole))) as client,
     ):
         answer = client.post(f"{server.url}/validate", json=review())
         assert answer.status_code == 403

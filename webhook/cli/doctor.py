@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED
-from webhook.cli.options import Configuration, Kubeconfig, KubeContext, configured, console
+from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED, tell
+from webhook.cli.options import Kubeconfig, KubeContext, configured, console
 from webhook.installation.names import NAMESPACE
 
 
@@ -24,7 +25,10 @@ class Format(StrEnum):
 
 def doctor(
     *,
-    config: Configuration = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A RollcallConfiguration.", show_default="the one that is installed"),
+    ] = None,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
     namespace: Annotated[
@@ -37,15 +41,16 @@ def doctor(
 ) -> None:
     """Look at a cluster, and say what is wrong with the installation there, why it matters and what to do.
 
-    Reads with your own rights and stores nothing: two creations are tried as dry runs. `--config` is the file that
-    Rollcall runs with there. A check that lacks a right says so, and is never taken as passed.
+    Reads with your own rights and stores nothing: two creations are tried as dry runs. It is judged by the
+    configuration that Rollcall runs with there, or by `--config`, to see what a file would change. A check that lacks a
+    right says so, and is never taken as passed.
 
     Exit code 0 where all is well, 1 where something is wrong, 3 where nothing is wrong as far as could be seen, and
     something could not be.
 
     **Examples**
 
-    - `rollcall doctor --config rollcall.yaml`
+    - `rollcall doctor`
     - `rollcall doctor --config rollcall.yaml --context prod --strict -o json`
     - `rollcall doctor -o markdown > docs/doctor.md`
     """
@@ -58,10 +63,15 @@ def doctor(
         return
     from webhook.cluster.access import find
     from webhook.doctor.checking import examine
+    from webhook.doctor.installed import installed_settings
     from webhook.doctor.reading import read_world
 
-    settings, access = configured(config), find(kubeconfig, context)
+    given = None if config is None else configured(config)
+    access = find(kubeconfig, context)
+    settings, unknown = (given, "") if given else asyncio.run(installed_settings(access, namespace))
     diagnosis = examine(asyncio.run(read_world(settings, access, namespace)), EVERY_CHECK)
+    if unknown:
+        tell(f"what is installed is not known ({unknown}), and there is no --config: every scheduler counts as enabled")
     if output is Format.JSON:
         typer.echo(json.dumps(diagnosis.as_json(strict=strict), indent=2, ensure_ascii=False))
     else:

@@ -10,9 +10,9 @@ from webhook.doctor.checking import Check, examine
 _HEAD = """\
 # What `rollcall doctor` looks at
 
-Made by `rollcall doctor --output markdown`. `rollcall doctor --config FILE` reads the cluster that it is pointed at,
-once, with the rights of whoever runs it, and says what is wrong with the installation there, why it matters and what to
-do. It stores nothing: two creations are tried as dry runs.
+Made by `rollcall doctor --output markdown`. `rollcall doctor` reads the cluster that it is pointed at, once, with the
+rights of whoever runs it, and says what is wrong with the installation there, why it matters and what to do. It stores
+nothing: two creations are tried as dry runs.
 
 * **error**: gangs are refused, held or torn, or will be. Exit code 1.
 * **warning**: they may be one day. Exit code 1 with `--strict`.
@@ -20,10 +20,12 @@ do. It stores nothing: two creations are tried as dry runs.
 * **not known**: what the check needs could not be read; the right that is missing is named. Exit code 3, where nothing
   is wrong besides.
 
-Give it the configuration file that Rollcall runs with: without one, every scheduler that there is a backend for counts
-as enabled. `-o json` prints the same for machines: `well`, `checks`, `findings` and `notKnown`. Whoever may read
-everything and create PodCliqueSets (a cluster's administrator) has every right that it takes; Secrets are read only
-where no endpoint can be reached, and of Rollcall's own the certificates alone are kept.
+It is judged by the configuration that Rollcall runs with, in the ConfigMap that the Deployment `rollcall` mounts, or by
+the file that `--config` names: where that cannot be read, or to see what another would change. Without either every
+scheduler that there is a backend for counts as enabled, and it is said so. `-o json` prints the same for machines:
+`well`, `checks`, `findings` and `notKnown`. Whoever may read everything and create PodCliqueSets (a cluster's
+administrator) has every right that it takes; Secrets are read only where no endpoint can be reached, and of Rollcall's
+own the certificates alone are kept.
 """
 
 

@@ -16,12 +16,22 @@ from webhook.doctor.example_certificates import bundled, certified, signed
 from webhook.doctor.parts import SECRET
 from webhook.doctor.world import Presented, World, serves_next
 from webhook.errors import FactsUnavailable
-from webhook.installation.names import TLS_SECRET
+from webhook.installation.names import RECONCILER, TLS_SECRET
 from webhook.model.reading import mapping, text
 
 # Of its life a certificate has this part left when it should long have been renewed: we do at a third, others as well.
 _REST = 0.1
 _REDO = "rollcall manifests webhooks --config FILE --ca ca.crt | kubectl apply -f -"
+
+
+def _again(world: World, by_hand: str) -> str:
+    """How certificates and caBundles come to agree: as `by_hand` says, or by the reconciler, which writes over that
+    where it keeps them.
+    """
+    if not world.settings.certificates.self_managed:
+        return f"{by_hand}: {_REDO}"
+    logs = f"kubectl -n {world.namespace} logs deployment/{RECONCILER}"
+    return f"the reconciler keeps it: see what keeps it from that by rollcall certs status and {logs}"
 
 
 @check("webhooks/ca-bundle", well=lambda: bundled(signed().authority), ill=lambda: bundled(signed(days=-1).authority))
@@ -41,35 +51,35 @@ def ca_bundle(world: World) -> Symptoms:
             seen.setdefault(bundle, where)
     if without:
         why = "the API server trusts the authorities of its own machine then, of which Rollcall's is none"
-        yield Symptom(first_of(without), "there is no caBundle", why, f"have it injected, or say it: {_REDO}")
+        yield Symptom(first_of(without), "there is no caBundle", why, _again(world, "have it injected, or say it"))
     if len(seen) > 1:
         yield Symptom(
             next(iter(seen.values())),
             f"there are {len(seen)} different caBundles, one of them in {list(seen.values())[1]}",
             "a rotation was cut, or some were written by hand: some webhooks may be believed and others not",
-            f"rollcall certs status says what should be there; or write them all: {_REDO}",
+            _again(world, "write them all"),
             Level.WARNING,
         )
     for bundle, where in seen.items():
-        yield from _bundle(bundle, where, world.now)
+        yield from _bundle(bundle, where, world)
 
 
-def _bundle(bundle: str, where: str, now: datetime) -> Iterator[Symptom]:
+def _bundle(bundle: str, where: str, world: World) -> Iterator[Symptom]:
     try:
         found = authorities(bundle)
     except ValueError:
         why = "the API server cannot read it, and calls nobody"
-        yield Symptom(where, "its caBundle is no certificate in PEM form", why, f"write it again: {_REDO}")
+        yield Symptom(where, "its caBundle is no certificate in PEM form", why, _again(world, "write it again"))
         return
     # An authority that has run out beside one that holds is what a rotation leaves.
-    holding = [one for one in found if _age(one, now) is None]
+    holding = [one for one in found if _age(one, world.now) is None]
     if not holding:
-        level, said = next(filter(None, (_age(one, now) for one in found)))
+        level, said = next(filter(None, (_age(one, world.now) for one in found)))
         yield Symptom(
             where,
             f"the authority in its caBundle {said}",
             "the API server believes no certificate that it signed",
-            f"rollcall certs rotate --ca, or where somebody else keeps the certificates: {_REDO}",
+            _again(world, "write the one that signs now"),
             level,
         )
 
@@ -87,7 +97,7 @@ def certificate(world: World) -> Symptoms:
     """
     found = reached(world)
     for shown in found:
-        yield from _presented(shown, world.now)
+        yield from _presented(shown, world)
     if not found:
         yield from _stored(world)
 
@@ -108,12 +118,12 @@ def _shown(one: Presented) -> x509.Certificate | None:
         return None
 
 
-def _presented(shown: Presented, now: datetime) -> Iterator[Symptom]:
+def _presented(shown: Presented, world: World) -> Iterator[Symptom]:
     found = _shown(shown)
-    if found is not None and (aged := _age(found, now)) is not None:
+    if found is not None and (aged := _age(found, world.now)) is not None:
         yield _old(shown.where, aged)
     for why in dict.fromkeys(shown.refused.values()):
-        yield _distrusted(shown.where, f"by the caBundle it is not trusted as {shown.host}: {why}")
+        yield _distrusted(world, shown.where, f"by the caBundle it is not trusted as {shown.host}: {why}")
 
 
 def _stored(world: World) -> Iterator[Symptom]:
@@ -128,19 +138,19 @@ def _stored(world: World) -> Iterator[Symptom]:
     try:
         leaf, *between = x509.load_pem_x509_certificates(b64decode(content))
     except ValueError:
-        yield _distrusted(where, "its tls.crt is no certificate in PEM form")
+        yield _distrusted(world, where, "its tls.crt is no certificate in PEM form")
         return
     if (aged := _age(leaf, world.now)) is not None:
         yield _old(where, aged)
     if not names(leaf, called(world)):
-        yield _distrusted(where, f"its certificate is not for {called(world)}")
+        yield _distrusted(world, where, f"its certificate is not for {called(world)}")
     for bundle in bundles(world):
         try:
             known = authorities(bundle)
         except ValueError:
             continue
         if not _vouched(leaf, between, known):
-            yield _distrusted(where, "no authority of a webhook's caBundle signed its certificate")
+            yield _distrusted(world, where, "no authority of a webhook's caBundle signed its certificate")
 
 
 def _old(where: str, aged: tuple[Level, str]) -> Symptom:
@@ -154,12 +164,12 @@ def _old(where: str, aged: tuple[Level, str]) -> Symptom:
     )
 
 
-def _distrusted(where: str, found: str) -> Symptom:
+def _distrusted(world: World, where: str, found: str) -> Symptom:
     return Symptom(
         where,
         found,
         "the API server believes nobody there, and refuses every gang",
-        f"serve with a certificate of that authority, or say the right one: {_REDO}",
+        _again(world, "serve with a certificate of that authority, or say the right one"),
     )
 
 

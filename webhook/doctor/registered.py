@@ -8,7 +8,7 @@ from typing import Any
 
 from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
 from webhook.doctor.examples import installed, webhook_of, world
-from webhook.doctor.parts import MUTATING_WEBHOOKS, NAMESPACES, POD_CLIQUE_SETS, VALIDATING_WEBHOOKS
+from webhook.doctor.parts import MUTATING_WEBHOOKS, NAMESPACES, POD_CLIQUE_SETS, SERVICE, VALIDATING_WEBHOOKS
 from webhook.doctor.selectors import namespace_labels, selects
 from webhook.doctor.world import Tried, World, known
 from webhook.errors import FactsUnavailable
@@ -18,6 +18,7 @@ from webhook.model.projections import name_of
 from webhook.model.reading import Manifest, mapping, sequence
 
 _BOTH = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+_INSTALL = "rollcall manifests all --config FILE --image IMAGE | kubectl apply -f -"
 _APPLY = "rollcall manifests webhooks --config FILE | kubectl apply -f -"
 # A value that is longer is no help on a line.
 _SHOWN = 60
@@ -40,7 +41,7 @@ def registered(world: World) -> Symptoms:
                 f"{part.resource.api.kind} {name}",
                 "it is not there",
                 "the API server asks Rollcall nothing: gangs are neither checked nor made",
-                f"install it: {_APPLY}",
+                f"install it: {_APPLY if world.one(SERVICE) or world.address().url else _INSTALL}",
             )
 
 

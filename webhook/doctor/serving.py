@@ -9,12 +9,10 @@ from webhook.doctor.examples import installed
 from webhook.doctor.parts import BUDGETS, DEPLOYMENTS, ENDPOINT_SLICES, SERVICE
 from webhook.doctor.selectors import selects
 from webhook.doctor.world import World
-from webhook.installation.names import SERVER
+from webhook.installation.names import HEALTH_PORT, SERVER
 from webhook.model.endpoint_slices import ServiceEndpoint, endpoints_in
 from webhook.model.projections import labels_of, name_of
 from webhook.model.reading import Manifest, mapping, sequence
-
-_SEE = f"kubectl get pods -l app.kubernetes.io/name={SERVER}"
 
 
 def _by_url(world: World) -> bool:
@@ -60,7 +58,10 @@ def endpoints(world: World) -> Symptoms:
     where = f"Service {world.namespace}/{SERVER}"
     if not ready:
         why = "the API server finds nobody to ask, and refuses every gang"
-        yield Symptom(where, "no endpoint is ready", why, f"see why: {_SEE}")
+        see = f"kubectl -n {world.namespace} get pods -l app.kubernetes.io/name={SERVER}"
+        yield Symptom(
+            where, "no endpoint is ready", why, f"see why: {see}; each says more at /readyz on port {HEALTH_PORT}"
+        )
     elif len(ready) == 1:
         why = "whenever it is replaced, or its node is lost, every gang is refused meanwhile"
         yield Symptom(where, "one endpoint is ready", why, "run two replicas or more", Level.WARNING)

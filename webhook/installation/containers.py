@@ -21,7 +21,7 @@ from webhook.settings import Settings
 # Where the image's own command expects the pair; the configuration has a folder of its own, for a volume cannot be
 # mounted into another that is read-only.
 TLS_FOLDER, CONFIGURATION_FOLDER = "/etc/rollcall/tls", "/etc/rollcall/configuration"
-CONFIGURATION_FILE = "configuration.yaml"
+CONFIGURATION_VOLUME, CONFIGURATION_FILE = "configuration", "configuration.yaml"
 # Where a client looks for it (Kubernetes documentation, "Accessing the Kubernetes API from a Pod").
 ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 # As kubelets ask for those that they mount by themselves: an hour, and so odd that they can be told apart.
@@ -49,7 +49,7 @@ _SECURITY: Manifest = {
 }
 _MOUNTED_TLS = {"name": "tls", "mountPath": TLS_FOLDER, "readOnly": True}
 _MOUNTED_TOKEN = {"name": "token", "mountPath": ACCOUNT_FOLDER, "readOnly": True}
-_MOUNTED_CONFIGURATION = {"name": "configuration", "mountPath": CONFIGURATION_FOLDER, "readOnly": True}
+_MOUNTED_CONFIGURATION = {"name": CONFIGURATION_VOLUME, "mountPath": CONFIGURATION_FOLDER, "readOnly": True}
 _MOUNTED_SCRATCH = {"name": "scratch", "mountPath": "/tmp"}  # noqa: S108 - a volume of the Pod's own
 
 
@@ -126,7 +126,7 @@ def reconciler_volumes(options: Options) -> list[Manifest]:
     ]
     if options.configuration is not None:
         held = {"name": options.configuration.name, "defaultMode": 0o444}
-        found.append({"name": "configuration", "configMap": held})
+        found.append({"name": CONFIGURATION_VOLUME, "configMap": held})
     return found
 
 

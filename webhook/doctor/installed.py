@@ -1,0 +1,69 @@
+"""The configuration that an installation runs with, as its server mounts it. It is what an installation is judged by
+where nobody gives a file: who is called at night has none at hand, and may have the wrong one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import httpx
+
+from webhook.cluster import requests
+from webhook.cluster.access import Access
+from webhook.cluster.client import Client
+from webhook.config import default_settings, settings_from
+from webhook.doctor.parts import CONFIG_MAPS, DEPLOYMENTS
+from webhook.errors import RequestFailed
+from webhook.installation.containers import CONFIGURATION_FILE, CONFIGURATION_VOLUME
+from webhook.installation.names import SERVER
+from webhook.model.reading import Malformed, mapping, sequence, text
+from webhook.settings import Settings
+from webhook.sources.yaml_values import Problem, documents_of
+
+
+class Installed(NamedTuple):
+    """What is installed; where it could not be found out, every backend with its defaults, and `unknown` says why."""
+
+    settings: Settings
+    unknown: str = ""
+
+
+async def installed_settings(
+    access: Access, namespace: str, transport: httpx.AsyncBaseTransport | None = None
+) -> Installed:
+    """The settings of the installation in that namespace. Raises `ConfigurationError` where its file is wrong."""
+    client = Client(access, transport)
+    try:
+        return await _read(client, namespace)
+    except (RequestFailed, Malformed) as error:
+        return Installed(default_settings(), str(error))
+    finally:
+        await client.close()
+
+
+async def _read(client: Client, namespace: str) -> Installed:
+    deployment = (await client.get(requests.read(DEPLOYMENTS.resource, SERVER, namespace))).content
+    name = _mounted(mapping(deployment))
+    if name is None:
+        # Then both processes run with their defaults.
+        return Installed(default_settings())
+    held = (await client.get(requests.read(CONFIG_MAPS, name, namespace))).content
+    source = f"ConfigMap {namespace}/{name}"
+    content = text(mapping(mapping(held).get("data")).get(CONFIGURATION_FILE))
+    if content is None:
+        return Installed(default_settings(), f"{source} has no {CONFIGURATION_FILE}")
+    try:
+        documents = [document.value for document in documents_of(content)]
+    except Problem as error:
+        return Installed(default_settings(), f"{source} is not YAML: {error}")
+    return Installed(settings_from(documents[0] if len(documents) == 1 else None, source))
+
+
+def _mounted(deployment: Mapping[str, Any]) -> str | None:
+    """The ConfigMap with the file that the server is given."""
+    pod = mapping(mapping(mapping(deployment.get("spec")).get("template")).get("spec"))
+    for volume in map(mapping, sequence(pod.get("volumes"))):
+        if volume.get("name") == CONFIGURATION_VOLUME:
+            return text(mapping(volume.get("configMap")).get("name"))
+    return None
