@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.cluster.installed import CHART, KINDS_OF_OTHERS, MANIFESTS, VARIANTS,
 from tests.cluster.programs import eventually
 from tests.cluster.rollcall_server import rollcall
 
+PAGE = MANIFESTS.parent / "docs" / "installing.md"
 NAMESPACE_OF_HELM = "rollcall-by-helm"
 CLUSTER_WIDE = (
     "mutatingwebhookconfigurations",
@@ -103,6 +105,20 @@ def test_pod_security_refuses_what_is_not_as_restricted(cluster: ControlPlane) -
     told = cluster.apply(pod, options=("--dry-run=server",))
     assert told.code == 1
     assert 'violates PodSecurity "restricted:latest"' in told.err
+
+
+def test_the_image_that_the_page_sets_is_that_of_every_container(cluster: ControlPlane) -> None:
+    """Of the reconciler's, too: without its image there are no certificates, and no server is ever ready."""
+    (command,) = (line for line in PAGE.read_text().splitlines() if " set image " in line)
+    prompt, kubectl, *arguments = shlex.split(command)
+    assert (prompt, kubectl) == ("$", "kubectl")
+    for variant, containers in {"base": 2, "self-managed": 2}.items():
+        cluster.kubectl("apply", "-k", MANIFESTS / variant, check=True)
+        cluster.kubectl(*arguments, check=True)
+        deployments = cluster.items(f"/apis/apps/v1/namespaces/{ROLLCALL_NAMESPACE}/deployments")
+        pods = [found["spec"]["template"]["spec"] for found in deployments]
+        images = [container["image"] for pod in pods for container in pod["containers"]]
+        assert images == ["registry.example.com/rollcall:0.1.0"] * containers
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
