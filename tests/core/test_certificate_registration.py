@@ -40,6 +40,7 @@ def test_who_keeps_certificates_may_write_two_secrets_and_patch_two_configuratio
             "verbs": ["get", "list", "watch", "update"],
         },
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["services"], "resourceNames": ["rollcall"], "verbs": ["get"]},
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list"]},
     ]
 

@@ -287,6 +287,31 @@ def test_the_old_authority_is_kept_while_an_endpoint_presents_what_it_signed(
     run(story)
 
 
+def test_an_endpoint_is_waited_for_that_has_not_the_port_of_the_service(server: Callable[[bytes, bytes], Any]) -> None:
+    """The API server does not call it, and nobody knows what it presents: it may be called again any moment."""
+
+    async def story(api: CertificateApi) -> None:
+        service = f"/api/v1/namespaces/{NAMESPACE}/services/rollcall"
+        api.objects[service] = {"spec": {"ports": [{"name": "https", "port": 443}]}}
+        health = {"name": "health", "port": 1}
+        api.slices = [{"ports": [health], "endpoints": [{"addresses": ["127.0.0.1"]}]}]
+        async with keeping(api) as kept:
+            await until(lambda: kept.at("none"))
+            kept.ask_for("rollcall-ca")
+            await api.changed()
+            await until(lambda: kept.at("served"))
+            await asyncio.sleep(0.1)
+            assert kept.at("served")
+            new = api.data("rollcall-tls")
+            listening = await server(new["tls.crt"], new["tls.key"])
+            # Slices have their ports in no order.
+            api.slices[0]["ports"].append({"name": "https", "port": listening.sockets[0].getsockname()[1]})
+            await until(lambda: kept.metric("rollcall_rotations_total", what="ca") == 1)
+            listening.close()
+
+    run(story)
+
+
 def test_every_series_is_there_before_anything_happens() -> None:
     shown = Metrics().expose().decode()
     for series in (

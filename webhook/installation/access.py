@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.installation.names import CA_SECRET, LABELS, LEASE_NAME, MUTATING, TLS_SECRET, VALIDATING
+from webhook.installation.names import CA_SECRET, LABELS, LEASE_NAME, MUTATING, SERVER, TLS_SECRET, VALIDATING
 from webhook.model import grove
 from webhook.model.general import GENERAL, general_to_reconciler
 from webhook.model.owners.kinds import GANG_OWNERS
@@ -103,7 +103,8 @@ def _keeping_certificates(namespace: str) -> tuple[list[Manifest], list[Manifest
         },
         # Never one that is stored: whether the API server trusts the next authority shows when it is asked to make one.
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
-        # Which servers there are, to see what each presents.
+        # Which servers there are, and on which of their ports, to see what each presents.
+        {"apiGroups": [""], "resources": ["services"], "resourceNames": [SERVER], "verbs": ["get"]},
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list"]},
     ]
     return [*configurations, space], own

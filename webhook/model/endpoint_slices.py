@@ -1,6 +1,6 @@
 """EndpointSlices: who stands behind a Service.
 
-Source: Kubernetes API reference, discovery.k8s.io/v1 EndpointSlice.
+Source: Kubernetes API reference, discovery.k8s.io/v1 EndpointSlice, core/v1 ServicePort.
 """
 
 from __future__ import annotations
@@ -24,6 +24,14 @@ class ServiceEndpoint(NamedTuple):
     ports: Mapping[str, int]
     ready: bool
     node: str | None
+
+
+def port_name(service: object, number: int) -> str | None:
+    """What slices call that port of a Service: it has its name there, and another number. One that is alone need not
+    have a name, and is called by an empty one. None where the Service has no such port. Raises `Malformed`.
+    """
+    ports = map(mapping, sequence(mapping(mapping(service).get("spec")).get("ports")))
+    return next((text(one.get("name")) or "" for one in ports if one.get("port") == number), None)
 
 
 def slices_of(service: str) -> str:

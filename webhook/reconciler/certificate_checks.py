@@ -74,7 +74,9 @@ async def _hook_checks(client: Client, name: str, hook: Hook, snapshot: Snapshot
 
 
 async def _place_check(name: str, hook: Hook, place: Place) -> Check:
-    what = f"{name} {place.host}:{place.port}"
+    what = f"{name} {place}"
+    if place.trouble:
+        return Check(what, place.trouble)
     try:
         async with asyncio.timeout(HANDSHAKE_SECONDS):
             _, writer = await asyncio.open_connection(

@@ -10,6 +10,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import NamedTuple
 
 import httpx
@@ -23,12 +24,13 @@ from webhook.cluster.client import Client
 from webhook.errors import RequestFailed
 from webhook.installation.names import NEXT_LABEL, NEXT_WARNING, SERVING_PORT, SERVING_PORT_NAME
 from webhook.installation.webhooks import next_hook_name
-from webhook.model.endpoint_slices import ENDPOINT_SLICES, ServiceEndpoint, endpoints_in, slices_of
+from webhook.model.endpoint_slices import ENDPOINT_SLICES, ServiceEndpoint, endpoints_in, port_name, slices_of
 from webhook.model.facts import Api
 from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, Manifest
 from webhook.reconciler.certificate_state import Hook, Registered, Stored
 
+SERVICES = Resource(Api("", "v1", "Service"), "services")
 CONFIG_MAPS = Resource(Api("", "v1", "ConfigMap"), "configmaps")
 # By the kind of a configuration: what its hook is named after.
 _PATHS = {"MutatingWebhookConfiguration": "mutate", "ValidatingWebhookConfiguration": "validate"}
@@ -110,12 +112,19 @@ async def _unproven(
 
 
 class Place(NamedTuple):
-    """Where a server listens, and what it is called. `ready`: whether it is sent anything."""
+    """Where a server listens, and what it is called. `ready`: whether it is sent anything. `trouble`: why the API
+    server does not find it there.
+    """
 
     host: str
     port: int
     name: str
     ready: bool = True
+    trouble: str = ""
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}" if self.port else host
 
 
 async def unserved(client: Client, stored: Stored, authority: x509.Certificate) -> str:
@@ -131,6 +140,8 @@ async def unserved(client: Client, stored: Stored, authority: x509.Certificate) 
 
 
 async def _unserved(place: Place, authority: x509.Certificate) -> str:
+    if place.trouble:
+        return f"{place}: {place.trouble}" if place.ready else ""
     try:
         shown = await presented(place)
     except OSError as error:
@@ -165,18 +176,39 @@ async def places_of(client: Client, hook: Hook) -> list[Place]:
     """
     if hook.service is None:
         return [Place(hook.host, hook.port, hook.host)]
-    namespace, service = hook.service
+    namespace, name = hook.service
     found: dict[Place, None] = {}
-    async for raw in client.items(ENDPOINT_SLICES, namespace=namespace, selector={"labelSelector": slices_of(service)}):
+    listened = await _listened(client, namespace, name, hook.port)
+    async for raw in client.items(ENDPOINT_SLICES, namespace=namespace, selector={"labelSelector": slices_of(name)}):
         for endpoint in endpoints_in(raw):
-            port = _serving_port(endpoint)
-            found.update({Place(address, port, hook.host, endpoint.ready): None for address in endpoint.addresses})
+            port, trouble = listened(endpoint)
+            found.update(
+                {Place(address, port, hook.host, endpoint.ready, trouble): None for address in endpoint.addresses}
+            )
     return list(found)
 
 
-def _serving_port(endpoint: ServiceEndpoint) -> int:
-    """Where it answers AdmissionReviews. The Service is not read, so by what it is called in the manifests, else by its
-    number; else the Service is somebody's own, and has that port alone.
+async def _listened(
+    client: Client, namespace: str, name: str, number: int
+) -> Callable[[ServiceEndpoint], tuple[int, str]]:
+    """By what a port of that Service is found at an endpoint, or it is said why it is not there."""
+    try:
+        service = (await client.get(requests.read(SERVICES, name, namespace))).content
+    except RequestFailed as error:
+        # By a role of an older version it may not be read.
+        if error.code in {HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN}:
+            return lambda endpoint: (_probable_port(endpoint), "")
+        raise
+    wanted = port_name(service, number)
+    if wanted is None:
+        return lambda _: (0, f"the Service has no port {number}")
+    missing = f"it has no port {wanted} of the Service" if wanted else f"it has no port {number} of the Service"
+    return lambda endpoint: (port, "") if (port := endpoint.ports.get(wanted, 0)) else (0, missing)
+
+
+def _probable_port(endpoint: ServiceEndpoint) -> int:
+    """Where it answers AdmissionReviews if the Service is that of the manifests, by name or number; else the Service is
+    somebody's own, and has that port alone.
     """
     ports = endpoint.ports
     if SERVING_PORT_NAME in ports:
