@@ -13,6 +13,7 @@ from webhook.doctor.checking import Level
 from webhook.doctor.examples import configured, deployment, installed, lease, served, thing, world
 from webhook.doctor.kinds import OF_137
 from webhook.doctor.parts import LEASE, SERVICE
+from webhook.doctor.reading import endpoints
 from webhook.doctor.world import Clock, Tried, Unread
 from webhook.model.facts import Api
 from webhook.model.reading import Manifest
@@ -48,6 +49,37 @@ ENDPOINTS: dict[str, tuple[Callable[[Manifest], None], list[tuple[Level, str]]]]
 def test_endpoints(changed: Callable[[Manifest], None], wanted: list[tuple[Level, str]]) -> None:
     found = told(installed(changed=changed), "server/endpoints")
     assert found == [(level, SERVICE_IS, said) for level, said in wanted]
+
+
+def test_endpoints_without_the_port_of_the_service_are_none() -> None:
+    def leads_to(target: str | int, *ports: Manifest) -> Callable[[Manifest], None]:
+        def changed(raw: Manifest) -> None:
+            if raw["kind"] == "Service":
+                raw["spec"]["ports"][0]["targetPort"] = target
+            if raw["kind"] == "EndpointSlice":
+                raw["ports"] = list(ports)
+
+        return changed
+
+    others = {"name": "health", "port": 8081}, {"name": "next", "port": 8444}
+    assert told(installed(changed=leads_to("web", *others)), "server/endpoints") == [
+        (Level.ERROR, SERVICE_IS, "no endpoint that is ready has its port 443 (https)")
+    ]
+    assert told(installed(changed=leads_to(9443, *others, {"name": "https", "port": 9443})), "server/endpoints") == []
+
+
+def test_a_port_without_a_name_is_the_only_one() -> None:
+    def unnamed(raw: Manifest) -> None:
+        if raw["kind"] == "Service":
+            del raw["spec"]["ports"][0]["name"]
+        if raw["kind"] == "EndpointSlice":
+            raw["ports"][0]["name"] = ""
+
+    assert told(installed(changed=unnamed), "server/endpoints") == []
+    assert [str(one) for one in endpoints(installed(changed=unnamed))] == [
+        "https://10.0.0.0:8443",
+        "https://10.0.0.1:8443",
+    ]
 
 
 def test_a_service_without_the_port_that_webhooks_name() -> None:

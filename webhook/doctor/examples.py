@@ -78,7 +78,8 @@ def _running() -> list[Manifest]:
         {"addresses": [f"10.0.0.{number}"], "nodeName": node, "conditions": {"ready": True}}
         for number, node in enumerate(_NODES)
     ]
-    service = thing("v1", "Service", SERVER, spec={"selector": labels, "ports": [{"port": SERVICE_PORT}]})
+    port = {"name": "https", "port": SERVICE_PORT, "targetPort": "https"}
+    service = thing("v1", "Service", SERVER, spec={"selector": labels, "ports": [port]})
     budget = thing("policy/v1", "PodDisruptionBudget", SERVER, spec={"selector": {"matchLabels": dict(labels)}})
     return [service, slices, budget, lease()]
 

@@ -36,7 +36,7 @@ from webhook.doctor.parts import (
 )
 from webhook.doctor.world import Clock, Tried, Unread, World, serves_next
 from webhook.errors import FactsUnavailable, NotFound, RequestFailed
-from webhook.model.endpoint_slices import endpoints_in
+from webhook.model.endpoint_slices import endpoints_in, port_name
 from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.settings import Settings
@@ -202,9 +202,7 @@ def endpoints(world: World) -> Iterator[Endpoint]:
     if address.url:
         yield Endpoint(host, urlsplit(address.url).port or 443, host)
         return
-    ports = map(mapping, sequence(mapping((world.one(SERVICE) or {}).get("spec")).get("ports")))
-    # A slice calls its ports as the Service does.
-    wanted = next((text(one.get("name")) or "" for one in ports if one.get("port") == address.port), None)
+    wanted = port_name(world.one(SERVICE) or {}, address.port)
     for found in world.all(ENDPOINT_SLICES):
         for endpoint in endpoints_in(found):
             port = None if wanted is None else endpoint.ports.get(wanted)

@@ -10,7 +10,7 @@ from webhook.doctor.parts import BUDGETS, DEPLOYMENTS, ENDPOINT_SLICES, SERVICE
 from webhook.doctor.selectors import selects
 from webhook.doctor.world import World
 from webhook.installation.names import HEALTH_PORT, SERVER
-from webhook.model.endpoint_slices import ServiceEndpoint, endpoints_in
+from webhook.model.endpoint_slices import ServiceEndpoint, endpoints_in, port_name
 from webhook.model.projections import labels_of, name_of
 from webhook.model.reading import Manifest, mapping, sequence
 
@@ -47,21 +47,29 @@ def _one_node(raw: Manifest) -> None:
 @check("server/endpoints", well=installed, ill=lambda: installed(changed=_one_node))
 def endpoints(world: World) -> Symptoms:
     """Behind the Service at least two replicas are ready, on different nodes: with one, a roll or a lost machine
-    refuses every gang for as long as it takes. With none it is an error.
+    refuses every gang for as long as it takes. With none it is an error, and so it is where none of them has the port
+    that the Service leads to.
 
-    Source: Kubernetes API reference, discovery.k8s.io/v1 (EndpointConditions).
+    Source: Kubernetes API reference, discovery.k8s.io/v1 (EndpointConditions, EndpointPort); a targetPort that no
+    container has is left out of the slices.
     """
     if _by_url(world):
         return
-    ready = list(_ready(world))
+    everybody, number = list(_ready(world)), world.address().port
+    # Whether the Service is there, and with that port, is another check's to say.
+    name = port_name(world.one(SERVICE) or {}, number)
+    ready = [one for one in everybody if name is None or name in one.ports]
     nodes = {one.node for one in ready if one.node}
     where = f"Service {world.namespace}/{SERVER}"
-    if not ready:
-        why = "the API server finds nobody to ask, and refuses every gang"
+    why = "the API server finds nobody to ask, and refuses every gang"
+    if not everybody:
         see = f"kubectl -n {world.namespace} get pods -l app.kubernetes.io/name={SERVER}"
-        yield Symptom(
-            where, "no endpoint is ready", why, f"see why: {see}; each says more at /readyz on port {HEALTH_PORT}"
-        )
+        remedy = f"see why: {see}; each says more at /readyz on port {HEALTH_PORT}"
+        yield Symptom(where, "no endpoint is ready", why, remedy)
+    elif not ready:
+        said = f"no endpoint that is ready has its port {number}{f' ({name})' if name else ''}"
+        remedy = "let the targetPort of the Service be the name or the number of a port of the containers"
+        yield Symptom(where, said, why, remedy)
     elif len(ready) == 1:
         why = "whenever it is replaced, or its node is lost, every gang is refused meanwhile"
         yield Symptom(where, "one endpoint is ready", why, "run two replicas or more", Level.WARNING)
