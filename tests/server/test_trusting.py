@@ -58,7 +58,7 @@ ROOT = signed_plainly("root", None, MAY_SIGN)
 BETWEEN = signed_plainly("intermediate", ROOT, MAY_SIGN)
 LEAF = signed_plainly("rollcall", BETWEEN, NAMED)
 PLAIN = signed_plainly("of the root", ROOT, NAMED)
-NAMELESS = signed_plainly(HOST, ROOT)
+ELSEWHERE = signed_plainly(HOST, ROOT, x509.SubjectAlternativeName([x509.DNSName("elsewhere")]))
 OURS = new_authority("ours", NOW, DAY)
 SERVED = new_leaf(OURS, (HOST,), NOW, NOW + DAY)
 EXPIRED = new_authority("expired", NOW - 2 * DAY, DAY)
@@ -82,7 +82,7 @@ CASES: dict[str, tuple[KeyPair, tuple[KeyPair, ...], bytes, str]] = {
     "the intermediate, and the chain is served": (LEAF, (BETWEEN,), only(BETWEEN), ""),
     "the certificate itself": (LEAF, (), only(LEAF), ""),
     "the certificate of another server": (LEAF, (), only(PLAIN), "unable to get local issuer certificate"),
-    "a common name for an alternative name": (NAMELESS, (), only(ROOT), "Hostname mismatch"),
+    "the host as common name, and another as alternative name": (ELSEWHERE, (), only(ROOT), "Hostname mismatch"),
     "words beside the certificates": (SERVED, (), "# Zertifizierungsstelle für Tests\n".encode() + only(OURS), ""),
 }
 
