@@ -39,12 +39,12 @@ KIND = "RollcallConfiguration"
 
 
 # RFC 1123 label.
-_NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+NAMESPACE_PATTERN = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 # Also what the chart's schema judges it by, so it is all in the pattern: a host, and a port that there is.
 _PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _ENDPOINT = rf"^(https?://([^\s/?#@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s\[\]/?#@:]+)(:{_PORT})?([/?#]\S*)?)?$"
 _OF_PATTERN = {
-    _NAMESPACE: "is no name of a namespace",
+    NAMESPACE_PATTERN: "is no name of a namespace",
     _ENDPOINT: "is no http:// or https:// URL, such as http://collector.monitoring.svc:4318",
 }
 
@@ -100,7 +100,7 @@ class RegistrationSection(_Section):
     failurePolicy: Literal["Fail", "Ignore"] = "Fail"
     # The API server takes 1 to 30.
     timeoutSeconds: Annotated[int, Field(ge=1, le=30)] = 5
-    excludedNamespaces: list[Annotated[str, Field(pattern=_NAMESPACE)]] = Field(default_factory=list)
+    excludedNamespaces: list[Annotated[str, Field(pattern=NAMESPACE_PATTERN)]] = Field(default_factory=list)
     # What the ValidatingAdmissionPolicy does about a gang's pod that came past the webhook.
     net: Annotated[Literal["off", "Audit", "Warn", "Deny"], BeforeValidator(_off)] = "off"
 

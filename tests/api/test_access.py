@@ -134,6 +134,44 @@ def test_what_is_wrong_with_a_kubeconfig_is_told(tmp_path: Path, monkeypatch: py
         find()
 
 
+def test_what_is_no_kubeconfig_is_told_in_one_line_of_our_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def why(path: Path | None = tmp_path / "config") -> str:
+        with pytest.raises(AccessError) as error:
+            from_kubeconfig(path, None)
+        return str(error.value).removeprefix("no way to a cluster: ")
+
+    assert why() == f"{tmp_path}/config: no such file"
+    for content in ("[]", "7", "clusters: {}\nusers: 5\ncontexts: x\ncurrent-context: here\n", "-----BEGIN X-----"):
+        (tmp_path / "config").write_text(content)
+        assert why() == f"{tmp_path}/config: is no kubeconfig", content
+    (tmp_path / "config").write_text("a: [\n")
+    assert why() == f"{tmp_path}/config: is not YAML"
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert why(None) == "~/.kube/config: no such file"
+
+
+@pytest.mark.parametrize("program", [["/nowhere/program"], ["/bin/echo", '{"token": "secret"'], ["/bin/false"]])
+def test_a_program_that_gives_no_credentials_makes_nobody_of_us(
+    tmp_path: Path, program: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What followed would be refused to an anonymous user whom nobody knows."""
+    command, *arguments = program
+    user = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": command,
+            "interactiveMode": "Never",
+            "args": arguments,
+        }
+    }
+    with pytest.raises(AccessError, match="gave no credentials; kubectl says more"):
+        from_kubeconfig(kubeconfig(tmp_path, user), None)
+    assert "secret" not in capfd.readouterr().err
+
+
 def test_credentials_that_cannot_be_had_are_a_failed_request() -> None:
     def broken() -> str:
         raise OSError("the plugin is gone")

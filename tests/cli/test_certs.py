@@ -39,6 +39,32 @@ def test_files_are_checked_by_a_handshake(rollcall: Run, tmp_path: Path, files: 
     ]
 
 
+def test_names_count_without_the_authority(rollcall: Run, tmp_path: Path, files: list[str]) -> None:
+    ran = rollcall("certs", "verify", *files)
+    assert (ran.code, ran.out.splitlines()[1]) == (0, f"good    {tmp_path}/tls.crt as rollcall.rollcall-system.svc")
+    ran = rollcall("certs", "verify", *files, "--namespace", "elsewhere")
+    assert ran.code == 1
+    assert f"bad     {tmp_path}/tls.crt as rollcall.elsewhere.svc: " in ran.out
+    assert "not valid for 'rollcall.elsewhere.svc'" in ran.out
+
+
+@pytest.mark.parametrize("command", ["status", "verify", "rotate --leaf"])
+def test_what_is_not_there_may_be_elsewhere(
+    rollcall: Run, api: CertificateApi, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(*_: object) -> httpx.Response:
+        return httpx.Response(404, json={"message": 'namespaces "team" not found'})
+
+    monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", nothing)
+    ran = rollcall("certs", *command.split(), "--namespace", "team")
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err == (
+        'rollcall: HTTP 404: namespaces "team" not found: is Rollcall installed elsewhere? --namespace says where\n'
+    )
+    assert rollcall("certs", *command.split(), "--namespace", "a/../b").code == 2
+    assert rollcall("doctor", "--namespace", "a/../b").code == 2
+
+
 def test_files_that_do_not_go_together_are_told(rollcall: Run, tmp_path: Path, files: list[str]) -> None:
     other = tmp_path / "other"
     make_development_certificates(other)

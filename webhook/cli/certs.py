@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from webhook.cli import REFUSED, tell
-from webhook.cli.options import Configuration, Format, Kubeconfig, KubeContext, Output, configured
+from webhook.cli.options import Configuration, Format, Kubeconfig, KubeContext, Output, OwnNamespace, configured
 from webhook.installation.names import NAMESPACE
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 certs_app = typer.Typer(help="Certificates.", no_args_is_help=True)
 T = TypeVar("T")
-
-Namespace = Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="Where Rollcall is installed.")]
 
 
 @certs_app.callback()
@@ -61,7 +59,7 @@ def status(
     config: Configuration = None,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
-    namespace: Namespace = NAMESPACE,
+    namespace: OwnNamespace = NAMESPACE,
     output: Output = Format.TEXT,
 ) -> None:
     """Show the certificates of a cluster: what the two Secrets hold, whom the API server trusts, how far a rotation is.
@@ -97,7 +95,7 @@ def rotate(  # noqa: PLR0913 - one parameter for each option
     timeout: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="How long to wait.")] = 1800,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
-    namespace: Namespace = NAMESPACE,
+    namespace: OwnNamespace = NAMESPACE,
 ) -> None:
     """Have a self-managed certificate replaced now, whatever its age.
 
@@ -129,7 +127,7 @@ def verify(  # noqa: PLR0913 - one parameter for each option
     *,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
-    namespace: Namespace = NAMESPACE,
+    namespace: OwnNamespace = NAMESPACE,
     cert: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A certificate in a file, PEM, instead of a cluster.")
     ] = None,
@@ -178,12 +176,14 @@ def verify(  # noqa: PLR0913 - one parameter for each option
 def _asked(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:
     """What comes of `work` with a client of the cluster. Raises `FactsUnavailable`."""
     from webhook.cluster.client import Client
-    from webhook.errors import FactsUnavailable, RequestFailed
+    from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 
     async def run() -> T:
         client = Client(access)
         try:
             return await work(client)
+        except NotFound as error:
+            raise FactsUnavailable(f"{error}: is Rollcall installed elsewhere? --namespace says where") from None
         except RequestFailed as error:
             raise FactsUnavailable(f"the certificates cannot be read: {error}") from None
         finally:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED, tell
-from webhook.cli.options import Kubeconfig, KubeContext, configured, console
+from webhook.cli.options import Kubeconfig, KubeContext, OwnNamespace, configured, console
 from webhook.installation.names import NAMESPACE
 
 
@@ -31,9 +31,7 @@ def doctor(
     ] = None,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", metavar="NAME", help="The namespace that Rollcall is installed in.")
-    ] = NAMESPACE,
+    namespace: OwnNamespace = NAMESPACE,
     strict: Annotated[bool, typer.Option("--strict", help="Let warnings fail, too.")] = False,
     output: Annotated[
         Format, typer.Option("--output", "-o", help="What to print; `markdown` is the list of checks, of no cluster.")

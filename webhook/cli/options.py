@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from webhook.config import default_settings, force_scheduler
+from webhook.config import NAMESPACE_PATTERN, default_settings, force_scheduler
 from webhook.errors import InputError
 from webhook.model.facts import ClusterFacts
 from webhook.settings import Settings
@@ -45,6 +46,17 @@ Configuration = Annotated[
     ),
 ]
 
+
+def _namespace(written: str) -> str:
+    if not re.fullmatch(NAMESPACE_PATTERN, written):
+        raise typer.BadParameter(f"{written!r} is no name of a namespace")
+    return written
+
+
+OwnNamespace = Annotated[
+    str,
+    typer.Option("--namespace", "-n", metavar="NAME", help="Where Rollcall is installed.", callback=_namespace),
+]
 
 Kubeconfig = Annotated[
     Path | None,

@@ -7,10 +7,12 @@ nothing else.
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,20 +75,32 @@ def from_kubeconfig(path: Path | None, context: str | None) -> Access:
         configuration: Any = Configuration()
         # It has taken one from the environment, without its exceptions (NO_PROXY). The kubeconfig's own is set below.
         configuration.proxy = None
-        load_kube_config(  # type: ignore[no-untyped-call]
-            config_file=None if path is None else str(path),
-            context=context,
-            client_configuration=configuration,
-            persist_config=False,
-        )
+        with _complaints() as complaints:
+            load_kube_config(  # type: ignore[no-untyped-call]
+                config_file=None if path is None else str(path),
+                context=context,
+                client_configuration=configuration,
+                persist_config=False,
+            )
+        if complaints:
+            # It would go on as nobody. Its words may quote what the program printed, and that may be a token.
+            raise ConfigException("the program that it names (exec) gave no credentials; kubectl says more")
         return configuration
 
     shown = str(path or os.environ.get("KUBECONFIG") or "~/.kube/config")
     try:
         configuration = load()
         tls = _tls(configuration)
-    except (ConfigException, YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise AccessError(f"no way to a cluster: {shown}: {_why(error)}") from None
+    except YAMLError:
+        raise AccessError(f"no way to a cluster: {shown}: is not YAML") from None
+    except (TypeError, KeyError, AttributeError):
+        # It takes a document of another shape for what it is not.
+        raise AccessError(f"no way to a cluster: {shown}: is no kubeconfig") from None
+    except (ConfigException, OSError, ValueError) as error:
+        # Not so for $KUBECONFIG, which may name several.
+        alone = path or (None if os.environ.get("KUBECONFIG") else Path("~/.kube/config").expanduser())
+        why = _why(error) if alone is None or alone.exists() else "no such file"
+        raise AccessError(f"no way to a cluster: {shown}: {why}") from None
     url = str(configuration.host).rstrip("/")
     if not url.startswith(("https://", "http://")):
         raise AccessError(f"no way to a cluster: {shown}: the server {url!r} is no URL")
@@ -111,6 +125,24 @@ def from_kubeconfig(path: Path | None, context: str | None) -> Access:
         configuration.proxy or None,
         configuration.tls_server_name or None,
     )
+
+
+@contextmanager
+def _complaints() -> Iterator[list[str]]:
+    """What the `kubernetes` package logs as an error while it reads a kubeconfig, instead of raising it: the places."""
+    found: list[str] = []
+
+    class Complaints(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.module == "kube_config":
+                found.append(record.module)
+
+    handler = Complaints(logging.ERROR)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield found
+    finally:
+        logging.getLogger().removeHandler(handler)
 
 
 def _tls(configuration: object) -> ssl.SSLContext:
