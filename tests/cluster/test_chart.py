@@ -188,6 +188,19 @@ WRONG: dict[str, tuple[Manifest, str]] = {
         {"configuration": {"scheduler": {"profiles": [GANGS], "defaultProfileName": "volcano"}}},
         "is none of the profiles",
     ),
+    "a profile twice": (
+        {"configuration": with_profiles({"name": "volcano"}, {"name": "volcano"})},
+        '"volcano" is there twice',
+    ),
+    "the plain scheduler twice": ({"configuration": with_profiles(GANGS, GANGS)}, '"default-scheduler" is there twice'),
+    "no image": ({"image": {"repository": ""}}, "repository"),
+    "an image in two words": ({"image": {"repository": "roll call"}}, "repository"),
+    "a tag in two words": ({"image": {"tag": "1 2"}}, "tag"),
+    "a pull policy that there is not": ({"image": {"pullPolicy": "always"}}, "pullPolicy"),
+    "no configuration": ({"configuration": None}, "configuration"),
+    "no image at all": ({"image": None}, "image"),
+    "no number of replicas": ({"reconciler": {"replicas": None}}, "replicas"),
+    "a collector without a host": ({"configuration": {"tracing": {"endpoint": "http://:4318"}}}, "endpoint"),
     "two who make certificates": (
         {"certManager": {"enabled": True}, "configuration": {"certificates": {"mode": "selfManaged"}}},
         "certManager.enabled",
@@ -201,6 +214,14 @@ def test_wrong_values_are_refused(named: str) -> None:
     code, out, err = template(values)
     assert (code, out) == (1, "")
     assert why in err
+
+
+@pytest.mark.parametrize("namespace", ["default", "kube-system"])
+def test_it_is_put_where_nobody_else_lives(namespace: str) -> None:
+    """Helm without -n takes the namespace of the kubeconfig, which mostly is the first of these."""
+    code, out, err = template({}, namespace)
+    assert (code, out) == (1, "")
+    assert f'namespace "{namespace}" is no place for Rollcall' in err
 
 
 def test_what_watches_rollcall_is_what_kustomize_has() -> None:

@@ -20,7 +20,7 @@ from webhook.cli.options import Configuration, Format, Output, configured
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.everything import everything
-from webhook.installation.names import NAMESPACE
+from webhook.installation.names import NAMESPACE, SHARED_NAMESPACES
 from webhook.installation.needed_kinds import needed_kinds
 from webhook.installation.net import net_policy
 from webhook.installation.options import Options, Reconciler, named_by_content, placed
@@ -38,8 +38,6 @@ _ACCOUNT = re.compile(r"([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)/((?=.{1,253}$)[a-
 _URL = re.compile(r"https://[^/?#@\s]+(?:/[^?#\s]*)?")
 _NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
-# Others live there. Pod Security of ours would be enforced on them, and nothing of them be judged.
-_NOT_OURS = ("default", "kube-system", "kube-public", "kube-node-lease")
 # As container runtimes read it: HOST[:PORT]/PATH[:TAG][@DIGEST].
 _IMAGE = re.compile(
     r"(?:(?:[A-Za-z0-9](?:[-.A-Za-z0-9]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(?::[0-9]{1,5})?/)?"
@@ -297,7 +295,7 @@ def _deciding(settings: Settings, without_answer: FailurePolicy | None) -> Setti
 def _namespace(written: str) -> str:
     if not _NAMESPACE.fullmatch(written):
         raise typer.BadParameter(f"{written!r} is no name of a namespace", param_hint="--namespace")
-    if written in _NOT_OURS:
+    if written in SHARED_NAMESPACES:
         raise typer.BadParameter(
             f"{written!r} is no place for it: Pod Security 'restricted' is enforced on all of the namespace, and no "
             f"gang in it is judged; choose one of its own, such as {NAMESPACE}",

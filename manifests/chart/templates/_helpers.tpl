@@ -4,6 +4,7 @@
 
 {{- /* Who makes the certificates, and where the reconciler runs. */}}
 {{- define "rollcall.mode" -}}
+{{- include "rollcall.own" . }}
 {{- if eq (dig "certificates" "mode" "files" .Values.configuration) "selfManaged" }}
 {{- if .Values.certManager.enabled }}
 {{- fail "certManager.enabled: the reconciler makes the certificates (configuration.certificates.mode: selfManaged)" }}
@@ -17,9 +18,15 @@ selfManaged
 {{- /* The configuration file. */}}
 {{- define "rollcall.configuration" -}}
 {{- $names := list "default-scheduler" }}
+{{- $own := false }}
 {{- range dig "scheduler" "profiles" list .Values.configuration }}
+{{- if and (has .name $names) (or (ne .name "default-scheduler") $own) }}
+{{- fail (printf "configuration.scheduler.profiles: %q is there twice" .name) }}
+{{- end }}
+{{- $own = or $own (eq .name "default-scheduler") }}
 {{- $names = append $names .name }}
 {{- end }}
+{{- $names = uniq $names }}
 {{- $default := dig "scheduler" "defaultProfileName" "" .Values.configuration | default "default-scheduler" }}
 {{- if not (has $default $names) }}
 {{- $why := printf "%q is none of the profiles (%s)" $default (join ", " $names) }}
@@ -72,6 +79,14 @@ rollcall-{{ include "rollcall.configuration" . | sha256sum | trunc 10 }}
 {{- define "rollcall.any" -}}
 {{- range $feature := .features }}
 {{- if has $feature $.of }}yes{{ end }}
+{{- end }}
+{{- end }}
+
+{{- /* Others live in these: none of their gangs would be judged. */}}
+{{- define "rollcall.own" -}}
+{{- if has .Release.Namespace (list "default" "kube-system" "kube-public" "kube-node-lease") }}
+{{- $why := "is no place for Rollcall, for no gang in it would be judged; take -n rollcall-system" }}
+{{- fail (printf "namespace %q %s" .Release.Namespace $why) }}
 {{- end }}
 {{- end }}
 

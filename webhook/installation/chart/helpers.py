@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from webhook.backends.registry import installed_backends
 from webhook.installation.chart.features import ALWAYS, ESCAPES, GATE, SELF_MANAGED, Feature
 from webhook.installation.chart.template import literal
+from webhook.installation.names import SHARED_NAMESPACES
 from webhook.installation.options import Reconciler
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
@@ -20,6 +21,7 @@ _GENERAL = """\
 
 {{- /* Who makes the certificates, and where the reconciler runs. */}}
 {{- define "rollcall.mode" -}}
+{{- include "rollcall.own" . }}
 {{- if eq (dig "certificates" "mode" "files" .Values.configuration) "selfManaged" }}
 {{- if .Values.certManager.enabled }}
 {{- fail "certManager.enabled: the reconciler makes the certificates (configuration.certificates.mode: selfManaged)" }}
@@ -33,9 +35,15 @@ selfManaged
 {{- /* The configuration file. */}}
 {{- define "rollcall.configuration" -}}
 {{- $names := list "default-scheduler" }}
+{{- $own := false }}
 {{- range dig "scheduler" "profiles" list .Values.configuration }}
+{{- if and (has .name $names) (or (ne .name "default-scheduler") $own) }}
+{{- fail (printf "configuration.scheduler.profiles: %q is there twice" .name) }}
+{{- end }}
+{{- $own = or $own (eq .name "default-scheduler") }}
 {{- $names = append $names .name }}
 {{- end }}
+{{- $names = uniq $names }}
 {{- $default := dig "scheduler" "defaultProfileName" "" .Values.configuration | default "default-scheduler" }}
 {{- if not (has $default $names) }}
 {{- $why := printf "%q is none of the profiles (%s)" $default (join ", " $names) }}
@@ -103,6 +111,14 @@ def helpers(features: Sequence[Feature]) -> str:
     # It is always there, with its defaults.
     default = next(feature.name for feature in features if feature.scheduler == DEFAULT_SCHEDULER and _plain(feature))
     return f"""{_GENERAL}
+{{{{- /* Others live in these: none of their gangs would be judged. */}}}}
+{{{{- define "rollcall.own" -}}}}
+{{{{- if has .Release.Namespace (list {" ".join(literal(name) for name in SHARED_NAMESPACES)}) }}}}
+{{{{- $why := "is no place for Rollcall, for no gang in it would be judged; take -n rollcall-system" }}}}
+{{{{- fail (printf "namespace %q %s" .Release.Namespace $why) }}}}
+{{{{- end }}}}
+{{{{- end }}}}
+
 {{{{- /* On what rights and hooks depend. */}}}}
 {{{{- define "rollcall.features" -}}}}
 {{{{- $found := list {literal(ALWAYS)} }}}}

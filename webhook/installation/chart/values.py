@@ -14,7 +14,6 @@ from webhook.installation.network import API_SERVER_PORTS
 from webhook.model.reading import Manifest
 
 _STRING: Manifest = {"type": "string"}
-_NAME: Manifest = {"type": "string", "minLength": 1}
 _FLAG: Manifest = {"type": "boolean"}
 _COUNT: Manifest = {"type": "integer", "minimum": 1}
 _WORDS: Manifest = {"type": "object", "additionalProperties": {"type": "string"}}
@@ -25,6 +24,10 @@ _PORTS: Manifest = {
     "minItems": 1,
     "items": {"type": "integer", "minimum": 1, "maximum": 65535},
 }
+# Enough to tell a slip from an image: no space, no tag in the repository, and no repository in the tag.
+_REPOSITORY: Manifest = {"type": "string", "pattern": r"^[A-Za-z0-9\[][^\s@]*$"}
+_TAG: Manifest = {"type": "string", "pattern": r"^[A-Za-z0-9_.@:-]*$"}
+_PULLED: Manifest = {"enum": ["", "Always", "IfNotPresent", "Never"]}
 _BASE64: Manifest = {"type": "string", "pattern": "^[A-Za-z0-9+/=]*$"}
 
 
@@ -38,9 +41,9 @@ class Value(NamedTuple):
 
 
 VALUES = (
-    Value("image.repository", "rollcall", "Where the image is: yours, built from the Dockerfile.", _NAME),
-    Value("image.tag", "", "Its tag; the chart's appVersion unless set.", _STRING),
-    Value("image.pullPolicy", "", "`Always`, `IfNotPresent` or `Never`; Kubernetes' default unless set.", _STRING),
+    Value("image.repository", "rollcall", "Where the image is: yours, built from the Dockerfile.", _REPOSITORY),
+    Value("image.tag", "", "Its tag; the chart's appVersion unless set.", _TAG),
+    Value("image.pullPolicy", "", "`Always`, `IfNotPresent` or `Never`; Kubernetes' default unless set.", _PULLED),
     Value("imagePullSecrets", [], "As in a Pod.", _OBJECTS),
     Value("replicas", 2, "How many servers there are; with `autoscaling` how many at least.", _COUNT),
     Value(
@@ -124,6 +127,8 @@ def values_schema(configuration: Manifest) -> Manifest:
             place = place["properties"].setdefault(group, _closed({}))
         place["properties"][key] = {**value.schema, "description": value.what}
     root["properties"]["configuration"] = {**configuration, "description": CONFIGURATION}
+    # A null takes a default away, and what is made of it is made of nothing.
+    _require_all(root)
     # Helm's own, where the chart is part of another.
     root["properties"]["global"] = {"type": "object"}
     return {"$schema": "http://json-schema.org/draft-07/schema#", **root}
@@ -136,6 +141,14 @@ def values_table(written: Mapping[str, str]) -> Iterator[str]:
     for value in VALUES:
         yield f"| `{value.path}` | `{written[value.path]}` | {value.what} |"
     yield f"| `configuration` | | {CONFIGURATION} |"
+
+
+def _require_all(schema: dict[str, Any]) -> None:
+    """Everything has a default, so what is missing was taken away. The configuration's own keys have theirs in us."""
+    schema["required"] = sorted(schema["properties"])
+    for group in schema["properties"].values():
+        if group.get("additionalProperties") is False and "description" not in group:
+            _require_all(group)
 
 
 def _closed(properties: Manifest) -> dict[str, Any]:
