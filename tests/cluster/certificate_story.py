@@ -7,6 +7,8 @@ import threading
 import time
 from base64 import b64decode
 from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +47,12 @@ class Kubelet:
         self._plane = plane
         self._name = name
         self._version = ""
-        self._ended = threading.Event()
         # A kubelet is late; tests may want it later still.
         self.frozen = threading.Event()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep, daemon=True)
         self._thread.start()
 
@@ -73,64 +78,32 @@ class Kubelet:
         self._mount.write({key: b64decode(value) for key, value in (secret.get("data") or {}).items()})
         self._version = version
 
+    @contextmanager
+    def bringing(self, files: Mapping[str, bytes]) -> Iterator[None]:
+        """Bring other files meanwhile, as when another Secret is mounted."""
+        self.close()
+        self._mount.write(files)
+        try:
+            yield
+        finally:
+            self._version = ""
+            self._begin()
+
     def close(self) -> None:
         """Stop."""
         self._ended.set()
         self._thread.join()
 
 
-class SelfManagedServer:
-    """One server, registered by url, with what it needs of a cluster, and nothing of certificates but a folder."""
+class SelfManaged:
+    """What is stored of self-managed certificates, and waiting for what the reconciler makes of it."""
 
-    def __init__(self, plane: ControlPlane, config: Manifest = SELF_MANAGED) -> None:
+    def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
-        self.folder = plane.folder / f"self-managed-{time.monotonic_ns()}"
-        self.folder.mkdir()
-        self.config = self.folder / "rollcall.yaml"
-        self.config.write_text(yaml.safe_dump(config))
-        self.port, self.next_port = free_port(), free_port()
-        plane.kubectl("create", "namespace", ROLLCALL_NAMESPACE)
-        printed = rollcall("manifests", "rbac", "--config", self.config)
-        plane.apply(*list(yaml.safe_load_all(printed))[:2], check=True)
-        self.kubelet = Kubelet(plane, "rollcall-tls", self.folder / "tls")
-        files = self.kubelet.folder
-        self.program = plane.workplace.start(
-            self.folder.name,
-            [
-                COMMAND,
-                "serve",
-                f"--config={self.config}",
-                f"--kubeconfig={plane.write_kubeconfig(ROLLCALL)}",
-                f"--cert={files / 'tls.crt'}",
-                f"--key={files / 'tls.key'}",
-                f"--next-cert={files / 'next.crt'}",
-                f"--next-key={files / 'next.key'}",
-                f"--next-port={self.next_port}",
-                "--host=127.0.0.1",
-                f"--port={self.port}",
-                "--drain=0",
-            ],
-        )
 
-    def manifests(self) -> list[Manifest]:
-        """The webhook configurations, as the command prints them: without a caBundle."""
-        urls = f"--url=https://127.0.0.1:{self.port}", f"--next-url=https://127.0.0.1:{self.next_port}"
-        return list(yaml.safe_load_all(rollcall("manifests", "webhooks", "--config", self.config, *urls)))
-
-    def register(self) -> None:
-        """Tell the API server."""
-        self.plane.apply(*self.manifests(), check=True)
-
-    def close(self) -> None:
-        """Stop, and remove what is kept of certificates."""
-        for name, path in CONFIGURATIONS.items():
-            self.plane.http.delete(f"{path}/{name}")
-        self.program.stop()
-        self.kubelet.close()
-        for name in ("rollcall-ca", "rollcall-tls"):
-            self.plane.http.delete(f"{SECRETS}/{name}")
-
-    # What is stored.
+    def check(self) -> None:
+        """Raise where a server has ended by itself."""
+        raise NotImplementedError
 
     def secret(self, name: str) -> dict[str, bytes]:
         """The content of a Secret."""
@@ -175,7 +148,7 @@ class SelfManagedServer:
         """Wait until an admission by way of both configurations comes through."""
 
         def served() -> bool:
-            self.program.check()
+            self.check()
             answer = admitted(self.plane.http)
             assert answer.is_success, answer.text
             assert "rollcall.dev/scheduler" in answer.json()["metadata"].get("labels", {}), "nobody is asked yet"
@@ -195,6 +168,61 @@ class SelfManagedServer:
             return self.given_up()
 
         eventually(rotated, "the rotation is over", timeout=120)
+
+
+class SelfManagedServer(SelfManaged):
+    """One server, registered by url, with what it needs of a cluster, and nothing of certificates but a folder."""
+
+    def __init__(self, plane: ControlPlane, config: Manifest = SELF_MANAGED) -> None:
+        super().__init__(plane)
+        self.folder = plane.folder / f"self-managed-{time.monotonic_ns()}"
+        self.folder.mkdir()
+        self.config = self.folder / "rollcall.yaml"
+        self.config.write_text(yaml.safe_dump(config))
+        self.port, self.next_port = free_port(), free_port()
+        plane.kubectl("create", "namespace", ROLLCALL_NAMESPACE)
+        printed = rollcall("manifests", "rbac", "--config", self.config)
+        plane.apply(*list(yaml.safe_load_all(printed))[:2], check=True)
+        self.kubelet = Kubelet(plane, "rollcall-tls", self.folder / "tls")
+        files = self.kubelet.folder
+        self.program = plane.workplace.start(
+            self.folder.name,
+            [
+                COMMAND,
+                "serve",
+                f"--config={self.config}",
+                f"--kubeconfig={plane.write_kubeconfig(ROLLCALL)}",
+                f"--cert={files / 'tls.crt'}",
+                f"--key={files / 'tls.key'}",
+                f"--next-cert={files / 'next.crt'}",
+                f"--next-key={files / 'next.key'}",
+                f"--next-port={self.next_port}",
+                "--host=127.0.0.1",
+                f"--port={self.port}",
+                "--drain=0",
+            ],
+        )
+
+    def check(self) -> None:
+        self.program.check()
+
+    def manifests(self) -> list[Manifest]:
+        """The webhook configurations, as the command prints them: without a caBundle."""
+        urls = f"--url=https://127.0.0.1:{self.port}", f"--next-url=https://127.0.0.1:{self.next_port}"
+        return list(yaml.safe_load_all(rollcall("manifests", "webhooks", "--config", self.config, *urls)))
+
+    def register(self) -> None:
+        """Tell the API server."""
+        self.plane.apply(*self.manifests(), check=True)
+
+    def close(self) -> None:
+        """Stop, and remove what is kept of certificates."""
+        for name, path in CONFIGURATIONS.items():
+            self.plane.http.delete(f"{path}/{name}")
+        self.program.stop()
+        self.kubelet.close()
+        for name in ("rollcall-ca", "rollcall-tls"):
+            self.plane.http.delete(f"{SECRETS}/{name}")
 
 
 def admitted(http: httpx.Client) -> httpx.Response:

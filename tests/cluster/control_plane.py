@@ -171,6 +171,8 @@ class ControlPlane:
                 "--advertise-address=127.0.0.1",
                 # The Service of the API server wants an address that is not loopback.
                 "--endpoint-reconciler-type=none",
+                # Nobody forwards a Service's address here, so it calls a webhook's endpoints by their own.
+                "--enable-aggregator-routing=true",
                 f"--secure-port={port}",
                 f"--cert-dir={self.folder / 'kube-apiserver'}",
                 f"--tls-cert-file={self.folder / CERTIFICATE_FILE}",

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.control_plane import Manifest
+from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.programs import program
 from webhook.cli import run
 
@@ -23,6 +23,14 @@ CHART = MANIFESTS / "chart"
 VARIANTS = ("base", "cert-manager", "self-managed")
 # Stand-ins for the kinds of cert-manager and of Prometheus' operator.
 KINDS_OF_OTHERS = Path(__file__).parent / "kinds"
+CLUSTER_WIDE = (
+    "mutatingwebhookconfigurations",
+    "validatingwebhookconfigurations",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "clusterroles",
+    "clusterrolebindings",
+)
 HEAD = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
 
 
@@ -64,6 +72,13 @@ def rendered(values: Manifest, namespace: str = "rollcall-system") -> list[Manif
     code, out, err = template(values, namespace)
     assert code == 0, err
     return documents(out)
+
+
+def removed(plane: ControlPlane, *namespaces: str) -> None:
+    """Remove what there is of Rollcall, and wait until it is gone."""
+    plane.kubectl("delete", "namespace", *namespaces, "--ignore-not-found", check=True)
+    for kind in CLUSTER_WIDE:
+        plane.kubectl("delete", kind, "-l", "app.kubernetes.io/part-of=rollcall", check=True)
 
 
 def printed(folder: Path, config: Manifest, *options: str) -> list[Manifest]:

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeVar
 
@@ -64,10 +65,22 @@ def eventually(probe: Callable[[], T | None], what: str, timeout: float = 30, pa
         time.sleep(pause)
 
 
-def free_port() -> int:
+def free_port(host: str = "127.0.0.1") -> int:
     """A port that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
+    with socket.create_server((host, 0)) as probe:
         return int(probe.getsockname()[1])
+
+
+def own_address() -> str | None:
+    """An address of this machine by which others could call it, as an endpoint of a Service must have; or None."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            # Of a network that is nobody's: nothing is sent, but an address is chosen from which it would be.
+            probe.connect(("203.0.113.1", 9))
+        except OSError:
+            return None
+        found = ip_address(probe.getsockname()[0])
+    return None if found.is_loopback or found.is_link_local or found.is_unspecified else str(found)
 
 
 class Workplace:

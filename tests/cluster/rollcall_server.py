@@ -22,10 +22,15 @@ COMMAND = Path(sys.executable).parent / "rollcall"
 
 def rollcall(*arguments: str | Path, stdin: str | None = None, timeout: float = 60) -> str:
     """What the installed command prints; it must succeed."""
-    command = [str(part) for part in (COMMAND, *arguments)]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
-    assert done.returncode == 0, f"{' '.join(command)}: exit {done.returncode}\n{done.stdout}{done.stderr}"
+    done = ran(*arguments, stdin=stdin, timeout=timeout)
+    assert done.returncode == 0, f"{' '.join(done.args)}: exit {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout
+
+
+def ran(*arguments: str | Path, stdin: str | None = None, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """The installed command, however it ends."""
+    command = [str(part) for part in (COMMAND, *arguments)]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
 
 
 class RollcallServer:

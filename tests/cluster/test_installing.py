@@ -16,20 +16,23 @@ import yaml
 
 from tests.cluster.conftest import apply_crds
 from tests.cluster.control_plane import ROLLCALL_NAMESPACE, ControlPlane, Manifest
-from tests.cluster.installed import CHART, KINDS_OF_OTHERS, MANIFESTS, VARIANTS, documents, helm, rendered, said
+from tests.cluster.installed import (
+    CHART,
+    CLUSTER_WIDE,
+    KINDS_OF_OTHERS,
+    MANIFESTS,
+    VARIANTS,
+    documents,
+    helm,
+    removed,
+    rendered,
+    said,
+)
 from tests.cluster.programs import eventually
 from tests.cluster.rollcall_server import rollcall
 
 PAGE = MANIFESTS.parent / "docs" / "installing.md"
 NAMESPACE_OF_HELM = "rollcall-by-helm"
-CLUSTER_WIDE = (
-    "mutatingwebhookconfigurations",
-    "validatingwebhookconfigurations",
-    "validatingadmissionpolicies",
-    "validatingadmissionpolicybindings",
-    "clusterroles",
-    "clusterrolebindings",
-)
 
 
 @pytest.fixture
@@ -38,15 +41,9 @@ def cluster(plane: ControlPlane) -> Iterator[ControlPlane]:
     if not plane.collects_garbage:
         pytest.skip("there is no kube-controller-manager among the programs, and so nobody who makes Pods")
     apply_crds(plane, sorted(KINDS_OF_OTHERS.glob("*.yaml")))
-    removed(plane)
+    removed(plane, ROLLCALL_NAMESPACE, NAMESPACE_OF_HELM)
     yield plane
-    removed(plane)
-
-
-def removed(plane: ControlPlane) -> None:
-    plane.kubectl("delete", "namespace", ROLLCALL_NAMESPACE, NAMESPACE_OF_HELM, "--ignore-not-found", check=True)
-    for kind in CLUSTER_WIDE:
-        plane.kubectl("delete", kind, "-l", "app.kubernetes.io/part-of=rollcall", check=True)
+    removed(plane, ROLLCALL_NAMESPACE, NAMESPACE_OF_HELM)
 
 
 def left_over(plane: ControlPlane) -> list[str]:
