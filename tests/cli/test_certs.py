@@ -262,6 +262,9 @@ def test_a_cluster_is_verified_and_what_cannot_be_reached_is_unknown(rollcall: R
     assert ran.code == 1
     assert "bad     Secret rollcall-tls for v-rollcall: " in ran.out
     assert "there is no server behind the Service" in ran.out
+    api.slices = [{"ports": [{"port": 1}], "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": False}}]}]
+    told = rollcall("certs", "verify").out
+    assert "bad     m-rollcall rollcall.rollcall-system.svc: no server behind the Service is ready" in told
     api.objects[CONFIGURATIONS["v-rollcall"]] = configuration("v-rollcall")
     assert "there is none, so the API server trusts its machine's own authorities" in rollcall("certs", "verify").out
     del api.objects[CONFIGURATIONS["v-rollcall"]]

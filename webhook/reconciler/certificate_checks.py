@@ -70,6 +70,8 @@ async def _hook_checks(client: Client, name: str, hook: Hook, snapshot: Snapshot
     if not places:
         return [Check(what), Check(f"{name} {hook.host}", "there is no server behind the Service")]
     checks = await asyncio.gather(*(_place_check(name, hook, place) for place in places))
+    if not any(place.ready for place in places):
+        checks.append(Check(f"{name} {hook.host}", "no server behind the Service is ready"))
     return [Check(what), *checks]
 
 
