@@ -13,10 +13,11 @@ from webhook.cluster import requests
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.config import default_settings, settings_from
-from webhook.doctor.parts import CONFIG_MAPS, DEPLOYMENTS
+from webhook.doctor.parts import DEPLOYMENTS
 from webhook.errors import RequestFailed
 from webhook.installation.containers import CONFIGURATION_FILE, CONFIGURATION_VOLUME
 from webhook.installation.names import SERVER
+from webhook.model.kubernetes_kinds import CONFIG_MAPS
 from webhook.model.reading import Malformed, mapping, sequence, text
 from webhook.settings import Settings
 from webhook.sources.yaml_values import Problem, documents_of

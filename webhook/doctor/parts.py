@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from webhook.installation.names import LEASE_NAME, SERVER, TLS_SECRET
-from webhook.model import grove
-from webhook.model.endpoint_slices import ENDPOINT_SLICES as SLICES_READ
+from webhook.model import grove, kubernetes_kinds
 from webhook.model.endpoint_slices import slices_of
 from webhook.model.facts import Api
 from webhook.model.owners.gang import GANG_LABEL
@@ -63,35 +62,27 @@ class Part(NamedTuple):
 
 
 def _admission(kind: str, plural: str) -> Resource:
-    return Resource(Api("admissionregistration.k8s.io", "v1", kind), plural, namespaced=False)
+    return Resource(Api(kubernetes_kinds.ADMISSION_REGISTRATION, "v1", kind), plural, namespaced=False)
 
 
-def _core(kind: str, plural: str) -> Resource:
-    return Resource(Api("", "v1", kind), plural)
-
-
-LEASES = Resource(Api("coordination.k8s.io", "v1", "Lease"), "leases")
-PODS = _core("Pod", "pods")
-CONFIG_MAPS = _core("ConfigMap", "configmaps")
-
-MUTATING_WEBHOOKS = Part(_admission("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"))
-VALIDATING_WEBHOOKS = Part(_admission("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"))
+MUTATING_WEBHOOKS = Part(kubernetes_kinds.MUTATING_WEBHOOKS)
+VALIDATING_WEBHOOKS = Part(kubernetes_kinds.VALIDATING_WEBHOOKS)
 POLICIES = Part(_admission("ValidatingAdmissionPolicy", "validatingadmissionpolicies"))
 POLICY_BINDINGS = Part(_admission("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"))
 NAMESPACES = Part(NAMESPACES_READ.resource)
 DEPLOYMENTS = Part(Resource(Api("apps", "v1", "Deployment"), "deployments"))
 
-SERVICE = Part(_core("Service", "services"), own=True, name=SERVER)
-ENDPOINT_SLICES = Part(SLICES_READ, own=True, labels=(slices_of(SERVER),))
+SERVICE = Part(kubernetes_kinds.SERVICES, own=True, name=SERVER)
+ENDPOINT_SLICES = Part(kubernetes_kinds.ENDPOINT_SLICES, own=True, labels=(slices_of(SERVER),))
 BUDGETS = Part(Resource(Api("policy", "v1", "PodDisruptionBudget"), "poddisruptionbudgets"), own=True)
-SECRET = Part(_core("Secret", "secrets"), own=True, name=TLS_SECRET)
-LEASE = Part(LEASES, own=True, name=LEASE_NAME)
+SECRET = Part(kubernetes_kinds.SECRETS, own=True, name=TLS_SECRET)
+LEASE = Part(kubernetes_kinds.LEASES, own=True, name=LEASE_NAME)
 # kube-scheduler's own; also where the control plane is somebody else's and shows no pods.
-SCHEDULER_LEASE = Part(LEASES, namespace="kube-system", name="kube-scheduler")
+SCHEDULER_LEASE = Part(kubernetes_kinds.LEASES, namespace="kube-system", name="kube-scheduler")
 
 POD_CLIQUE_SETS = Part(SETS_READ.resource)
-GANG_PODS = Part(PODS, labels=(grove.LABEL_PODGANG,))
-OWNED_PODS = Part(PODS, labels=(GANG_LABEL, f"!{grove.LABEL_PODGANG}"))
+GANG_PODS = Part(kubernetes_kinds.PODS, labels=(grove.LABEL_PODGANG,))
+OWNED_PODS = Part(kubernetes_kinds.PODS, labels=(GANG_LABEL, f"!{grove.LABEL_PODGANG}"))
 # Workloads that are not Grove's, where Rollcall has recorded a scheduler.
 RECORDED = tuple(Part(kind, labels=(SCHEDULER_LABEL,)) for kind in (*GANG_OWNERS, TRAIN_JOBS))
 COLOCATION_PROFILES = Part(

@@ -23,12 +23,10 @@ from webhook.doctor.certificates import bundles, called, reached
 from webhook.doctor.dry_runs import grouped_pod, namespace_asked_about, refused_set
 from webhook.doctor.handshakes import Endpoint, clock_of, look_at
 from webhook.doctor.parts import (
-    CONFIG_MAPS,
     DEPLOYMENTS,
     ENDPOINT_SLICES,
     PARTS,
     POD_CLIQUE_SETS,
-    PODS,
     SECRET,
     SERVICE,
     Part,
@@ -37,6 +35,7 @@ from webhook.doctor.parts import (
 from webhook.doctor.world import Clock, Tried, Unread, World, serves_next
 from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 from webhook.model.endpoint_slices import endpoints_in, port_name
+from webhook.model.kubernetes_kinds import CONFIG_MAPS, PODS
 from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.settings import Settings

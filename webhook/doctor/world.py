@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 from webhook.doctor.parts import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Part
 from webhook.errors import FactsUnavailable
 from webhook.installation.names import MUTATING, NAMESPACE, SERVER, SERVICE_PORT, VALIDATING
-from webhook.installation.webhooks import Address
+from webhook.installation.webhooks import Address, is_next_hook
 from webhook.model.facts import Api, ClusterFacts
 from webhook.model.projections import name_of
 from webhook.model.reading import Manifest, mapping, sequence, text
@@ -126,8 +126,8 @@ class World:
 
 
 def serves_next(hook: Manifest) -> bool:
-    """Whether a webhook is there for nothing but to show the certificate that will be served next."""
-    return str(hook["name"]).startswith("next.")
+    """Whether it is the webhook that is asked for the next certificate alone."""
+    return is_next_hook(str(hook["name"]))
 
 
 def known(found: T | Unread) -> T:

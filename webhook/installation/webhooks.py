@@ -90,6 +90,11 @@ def next_hook_name(path: str) -> str:
     return f"next.{path}.rollcall.dev"
 
 
+def is_next_hook(name: str) -> bool:
+    """Whether a webhook of that name is there for nothing but to show the certificate that will be served next."""
+    return name.startswith("next.")
+
+
 def _next_hook(settings: Settings, path: str, address: Address, own_namespace: str, ca_bundle: str | None) -> Manifest:
     """A hook that nothing depends on: the reconciler asks it, by a ConfigMap that is never stored, which certificate
     the API server is shown and trusts on the port of the next one. It has its own value of the label in either

@@ -8,11 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from webhook.model.facts import Api
-from webhook.model.projections import Resource
 from webhook.model.reading import integer, mapping, sequence, text
-
-ENDPOINT_SLICES = Resource(Api("discovery.k8s.io", "v1", "EndpointSlice"), "endpointslices")
 
 
 class ServiceEndpoint(NamedTuple):

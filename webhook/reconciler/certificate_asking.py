@@ -13,9 +13,10 @@ from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import FactsUnavailable, NotFound
 from webhook.installation.names import CA_SECRET, TLS_SECRET
+from webhook.model.kubernetes_kinds import SECRETS
 from webhook.model.reading import mapping
 from webhook.reconciler.certificate_plan import Rest, Seen, plan
-from webhook.reconciler.certificate_reading import SECRETS, Snapshot, read_snapshot
+from webhook.reconciler.certificate_reading import Snapshot, read_snapshot
 from webhook.reconciler.certificate_state import ROTATE_ANNOTATION
 from webhook.settings import Certificates
 

@@ -154,11 +154,11 @@ def _authority(stored: Stored, now: datetime, settings: Certificates) -> Action 
     if found.next is not None:
         if holds(found.next.certificate, now):
             return None
-        return NewAuthority(_without_next(stored), NEXT, "the next authority does not hold now")
+        return NewAuthority(_without_next(stored.authority.data), NEXT, "the next authority does not hold now")
     why = "" if found.current is None else _end(found.current.certificate, now, settings)
     if not why and found.asked:
         why = "somebody asked for it"
-    return NewAuthority(_without_next(stored), NEXT, why) if why else None
+    return NewAuthority(_without_next(stored.authority.data), NEXT, why) if why else None
 
 
 def _end(certificate: x509.Certificate, now: datetime, settings: Certificates) -> str:
@@ -168,10 +168,9 @@ def _end(certificate: x509.Certificate, now: datetime, settings: Certificates) -
     return "it is due" if now >= renewal(certificate, settings.renew_at) else ""
 
 
-def _without_next(stored: Stored) -> dict[str, bytes]:
-    """What the Secret of the authority holds but for the next one."""
-    data = stored.authority.data or {}
-    return {key: value for key, value in data.items() if key not in {"next.crt", "next.key"}}
+def _without_next(data: Mapping[str, bytes] | None) -> dict[str, bytes]:
+    """What a Secret holds but for the next authority, or the next certificate."""
+    return {key: value for key, value in (data or {}).items() if key not in {"next.crt", "next.key"}}
 
 
 def _publish(stored: Stored) -> Action | None:
@@ -259,18 +258,17 @@ def _rest(stored: Stored, now: datetime, settings: Certificates) -> Rest:
 def authority_data(action: NewAuthority | Promote, stored: Stored, made: KeyPair | None = None) -> dict[str, bytes]:
     """The whole content of the Secret rollcall-ca after a step; `made` is the new authority."""
     if isinstance(action, Promote):
-        return {**_without_next(stored), **_files(CURRENT, action.authority)}
+        return {**_without_next(stored.authority.data), **_files(CURRENT, action.authority)}
     return {**action.kept, **({} if made is None else _files(action.place, made))}
 
 
 def serving_data(action: Issue | Switch, stored: Stored, made: KeyPair | None = None) -> dict[str, bytes]:
     """The whole content of the Secret rollcall-tls after a step; `made` is the new certificate."""
-    data = dict(stored.serving.data or {})
+    data = stored.serving.data
     if isinstance(action, Switch):
-        kept = {key: value for key, value in data.items() if key not in {"next.crt", "next.key"}}
-        return {**kept, "ca.crt": action.signer.certificate_pem, **_files(SERVED, action.pair)}
+        return {**_without_next(data), "ca.crt": action.signer.certificate_pem, **_files(SERVED, action.pair)}
     signed = {} if made is None else _files(action.place, made)
-    return {**data, **({"ca.crt": action.signer.certificate_pem} if action.place == SERVED else {}), **signed}
+    return {**(data or {}), **({"ca.crt": action.signer.certificate_pem} if action.place == SERVED else {}), **signed}
 
 
 def _files(place: str, pair: KeyPair) -> dict[str, bytes]:

@@ -11,23 +11,13 @@ from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import NotFound
 from webhook.installation.names import CA_SECRET, MUTATING, TLS_SECRET, VALIDATING
-from webhook.model.facts import Api
-from webhook.model.projections import Resource
+from webhook.model.kubernetes_kinds import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
+from webhook.model.projections import NAMESPACES
 from webhook.model.reading import Manifest
 from webhook.reconciler.certificate_state import Registered, Stored, authority_state, registered, serving_state
 from webhook.reconciler.events import StoredCertificate
 
-SECRETS = Resource(Api("", "v1", "Secret"), "secrets")
-NAMESPACES = Resource(Api("", "v1", "Namespace"), "namespaces", namespaced=False)
-REGISTRATION = "admissionregistration.k8s.io"
-CONFIGURATIONS = {
-    MUTATING: Resource(
-        Api(REGISTRATION, "v1", "MutatingWebhookConfiguration"), "mutatingwebhookconfigurations", namespaced=False
-    ),
-    VALIDATING: Resource(
-        Api(REGISTRATION, "v1", "ValidatingWebhookConfiguration"), "validatingwebhookconfigurations", namespaced=False
-    ),
-}
+CONFIGURATIONS = {MUTATING: MUTATING_WEBHOOKS, VALIDATING: VALIDATING_WEBHOOKS}
 
 
 class Snapshot(NamedTuple):
@@ -66,7 +56,7 @@ async def read_snapshot(client: Client, namespace: str) -> Snapshot:
     )
     if now is None:
         # Of what is not there the answer tells no time.
-        now = _time((await client.get(requests.read(NAMESPACES, namespace))).date)
+        now = _time((await client.get(requests.read(NAMESPACES.resource, namespace))).date)
     return Snapshot(stored, found, now or datetime.now(UTC))
 
 

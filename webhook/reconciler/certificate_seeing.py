@@ -24,14 +24,11 @@ from webhook.cluster.client import Client
 from webhook.errors import RequestFailed
 from webhook.installation.names import NEXT_LABEL, NEXT_WARNING, SERVING_PORT, SERVING_PORT_NAME
 from webhook.installation.webhooks import next_hook_name
-from webhook.model.endpoint_slices import ENDPOINT_SLICES, ServiceEndpoint, endpoints_in, port_name, slices_of
-from webhook.model.facts import Api
-from webhook.model.projections import Resource
+from webhook.model.endpoint_slices import ServiceEndpoint, endpoints_in, port_name, slices_of
+from webhook.model.kubernetes_kinds import CONFIG_MAPS, ENDPOINT_SLICES, SERVICES
 from webhook.model.reading import Malformed, Manifest
 from webhook.reconciler.certificate_state import Hook, Registered, Stored
 
-SERVICES = Resource(Api("", "v1", "Service"), "services")
-CONFIG_MAPS = Resource(Api("", "v1", "ConfigMap"), "configmaps")
 # By the kind of a configuration: what its hook is named after.
 _PATHS = {"MutatingWebhookConfiguration": "mutate", "ValidatingWebhookConfiguration": "validate"}
 # A handshake with a server near by.

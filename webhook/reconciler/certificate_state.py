@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from webhook.authority import KeyPair, fingerprint, holds, is_authority, issued_by, pem, read_certificates, read_pair
 from webhook.errors import CertificateError
 from webhook.installation.names import SERVER, SERVICE_PORT
+from webhook.installation.webhooks import is_next_hook
 from webhook.model.reading import Manifest, mapping, sequence
 
 # What the keys of the two Secrets are named: CURRENT and NEXT in rollcall-ca, SERVED and NEXT in rollcall-tls.
@@ -138,7 +139,7 @@ class Stored:
 
 def is_next(hook: Hook) -> bool:
     """Whether it is the hook that is asked for the next certificate alone."""
-    return hook.name.startswith("next.")
+    return is_next_hook(hook.name)
 
 
 def authority_state(secret: Manifest | None) -> AuthorityState:

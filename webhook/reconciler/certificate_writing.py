@@ -13,6 +13,8 @@ from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.installation.names import CA_SECRET, LABELS, TLS_SECRET
 from webhook.logs import log
+from webhook.model.kubernetes_kinds import ADMISSION_REGISTRATION, SECRETS
+from webhook.model.projections import NAMESPACES
 from webhook.model.reading import Manifest, mapping
 from webhook.reconciler.certificate_metrics import CA, LEAF, CertificateMetrics
 from webhook.reconciler.certificate_plan import (
@@ -26,7 +28,7 @@ from webhook.reconciler.certificate_plan import (
     leaf_end,
     serving_data,
 )
-from webhook.reconciler.certificate_reading import CONFIGURATIONS, NAMESPACES, REGISTRATION, SECRETS, Snapshot
+from webhook.reconciler.certificate_reading import CONFIGURATIONS, Snapshot
 from webhook.reconciler.certificate_state import FIELD_MANAGER, ROTATE_ANNOTATION, SERVED
 from webhook.reconciler.events import Events
 from webhook.reconciler.obstacles import CertificateReason
@@ -130,10 +132,10 @@ class CertificateWriting:
     async def _publish(self, action: Publish) -> None:
         configuration = action.configuration
         resource = CONFIGURATIONS[configuration.name]
-        owner = (await self._client.get(requests.read(NAMESPACES, self._namespace))).content
+        owner = (await self._client.get(requests.read(NAMESPACES.resource, self._namespace))).content
         encoded = b64encode(action.bundle).decode()
         wanted = {
-            "apiVersion": f"{REGISTRATION}/v1",
+            "apiVersion": f"{ADMISSION_REGISTRATION}/v1",
             "kind": configuration.kind,
             "metadata": {
                 "name": configuration.name,

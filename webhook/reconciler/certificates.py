@@ -20,6 +20,7 @@ from webhook.errors import CertificateError, NotLeading, RequestFailed
 from webhook.installation.names import CA_SECRET, TLS_SECRET
 from webhook.logs import log, outline
 from webhook.model.facts import Api
+from webhook.model.kubernetes_kinds import SECRETS
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping
 from webhook.reconciler.certificate_plan import (
@@ -31,7 +32,7 @@ from webhook.reconciler.certificate_plan import (
     Survey,
     plan,
 )
-from webhook.reconciler.certificate_reading import CONFIGURATIONS, SECRETS, Snapshot, read_snapshot
+from webhook.reconciler.certificate_reading import CONFIGURATIONS, Snapshot, read_snapshot
 from webhook.reconciler.certificate_seeing import Streak, unproven, unserved
 from webhook.reconciler.certificate_writing import CertificateWriting
 from webhook.reconciler.events import Events, StoredCertificate

@@ -16,6 +16,7 @@ from webhook.cluster.facts import LiveFacts, live_facts
 from webhook.cluster.watch import Watch
 from webhook.model import grove
 from webhook.model.facts import Api, ClusterFacts, ObjectKey
+from webhook.model.kubernetes_kinds import PODS
 from webhook.model.owners.facts import TRAIN_JOB_FACTS
 from webhook.model.owners.gang import OwnedGang, no_gang
 from webhook.model.owners.kinds import JOB_SETS
@@ -25,7 +26,7 @@ from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection
 from webhook.model.reading import Manifest
 from webhook.mutators.prepare_pod import GATE
 from webhook.reconciler.gang_key import OWNER_RESOURCES, GangKey, gang_of_object
-from webhook.reconciler.gang_pod import PODS, GangPod
+from webhook.reconciler.gang_pod import GangPod
 from webhook.reconciler.gang_pods import GangPods
 from webhook.reconciler.gangs import gang_resources
 from webhook.reconciler.grouping import Grouping

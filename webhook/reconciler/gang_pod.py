@@ -10,16 +10,15 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from webhook.model import grove
-from webhook.model.facts import Api, ObjectKey
+from webhook.model.facts import ObjectKey
 from webhook.model.owners.facts import PROJECTIONS
 from webhook.model.owners.gang import GANG_LABEL, MEMBER_LABEL
 from webhook.model.owners.place import LWS_SIZE, label_value, membership, place_of
 from webhook.model.pod import Pod
-from webhook.model.projections import Resource, key_of
+from webhook.model.projections import key_of
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.reconciler.gang_key import POD_GANG, GangKey
 
-PODS = Resource(Api("", "v1", "Pod"), "pods")
 # Pods that name a PodGang, of whatever owner.
 OF_GANGS = {"labelSelector": grove.LABEL_PODGANG}
 # Pods that were prepared for a gang of a workload that is not Grove's.

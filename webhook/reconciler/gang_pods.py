@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Index, Watch
 from webhook.model.facts import ObjectKey
+from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import Projection
 from webhook.model.reading import Manifest
 from webhook.reconciler.gang_key import GangKey
-from webhook.reconciler.gang_pod import OF_GANGS, PODS, GangPod, read_gang_pod
+from webhook.reconciler.gang_pod import OF_GANGS, GangPod, read_gang_pod
 from webhook.reconciler.grouping import Grouping
 
 

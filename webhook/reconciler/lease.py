@@ -17,12 +17,10 @@ from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import NotFound, RequestFailed
 from webhook.logs import log, outline
-from webhook.model.facts import Api
-from webhook.model.projections import Resource
+from webhook.model.kubernetes_kinds import LEASES
 from webhook.model.reading import Manifest, mapping
 from webhook.reconciler.metrics import Metrics
 
-LEASES = Resource(Api("coordination.k8s.io", "v1", "Lease"), "leases")
 # How long a holder's silence keeps the others waiting. Those of kube-controller-manager.
 LEASE_SECONDS = 15.0
 # A holder that has not renewed for so long writes no more: a write that is under way must end before another begins.

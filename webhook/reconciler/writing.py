@@ -14,10 +14,11 @@ from webhook.cluster.client import Client
 from webhook.errors import NotFound, NotLeading, RequestFailed
 from webhook.logs import log
 from webhook.model.facts import ObjectKey
+from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import Resource, key_of
 from webhook.model.reading import Manifest
 from webhook.reconciler.differences import FIELD_MANAGER
-from webhook.reconciler.gang_pod import PODS, GangPod
+from webhook.reconciler.gang_pod import GangPod
 from webhook.reconciler.gates import lift
 from webhook.reconciler.lease import WRITE_SECONDS
 from webhook.reconciler.metrics import Metrics

@@ -15,6 +15,7 @@ from webhook.model.facts import Api, ObjectKey
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.group_pods import GroupPod, GroupPods, waits
 from webhook.model.group_tree import Disruption, Group, Groups, Workload
+from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.validators.selection import DEFAULT_SCHEDULER
@@ -138,7 +139,7 @@ def scheduler_of(spec: Mapping[str, Any]) -> str:
 
 GROUP_PODS = Projection(
     "group_pods",
-    Resource(Api("", "v1", "Pod"), "pods"),
+    PODS,
     read_group_pod,
     GroupPods,
     for_objects=True,

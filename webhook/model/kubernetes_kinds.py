@@ -1,0 +1,25 @@
+"""Kinds of Kubernetes itself that are read or written as they are: nothing of them is kept for rules, so they have no
+projection.
+"""
+
+from __future__ import annotations
+
+from webhook.model.facts import Api
+from webhook.model.projections import Resource
+
+PODS = Resource(Api("", "v1", "Pod"), "pods")
+SERVICES = Resource(Api("", "v1", "Service"), "services")
+SECRETS = Resource(Api("", "v1", "Secret"), "secrets")
+CONFIG_MAPS = Resource(Api("", "v1", "ConfigMap"), "configmaps")
+ENDPOINT_SLICES = Resource(Api("discovery.k8s.io", "v1", "EndpointSlice"), "endpointslices")
+LEASES = Resource(Api("coordination.k8s.io", "v1", "Lease"), "leases")
+
+ADMISSION_REGISTRATION = "admissionregistration.k8s.io"
+MUTATING_WEBHOOKS = Resource(
+    Api(ADMISSION_REGISTRATION, "v1", "MutatingWebhookConfiguration"), "mutatingwebhookconfigurations", namespaced=False
+)
+VALIDATING_WEBHOOKS = Resource(
+    Api(ADMISSION_REGISTRATION, "v1", "ValidatingWebhookConfiguration"),
+    "validatingwebhookconfigurations",
+    namespaced=False,
+)
