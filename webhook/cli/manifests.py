@@ -20,7 +20,7 @@ from webhook.cli.options import Configuration, Format, Output, configured
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.everything import everything
-from webhook.installation.names import NAMESPACE, SHARED_NAMESPACES
+from webhook.installation.names import NAMESPACE, NEXT_PATH, RECONCILER, SERVER, SERVICE_PORT, SHARED_NAMESPACES
 from webhook.installation.needed_kinds import needed_kinds
 from webhook.installation.net import net_policy
 from webhook.installation.options import Options, Reconciler, named_by_content, placed
@@ -91,7 +91,7 @@ def webhooks(  # noqa: PLR0913 - one parameter for each option
     config: Configuration = None,
     service: Annotated[
         str, typer.Option(metavar="NAMESPACE/NAME[:PORT]", help="The Service in front of `rollcall serve`.")
-    ] = "rollcall-system/rollcall:443",
+    ] = f"{NAMESPACE}/{SERVER}:{SERVICE_PORT}",
     url: Annotated[
         str | None, typer.Option(metavar="URL", help="Where it is instead, outside of a cluster.", show_default=False)
     ] = None,
@@ -133,7 +133,7 @@ def webhooks(  # noqa: PLR0913 - one parameter for each option
             raise typer.BadParameter(
                 "certificates are self-managed, so it is needed beside --url", param_hint="--next-url"
             )
-        address = Address(url=url, next_url=f"{(next_url or '').rstrip('/')}/next")
+        address = Address(url=url, next_url=f"{(next_url or '').rstrip('/')}/{NEXT_PATH}")
     elif next_url is not None:
         raise typer.BadParameter("it goes with --url", param_hint="--next-url")
     _print(webhook_configurations(settings, address, namespace, _bundle(ca)), output)
@@ -145,10 +145,10 @@ def rbac(
     config: Configuration = None,
     account: Annotated[
         str, typer.Option(metavar="NAMESPACE/NAME", help="The service account of `rollcall serve`.")
-    ] = "rollcall-system/rollcall",
+    ] = f"{NAMESPACE}/{SERVER}",
     reconciler: Annotated[
         str, typer.Option(metavar="NAMESPACE/NAME", help="The service account of `rollcall reconcile`.")
-    ] = "rollcall-system/rollcall-reconciler",
+    ] = f"{NAMESPACE}/{RECONCILER}",
     output: Output = Format.TEXT,
 ) -> None:
     """Print the roles that `rollcall serve` and `rollcall reconcile` need, and their bindings.

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from webhook.cli.options import Configuration, Kubeconfig, KubeContext, configured
+from webhook.installation.names import NAMESPACE, RECONCILER_PORT
 
 
 def reconcile(  # noqa: PLR0913 - one parameter for each option
@@ -34,9 +35,9 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
     lease_namespace: Annotated[
         str,
         typer.Option(metavar="NAME", help="Where the Lease is by which several replicas agree on one that writes."),
-    ] = "rollcall-system",
+    ] = NAMESPACE,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where health and metrics are.")] = "0.0.0.0",  # noqa: S104 - asked by kubelets and scrapers
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Their port.")] = 8080,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Their port.")] = RECONCILER_PORT,
 ) -> None:
     """Keep the schedulers' gang objects in step with Grove's PodGangs, and with Jobs, JobSets and LeaderWorkerSets.
 

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from webhook.cli.options import Configuration, Facts, Kubeconfig, KubeContext, configured, facts_of
+from webhook.installation.names import NEXT_PORT, SERVING_PORT
 
 # Addresses that stand for every address of the machine.
 _EVERYWHERE = {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
@@ -47,7 +48,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     next_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key.", show_default=False)] = None,
     next_port: Annotated[
         int, typer.Option(min=0, max=65535, help="The port that shows it; 0 takes a free one.")
-    ] = 8444,
+    ] = NEXT_PORT,
     client_ca: Annotated[
         Path | None,
         typer.Option(
@@ -64,7 +65,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
         str | None,
         typer.Option(metavar="ADDRESS", help="Where to listen.", show_default="127.0.0.1 standalone, else 0.0.0.0"),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8443,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = SERVING_PORT,
     health_host: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Where to tell health.", show_default="that of --host")
     ] = None,

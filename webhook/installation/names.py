@@ -32,6 +32,8 @@ SERVING_PORT_NAME = "https"
 # which of the two configurations. What it answers begins with the warning, and a fingerprint follows.
 NEXT_LABEL = "rollcall.dev/next-certificate"
 NEXT_WARNING = "rollcall: next certificate "
+# Where that hook is answered, at the port of the next certificate.
+NEXT_PATH = "next"
 
 # On a namespace: nothing of it is ever asked about. For emergencies.
 EXEMPT_LABEL = "rollcall.dev/exempt"

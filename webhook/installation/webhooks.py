@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from webhook.installation.names import EXEMPT_LABEL, LABELS, MUTATING, NEXT_LABEL, NEXT_PORT, VALIDATING
+from webhook.installation.names import EXEMPT_LABEL, LABELS, MUTATING, NEXT_LABEL, NEXT_PATH, NEXT_PORT, VALIDATING
 from webhook.model import grove
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.owners.facts import OWNERS
@@ -101,7 +101,7 @@ def _next_hook(settings: Settings, path: str, address: Address, own_namespace: s
     configuration, because an API server tells the same warning once.
     """
     where = Address(address.namespace, address.service, NEXT_PORT)
-    config = _client_config(where, "next", ca_bundle)
+    config = _client_config(where, NEXT_PATH, ca_bundle)
     if address.url:
         config = {"url": address.next_url} | ({} if ca_bundle is None else {"caBundle": ca_bundle})
     return {

@@ -12,13 +12,13 @@ import asyncio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from webhook.errors import Overloaded, ReviewError, TooLarge
+from webhook.installation.names import NEXT_PATH, NEXT_WARNING
 from webhook.model.admission_request import Verdict
 from webhook.server.answers import JSON, ClientGone, answer, plain, read_body
 from webhook.server.connections import SHOWN
 from webhook.server.review import read_review, write_review
 from webhook.server.timeouts import budget
 
-PATH = "/next"
 # One asks, for ConfigMaps of one namespace; the rest of what comes here is no business of ours.
 MAX_IN_FLIGHT = 8
 # Each question needs a handshake of its own, or it would say nothing of the certificate that is shown now.
@@ -31,8 +31,8 @@ def create_next_app() -> ASGIApp:
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         nonlocal in_flight
-        if scope["path"] != PATH:
-            await plain(send, 404, f"only {PATH} is answered here", _LAST)
+        if scope["path"] != f"/{NEXT_PATH}":
+            await plain(send, 404, f"only /{NEXT_PATH} is answered here", _LAST)
             return
         if scope["method"] != "POST":
             await plain(send, 405, "only POST is answered here", (b"allow", b"POST"), _LAST)
@@ -63,4 +63,4 @@ async def _answered(scope: Scope, receive: Receive) -> bytes:
         body = await read_body(scope, receive)
     api_version, request = read_review(body)
     shown = scope["state"][SHOWN]
-    return write_review(api_version, request, Verdict(notes=(f"rollcall: next certificate {shown}",)))
+    return write_review(api_version, request, Verdict(notes=(f"{NEXT_WARNING}{shown}",)))
