@@ -106,6 +106,27 @@ def test_who_cannot_be_reached_is_said_not_to_be() -> None:
     assert (seen.presented.certificate, seen.presented.trouble) == (None, "Connection refused")
 
 
+def test_who_goes_away_between_two_handshakes_is_not_distrusted_for_that(tmp_path: Path) -> None:
+    make_development_certificates(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / CERTIFICATE_FILE, tmp_path / KEY_FILE)
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+
+    def serve_once() -> None:
+        plain, _ = listening.accept()
+        listening.close()
+        with suppress(OSError), context.wrap_socket(plain, server_side=True) as shown:
+            shown.recv(4096)
+
+    serving = threading.Thread(target=serve_once, daemon=True)
+    serving.start()
+    seen = look(Endpoint("127.0.0.1", port, "rollcall"), bundle(tmp_path))
+    serving.join(10)
+    assert dict(seen.presented.refused) == {}
+    assert (seen.presented.certificate, seen.presented.trouble) == (None, "Connection refused")
+
+
 def test_addresses_are_written_as_in_a_url() -> None:
     assert str(Endpoint("fd00::1", 8443, "rollcall")) == "https://[fd00::1]:8443"
     assert str(Endpoint("10.0.0.1", 8443, "rollcall")) == "https://10.0.0.1:8443"

@@ -51,9 +51,9 @@ def _look(endpoint: Endpoint, bundles: tuple[str, ...]) -> Seen:
     try:
         with _connected(endpoint, looking()) as shown:
             certificate, clock = shown.getpeercert(binary_form=True), _clock(shown, where)
+        refused = {bundle: why for bundle in bundles if (why := _refused(endpoint, bundle)) is not None}
     except OSError as error:
         return Seen(Presented(where, endpoint.host, trouble=_told(error)))
-    refused = {bundle: why for bundle in bundles if (why := _refused(endpoint, bundle)) is not None}
     return Seen(Presented(where, endpoint.host, certificate, refused=refused), clock)
 
 
@@ -67,7 +67,10 @@ def _connected(endpoint: Endpoint, context: ssl.SSLContext) -> ssl.SSLSocket:
 
 
 def _refused(endpoint: Endpoint, bundle: str) -> str | None:
-    """Why the endpoint is not to be trusted by that caBundle, or None. Of one that is no PEM another check tells."""
+    """Why the endpoint is not to be trusted by that caBundle, or None. Of one that is no PEM another check tells.
+
+    Raises `OSError` where it could not be asked: that says nothing of its certificate.
+    """
     try:
         context = trusting(b64decode(bundle))
     except (ValueError, CertificateError):
@@ -75,8 +78,8 @@ def _refused(endpoint: Endpoint, bundle: str) -> str | None:
     try:
         with _connected(endpoint, context):
             return None
-    except OSError as error:
-        return _told(error)
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
 
 
 def _clock(shown: ssl.SSLSocket, where: str) -> Clock | None:
@@ -102,6 +105,4 @@ def clock_of(whose: str, date: str, asked: datetime) -> Clock:
 
 
 def _told(error: OSError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return error.verify_message
     return error.strerror or str(error) or type(error).__name__
