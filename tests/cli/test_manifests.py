@@ -181,6 +181,43 @@ def test_the_committed_manifests_are_those_that_are_written(rollcall: Run, tmp_p
     assert {path.relative_to(MANIFESTS) for path in kept} == set(made), why
 
 
+DIGEST = f"sha256:{'a' * 64}"
+IMAGES = {
+    "rollcall:1.0": {"name": "rollcall", "newName": "rollcall", "newTag": "1.0"},
+    "rollcall": {"name": "rollcall", "newName": "rollcall"},
+    "localhost:5000/rollcall": {"name": "localhost:5000/rollcall", "newName": "localhost:5000/rollcall"},
+    "r.example:5000/a/rollcall:1": {
+        "name": "r.example:5000/a/rollcall",
+        "newName": "r.example:5000/a/rollcall",
+        "newTag": "1",
+    },
+    f"r.example/rollcall@{DIGEST}": {
+        "name": "r.example/rollcall",
+        "newName": "r.example/rollcall",
+        "digest": DIGEST,
+    },
+    f"r.example/rollcall:1@{DIGEST}": {
+        "name": "r.example/rollcall",
+        "newName": "r.example/rollcall",
+        "digest": DIGEST,
+    },
+}
+
+
+@pytest.mark.parametrize(("image", "expected"), IMAGES.items(), ids=IMAGES)
+def test_the_image_is_taken_apart_so_that_kustomize_finds_and_replaces_it(
+    rollcall: Run, tmp_path: Path, image: str, expected: dict[str, str]
+) -> None:
+    configuration = f"{MANIFESTS}/configuration.yaml"
+    assert rollcall("manifests", "write", f"{tmp_path}", "--config", configuration, "--image", image).code == 0
+    for variant in ("base", "self-managed"):
+        (found,) = yaml.safe_load((tmp_path / variant / "kustomization.yaml").read_text())["images"]
+        assert found == expected
+        workloads = list(yaml.safe_load_all((tmp_path / variant / "workloads.yaml").read_text()))
+        (pod, *_) = (found["spec"]["template"]["spec"] for found in workloads if found["kind"] == "Deployment")
+        assert {container["image"] for container in pod["containers"]} == {image}
+
+
 @pytest.mark.parametrize(
     "text",
     [

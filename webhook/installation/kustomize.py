@@ -59,7 +59,6 @@ def _complete(folder: str, configured: Configured, options: Options, dump: Dump)
         for topic, make in TOPICS.items()
         if topic != "configuration" and (manifests := make(configured.settings, options))
     }
-    name, _, tag = options.image.rpartition(":")
     kustomization = {
         **_KIND,
         "resources": sorted(found, key=lambda path: path not in _FIRST),
@@ -71,12 +70,23 @@ def _complete(folder: str, configured: Configured, options: Options, dump: Dump)
                 "options": {"immutable": True, "labels": dict(LABELS)},
             }
         ],
-        "images": [{"name": name, "newName": name, "newTag": tag}],
+        "images": [_image(options.image)],
         **_IN_ORDER,
     }
     found["kustomization.yaml"] = GENERATED + dump(kustomization)
     found[CONFIGURATION_FILE] = configured.text
     return {f"{folder}/{path}": text for path, text in found.items()}
+
+
+def _image(written: str) -> Manifest:
+    """The image that containers name, taken apart as kustomize wants it, to be replaced by another."""
+    whole, _, digest = written.partition("@")
+    name, _, tag = whole.rpartition(":")
+    if not name or "/" in tag:
+        # No tag, and the colon is that before a registry's port.
+        name, tag = whole, ""
+    version = {"digest": digest} if digest else {"newTag": tag} if tag else {}
+    return {"name": name, "newName": name, **version}
 
 
 def _issued(options: Options, dump: Dump) -> Manifest:
