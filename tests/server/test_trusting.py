@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from webhook.authority import KeyPair, new_authority, new_leaf, pem
-from webhook.certificates import Pair, pair_of, server_context, trusting
+from webhook.certificates import Pair, server_context, trusting
 from webhook.doctor.handshakes import Endpoint, look_at
 from webhook.errors import CertificateError
 from webhook.reconciler.certificate_checks import handshake
@@ -88,8 +88,9 @@ CASES: dict[str, tuple[KeyPair, tuple[KeyPair, ...], bytes, str]] = {
 
 
 def pair(served: KeyPair, beside: tuple[KeyPair, ...]) -> Pair:
-    chain = only(served, *beside)
-    return pair_of(Path("tls.crt"), Path("tls.key"), chain, served.key_pem)
+    """A pair as somebody else's server has it: ours would not load every one of them."""
+    leaf = served.certificate.public_bytes(serialization.Encoding.DER)
+    return Pair(Path("tls.crt"), Path("tls.key"), NOW, NOW + DAY, leaf, only(served, *beside), served.key_pem)
 
 
 @contextmanager
