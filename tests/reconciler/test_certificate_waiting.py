@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
+import httpx
 import pytest
 
 from tests.reconciler.certificate_api import CONFIGURATIONS, CertificateApi
@@ -17,6 +18,7 @@ from tests.reconciler.test_certificates import impatient
 from webhook.authority import read_certificates
 from webhook.reconciler import certificates
 from webhook.reconciler.certificate_seeing import Streak
+from webhook.reconciler.certificates import Insistence
 
 __all__ = ["impatient"]
 
@@ -39,6 +41,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of everything that is waited for."""
     found = Clock()
     monkeypatch.setattr(certificates, "Streak", lambda: Streak(found))
+    monkeypatch.setattr(certificates, "Insistence", lambda: Insistence(found))
     return found
 
 
@@ -187,5 +190,43 @@ def test_a_configuration_that_goes_before_it_is_written_is_not_made_anew() -> No
             await until(lambda: kept.at("none"))
         assert CONFIGURATIONS["m-rollcall"] not in api.objects
         assert api.bundles() == {api.data("rollcall-ca")["ca.crt"]}
+
+    run(story)
+
+
+def test_two_who_both_insist_on_a_caBundle_do_not_keep_the_api_server_busy(clock: Clock) -> None:
+    """Such as an injector of somebody else's authority, which looks whenever something changes, as we do."""
+
+    async def story(api: CertificateApi) -> None:
+        published = 0
+
+        async def contested(request: httpx.Request) -> httpx.Response:
+            nonlocal published
+            found = await answer(request)
+            if request.method == "PATCH" and request.url.path.endswith("v-rollcall") and b"caBundle" in request.content:
+                published += 1
+                for hook in api.objects[CONFIGURATIONS["v-rollcall"]]["webhooks"]:
+                    hook["clientConfig"]["caBundle"] = ""
+                await api.changed()
+            return found
+
+        answer, api.handle_async_request = api.handle_async_request, contested  # type: ignore[method-assign]
+        async with keeping(api):
+            for expected, waited in ((1, 0.2), (2, 0.4), (3, 0.8), (4, 1.6), (5, 3.2), (6, 5.0), (7, 5.0)):
+                await until(lambda expected=expected: published == expected)  # type: ignore[misc]
+                clock.now += waited - 0.01
+                await api.changed()
+                await more(lambda: len(api.reads))
+                assert published == expected
+                clock.now += 0.02
+                await api.changed()
+            await until(lambda: published == 8)
+            # After a minute of peace it is written over at once again.
+            clock.now += 61
+            await api.changed()
+            await until(lambda: published == 9)
+            clock.now += 0.25
+            await api.changed()
+            await until(lambda: published == 10)
 
     run(story)

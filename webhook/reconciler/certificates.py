@@ -7,6 +7,7 @@ watches wake it.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,6 +27,7 @@ from webhook.model.reading import Manifest, mapping
 from webhook.reconciler.certificate_plan import (
     Promote,
     Prove,
+    Publish,
     Rest,
     Seen,
     Step,
@@ -47,8 +49,35 @@ LOOK_SECONDS = 600.0
 WAIT_SECONDS = (0.2, 5.0)
 # Doubled after each failure in a row, up to the second.
 RETRY_SECONDS = (0.2, 60.0)
+# The same caBundle that is to be written again so soon was written over. Two who both insist must not keep an API
+# server busy: doubled with each time, up to the second, and begun anew after a minute without a write.
+INSIST_SECONDS = (0.2, 5.0)
+CALM_SECONDS = 60.0
 # A rotation waits for kubelets, which take a minute or two; who waits for longer says so.
 PATIENCE_SECONDS = 300.0
+
+
+class Insistence:
+    """How often the same was written again, and so how soon it may be once more."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        # What was written to what; how often in a row, and when at last.
+        self._written: dict[str, tuple[bytes, int, float]] = {}
+
+    def rest(self, name: str, content: bytes) -> float:
+        """For how many seconds not to write that there."""
+        before, times, last = self._written.get(name, (b"", 0, 0.0))
+        if before != content or not times:
+            return 0.0
+        first, most = INSIST_SECONDS
+        return max(0.0, last + min(most, first * 2.0 ** min(times - 1, 20)) - self._clock())
+
+    def wrote(self, name: str, content: bytes) -> None:
+        """It was written there now."""
+        before, times, last = self._written.get(name, (b"", 0, 0.0))
+        again = before == content and self._clock() - last < CALM_SECONDS
+        self._written[name] = content, times + 1 if again else 1, self._clock()
 
 
 class CertificateController:
@@ -78,6 +107,7 @@ class CertificateController:
         self._leads = leads
         self._woken = asyncio.Event()
         self._proof, self._service = Streak(), Streak()
+        self._insistence = Insistence()
         self._seen = Seen()
         self._failures = 0
         # What is waited for, and since when; and what was said of it.
@@ -172,6 +202,12 @@ class CertificateController:
         if isinstance(action, Prove | Survey):
             return await self._wait(action, found)
         self._waiting.broken()
+        if isinstance(action, Publish):
+            name = action.configuration.name
+            if rest := self._insistence.rest(name, action.bundle):
+                self._say(action.step, f"somebody else writes over the caBundle of {name}, again and again")
+                return rest
+            self._insistence.wrote(name, action.bundle)
         await self._writing.do(action, found)
         if isinstance(action, Promote):
             self._forget()
@@ -205,12 +241,15 @@ class CertificateController:
 
     async def _tell(self, step: Step, why: str, found: Snapshot) -> None:
         """Say what is waited for: to the log when it changes, and by an event where it lasts."""
-        if why != self._why:
-            self._why = why
-            log.info("certificates wait", step=step.value, why=why)
+        self._say(step, why)
         if self._waiting.seen(step.value) >= PATIENCE_SECONDS:
             note = f"the rotation of the authority waits, and nothing is broken meanwhile: {why}"
             await self._events.warn(found.regarded(TLS_SECRET), CertificateReason.WAITING, note)
+
+    def _say(self, step: Step, why: str) -> None:
+        if why != self._why:
+            self._why = why
+            log.info("certificates wait", step=step.value, why=why)
 
     def _settled(self) -> None:
         self._why = ""
