@@ -4,6 +4,7 @@ back nobody has to do anything.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -82,6 +83,9 @@ def test_what_is_of_no_gang_is_admitted_and_what_is_of_one_is_refused(
             answer = plane.http.post(path, json=body)
             assert answer.status_code == httpx.codes.INTERNAL_SERVER_ERROR, answer.text
             assert f'failed calling webhook "{hook}.rollcall.dev"' in answer.json()["message"]
+            # What the alert RollcallNotReached goes by.
+            counted = rf'rejection_count{{[^}}]*error_type="calling_webhook_error",name="{hook}[.]rollcall[.]dev"'
+            assert re.search(counted, plane.http.get("/metrics").text)
         assert plane.http.delete(f"{sets}/demo").is_success
     plane.http.delete("/api/v1/namespaces/kube-system/pods/plain", params={"gracePeriodSeconds": "0"})
     plane.http.delete("/api/v1/nodes/lonely")

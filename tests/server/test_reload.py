@@ -136,11 +136,13 @@ def test_without_a_good_certificate_it_is_not_ready_says_why_and_recovers(
         status, text = server.readiness()
         assert status == 503
         assert text.startswith(f"certificate: none is loaded: {tmp_path}/secret/{why}")
+        assert server.metric("rollcall_ready") == 0
         assert server.health("/healthz").status_code == 200
         with pytest.raises(ssl.SSLError):
             shown_to(client, server.port)
         mounted.put(authority.issue("good"))
         server.until_readiness(200, "ready\n")
+        assert server.metric("rollcall_ready") == 1
         with httpx.Client(verify=client, trust_env=False) as http:
             assert http.post(f"{server.url}/mutate", json=review()).status_code == 200
         assert server.process.poll() is None

@@ -25,6 +25,9 @@ class LifeMetrics:
             "rollcall_certificate_refused", "1 while the files hold something that cannot be served.",
             ("certificate",), registry=registry,
         )  # fmt: skip
+        self.ready = Gauge(
+            "rollcall_ready", "1 while the server is ready; /readyz says why it is not.", registry=registry
+        )
         self.draining = Gauge("rollcall_draining", "1 while the server is about to stop.", registry=registry)
         self.connections = Gauge("rollcall_connections", "Connections to the serving port.", registry=registry)
         self.recycled = Counter(

@@ -43,6 +43,7 @@ class ServerState:
     def __post_init__(self) -> None:
         rules = {rule.id for profile in self.settings.profiles.values() for rule in profile.every_rule}
         self.metrics = Metrics(rules, self.settings.profiles)
+        self.metrics.life.ready.set_function(lambda: float(not any(self.unready())))
         if self.certificate is not None:
             self.metrics.life.expiry[SERVING].set(self.certificate.not_after.timestamp())
 
