@@ -10,7 +10,7 @@ import logging
 import sys
 import traceback
 from collections.abc import Iterator, MutableMapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, BinaryIO, TextIO, cast
 
@@ -131,3 +131,23 @@ def decided(endpoint: str, request: Request, verdict: Verdict) -> None:
         scheduler=verdict.scheduler,
         rules=sorted({finding.rule for finding in verdict.denials}),
     )
+
+
+@contextmanager
+def complaints_of(module: str) -> Iterator[list[str]]:
+    """What a library's module logs as errors meanwhile, where it should raise them. For counting, and not to be quoted:
+    a library may say what a program has printed.
+    """
+    found: list[str] = []
+
+    class Complaints(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.module == module:
+                found.append(record.getMessage())
+
+    handler = Complaints(logging.ERROR)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield found
+    finally:
+        logging.getLogger().removeHandler(handler)

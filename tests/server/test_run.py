@@ -155,6 +155,15 @@ def test_an_address_that_is_taken_is_one_plain_sentence() -> None:
     assert ran.stderr.decode() == f"rollcall: cannot listen on 127.0.0.1 port {port}: Address already in use\n"
 
 
+def test_a_host_that_is_none_is_told_as_that() -> None:
+    command = [sys.executable, "-m", "webhook", "serve", "--standalone", "--host", "no-such-host.invalid"]
+    ran = subprocess.run(command, capture_output=True, check=False, timeout=30)
+    assert ran.returncode == 2
+    told = ran.stderr.decode()
+    assert told.startswith("rollcall: cannot listen on no-such-host.invalid port 8443: ")
+    assert "Unknown error" not in told
+
+
 def test_a_mistake_in_the_configuration_stops_the_start_before_a_socket_opens(tmp_path: Path) -> None:
     (tmp_path / "rollcall.yaml").write_text("kind: RollcallConfiguration\n")
     command = [sys.executable, "-m", "webhook", "serve", "--standalone", "--config", f"{tmp_path}/rollcall.yaml"]

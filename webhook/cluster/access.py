@@ -7,16 +7,15 @@ nothing else.
 
 from __future__ import annotations
 
-import logging
 import os
 import ssl
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from webhook.errors import AccessError
+from webhook.logs import complaints_of
 
 # Where a pod finds its service account (Kubernetes documentation, "Accessing the Kubernetes API from a Pod").
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -75,7 +74,7 @@ def from_kubeconfig(path: Path | None, context: str | None) -> Access:
         configuration: Any = Configuration()
         # It has taken one from the environment, without its exceptions (NO_PROXY). The kubeconfig's own is set below.
         configuration.proxy = None
-        with _complaints() as complaints:
+        with complaints_of("kube_config") as complaints:
             load_kube_config(  # type: ignore[no-untyped-call]
                 config_file=None if path is None else str(path),
                 context=context,
@@ -125,24 +124,6 @@ def from_kubeconfig(path: Path | None, context: str | None) -> Access:
         configuration.proxy or None,
         configuration.tls_server_name or None,
     )
-
-
-@contextmanager
-def _complaints() -> Iterator[list[str]]:
-    """What the `kubernetes` package logs as an error while it reads a kubeconfig, instead of raising it: the places."""
-    found: list[str] = []
-
-    class Complaints(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.module == "kube_config":
-                found.append(record.module)
-
-    handler = Complaints(logging.ERROR)
-    logging.getLogger().addHandler(handler)
-    try:
-        yield found
-    finally:
-        logging.getLogger().removeHandler(handler)
 
 
 def _tls(configuration: object) -> ssl.SSLContext:
