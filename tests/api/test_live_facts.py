@@ -110,7 +110,7 @@ def test_without_a_cluster_it_says_why_it_waits_and_goes_on_when_there_is_one() 
         world.failing = httpx.ConnectError("refused")
         async with followed(world) as (live, seen):
             await until(lambda: len(world.asked) > 3)
-            told = "cluster: which kinds it serves is not known: ConnectError: refused"
+            told = "cluster: which kinds it serves is not known: ConnectError: refused (https://cluster)"
             assert (list(live.unready()), seen) == ([told], [])
             world.failing = None
             await until(lambda: live.facts.apis is not None and not list(live.unready()))

@@ -137,7 +137,7 @@ def test_a_name_that_no_object_can_have_is_never_asked_for(name: str) -> None:
 
 FAILURES: dict[str, tuple[Step, str]] = {
     "no right to": ((403, failure(403, "forbidden")), "HTTP 403: forbidden"),
-    "nobody there": (httpx.ConnectError("refused"), "ConnectError: refused"),
+    "nobody there": (httpx.ConnectError("refused"), "ConnectError: refused (https://cluster)"),
     "nonsense": ((200, b"<html>"), "the answer is no JSON"),
     "not understood": (
         (200, {"metadata": {"name": []}}),

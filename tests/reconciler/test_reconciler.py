@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import httpx
 import pytest
 
 from tests.api.scripted import failure
+from tests.core.worlds import settings_of
 from tests.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
 from tests.reconciler.running import (
     GANGS,
@@ -24,6 +26,8 @@ from tests.reconciler.running import (
     world,
 )
 from webhook.errors import FactsUnavailable
+from webhook.model.projections import POD_GANGS
+from webhook.reconciler import run
 
 
 def test_what_a_gang_needs_is_written_once_and_what_it_no_longer_needs_is_deleted() -> None:
@@ -253,6 +257,40 @@ def test_once_ends_with_an_error_where_a_gang_waits_for_somebody_else() -> None:
 
     with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be worked on"):
         told(story())
+
+
+def unreachable() -> WritableWorld:
+    cluster = world()
+    cluster.failing = httpx.ConnectError("refused")
+    return cluster
+
+
+def forbidden(collection: str) -> WritableWorld:
+    cluster = world()
+    cluster.refused[collection] = httpx.Response(403, json=failure(403, "forbidden"))
+    return cluster
+
+
+UNREADABLE: dict[str, tuple[WritableWorld, str]] = {
+    "nobody answers": (unreachable(), "which kinds it serves is not known: ConnectError: refused (https://cluster)"),
+    "there is no right to": (forbidden(GANGS), "PodGang objects are not read yet: HTTP 403: forbidden"),
+}
+
+
+@pytest.mark.parametrize("case", UNREADABLE)
+def test_once_ends_where_gangs_cannot_be_read(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, why = UNREADABLE[case]
+    monkeypatch.setattr(run, "READ_SECONDS", 0.5)
+    with pytest.raises(FactsUnavailable, match=re.escape(why)):
+        asyncio.run(reconciler(cluster).once())
+
+
+def test_once_says_that_there_can_be_no_gangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = WritableWorld(*(kind for kind in SERVED if kind != POD_GANGS.resource))
+    monkeypatch.setattr(run, "READ_SECONDS", 0.5)
+    with pytest.raises(FactsUnavailable, match=r"does not serve scheduler\.grove\.io/v1alpha1 PodGang; is Grove installed"):
+        # KAI makes the gangs of other workloads itself.
+        asyncio.run(reconciler(cluster, settings=settings_of("kai-scheduler", standalone=False)).once())
 
 
 def test_a_dry_run_asks_and_changes_nothing() -> None:

@@ -45,7 +45,7 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
     no longer needs are deleted; what is in step costs no write. For schedulers that have a kind for it, one topology
     object is kept for each ClusterTopologyBinding. Run it beside the webhook, in a Deployment of its own.
 
-    Exit code 3 with --once where a gang or a topology could not be worked on.
+    Exit code 3 with --once where a gang or a topology could not be worked on, or the cluster not be read.
 
     **Examples**
 

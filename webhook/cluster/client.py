@@ -116,10 +116,15 @@ class Client:
         try:
             response = await self._http.send(built)
         except httpx.HTTPError as error:
-            raise RequestFailed(_told(error)) from None
+            raise RequestFailed(self._said(error)) from None
         _check(response.status_code, response.content, response.headers.get("retry-after"))
         headers = response.headers
         return Answer(_parse(response.content), headers.get("etag"), headers.get("date"), _warnings(headers))
+
+    def _said(self, error: httpx.HTTPError) -> str:
+        """Where nobody was reached, also where: a kubeconfig may have led elsewhere than its user believes."""
+        unreached = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+        return f"{_told(error)} ({self._access.url})" if unreached else _told(error)
 
     async def lines(self, request: Request) -> AsyncGenerator[bytes, None]:
         """The lines of a watch until the server ends it, and first an empty one: the server has taken the request.
@@ -144,7 +149,7 @@ class Client:
         except httpx.ReadTimeout:
             raise TimeoutError from None
         except httpx.HTTPError as error:
-            raise RequestFailed(_told(error)) from None
+            raise RequestFailed(self._said(error)) from None
 
     async def close(self) -> None:
         """Close every connection."""

@@ -131,6 +131,13 @@ class Following:
         yield from self.stores.unready()
         yield from _unread(self.owned.watches())
 
+    @property
+    def in_trouble(self) -> bool:
+        """Whether something that is needed to write cannot be read, as far as has been tried."""
+        if self.live.facts.apis is None:
+            return self.live.trouble is not None
+        return any(self.unready()) and any(watch.trouble and not watch.filled for watch in self.watches())
+
     def unseen(self) -> Iterator[str]:
         """What is not known yet and is needed to judge a gang's health."""
         yield from self.unready()

@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 import httpx
@@ -22,7 +23,7 @@ from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
 from webhook.installation.names import LEASE_NAME
 from webhook.logs import configure, log, outline
 from webhook.model.facts import Api, ObjectKey
-from webhook.model.projections import TOPOLOGY_BINDINGS
+from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS
 from webhook.reconciler.certificates import CertificateController
 from webhook.reconciler.circle_watch import CircleWatch
 from webhook.reconciler.endpoints import create_app
@@ -46,6 +47,8 @@ WORKERS = 8
 RESYNC_SECONDS = 600.0
 # What is to be read at the start; whoever runs once gives up on nothing before.
 READ_SECONDS = 30.0
+# Of what could not be read so much is said: usually all of it has one reason.
+SAID_AT_MOST = 3
 # A write that is under way when the process is told to stop.
 DRAIN_SECONDS = 5.0
 
@@ -193,7 +196,10 @@ class Reconciler:
                     await asyncio.sleep(0.2)
                     if self.idle:
                         break
-                if self._hopeless(time.monotonic() - begun):
+                seconds = time.monotonic() - begun
+                if seconds >= READ_SECONDS and (why := self._unreadable()):
+                    raise FactsUnavailable(f"nothing is ready after {READ_SECONDS:g} s: {why}")
+                if self._hopeless(seconds):
                     raise FactsUnavailable(
                         f"{self.queue.stuck} gangs or topologies could not be worked on, the last because {self._why}"
                     )
@@ -201,6 +207,14 @@ class Reconciler:
             running.cancel()
             with suppress(asyncio.CancelledError):
                 await running
+
+    def _unreadable(self) -> str:
+        """What keeps the gangs from being read, if something does; a list that takes long is no such thing."""
+        if self.following.in_trouble:
+            return "; ".join(islice(self.unready(), SAID_AT_MOST))
+        if self.following.serves_gangs or any(self.unready()):
+            return ""
+        return f"the cluster does not serve {POD_GANGS.resource.api}; is Grove installed?"
 
     def _hopeless(self, seconds: float) -> bool:
         """Whether all that waits has failed often, and not for want of what is still being read."""
