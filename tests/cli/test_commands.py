@@ -144,6 +144,19 @@ def test_development_certificates_are_written_where_asked(rollcall: Run, tmp_pat
     assert ran.err.startswith(f"rollcall: {tmp_path}/file: cannot write certificates: ")
 
 
+@pytest.mark.parametrize("host", ["*.example.test", "host_1", "10.0.0.1", "fd00::1"])
+def test_a_development_certificate_is_for_any_host(rollcall: Run, tmp_path: Path, host: str) -> None:
+    assert rollcall("certs", "dev", "--out", str(tmp_path), "--host", host).code == 0
+
+
+@pytest.mark.parametrize("host", ["", "a b", "https://a", "a..b", "-a", "a:8443", "*"])
+def test_what_is_no_host_gets_no_certificate(rollcall: Run, tmp_path: Path, host: str) -> None:
+    ran = rollcall("certs", "dev", "--out", str(tmp_path / "c"), "--host", host)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{host!r} is neither a host name nor an address" in " ".join(ran.err.replace("│", "").split())
+    assert not (tmp_path / "c").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

@@ -288,7 +288,9 @@ def test_once_ends_where_gangs_cannot_be_read(case: str, monkeypatch: pytest.Mon
 def test_once_says_that_there_can_be_no_gangs(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = WritableWorld(*(kind for kind in SERVED if kind != POD_GANGS.resource))
     monkeypatch.setattr(run, "READ_SECONDS", 0.5)
-    with pytest.raises(FactsUnavailable, match=r"does not serve scheduler\.grove\.io/v1alpha1 PodGang; is Grove installed"):
+    with pytest.raises(
+        FactsUnavailable, match=r"does not serve scheduler\.grove\.io/v1alpha1 PodGang; is Grove installed"
+    ):
         # KAI makes the gangs of other workloads itself.
         asyncio.run(reconciler(cluster, settings=settings_of("kai-scheduler", standalone=False)).once())
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -22,10 +24,24 @@ if TYPE_CHECKING:
 certs_app = typer.Typer(help="Certificates.", no_args_is_help=True)
 T = TypeVar("T")
 
+_LABEL = "[A-Za-z0-9_](?:[-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?"
+# RFC 1123, and what tests and container networks use besides; the first label may stand for any.
+_HOST = re.compile(rf"(?=.{{1,253}}$)(?:\*\.)?{_LABEL}(?:\.{_LABEL})*")
+
 
 @certs_app.callback()
 def root() -> None:
     """Certificates: for development, by hand, and those that the reconciler keeps."""
+
+
+def _hosts(written: list[str] | None) -> list[str] | None:
+    for host in written or ():
+        try:
+            ip_address(host)
+        except ValueError:
+            if not _HOST.fullmatch(host):
+                raise typer.BadParameter(f"{host!r} is neither a host name nor an address") from None
+    return written
 
 
 @certs_app.command()
@@ -34,7 +50,9 @@ def dev(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where they are written.")] = Path("certs"),
     host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="One more host name or address. Repeatable.", show_default=False),
+        typer.Option(
+            metavar="NAME", help="One more host name or address. Repeatable.", show_default=False, callback=_hosts
+        ),
     ] = None,
 ) -> None:
     """Make a throw-away authority and a certificate for localhost and the service's names in a cluster.
