@@ -130,10 +130,10 @@ def test_kustomize_makes_what_the_command_prints(plane: ControlPlane, variant: s
     assert said(built) == expected
 
 
-def test_what_scales_by_itself_is_accepted(plane: ControlPlane) -> None:
+def test_what_scales_by_itself_is_accepted(plane: ControlPlane, namespace: str) -> None:
     scaled = [
         one
-        for one in rendered({"autoscaling": {"enabled": True}}, "default")
+        for one in rendered({"autoscaling": {"enabled": True}}, namespace)
         if one["kind"] in {"HorizontalPodAutoscaler", "Deployment"}
     ]
     assert len(scaled) == 3
