@@ -40,6 +40,8 @@ _LIFETIME = timedelta(days=90)
 _SPARE = timedelta(days=1)
 # A chain takes some kilobytes. What is longer is none, and a device has no end.
 _MAX_BYTES = 1024 * 1024
+# As public keys are compared.
+_KEY_FORM = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +80,11 @@ def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes) -> Pair:
         raise CertificateError(f"{key}: the key is encrypted; Rollcall reads only keys without a password") from None
     except (ValueError, UnsupportedAlgorithm):
         raise CertificateError(f"{key}: no private key in PEM form") from None
-    form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     try:
-        public = found.public_key().public_bytes(*form)
+        public = found.public_key().public_bytes(*_KEY_FORM)
     except (ValueError, UnsupportedAlgorithm) as error:
         raise CertificateError(f"{certificate}: its key cannot be read: {error}") from None
-    own = loaded.public_key().public_bytes(*form)
+    own = loaded.public_key().public_bytes(*_KEY_FORM)
     if own != public:
         if own in _public_keys(chain):
             raise CertificateError(f"{certificate}: the certificate of {key} must come first, then those who signed it")
@@ -105,9 +106,7 @@ def _public_keys(chain: bytes) -> Iterator[bytes]:
     """Of each certificate in a chain that can be read, DER."""
     try:
         for one in x509.load_pem_x509_certificates(chain):
-            yield one.public_key().public_bytes(
-                serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-            )
+            yield one.public_key().public_bytes(*_KEY_FORM)
     except (ValueError, UnsupportedAlgorithm):
         return
 
@@ -255,7 +254,7 @@ def authorities_of(path: Path, content: bytes) -> bytes:
         found = x509.load_pem_x509_certificates(content)
     except ValueError:
         raise CertificateError(f"{path}: no certificate in PEM form") from None
-    authorities = b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in found)
+    authorities = pem(found)
     try:
         # What one parser takes another may not, and it is OpenSSL's word that counts in a handshake.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=authorities.decode())

@@ -18,6 +18,7 @@ from webhook import __version__
 from webhook.cli import tell
 from webhook.cli.options import Configuration, Format, Output, configured
 from webhook.cli.yaml_text import as_yaml_text
+from webhook.config import NAMESPACE_PATTERN
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.everything import everything
 from webhook.installation.names import NAMESPACE, NEXT_PATH, RECONCILER, SERVER, SERVICE_PORT, SHARED_NAMESPACES
@@ -36,7 +37,6 @@ _SERVICE = re.compile(r"([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)/([a-z](?:[-a-z0-9
 _ACCOUNT = re.compile(r"([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)/((?=.{1,253}$)[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?)")
 # What the API server accepts: HTTPS, no user, no query, no fragment.
 _URL = re.compile(r"https://[^/?#@\s]+(?:/[^?#\s]*)?")
-_NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 # As container runtimes read it: HOST[:PORT]/PATH[:TAG][@DIGEST].
 _IMAGE = re.compile(
@@ -293,7 +293,7 @@ def _deciding(settings: Settings, without_answer: FailurePolicy | None) -> Setti
 
 
 def _namespace(written: str) -> str:
-    if not _NAMESPACE.fullmatch(written):
+    if not re.fullmatch(NAMESPACE_PATTERN, written):
         raise typer.BadParameter(f"{written!r} is no name of a namespace", param_hint="--namespace")
     if written in SHARED_NAMESPACES:
         raise typer.BadParameter(
