@@ -8,13 +8,14 @@ import ssl
 import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
 
+from tests.tls_listener import tls_listener
 from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 from webhook.doctor.handshakes import Endpoint, Seen, clock_of, look_at
 
@@ -24,32 +25,15 @@ Serve = Callable[..., int]
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
     """Serve with a development certificate, answering each request with this: `serve(answer)` gives the port."""
-    listening: list[socket.socket] = []
     make_development_certificates(tmp_path)
+    with ExitStack() as listeners:
 
-    def started(answer: bytes = b"") -> int:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(tmp_path / CERTIFICATE_FILE, tmp_path / KEY_FILE)
-        made = socket.create_server(("127.0.0.1", 0))
-        listening.append(made)
-        threading.Thread(target=_serve, args=(made, context, answer), daemon=True).start()
-        return int(made.getsockname()[1])
+        def started(answer: bytes = b"") -> int:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(tmp_path / CERTIFICATE_FILE, tmp_path / KEY_FILE)
+            return listeners.enter_context(tls_listener(context, answer))
 
-    yield started
-    for made in listening:
-        made.shutdown(socket.SHUT_RDWR)
-        made.close()
-
-
-def _serve(listening: socket.socket, context: ssl.SSLContext, answer: bytes) -> None:
-    while True:
-        try:
-            plain, _ = listening.accept()
-        except OSError:
-            return
-        with suppress(OSError), context.wrap_socket(plain, server_side=True) as shown:
-            shown.recv(4096)
-            shown.sendall(answer)
+        yield started
 
 
 def bundle(folder: Path) -> str:

@@ -6,12 +6,8 @@ The verdicts are those of Go's crypto/x509, which is what the API server asks.
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
-import threading
 from base64 import b64encode
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -21,6 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.tls_listener import tls_listener
 from webhook.authority import KeyPair, new_authority, new_leaf, pem
 from webhook.certificates import Pair, server_context, trusting
 from webhook.doctor.handshakes import Endpoint, look_at
@@ -93,35 +90,13 @@ def pair(served: KeyPair, beside: tuple[KeyPair, ...]) -> Pair:
     return Pair(Path("tls.crt"), Path("tls.key"), NOW, NOW + DAY, leaf, only(served, *beside), served.key_pem)
 
 
-@contextmanager
-def serving(shown: Pair) -> Iterator[int]:
-    """A port where that pair is shown to whoever comes."""
-    context = server_context(shown)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-
-        def serve() -> None:
-            while True:
-                try:
-                    plain, _ = listening.accept()
-                except OSError:
-                    return
-                with suppress(OSError), context.wrap_socket(plain, server_side=True) as secured:
-                    secured.recv(1)
-
-        threading.Thread(target=serve, daemon=True).start()
-        try:
-            yield listening.getsockname()[1]
-        finally:
-            listening.shutdown(socket.SHUT_RDWR)
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_verify_and_doctor_say_what_go_says(case: str) -> None:
     served, beside, bundle, expected = CASES[case]
     shown = pair(served, beside)
     by_verify = handshake(shown, bundle, HOST)
     encoded = b64encode(bundle).decode()
-    with serving(shown) as port:
+    with tls_listener(server_context(shown)) as port:
         (seen,) = asyncio.run(look_at([Endpoint("127.0.0.1", port, HOST)], [encoded]))
     assert seen.presented.certificate == shown.leaf
     by_doctor = seen.presented.refused.get(encoded, "")
