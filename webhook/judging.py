@@ -6,7 +6,8 @@ backend's capability table and its rules are read together here, so that no tabl
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -28,7 +29,7 @@ from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import Malformed
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.settings import Profile, Settings
-from webhook.validators.registry import BoundRule, Context, Outcome, Rule, run
+from webhook.validators.registry import MAX_FINDINGS, BoundRule, Context, Outcome, Proceed, Rule, go_on, run
 from webhook.validators.selection import Choice
 
 
@@ -93,7 +94,7 @@ def judged_by(
 ) -> Outcome:
     """What the rules of one profile say, as it enforces them: the general ones and its backend's."""
     rules = profile.set_rules[settings.ceiling(profile, facts, workload.namespace)]
-    context = gang_context(profile, facts, choice, capabilities_used(workload), workload)
+    context = gang_context(profile, facts, choice, capabilities_used(workload), workload, settings.proceed)
     return run(rules, context, tuple(workload.pod_templates()), old)
 
 
@@ -107,18 +108,33 @@ def pod_verdict(pod: Pod, profile: Profile, facts: ClusterFacts, settings: Setti
     return Verdict(allowed, profile.name, tuple(outcome.findings), tuple(outcome.unjudged))
 
 
-def softened(findings: list[Finding], before: Container[tuple[str, str, str]]) -> list[Finding]:
-    """`findings`, with those that refuse for what was wrong `before` as warnings."""
-    return [
-        replace(finding, action=Action.WARN)
-        if finding.action is Action.DENY and not finding.forbidden and finding.identity in before
-        else finding
-        for finding in findings
-    ]
+def softened(findings: Iterable[Finding], before: Iterable[Finding]) -> list[Finding]:
+    """`findings`, with those that refuse for what was wrong `before` as warnings. Each fault that was there excuses one
+    that is there now, so that of the items of a list no new one hides behind an old one.
+    """
+    faults = list(before)
+    excused = Counter(finding.identity for finding in faults)
+    # Which other faults such a rule would have found before, nobody knows.
+    cut = {rule for rule, count in Counter(finding.rule for finding in faults).items() if count >= MAX_FINDINGS}
+
+    def known(finding: Finding) -> bool:
+        if finding.action is not Action.DENY or finding.forbidden:
+            return False
+        if finding.rule in cut:
+            return True
+        excused[finding.identity] -= 1
+        return excused[finding.identity] >= 0
+
+    return [replace(finding, action=Action.WARN) if known(finding) else finding for finding in findings]
 
 
 def gang_context(
-    profile: Profile, facts: ClusterFacts, choice: Choice, uses: Uses, workload: PodCliqueSet | None = None
+    profile: Profile,
+    facts: ClusterFacts,
+    choice: Choice,
+    uses: Uses,
+    workload: PodCliqueSet | None = None,
+    proceed: Proceed = go_on,
 ) -> Context[Any]:
     """What the rules of a profile are told. `uses` gains what its settings make every workload use."""
     backend = profile.backend
@@ -135,6 +151,7 @@ def gang_context(
         backend.required_fields,
         makes_gangs=backend.makes_gangs_of_owners,
         reads_claims_of=backend.reads_claims_of,
+        proceed=proceed,
     )
 
 
@@ -150,7 +167,7 @@ def could_run(workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, setti
         if name == choice.scheduler or not all(asked in table and table[asked].supported for asked in uses):
             continue
         try:
-            opinion = opinion_of(profile, workload, chosen_by_label(name, settings), facts, settings)
+            opinion = opinion_of(profile, workload, chosen_by_label(name, settings), facts, settings, uses)
         except Malformed:
             # It reads a field that the chosen scheduler's rules do not, and that nobody could.
             continue
@@ -165,12 +182,17 @@ def chosen_by_label(scheduler: str, settings: Settings) -> Choice:
 
 
 def opinion_of(
-    profile: Profile, workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings
+    profile: Profile,
+    workload: PodCliqueSet,
+    choice: Choice,
+    facts: ClusterFacts,
+    settings: Settings,
+    uses: Uses | None = None,
 ) -> Opinion:
-    """What the scheduler of `profile` makes of `workload`."""
-    uses = capabilities_used(workload)
+    """What the scheduler of `profile` makes of `workload`, which uses `uses`, where that is known already."""
+    uses = capabilities_used(workload) if uses is None else uses
     # The context adds what the profile implies; the opinion is about what the workload asks for.
-    context = gang_context(profile, facts, choice, dict(uses), workload)
+    context = gang_context(profile, facts, choice, dict(uses), workload, settings.proceed)
     rules = _every_rule(profile, profile.rules[settings.ceiling(profile, facts, workload.namespace)])
     return opinion_on(profile, uses, run(rules, context, tuple(workload.pod_templates())))
 

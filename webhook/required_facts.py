@@ -7,6 +7,7 @@ the wrong scheduler nor refuse a workload for want of an object that was created
 from __future__ import annotations
 
 from collections.abc import Container
+from heapq import nsmallest
 
 from webhook.model import grove
 from webhook.model.admission_request import Request, Verdict
@@ -20,6 +21,9 @@ from webhook.model.pod import Pod
 from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.validators.selection import namespace_choice
+
+# Facts that are read live for one verdict, at a time.
+MOST_IN_DOUBT = 8
 
 
 def required_facts(request: Request, facts: ClusterFacts, doubted: Container[str] = frozenset()) -> tuple[Needed, ...]:
@@ -44,14 +48,18 @@ def required_facts(request: Request, facts: ClusterFacts, doubted: Container[str
 
 
 def in_doubt(verdict: Verdict) -> tuple[Needed, ...]:
-    """What must be read before `verdict` is given: facts whose absence, or state, makes it a refusal, or hides one."""
+    """What must be read before `verdict` is given: facts whose absence, or state, makes it a refusal, or hides one. Of
+    very many the first: an object may name thousands, and one that is really absent refuses it.
+    """
     told = (finding for finding in verdict.findings if finding.action is Action.DENY or finding.hides_more)
     found = {finding.absent for finding in told if finding.absent is not None}
-    return tuple(sorted(found, key=str))
+    return tuple(nsmallest(MOST_IN_DOUBT, found, key=str))
 
 
 def _of_pod(raw: Manifest, request: Request, facts: ClusterFacts, doubted: Container[str]) -> tuple[Needed, ...]:
     pod = Pod(raw, request.namespace)
+    if pod.long_label is not None:
+        return ()
     if pod.podgang is None:
         place = place_of(pod) if SCHEDULER_LABEL in pod.template.labels else None
         return () if place is None else _lacking(facts, place.owner, doubted)

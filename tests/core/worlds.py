@@ -58,11 +58,11 @@ def three_schedulers(default: str = "koord-scheduler", **koordinator: Any) -> Se
     return replace(settings_from(document, "test"), standalone=True)
 
 
-def request(manifest: Manifest, old: Manifest | None = None, kind: Kind | None = None) -> Request:
+def request(manifest: Manifest, old: Manifest | None = None, kind: Kind | None = None, *, user: str = "") -> Request:
     """A CREATE of `manifest`, or an UPDATE of `old`. Copies, because admission changes what it is given."""
     found = kind or (PCS if manifest.get("kind") in {None, PCS.kind} else kind_of(manifest))
     operation = "CREATE" if old is None else "UPDATE"
-    return Request("test-uid", operation, found, "default", "demo", deepcopy(manifest), deepcopy(old))
+    return Request("test-uid", operation, found, "default", "demo", deepcopy(manifest), deepcopy(old), user=user)
 
 
 def validate(
@@ -71,9 +71,10 @@ def validate(
     *,
     settings: Settings | None = None,
     facts: ClusterFacts = NOTHING_KNOWN,
+    user: str = "",
 ) -> Verdict:
     """The verdict on an object as it would be stored: mutated first, as in a cluster."""
-    asked = request(manifest, old)
+    asked = request(manifest, old, user=user)
     chosen = settings or koordinator()
     admission.mutate(asked, facts, chosen)
     return admission.validate(asked, facts, chosen)

@@ -74,7 +74,7 @@ def test_a_part_follows_all_that_its_predecessors_follow() -> None:
         replicated("d"),
     )
     found = JobSet(job_set(*parts))
-    assert [sorted(found.follows(part)) for part in found.parts] == [[], ["a"], ["a", "b"], []]
+    assert [sorted(found.follows(part)) for part in found.parts] == [[], ["a"], ["a", "b", "nobody"], []]
 
 
 def test_in_order_a_part_waits_for_the_one_before_and_follows_all() -> None:

@@ -149,6 +149,9 @@ class Backend(ABC, Generic[S]):
     reads_claims_of: ClassVar[frozenset[str]] = frozenset()
     # Whether it makes the gangs of workloads that are not Grove's by itself: nothing may be written beside.
     groups_owners: ClassVar[bool] = False
+    # The users that the scheduler and its own controllers are where its charts are installed as they say: the gang
+    # objects that these write are not judged. What a controller of somebody else's writes is.
+    controllers: ClassVar[tuple[str, ...]] = ()
     # What it writes that an older CRD of those kinds would drop in silence.
     required_fields: tuple[SpecField, ...] = ()
     # The cluster-scoped kind of its topology objects, None for a scheduler that has none. Each binding has one object

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from webhook.model.capabilities import Use
 from webhook.model.facts import QueueTree
-from webhook.model.findings import Finding, shown
+from webhook.model.findings import Finding, Unjudged, shown
+from webhook.validators.registry import Results
 
 # Queues that are offered in the place of a wrong one.
 _OFFERED = 3
@@ -33,8 +35,21 @@ def children_of(name: str, queues: Mapping[str, Q]) -> dict[str, Q]:
 
 def leaves(queues: Mapping[str, Queue]) -> list[str]:
     """The queues without children, as far as these are all that there are."""
+    if isinstance(queues, QueueTree):
+        return queues.leaves
     parents = {queue.parent for queue in queues.values()}
     return sorted(name for name in queues if name not in parents)
+
+
+def judged_once(named: Iterable[Use], judge: Callable[[Use], Results]) -> Results:
+    """What `judge` says of each place that names a queue. Each queue is judged once, however many places name it: what
+    is said of it may cost a look at all queues of the cluster.
+    """
+    judged: dict[str, list[Finding | Unjudged]] = {}
+    for use in named:
+        if use.value not in judged:
+            judged[use.value] = list(judge(use))
+        yield from (replace(result, at=use.path) for result in judged[use.value])
 
 
 def offered(names: Iterable[str]) -> tuple[str, ...]:

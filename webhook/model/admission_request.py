@@ -23,7 +23,9 @@ class Kind(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One object on its way into the cluster. `object` is None on DELETE, `old` on CREATE."""
+    """One object on its way into the cluster. `object` is None on DELETE, `old` on CREATE; `user` is empty where nobody
+    asks, as for a manifest in a file.
+    """
 
     uid: str
     operation: str
@@ -33,6 +35,7 @@ class Request:
     object: Manifest | None
     old: Manifest | None = None
     subresource: str = ""
+    user: str = ""
 
 
 # A JSON Patch operation (RFC 6902).

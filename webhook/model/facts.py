@@ -6,13 +6,12 @@ neither passes nor refuses.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from webhook.model.indexed import Indexed
-from webhook.model.reading import Manifest
 
 if TYPE_CHECKING:
     from webhook.model.gang_groups import KoordinatorPodGroups
@@ -26,7 +25,9 @@ ObjectKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A namespace's labels, among them the choice of scheduler and the enforcement mode."""
+    """A namespace's labels, among them the choice of scheduler and the enforcement mode. Of very many only some are
+    kept, and always those of Rollcall.
+    """
 
     labels: Mapping[str, str]
 
@@ -51,17 +52,34 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class PodGangFacts:
-    """A PodGang in the cluster: its PodCliqueSet, and the names of its members."""
+    """A PodGang in the cluster: its PodCliqueSet, and the names of its members; None for more than are kept."""
 
     workload: str
-    cliques: frozenset[str] = frozenset()
+    cliques: frozenset[str] | None = frozenset()
+
+
+class PodGangs(Indexed[ObjectKey, PodGangFacts]):
+    """PodGangs by namespace and name, found by their PodCliqueSet as well: a cluster has many for each review."""
+
+    @staticmethod
+    def terms(key: ObjectKey, value: PodGangFacts) -> Iterable[Hashable]:
+        """The namespace and name of its PodCliqueSet."""
+        return ((key[0], value.workload),)
+
+    def of_set(self, key: ObjectKey) -> Iterable[ObjectKey]:
+        """Those of a PodCliqueSet."""
+        return self.having(key)
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """A Koordinator ElasticQuota. Only a leaf takes pods."""
+    """A Koordinator ElasticQuota. Only a leaf takes pods. Which of two that have one name counts is told by where and
+    since when they are there.
+    """
 
     is_parent: bool
+    namespace: str = field(default="", compare=False)
+    created: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +128,35 @@ class HyperNode:
 
 @dataclass(frozen=True, slots=True)
 class KaiQueue:
-    """A KAI Queue. Its labels say which node pool it is of, under a key that the administrator chose."""
+    """A KAI Queue. Its labels say which node pool it is of, under a key that the administrator chose; of a queue with
+    more than are kept it is not known which others it has.
+    """
 
     parent: str | None
     labels: Mapping[str, str] = field(default_factory=dict)
+    has_more_labels: bool = False
 
 
 class QueueTree(Indexed[str, Any]):
     """Queues by name, found by their parent as well, whether that is there or not."""
 
+    _leaves: list[str] | None = None
+
     @staticmethod
     def terms(_: str, value: Any) -> Iterable[Hashable]:
         """Its parent."""
         return (value.parent,)
+
+    @property
+    def leaves(self) -> list[str]:
+        """Those without children, sorted: once between two changes, and not for each that names a wrong queue."""
+        if self._leaves is None:
+            self._leaves = sorted(self.keys() - self.every_term)
+        return self._leaves
+
+    def _forget(self, key: str) -> None:
+        self._leaves = None
+        super()._forget(key)
 
 
 class HyperNodes(Indexed[str, HyperNode]):
@@ -141,6 +175,33 @@ class HyperNodes(Indexed[str, HyperNode]):
     def tiers_named(self, name: str) -> set[int]:
         """The tiers that bear a name."""
         return {term[1] for term in self.every_term if isinstance(term, tuple) and term[0] == name}
+
+
+class ElasticQuotas(dict[str, Quota]):
+    """ElasticQuotas by name, whatever their namespace. Of those that have one name the oldest counts."""
+
+    def __setitem__(self, name: str, quota: Quota) -> None:
+        before = self.get(name)
+        if before is None or before.namespace == quota.namespace or _age(quota) < _age(before):
+            super().__setitem__(name, quota)
+
+    def update(self, *known: Any, **_: Any) -> None:
+        """Add all of these."""
+        for found in known:
+            for name, quota in dict(found).items():
+                self[name] = quota
+
+    def overlaid(self, changes: Mapping[str, Quota | None]) -> ElasticQuotas:
+        """These with some read anew, None for one that is gone."""
+        found = ElasticQuotas()
+        found.update({name: quota for name, quota in self.items() if name not in changes})
+        found.update({name: quota for name, quota in changes.items() if quota is not None})
+        return found
+
+
+def _age(quota: Quota) -> tuple[str, str]:
+    # RFC 3339 in UTC, as the API server writes it: the order of the texts is that of the times.
+    return quota.created, quota.namespace
 
 
 class KaiLevels(tuple[str, ...]):
@@ -267,7 +328,7 @@ class ClusterFacts:
     pod_gangs: Mapping[ObjectKey, PodGangFacts] | None = None
     # Those PodGangs that have a pod on a node. In a cluster it is read when asked for: see `Needed`.
     bound_gangs: frozenset[ObjectKey] | None = None
-    # Koordinator looks a quota up by name over all namespaces.
+    # Koordinator looks a quota up by its name over all namespaces: see `ElasticQuotas`.
     elastic_quotas: Mapping[str, Quota] | None = None
     topology_bindings: Mapping[str, TopologyBinding] | None = None
     network_topologies: Mapping[str, tuple[TopologyLayer, ...]] | None = None
@@ -292,9 +353,9 @@ class ClusterFacts:
     job_sets: Mapping[ObjectKey, Owner] | None = None
     leader_worker_sets: Mapping[ObjectKey, Owner] | None = None
     train_jobs: Mapping[ObjectKey, Owner] | None = None
-    # What a TrainJob takes its pods from, as it is stored: metadata.name and spec.
-    training_runtimes: Mapping[ObjectKey, Manifest] | None = None
-    cluster_training_runtimes: Mapping[str, Manifest] | None = None
+    # What a TrainJob takes its pods from, as it is stored: metadata.name and spec, as a `Packed` or a `Manifest`.
+    training_runtimes: Mapping[ObjectKey, Any] | None = None
+    cluster_training_runtimes: Mapping[str, Any] | None = None
     # Pods that wait for a node as one of such a group.
     group_pods: GroupPods | None = None
     apis: frozenset[Api] | None = None
@@ -334,13 +395,21 @@ class ClusterFacts:
             changed[name] = _changed({} if before is None else before, entries)
         return replace(self, **changed)
 
-    def snapshot(self) -> ClusterFacts:
-        """A copy that stays as it is, for a thread that reads while caches are written."""
-        copied: dict[str, Any] = {}
+    def snapshot(self) -> Callable[[], ClusterFacts]:
+        """A copy that stays as it is, for a thread that reads while caches are written. The entries are copied now, at
+        once; what is kept beside them for finding them is made when this is called, which any thread may do.
+        """
+        copied: dict[str, tuple[type[dict[Any, Any]], dict[Any, Any]]] = {}
         for part in fields(self):
             value = getattr(self, part.name)
-            copied[part.name] = _copied(value) if isinstance(value, dict) else value
-        return ClusterFacts(**copied)
+            if isinstance(value, dict):
+                copied[part.name] = (type(value), dict(value))
+
+        def made() -> ClusterFacts:
+            parts: dict[str, Any] = {name: kept(entries) for name, (kept, entries) in copied.items()}
+            return replace(self, **parts)
+
+        return made
 
 
 def _changed(part: Mapping[Any, Any], entries: Mapping[Any, Any]) -> Any:

@@ -3,8 +3,8 @@
     >>> str(FieldPath(("spec", "template", "cliques", Item(1, "worker"), "annotations", "grove.io/mnnvl-group")))
     'spec.template.cliques[1].annotations[grove.io/mnnvl-group]'
 
-A path also has an `anchor`, in which a list item goes by its name: two versions of an object are compared by it, so
-that re-ordering the cliques makes no fault new.
+A path also has an `anchor`, in which a list item goes by its name, or by nothing where it has none: two versions of an
+object are compared by it, so that re-ordering the cliques makes no fault new.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class FieldPath:
 
     @property
     def anchor(self) -> str:
-        """The path with list items by name instead of index."""
+        """The path with list items by name instead of index; `[]` for one without."""
         return self._render(by_name=True)
 
     def _render(self, *, by_name: bool) -> str:
         rendered = ""
         for part in self.parts:
             if isinstance(part, Item):
-                rendered += f"[{part.name if by_name and part.name is not None else part.index}]"
+                rendered += f"[{part.name or '' if by_name else part.index}]"
             elif len(part) > _MAX_KEY_CHARACTERS and not by_name:
                 rendered += f"[{part[: _MAX_KEY_CHARACTERS - 3]}...]"
             elif _PLAIN.match(part):

@@ -14,6 +14,7 @@ from typing import Any
 
 from webhook.model.facts import Needed
 from webhook.model.fields import FieldPath
+from webhook.model.plain_text import plain
 
 # A found value longer than this is cut: a message must never carry a whole spec.
 MAX_FOUND_CHARACTERS = 80
@@ -58,6 +59,8 @@ class Finding:
     absent: Needed | None = None
     # Whether what is absent may be there and be wrong in turn: then it is read before a mere warning, too.
     hides_more: bool = False
+    # The most that is done about it, whatever the rule's action: where an object of another namespace is the cause.
+    at_most: Action = Action.DENY
     # The least that is done about it, whatever the rule's action: where a namespace asks for more.
     at_least: Action = Action.OFF
     # Values that would be right at that place, best first, where the rule knows some.
@@ -79,7 +82,9 @@ class Finding:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """Rule, place and value: equal in two versions of an object means the fault is the same one."""
+        """Rule, place and value: equal in two versions of an object means the fault is the same one. Items of a list
+        that have no names are told apart by what they hold; as often as one is found, as often the fault is there.
+        """
         return (self.rule, self.at.anchor, json.dumps(self.found, sort_keys=True, default=str))
 
 
@@ -103,7 +108,7 @@ def shown(value: object) -> str:
         return f"a list of {len(value)} items"
     if isinstance(value, str):
         value = _cut(value, MAX_FOUND_CHARACTERS)
-    return json.dumps(value, ensure_ascii=False)
+    return plain(json.dumps(value, ensure_ascii=False))
 
 
 def _cut(text: str, limit: int) -> str:

@@ -5,11 +5,12 @@ Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping, Set
 from dataclasses import dataclass
-from typing import Any
 
+from webhook.model.bounds import is_cut
 from webhook.model.facts import ObjectKey
+from webhook.model.indexed import Indexed, Overlay
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -23,8 +24,9 @@ class GatherRule:
 
 @dataclass(frozen=True, slots=True)
 class KoordinatorPodGroup:
-    """A PodGroup as koord-scheduler reads it. `groups` are the ids (`namespace/name`) of its GangGroup, sorted: its own
-    alone where it lists none that can be read. `topology` is None where it has none that can be read.
+    """A PodGroup as koord-scheduler reads it. `groups` are the ids (`namespace/name`) of its GangGroup, sorted, as
+    `list_kept` keeps them: its own alone where it lists none that can be read. `topology` is None where it has none
+    that can be read.
     """
 
     minimum: int
@@ -32,55 +34,45 @@ class KoordinatorPodGroup:
     topology: tuple[GatherRule, ...] | None = None
 
 
-class KoordinatorPodGroups(dict[ObjectKey, KoordinatorPodGroup]):
-    """PodGroups by namespace and name, and for each id those that list it: kept, not searched.
+class KoordinatorPodGroups(Indexed[ObjectKey, KoordinatorPodGroup]):
+    """PodGroups by namespace and name, found by the ids that they list as well: kept, not searched."""
 
-    What lists an id is a tuple, never changed: a decision that learns of one more PodGroup works on a copy of all, and
-    that copies two dicts and nothing in them.
-    """
+    @staticmethod
+    def terms(key: ObjectKey, value: KoordinatorPodGroup) -> Iterable[Hashable]:
+        """The ids of the others that it lists, those of other namespaces apart, and the namespace of one whose list is
+        too long to keep.
+        """
+        cut = {_too_long_in(key[0])} if is_cut(value.groups) else set()
+        home = f"{key[0]}/"
+        return {id_ if id_.startswith(home) else _abroad(id_) for id_ in value.groups} - {gang_id(key)} | cut
 
-    def __init__(self, known: Mapping[ObjectKey, KoordinatorPodGroup] | None = None) -> None:
-        super().__init__()
-        self._listing: dict[str, tuple[ObjectKey, ...]] = {}
-        if isinstance(known, KoordinatorPodGroups):
-            super().update(known)
-            self._listing = dict(known._listing)
-        else:
-            self.update(known or {})
+    def listing(self, key: ObjectKey) -> Set[ObjectKey]:
+        """The other PodGroups of its namespace that list this one, whether it is there or not."""
+        return self.having(gang_id(key))
 
-    def __setitem__(self, key: ObjectKey, group: KoordinatorPodGroup) -> None:
-        self._forget(key)
-        super().__setitem__(key, group)
-        for member in {*group.groups} - {gang_id(key)}:
-            self._listing[member] = (*self._listing.get(member, ()), key)
+    def listing_from_abroad(self, key: ObjectKey) -> Set[ObjectKey]:
+        """The PodGroups of other namespaces that list this one, whether it is there or not."""
+        return self.having(_abroad(gang_id(key)))
 
-    def __delitem__(self, key: ObjectKey) -> None:
-        self._forget(key)
-        super().__delitem__(key)
+    def too_long(self, namespace: str) -> Set[ObjectKey]:
+        """The PodGroups of a namespace that may list others than are known."""
+        return self.having(_too_long_in(namespace))
 
-    def update(self, *known: Any, **_: Any) -> None:
-        """Add all of these."""
-        for found in known:
-            for key, group in dict(found).items():
-                self[key] = group
+    def overlaid(self, changes: Mapping[ObjectKey, KoordinatorPodGroup | None]) -> KoordinatorPodGroups:
+        """These PodGroups with some of them changed, None for one that is gone; without a copy."""
+        return _Overlaid(self, changes)
 
-    def pop(self, key: ObjectKey, *default: Any) -> Any:
-        """Remove a PodGroup, and return it."""
-        self._forget(key)
-        return super().pop(key, *default)
 
-    def listing(self, key: ObjectKey) -> tuple[ObjectKey, ...]:
-        """The other PodGroups that list this one, whether it is there or not."""
-        return self._listing.get(gang_id(key), ())
+class _Overlaid(Overlay[ObjectKey, KoordinatorPodGroup], KoordinatorPodGroups):
+    """PodGroups as they were, but for a few."""
 
-    def _forget(self, key: ObjectKey) -> None:
-        before = self.get(key)
-        for member in () if before is None else {*before.groups} - {gang_id(key)}:
-            left = tuple(other for other in self._listing[member] if other != key)
-            if left:
-                self._listing[member] = left
-            else:
-                del self._listing[member]
+
+def _abroad(listed: str) -> Hashable:
+    return "abroad", listed
+
+
+def _too_long_in(namespace: str) -> Hashable:
+    return "too long", namespace
 
 
 def gang_id(key: ObjectKey) -> str:

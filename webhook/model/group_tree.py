@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from webhook.model.facts import ObjectKey
-from webhook.model.indexed import Indexed
+from webhook.model.indexed import Indexed, Overlay
 
 # Levels of a tree, its leaves included, that a Workload can declare (WorkloadMaxTreeDepth, k8s.io/api
 # scheduling/v1beta1).
@@ -74,32 +73,8 @@ class Groups(Indexed[ObjectKey, Group]):
         return _Overlaid(self, changes)
 
 
-class _Overlaid(Groups):
-    """Groups as they were, but for a few. Only what rules ask for: one by its name, and those below it."""
-
-    def __init__(self, known: Groups, changes: Mapping[ObjectKey, Group | None]) -> None:
-        self._known = known
-        self._changed = frozenset(changes)
-        super().__init__({key: group for key, group in changes.items() if group is not None})
-
-    def __missing__(self, key: ObjectKey) -> Group:
-        if key in self._changed:
-            raise KeyError(key)
-        return self._known[key]
-
-    def __contains__(self, key: object) -> bool:
-        return super().__contains__(key) or (key not in self._changed and key in self._known)
-
-    def get(self, key: ObjectKey, default: Any = None) -> Any:
-        """One group."""
-        try:
-            return self[key]
-        except KeyError:
-            return default
-
-    def below(self, parent: ObjectKey) -> Iterable[ObjectKey]:
-        yield from super().below(parent)
-        yield from (key for key in self._known.below(parent) if key not in self._changed)
+class _Overlaid(Overlay[ObjectKey, Group], Groups):
+    """Groups as they were, but for a few."""
 
 
 def ancestors(key: ObjectKey, group: Group, composites: Mapping[ObjectKey, Group]) -> Iterator[tuple[ObjectKey, Group]]:

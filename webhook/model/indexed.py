@@ -64,3 +64,36 @@ class Indexed(dict[K, V], Generic[K, V]):
             del keys[key]
             if not keys:
                 del self._keys[term]
+
+
+class Overlay(Indexed[K, V]):
+    """Entries as they were, but for a few. Only what rules ask for: one by its key, and the keys of a term."""
+
+    def __init__(self, known: Indexed[K, V], changes: Mapping[K, V | None]) -> None:
+        """`changes` has None for an entry that is gone."""
+        self._known = known
+        self._changed = frozenset(changes)
+        super().__init__({key: value for key, value in changes.items() if value is not None})
+
+    def having(self, term: Hashable) -> Set[K]:
+        """The keys of the entries that have a term."""
+        before = (key for key in self._known.having(term) if key not in self._changed)
+        return dict.fromkeys((*super().having(term), *before)).keys()
+
+    def get(self, key: K, default: Any = None) -> Any:
+        """One entry."""
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    def __missing__(self, key: K) -> V:
+        if key in self._changed:
+            raise KeyError(key)
+        return self._known[key]
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or (key not in self._changed and key in self._known)
+
+    def _forget(self, key: K) -> None:
+        """Nothing: each key is written once."""

@@ -17,7 +17,7 @@ _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_HASH_CHARACTERS = 20
 # RFC 1123 subdomain: what most objects are called.
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LONGEST_SUBDOMAIN = 253
+NAME_LIMIT = 253
 
 
 def pod_group_name(podgang: str, podgroup: str, limit: int = LABEL_VALUE_LIMIT) -> str:
@@ -41,7 +41,7 @@ def cut_name(full: str, limit: int) -> str:
 
 def is_subdomain(name: str) -> bool:
     """Whether an object can have that name."""
-    return len(name) <= _LONGEST_SUBDOMAIN and _SUBDOMAIN.fullmatch(name) is not None
+    return len(name) <= NAME_LIMIT and _SUBDOMAIN.fullmatch(name) is not None
 
 
 def label_name(name: str, kind: str, taken: Container[str] = ()) -> str:

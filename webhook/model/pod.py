@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from webhook.model import grove
 from webhook.model.fields import METADATA, SPEC, FieldPath
+from webhook.model.naming import NAME_LIMIT
 from webhook.model.podtemplate import PodTemplate
 from webhook.model.reading import Manifest, mapping, text
 
@@ -52,6 +53,12 @@ class Pod:
     def workload(self) -> str | None:
         """The PodCliqueSet it belongs to."""
         return text(self.template.labels.get(grove.LABEL_PART_OF))
+
+    @property
+    def long_label(self) -> str | None:
+        """The key of a label whose value is longer than any name. Kubernetes refuses it, but only after mutation."""
+        labels = self.template.labels.items()
+        return next((key for key, value in labels if isinstance(value, str) and len(value) > NAME_LIMIT), None)
 
     @property
     def scheduler_name(self) -> str | None:

@@ -125,10 +125,10 @@ class Clique:
 
 
 class Constrained(NamedTuple):
-    """A constraint of the set, and the cliques that it is about."""
+    """A constraint of the set, and the names of the cliques that it is about."""
 
     topology: Topology
-    cliques: Sequence[Clique]
+    clique_names: Sequence[str]
 
 
 class PodCliqueSet:
@@ -209,14 +209,13 @@ class PodCliqueSet:
     def constraints(self) -> Iterator[Constrained]:
         """Its constraints, from the whole set to single cliques."""
         if self.topology is not None:
-            yield Constrained(self.topology, self.cliques)
+            yield Constrained(self.topology, [clique.name for clique in self.cliques])
         for group in self.scaling_groups:
             if group.topology is not None:
-                members = [clique for clique in self.cliques if clique.name in group.clique_names]
-                yield Constrained(group.topology, members)
+                yield Constrained(group.topology, group.clique_names)
         for clique in self.cliques:
             if clique.topology is not None:
-                yield Constrained(clique.topology, [clique])
+                yield Constrained(clique.topology, [clique.name])
 
     def topology_name(self) -> str | None:
         """The ClusterTopologyBinding that the constraints refer to; Grove lets a set name only one."""

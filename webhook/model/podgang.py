@@ -82,6 +82,16 @@ class PodGang:
         """The kind of the workload that it is of."""
         return "PodCliqueSet"
 
+    def pod_names(self) -> dict[str, list[str]]:
+        """By member, the names of the pods in its `podReferences`. A pod of another namespace is of no gang here."""
+        found: dict[str, list[str]] = {}
+        for group in map(mapping, sequence(mapping(self.raw.get("spec")).get("podgroups"))):
+            names = found.setdefault(text(group.get("name")) or "", [])
+            for reference in map(mapping, sequence(group.get("podReferences"))):
+                if text(reference.get("namespace")) == self.namespace:
+                    names.append(text(reference.get("name")) or "")
+        return found
+
     @property
     def group_configs(self) -> list[GroupConfig]:
         """The constraints on subsets of its members: one a replica of a scaling group with topology. One that names

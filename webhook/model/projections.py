@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from webhook.model import grove
-from webhook.model.facts import Api, Namespace, ObjectKey, PodGangFacts, PriorityClass, TopologyBinding
+from webhook.model.bounds import KEPT_BYTES, labels_kept, name_text, names_kept
+from webhook.model.facts import Api, Namespace, ObjectKey, PodGangFacts, PodGangs, PriorityClass, TopologyBinding
 from webhook.model.fields import METADATA, FieldPath
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Malformed, Manifest, integer, mapping, text
-from webhook.model.record import SCHEDULER_LABEL, record_of
+from webhook.model.record import OWN_LABELS, SCHEDULER_LABEL, record_of
 from webhook.model.topology_binding import ClusterTopologyBinding
 
 
@@ -55,6 +56,8 @@ class Projection(NamedTuple):
     field_selector: str = ""
     # Whether a server is ready only once these are read. Where they are not, what rests on them is not judged.
     awaited: bool = True
+    # The bytes of one object that are kept at most: of what takes more, nothing is.
+    most: int = KEPT_BYTES
 
     @property
     def selector(self) -> Mapping[str, str]:
@@ -93,7 +96,8 @@ def labels_of(raw: Manifest) -> dict[str, Any]:
 
 
 def _namespace(raw: Manifest) -> tuple[str, Namespace]:
-    return name_of(raw), Namespace({key: text(value) or "" for key, value in labels_of(raw).items()})
+    labels, _ = labels_kept(labels_of(raw), first=OWN_LABELS)
+    return name_of(raw), Namespace(labels)
 
 
 def _pod_clique_set(raw: Manifest) -> tuple[ObjectKey, Any]:
@@ -103,7 +107,7 @@ def _pod_clique_set(raw: Manifest) -> tuple[ObjectKey, Any]:
 
 def _pod_gang(raw: Manifest) -> tuple[ObjectKey, PodGangFacts]:
     podgang = PodGang(raw)
-    cliques = frozenset(member.name for member in podgang.members)
+    cliques = names_kept(frozenset(member.name for member in podgang.members))
     return key_of(raw), PodGangFacts(text(podgang.labels.get(grove.LABEL_PART_OF)) or "", cliques)
 
 
@@ -117,7 +121,7 @@ def _topology_binding(raw: Manifest) -> tuple[str, TopologyBinding]:
 
 
 def _priority_class(raw: Manifest) -> tuple[str, PriorityClass]:
-    policy = text(raw.get("preemptionPolicy")) or "PreemptLowerPriority"
+    policy = name_text(raw.get("preemptionPolicy")) or "PreemptLowerPriority"
     return name_of(raw), PriorityClass(integer(raw.get("value")) or 0, raw.get("globalDefault") is True, policy)
 
 
@@ -125,7 +129,9 @@ NAMESPACES = Projection("namespaces", Resource(Api("", "v1", "Namespace"), "name
 POD_CLIQUE_SETS = Projection(
     "pod_clique_sets", Resource(Api(grove.GROUP, "v1alpha1", "PodCliqueSet"), "podcliquesets"), _pod_clique_set
 )
-POD_GANGS = Projection("pod_gangs", Resource(Api(grove.SCHEDULER_GROUP, "v1alpha1", "PodGang"), "podgangs"), _pod_gang)
+POD_GANGS = Projection(
+    "pod_gangs", Resource(Api(grove.SCHEDULER_GROUP, "v1alpha1", "PodGang"), "podgangs"), _pod_gang, PodGangs
+)
 TOPOLOGY_BINDINGS = Projection(
     "topology_bindings",
     Resource(Api(grove.GROUP, "v1alpha1", "ClusterTopologyBinding"), "clustertopologybindings", namespaced=False),

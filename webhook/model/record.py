@@ -13,6 +13,8 @@ from webhook.model.reading import mapping, text
 # On a workload: the choice of its scheduler, and from CREATE on its record. On a namespace: the choice for its new
 # workloads.
 SCHEDULER_LABEL = "rollcall.dev/scheduler"
+# What Rollcall's own labels start with.
+OWN_LABELS = "rollcall.dev/"
 # What the key of every queue has in its name, whichever scheduler's it is.
 QUEUE_WORD = "queue"
 # Read as annotations and nowhere else: a label of that key names no queue to anybody.
@@ -60,8 +62,10 @@ def record_of(workload: PodCliqueSet, scheduler: str | None) -> Record:
     """
     queues: dict[str, str] = {}
     for holder in (mapping(workload.raw.get("metadata")), *(clique.raw for clique in workload.cliques)):
-        queues = {**queues_of(holder), **queues}
-    return Record(scheduler, recorded_quota(workload), tuple(sorted(queues.items())), workload.priority_class)
+        for key, queue in queues_of(holder).items():
+            queues.setdefault(key, queue)
+    ordered = tuple((key, queues[key]) for key in sorted(queues))
+    return Record(scheduler, recorded_quota(workload), ordered, workload.priority_class)
 
 
 def record_in(metadata: Mapping[str, Any], scheduler: str | None, priority_class: str | None = None) -> Record:

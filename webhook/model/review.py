@@ -11,10 +11,13 @@ from webhook.errors import ReviewError
 from webhook.model.admission_request import OPERATIONS, Kind, Request
 from webhook.model.findings import shown
 from webhook.model.reading import Manifest
+from webhook.model.users import MAX_USER_CHARACTERS
 
 GROUP = "admission.k8s.io"
 API_VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 KIND = "AdmissionReview"
+# A uid of Kubernetes has 36 characters, and no name more than 253. Each of these is sent back, logged and traced.
+MAX_TEXT_CHARACTERS = 1000
 
 
 def request_from(review: object) -> Request:
@@ -47,10 +50,18 @@ def request_from(review: object) -> Request:
         object=_object(request, "object", needed=operation in {"CREATE", "UPDATE"}),
         old=_object(request, "oldObject", needed=operation == "UPDATE"),
         subresource=_text(request, "subResource"),
+        user=_user(request),
     )
 
 
 def _text(holder: dict[str, Any], key: str, path: str = "request") -> str:
+    value = _string(holder, key, path)
+    if len(value) > MAX_TEXT_CHARACTERS:
+        raise ReviewError(f"{path}.{key} has {len(value)} characters, more than {MAX_TEXT_CHARACTERS}")
+    return value
+
+
+def _string(holder: dict[str, Any], key: str, path: str) -> str:
     value = holder.get(key)
     if value is None:
         return ""
@@ -64,6 +75,16 @@ def _word(holder: dict[str, Any], key: str, path: str = "request") -> str:
     if not value:
         raise ReviewError(f"{path}.{key} is missing")
     return value
+
+
+def _user(request: dict[str, Any]) -> str:
+    """The name of the user who asks; empty where the review says none."""
+    found = request.get("userInfo")
+    if found is None:
+        return ""
+    if not isinstance(found, dict):
+        raise ReviewError(f"request.userInfo is {shown(found)}, not an object")
+    return _string(found, "username", "request.userInfo")[:MAX_USER_CHARACTERS]
 
 
 def _object(request: dict[str, Any], key: str, *, needed: bool) -> Manifest | None:

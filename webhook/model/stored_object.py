@@ -7,8 +7,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from webhook.model.facts import ObjectKey
-from webhook.model.gang_object import MANAGED_BY_ROLLCALL
-from webhook.model.grove import LABEL_MANAGED_BY
 from webhook.model.reading import Manifest, mapping, text
 
 
@@ -48,8 +46,3 @@ class StoredObject:
     def key(self) -> ObjectKey:
         """Namespace and name."""
         return self.namespace or "default", self.name
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether it is one that Rollcall's reconciler made: nothing is to be said to it."""
-        return self.labels.get(LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL

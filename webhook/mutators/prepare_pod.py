@@ -29,6 +29,9 @@ GATE = "rollcall.dev/gang-sync"
 _STAMP_CHARACTERS = 16
 # Members remembered for each profile: one a PodClique, so this covers those that create pods at about the same time.
 MEMORY = 4096
+# Of the texts of a member that is remembered. Names and labels that Kubernetes takes are mostly shorter, but a pod is
+# mutated before they are checked, and annotations may be long.
+MAX_REMEMBERED_CHARACTERS = 1024
 
 
 class Prepared(NamedTuple):
@@ -98,10 +101,19 @@ def _changes(profile: Profile, member: GangMember) -> tuple[PodChanges, str]:
             # By which the gang's pods are found again: their owners' labels are of many kinds.
             marks = {GANG_LABEL: label_value(member.podgang), MEMBER_LABEL: label_value(member.podclique)}
             made = replace(made, labels={**made.labels, **marks})
-        found = known[member] = (made, stamp(made, gated=profile.gate))
+        found = (made, stamp(made, gated=profile.gate))
+        if _characters(member) <= MAX_REMEMBERED_CHARACTERS:
+            known[member] = found
         if len(known) > MEMORY:
             del known[next(iter(known))]
     return found
+
+
+def _characters(member: GangMember) -> int:
+    """The length of all texts of a member that others may have written."""
+    record = member.record
+    named = (record.scheduler, record.quota, record.priority_class, *(queue for _, queue in record.queues))
+    return sum(len(text or "") for text in (member.namespace, member.podgang, member.podclique, *named))
 
 
 def _foreign_claims(pod: Pod, changes: PodChanges, *, owned: bool) -> Iterator[Claim]:

@@ -12,6 +12,7 @@ from webhook.model.findings import Finding
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.membership import gangs_of_set
 from webhook.validators.registry import Change, Context, Example, Results, Subject, rule
 from webhook.validators.selection import template_names
 
@@ -110,12 +111,8 @@ def scheduler_change(change: Change, context: Context[Any]) -> Results:
         return
     gangs, bound = context.facts.pod_gangs, context.facts.bound_gangs
     known = gangs is not None and (before is not None or bound is not None)
-    if known and not any(
-        space == workload.namespace
-        and gang.workload == workload.name
-        and (before is not None or (space, name) in (bound or ()))
-        for (space, name), gang in (gangs or {}).items()
-    ):
+    living = gangs_of_set(workload, gangs or {})
+    if known and not any(before is not None or key in (bound or ()) for key in living):
         return
     yield Finding(
         at=LABELS / SCHEDULER_LABEL,

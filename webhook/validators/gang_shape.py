@@ -6,7 +6,7 @@ from typing import Any
 
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts, Needed, PodGangFacts
-from webhook.model.findings import Finding
+from webhook.model.findings import Finding, Unjudged
 from webhook.model.podtemplate import PodTemplate
 from webhook.model.reading import Manifest
 from webhook.validators.registry import Context, Example, Results, Subject, rule
@@ -49,7 +49,11 @@ def pod_outside_gang(pod: PodTemplate, context: Context[Any]) -> Results:
     if context.workload is not None or podgang is None or podclique is None:
         return
     known = (context.facts.pod_gangs or {}).get((context.namespace, podgang))
-    if known is not None and podclique not in known.cliques:
+    if known is None:
+        return
+    if known.cliques is None:
+        yield Unjudged(pod.labels_path / grove.LABEL_PODCLIQUE, f"the members of PodGang {podgang}, more than are kept")
+    elif podclique not in known.cliques:
         yield Finding(
             at=pod.labels_path / grove.LABEL_PODCLIQUE,
             found=podclique,

@@ -4,11 +4,12 @@ to a gang already, whether a set lives, and which of its queues are for other sc
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import claims_on
-from webhook.model.facts import ClusterFacts, Needed
+from webhook.model.facts import ClusterFacts, Needed, ObjectKey, PodGangFacts, PodGangs
 from webhook.model.findings import Finding
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podtemplate import PodTemplate
@@ -64,9 +65,13 @@ def has_gangs(workload: PodCliqueSet, facts: ClusterFacts) -> bool | None:
     """Whether a PodGang of the set exists; None where that is not known."""
     if facts.pod_gangs is None:
         return None
-    return any(
-        space == workload.namespace and gang.workload == workload.name for (space, _), gang in facts.pod_gangs.items()
-    )
+    return any(True for _ in gangs_of_set(workload, facts.pod_gangs))
+
+
+def gangs_of_set(workload: PodCliqueSet, known: Mapping[ObjectKey, PodGangFacts]) -> Iterable[ObjectKey]:
+    """The PodGangs of a set among those that are known."""
+    indexed = known if isinstance(known, PodGangs) else PodGangs(known)
+    return indexed.of_set((workload.namespace, workload.name))
 
 
 def unread_queues(context: Context[Any], scheduler: str, key: str) -> Results:

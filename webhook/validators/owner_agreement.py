@@ -195,7 +195,9 @@ def name_taken(workload: OwnedWorkload, context: Context[Any]) -> Results:
         return
     mine = names_of(workload)
     for kind, known, names in _known_gangs(workload, context, mine):
-        if shared := sorted(mine & names):
+        if names is None:
+            yield Unjudged(METADATA / "name", f"the names in {kind} {known.name}, more than are kept")
+        elif shared := sorted(mine & names):
             yield Finding(
                 at=METADATA / "name",
                 found=workload.name,
@@ -212,9 +214,10 @@ _KINDS = {"jobs": "Job", "job_sets": "JobSet", "leader_worker_sets": "LeaderWork
 
 def _known_gangs(
     workload: OwnedWorkload, context: Context[Any], mine: frozenset[str]
-) -> Iterator[tuple[str, Needed, frozenset[str]]]:
+) -> Iterator[tuple[str, Needed, frozenset[str] | None]]:
     """The gangs of the namespace that are for the same scheduler and may be called as one of `mine`, but for the
-    workload's own: each is called after its workload, so that these are few, however many workloads there are.
+    workload's own: each is called after its workload, so that these are few, however many workloads there are. Of
+    each its names, None where there are more than are kept.
     """
     facts, namespace = context.facts, workload.namespace
     owners = sorted({owner for name in mine for owner in _may_be_of(name)})
@@ -227,12 +230,13 @@ def _known_gangs(
             if owner.record.scheduler == context.choice.scheduler and owner.no_gang is None:
                 # Which groups a LeaderWorkerSet has its pods say.
                 groups = {one for one in mine if kind == "LeaderWorkerSet" and _GROUP.match(one.removeprefix(name))}
-                yield kind, Needed(part, (namespace, name)), owner.names | groups
+                yield kind, Needed(part, (namespace, name)), None if owner.names is None else owner.names | groups
     for name in owners:
         key = (namespace, name)
         gang = (facts.pod_gangs or {}).get(key)
         if gang is not None and _scheduler_of(gang, key, facts) in {None, context.choice.scheduler}:
-            yield "PodGang", Needed("pod_gangs", key), frozenset({name, *gang.cliques})
+            members = None if gang.cliques is None else gang.cliques | {name}
+            yield "PodGang", Needed("pod_gangs", key), members
 
 
 # What follows the name of a LeaderWorkerSet in that of a gang: the group, and the revision of its template.

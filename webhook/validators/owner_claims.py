@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from webhook.model.claims import Claim, claims_on
-from webhook.model.findings import Action, Finding, shown
+from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.owners.jobset import JobSet
 from webhook.model.owners.trainjob import MadeJobSet, TrainJob, runtime_of
 from webhook.model.owners.workload import OwnedWorkload
@@ -26,6 +27,8 @@ _STEPS = (
 _GROUP = "pod-group.scheduling.sigs.k8s.io"
 _VOLCANO = {"scheduling.k8s.io/group-name": "mine"}
 _COSCHEDULING = {"scheduling.x-k8s.io/pod-group": "mine"}
+# Steps that are walked from parts to those that they wait for. A walk for each of thousands would never end.
+_MOST_FOLLOWED = 2_000
 
 
 def _grouped(name: str, group: str, **fields: Any) -> dict[str, Any]:
@@ -104,13 +107,20 @@ def membership_in_turn(workload: OwnedWorkload, _: Context[Any]) -> Results:
     if not isinstance(workload, JobSet) or (isinstance(workload, MadeJobSet) and workload.runtime.plugins):
         return
     places: dict[str, list[Claim]] = {part.name: list(claims_on(part.template)) for part in workload.parts}
+    order = {name: index for index, name in enumerate(places)}
     times = Counter((claim.key, str(claim.value)) for claims in places.values() for claim in claims)
+    left = _MOST_FOLLOWED
     for part in workload.parts:
         # What a part follows costs a walk over all of them, so it is asked only of one that shares its group.
         if not any(times[claim.key, str(claim.value)] > 1 for claim in places[part.name]):
             continue
-        before = workload.follows(part)
-        earlier = [claim for name in places if name in before for claim in places[name]]
+        walked = list(islice(workload.follows(part), left))
+        left -= len(walked)
+        if not left:
+            yield Unjudged(part.path / "dependsOn", "in which order so many parts start")
+            return
+        before = sorted({name for name in walked if name in order}, key=order.__getitem__)
+        earlier = [claim for name in before for claim in places[name]]
         for claim in places[part.name]:
             same = next((one for one in earlier if one.key == claim.key and one.value == claim.value), None)
             if same is not None:

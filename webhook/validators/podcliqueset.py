@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterable
+from heapq import nsmallest
 from typing import Any
 
 from webhook.model.capabilities import Capability
 from webhook.model.facts import Api, ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding, shown
-from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.podcliqueset import Clique, PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 from webhook.validators.membership import missing_apis
 from webhook.validators.registry import Context, Example, Results, rule
@@ -83,22 +84,41 @@ def clique_name_suffix(workload: PodCliqueSet, _: Context[Any]) -> Results:
     Source: ai-dynamo/grove, operator/internal/controller/podcliqueset/components/podclique/podclique.go
     (`strings.HasSuffix`, first hit in template order; 2026-08).
     """
-    names = [member.name for member in workload.cliques]
-    # Sorted from their ends, a suffix stands right before a name that it ends.
-    backwards = sorted(name[::-1] for name in names)
-    if not any(longer.startswith(shorter) for shorter, longer in pairwise(backwards)):
+    suffixes = _longest_suffixes(member.name for member in workload.cliques)
+    if not suffixes:
         return
-    for index, member in enumerate(workload.cliques):
-        # Only what comes later: a longer name that stands first is found first.
-        later = names[index + 1 :]
-        longer_names = [name for name in later if name != member.name and member.name and name.endswith(member.name)]
-        if longer_names:
-            yield Finding(
-                at=member.path / "name",
-                found=member.name,
-                why=f"it is the suffix of the clique name {longer_names[0]}, and Grove matches templates by suffix",
-                remedy="rename one of the two",
-            )
+    # By name, the first clique after the one at hand that is called longer. Only what comes later counts: a longer name
+    # that stands first is found first.
+    longer: dict[str, str] = {}
+    found: list[tuple[Clique, str]] = []
+    for member in reversed(workload.cliques):
+        if member.name in longer:
+            found.append((member, longer[member.name]))
+        suffix = suffixes.get(member.name)
+        while suffix is not None:
+            longer[suffix] = member.name
+            suffix = suffixes.get(suffix)
+    for member, name in reversed(found):
+        yield Finding(
+            at=member.path / "name",
+            found=member.name,
+            why=f"it is the suffix of the clique name {name}, and Grove matches templates by suffix",
+            remedy="rename one of the two",
+        )
+
+
+def _longest_suffixes(names: Iterable[str]) -> dict[str, str]:
+    """Of each name that ends in another one, the longest such."""
+    found: dict[str, str] = {}
+    # Sorted from their ends, the names that a name ends in stand before it, with nothing but such between.
+    ends: list[str] = []
+    for backwards in sorted({name[::-1] for name in names if name}):
+        while ends and not backwards.startswith(ends[-1]):
+            ends.pop()
+        if ends:
+            found[backwards[::-1]] = ends[-1][::-1]
+        ends.append(backwards)
+    return found
 
 
 @rule(
@@ -113,6 +133,7 @@ def scaling_group_clique(workload: PodCliqueSet, _: Context[Any]) -> Results:
     does.
     """
     names = {member.name for member in workload.cliques}
+    offered = ", ".join(nsmallest(_OFFERED, names)) or "the cliques"
     for group in workload.scaling_groups:
         for name in group.clique_names:
             if name not in names:
@@ -120,7 +141,7 @@ def scaling_group_clique(workload: PodCliqueSet, _: Context[Any]) -> Results:
                     at=group.path / "cliqueNames",
                     found=name,
                     why="no clique of the set has that name",
-                    remedy=f"name one of {', '.join(sorted(names)[:_OFFERED]) or 'the cliques'}, or add the clique",
+                    remedy=f"name one of {offered}, or add the clique",
                 )
 
 

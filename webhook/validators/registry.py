@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import chain, islice
 from types import ModuleType
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -26,6 +27,16 @@ from webhook.validators.selection import Choice
 
 S = TypeVar("S")
 
+# Of one rule about one object. An object of three megabytes may be wrong in a quarter of a million places; whoever has
+# read a thousand knows what is wrong, and each of them costs time that others wait.
+MAX_FINDINGS = 1000
+# Called between the rules of a run. It may raise, where nobody waits for the result any more.
+Proceed = Callable[[], None]
+
+
+def go_on() -> None:
+    """The answer where nobody stops a run."""
+
 
 class Subject(StrEnum):
     """What a rule is called with."""
@@ -33,6 +44,8 @@ class Subject(StrEnum):
     WORKLOAD = "PodCliqueSet"
     # Called once for each clique of a PodCliqueSet, and once for a Pod.
     POD = "Pod"
+    # Called with a `PodCreation`, once for a Pod that has Grove's labels.
+    POD_CREATION = "creation of a Pod"
     # Called with the plain dict of an object that could not be read.
     MALFORMED = "malformed object"
     # Called with a `Change`, on UPDATE only. Its findings are forbidden changes: never softened by the ratchet.
@@ -59,6 +72,16 @@ class OwnerChange(NamedTuple):
     new: OwnedWorkload
 
 
+class PodCreation(NamedTuple):
+    """A Pod that is created, and the user who does, empty where that is not known; `by_operator` says whether the user
+    is Grove's operator.
+    """
+
+    pod: PodTemplate
+    user: str
+    by_operator: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Context(Generic[S]):
     """What a rule may look at besides its subject. `settings` are those of the backend that was chosen; `workload` is
@@ -79,6 +102,7 @@ class Context(Generic[S]):
     makes_gangs: bool = False
     # Whose memberships on a pod that scheduler reads, in the words of `webhook.model.claims`.
     reads_claims_of: frozenset[str] = frozenset()
+    proceed: Proceed = go_on
 
 
 Results = Iterator[Finding | Unjudged]
@@ -94,6 +118,8 @@ class Example:
     config: Mapping[str, Any] = field(default_factory=dict)
     # The scheduler's version, where the profile states one.
     version: str | None = None
+    # Who creates it.
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,16 +190,16 @@ class Outcome:
     unjudged: list[Unjudged] = field(default_factory=list)
 
     def add(self, bound: BoundRule, results: Iterable[Finding | Unjudged], facts: ClusterFacts = NOTHING_KNOWN) -> None:
-        """Take what one rule said, with its id and action. What is only missing among `facts` that are known in part
-        may be there.
+        """Take what one rule said, with its id and action, up to a bound. What is only missing among `facts` that are
+        known in part may be there.
         """
         declared = bound.rule
-        for result in results:
+        for result in islice(results, MAX_FINDINGS):
             if isinstance(result, Finding):
                 if result.absent is not None and result.absent.part in (facts.partial or ()):
                     self.unjudged.append(Unjudged(result.at, f"the {result.absent}", declared.id))
                     continue
-                action = max(bound.action, result.at_least)
+                action = min(max(bound.action, result.at_least), result.at_most)
                 said = replace(result, rule=declared.id, action=action, fails_closed=declared.fails_closed)
                 self.findings.append(said)
             else:
@@ -188,14 +214,15 @@ def run(
 ) -> Outcome:
     """Run each rule that applies: on `context.workload`, on each of the pods, or on the change from `old`."""
     outcome = Outcome()
-    uses, workload = context.uses, context.workload
+    uses, workload, proceed = context.uses, context.workload, context.proceed
     for bound in rules:
         declared = bound.rule
         if declared.capabilities and declared.capabilities.isdisjoint(uses):
             continue
+        proceed()
         if declared.subject is Subject.POD:
-            for pod in pods:
-                outcome.add(bound, declared.check(pod, context), context.facts)
+            found = chain.from_iterable(declared.check(pod, context) for pod in pods)
+            outcome.add(bound, found, context.facts)
         elif workload is None:
             continue
         elif declared.subject is Subject.WORKLOAD:
@@ -211,6 +238,7 @@ def run_on_owner(
     """Run each rule about workloads that are not Grove's."""
     outcome = Outcome()
     for bound in rules:
+        context.proceed()
         declared = bound.rule
         if declared.subject is Subject.OWNER:
             outcome.add(bound, declared.check(workload, context), context.facts)
@@ -219,10 +247,19 @@ def run_on_owner(
     return outcome
 
 
+def run_on_creation(rules: Sequence[BoundRule], context: Context[Any], creation: PodCreation) -> Outcome:
+    """Run each of `rules`, which are about who creates a pod."""
+    outcome = Outcome()
+    for bound in rules:
+        outcome.add(bound, bound.rule.check(creation, context), context.facts)
+    return outcome
+
+
 def run_on_object(rules: Sequence[BoundRule], context: Context[Any], group: str, found: StoredObject) -> Outcome:
     """Run each rule about objects of that kind."""
     outcome = Outcome()
     for bound in rules:
+        context.proceed()
         declared = bound.rule
         if any((judged.group, judged.kind) == (group, found.kind) for judged in declared.kinds):
             outcome.add(bound, declared.check(found, context), context.facts)

@@ -54,8 +54,10 @@ def said_of(manifest: Manifest, shape: Any) -> Iterator[Finding]:
     """Each field of the wrong type; whoever could not read the object and met something that is not in `shape` is told
     less exactly, but told.
     """
-    found = list(_walk(manifest, shape, ROOT))
-    yield from found or [_wrong(ROOT, manifest, "what the schema of its kind demands")]
+    found = _walk(manifest, shape, ROOT)
+    # One by one: whoever has read enough of them asks for no more.
+    yield next(found, None) or _wrong(ROOT, manifest, "what the schema of its kind demands")
+    yield from found
 
 
 def _walk(value: Any, expected: Any, path: FieldPath) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ from webhook.backends.kai.facts import PROJECTIONS, TOPOLOGIES
 from webhook.backends.kai.keys import (
     ANNOTATION_GROUP,
     ANNOTATION_SKIP,
+    CONTROLLERS,
     LABEL_SUBGROUP,
     NAME,
     POD_GROUP,
@@ -64,6 +65,7 @@ class KaiBackend(Backend[KaiSettings]):
     reads_claims_of = frozenset({"KAI"})
     # Its podgrouper does, of every pod of the scheduler that names no group of its own.
     groups_owners = True
+    controllers = CONTROLLERS
     shapes = SHAPES
     topology_kind = TOPOLOGIES.resource
 

@@ -8,15 +8,17 @@ SchedulingShard v1).
 from __future__ import annotations
 
 from webhook.backends.kai import keys
+from webhook.model.bounds import labels_kept, name_text
 from webhook.model.facts import KaiLevels, KaiQueue, ObjectKey, QueuedGroup, QueuedGroups, QueueTree
 from webhook.model.fields import SPEC, Item
 from webhook.model.projections import Projection, Resource, key_of, labels_of, name_of, required
 from webhook.model.reading import Manifest, mapping, sequence, text
+from webhook.model.record import OWN_LABELS
 
 
 def _queue(raw: Manifest) -> tuple[str, KaiQueue]:
-    labels = {key: text(value) or "" for key, value in labels_of(raw).items()}
-    return name_of(raw), KaiQueue(text(mapping(raw.get("spec")).get("parentQueue")), labels)
+    labels, whole = labels_kept(labels_of(raw), first=OWN_LABELS)
+    return name_of(raw), KaiQueue(name_text(mapping(raw.get("spec")).get("parentQueue")), labels, not whole)
 
 
 def _topology(raw: Manifest) -> tuple[str, KaiLevels]:
@@ -31,11 +33,11 @@ def _topology(raw: Manifest) -> tuple[str, KaiLevels]:
 
 
 def _pod_group(raw: Manifest) -> tuple[ObjectKey, QueuedGroup]:
-    return key_of(raw), QueuedGroup(text(mapping(raw.get("spec")).get("queue")))
+    return key_of(raw), QueuedGroup(name_text(mapping(raw.get("spec")).get("queue")))
 
 
 def _shard(raw: Manifest) -> tuple[str, str | None]:
-    return name_of(raw), text(mapping(raw.get("spec")).get("partitionLabelValue"))
+    return name_of(raw), name_text(mapping(raw.get("spec")).get("partitionLabelValue"))
 
 
 QUEUES = Projection("kai_queues", Resource(keys.QUEUE, "queues", namespaced=False), _queue, QueueTree)

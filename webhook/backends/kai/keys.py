@@ -4,6 +4,7 @@ Source: kai-scheduler/KAI-Scheduler, pkg/common/constants/constants.go, pkg/apis
 """
 
 from webhook.model.facts import Api
+from webhook.model.users import service_account
 
 NAME = "kai-scheduler"
 
@@ -20,14 +21,21 @@ LABEL_SUBGROUP = "kai.scheduler/subgroup-name"
 ANNOTATION_SKIP = "kai.scheduler/skip-podgrouper"
 # On a Job, JobSet or TrainJob, or on the template of a JobSet's Jobs: the minimum of its group, as podgrouper makes it.
 ANNOTATION_MINIMUM = "kai.scheduler/batch-min-member"
-# On a PodGroup that podgrouper made: of what.
-ANNOTATION_OWNER = "kai.scheduler/top-owner-metadata"
 # The administrator may have chosen other keys for these two (`global.queueLabelKey`, `global.nodePoolLabelKey`).
 LABEL_QUEUE = "kai.scheduler/queue"
 LABEL_NODE_POOL = "kai.scheduler/node-pool"
 # On a set, as podgrouper reads it of a workload: whether its pods may be preempted, whatever their priority.
 LABEL_PREEMPTIBILITY = "kai.scheduler/preemptibility"
 PREEMPTIBILITIES = ("preemptible", "non-preemptible")
+
+# Podgrouper makes the PodGroups of all pods that have none; the others write what they found out beside the spec. The
+# operator names the accounts, and its chart the namespace.
+# Source: kai-scheduler/KAI-Scheduler, pkg/operator/operands/*/resources.go (`defaultResourceName`), README (v0.15 to
+# 2026-08).
+CONTROLLERS = tuple(
+    service_account("kai-scheduler", name)
+    for name in ("pod-grouper", "podgroup-controller", "queue-controller", "scheduler")
+)
 
 # From this value on a PriorityClass makes a PodGroup non-preemptible, unless that says otherwise.
 NON_PREEMPTIBLE = 100

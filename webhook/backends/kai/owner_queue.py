@@ -8,7 +8,7 @@ pkg/podgrouper/podgrouper/plugins/{defaultgrouper,skiptopowner} (v0.17.0).
 from __future__ import annotations
 
 from webhook.backends.kai.keys import LABEL_QUEUE
-from webhook.backends.kai.queue import judge_name
+from webhook.backends.kai.queue import judge_name, judge_names
 from webhook.backends.kai.rules import Rules
 from webhook.model.facts import ClusterFacts, KaiQueue
 from webhook.model.fields import ANNOTATIONS
@@ -44,8 +44,7 @@ def owner_queue(workload: OwnedWorkload, context: Rules) -> Results:
     """
     keys = _keys(context)
     uses = named(workload, keys, keys)
-    for use in uses:
-        yield from judge_name(use.value, use.path, "it", context.facts)
+    yield from judge_names(uses, context.facts)
     default = context.settings.defaultQueue
     # Of a TrainJob's JobSet the TrainJob may name one.
     if not uses and default is not None and not (isinstance(workload, JobSet) and train_job_of(workload)):

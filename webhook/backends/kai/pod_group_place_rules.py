@@ -219,11 +219,12 @@ def group_topology(found: StoredObject, context: Rules) -> Results:
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/plugins/topology; seen with v0.16.8.
     """
+    known = context.facts.kai_topologies
+    instead = offered(sorted(known or ()))
     for constraint, path in _constraints(found):
         name = text(constraint.get("topology"))
         if name is None:
             continue
-        known = context.facts.kai_topologies
         if known is None:
             yield Unjudged(path, "the KAI Topologies")
         elif (levels := known.get(name)) is None:
@@ -233,7 +234,7 @@ def group_topology(found: StoredObject, context: Rules) -> Results:
                 why="the cluster has no such Topology, so kai-scheduler would never start the gang",
                 remedy="name a Topology that exists, or create it first",
                 absent=Needed("kai_topologies", name),
-                instead=offered(sorted(known)),
+                instead=instead,
             )
         else:
             yield from _judge_levels(constraint, path, levels)
@@ -272,6 +273,7 @@ def _judge_levels(constraint: Mapping[str, Any], path: FieldPath, levels: tuple[
     """Whether the levels of a constraint are those of its Topology, by key or by alias."""
     aliases = levels.aliases if isinstance(levels, KaiLevels) else {}
     places: dict[str, int] = {}
+    unknown = False
     for field in ("requiredTopologyLevel", "preferredTopologyLevel"):
         level = text(constraint.get(field))
         if level is None:
@@ -285,8 +287,11 @@ def _judge_levels(constraint: Mapping[str, Any], path: FieldPath, levels: tuple[
                 remedy="name one of its levels by its node label key",
                 instead=offered(levels),
             )
-            return
-        places[field] = -1 if key == WHOLE else levels.index(key)
+            unknown = True
+        else:
+            places[field] = -1 if key == WHOLE else levels.index(key)
+    if unknown:
+        return
     if not places:
         why = "it names neither a required nor a preferred level, and kai-scheduler never starts such a gang"
         yield Finding(at=path / "topology", found=constraint.get("topology"), why=why, remedy="name a level")

@@ -1,22 +1,24 @@
 """The minimums of PodGroups that Rollcall did not make, which KAI's own webhook lets through or sees only at creation.
 
-Where a PodGroup is to run has a file of its own. What podgrouper makes is not judged: nobody applied it.
+Where a PodGroup is to run has a file of its own. What podgrouper makes does not come here: the user who writes it is
+exempt.
 """
 
 from __future__ import annotations
 
-from webhook.backends.applied import rules_about
+from functools import partial
+
 from webhook.backends.kai.examples import pod_group, subgroup
 from webhook.backends.kai.rules import Rules
-from webhook.backends.kai.subgroups import POD_GROUPS, SubGroup, Tree, is_podgroupers
+from webhook.backends.kai.subgroups import POD_GROUPS, SubGroup, Tree
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Finding
 from webhook.model.naming import LABEL_VALUE_LIMIT
 from webhook.model.reading import mapping, text
 from webhook.model.stored_object import StoredObject
-from webhook.validators.registry import Example, Results
+from webhook.validators.registry import Example, Results, rule
 
-pod_group_rule = rules_about(POD_GROUPS, is_podgroupers)
+pod_group_rule = partial(rule, kinds=(POD_GROUPS,))
 
 _TWO = (subgroup("prefill", 2), subgroup("decode", 4))
 

@@ -7,12 +7,13 @@ operator/internal/scheduler/kai/backend.go (2026-08).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from webhook.backends.kai.keys import LABEL_NODE_POOL, LABEL_QUEUE
 from webhook.backends.kai.rules import Rules
 from webhook.backends.kai.settings import KaiSettings, is_queue_name
-from webhook.backends.queue_tree import children_of, disagreeing, leaves, missing_ancestor, offered
+from webhook.backends.queue_tree import children_of, disagreeing, judged_once, leaves, missing_ancestor, offered
 from webhook.model.capabilities import VOLCANO_QUEUE, Capability, Use
 from webhook.model.facts import ClusterFacts, KaiQueue, Needed, PodGangFacts
 from webhook.model.fields import LABELS, METADATA, FieldPath
@@ -55,8 +56,7 @@ def queue(workload: PodCliqueSet, context: Rules) -> Results:
     """
     settings = context.settings
     named = list(_named(workload, settings))
-    for use in named:
-        yield from judge_name(use.value, use.path, "it", context.facts)
+    yield from judge_names(named, context.facts)
     if not named and settings.defaultQueue is not None:
         yield from judge_name(settings.defaultQueue, context.choice.path, "the profile's defaultQueue", context.facts)
 
@@ -212,8 +212,11 @@ def unserved_pool(pool: str | None, path: FieldPath, facts: ClusterFacts) -> Fin
 def judge_line(name: str | None, pool: str | None, path: FieldPath, whose: str, context: Rules) -> Results:
     """A finding where a queue, or one above it, is in another node pool than `whose` gang."""
     key = context.settings.nodePoolLabelKey
-    for found, labels in _line(name, context.facts.kai_queues or {}):
-        if (other := labels.get(key)) != pool:
+    for found, queue in _line(name, context.facts.kai_queues or {}):
+        other = queue.labels.get(key)
+        if other is None and queue.has_more_labels:
+            yield Unjudged(path, f"the labels of KAI Queue {shown(found)}, more than are kept")
+        elif other != pool:
             which = shown(found) if found == name else f"{shown(found)}, above {shown(name)},"
             yield Finding(
                 at=path,
@@ -229,28 +232,36 @@ def pool_called(label: str | None) -> str:
     return "the default node pool" if label is None else f"the node pool {shown(label)}"
 
 
-def _line(name: str | None, queues: Mapping[str, KaiQueue]) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """The labels of a queue and of those above it, as far as they exist. A cycle is gone through once."""
+def _line(name: str | None, queues: Mapping[str, KaiQueue]) -> Iterator[tuple[str, KaiQueue]]:
+    """A queue and those above it, as far as they exist. A cycle is gone through once."""
     passed: set[str] = set()
     while name is not None and name in queues and name not in passed:
         passed.add(name)
-        yield name, queues[name].labels
+        yield name, queues[name]
         name = queues[name].parent
 
 
 def _named(workload: PodCliqueSet, settings: KaiSettings) -> Iterator[Use]:
     """The places that name a queue, and which: the set's own first, then by clique, so that order moves no finding."""
     key = settings.queueLabelKey
-    holders = [(mapping(workload.raw.get("metadata")), METADATA)]
-    holders += sorted(((member.raw, member.path) for member in workload.cliques), key=lambda entry: entry[1].anchor)
-    for metadata, path in holders:
-        if (name := queue_of(metadata, key)) is not None:
-            labelled = (text(mapping(metadata.get("labels")).get(key)) or "").strip()
-            yield Use(path / ("labels" if labelled else "annotations") / key, name)
+    yield from _named_in(mapping(workload.raw.get("metadata")), METADATA, key)
+    of_cliques = [use for member in workload.cliques for use in _named_in(member.raw, member.path, key)]
+    yield from sorted(of_cliques, key=lambda use: FieldPath(use.path.parts[:-2]).anchor)
+
+
+def _named_in(metadata: Mapping[str, Any], path: FieldPath, key: str) -> Iterator[Use]:
+    if (name := queue_of(metadata, key)) is not None:
+        labelled = (text(mapping(metadata.get("labels")).get(key)) or "").strip()
+        yield Use(path / ("labels" if labelled else "annotations") / key, name)
 
 
 def _effective(workload: PodCliqueSet, settings: KaiSettings) -> str | None:
     return record_of(workload, None).queue(settings.queueLabelKey) or settings.defaultQueue
+
+
+def judge_names(named: Iterable[Use], facts: ClusterFacts) -> Results:
+    """What is wrong with the queues that a workload names."""
+    return judged_once(named, lambda use: judge_name(use.value, use.path, "it", facts))
 
 
 def judge_name(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from webhook.backends.kai.keys import ANNOTATION_OWNER
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.reading import integer, mapping, sequence, text
-from webhook.model.stored_object import Judged, StoredObject
+from webhook.model.stored_object import Judged
 
 POD_GROUPS = Judged("scheduling.run.ai", "PodGroup", "podgroups")
 QUEUES = Judged("scheduling.run.ai", "Queue", "queues", namespaced=False)
@@ -96,10 +95,3 @@ def _subgroup(raw: Mapping[str, Any], name: str, parent: str | None, path: Field
         None if topology is None else mapping(topology),
         path,
     )
-
-
-def is_podgroupers(found: StoredObject) -> bool:
-    """Whether KAI's own podgrouper made a PodGroup, which it does for every pod of the scheduler that has none: nobody
-    applied it, and what would be said of it nobody would hear.
-    """
-    return ANNOTATION_OWNER in found.annotations

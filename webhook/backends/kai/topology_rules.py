@@ -72,14 +72,18 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
             yield Unjudged(topology.path, "the ClusterTopologyBinding")
         return
     places: dict[str, int] = {}
+    lacks_one = False
     for domain, path in ((topology.required, topology.required_path), (topology.preferred, topology.preferred_path)):
         key = binding.keys.get(domain or "")
         if key is None:
             continue
         if key not in levels:
             yield _no_level(path, domain, key)
-            return
-        places[str(path)] = levels.index(key)
+            lacks_one = True
+        else:
+            places[str(path)] = levels.index(key)
+    if lacks_one:
+        return
     required, preferred = places.get(str(topology.required_path)), places.get(str(topology.preferred_path))
     if required is not None and preferred is not None and preferred < required:
         yield Finding(

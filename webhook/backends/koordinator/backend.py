@@ -23,6 +23,7 @@ from webhook.backends.koordinator.facts import PROJECTIONS
 from webhook.backends.koordinator.keys import (
     ANNOTATION_MINIMUM,
     ANNOTATION_NAME,
+    CONTROLLERS,
     LABEL_OLD_MINIMUM,
     LABEL_OLD_NAME,
     LABEL_POD_GROUP,
@@ -80,6 +81,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     required_apis = (POD_GROUP,)
     projections = PROJECTIONS
     reads_claims_of = frozenset({"Koordinator"})
+    controllers = CONTROLLERS
     shapes = SHAPES
 
     @classmethod

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from webhook.backends.koordinator.gang_settings import pod_group_facts
 from webhook.backends.koordinator.keys import POD_GROUP, POD_GROUPS
-from webhook.model.facts import Api, ObjectKey, Quota, TopologyLayer
+from webhook.model.facts import Api, ElasticQuotas, ObjectKey, Quota, TopologyLayer
 from webhook.model.fields import SPEC, Item
 from webhook.model.gang_groups import KoordinatorPodGroup, KoordinatorPodGroups
 from webhook.model.projections import Projection, Resource, key_of, labels_of, name_of, required
@@ -19,7 +19,9 @@ IS_PARENT_LABEL = "quota.scheduling.koordinator.sh/is-parent"
 
 
 def _elastic_quota(raw: Manifest) -> tuple[str, Quota]:
-    return name_of(raw), Quota(is_parent=text(labels_of(raw).get(IS_PARENT_LABEL)) == "true")
+    created = text(mapping(raw.get("metadata")).get("creationTimestamp")) or ""
+    namespace, name = key_of(raw)
+    return name, Quota(text(labels_of(raw).get(IS_PARENT_LABEL)) == "true", namespace, created)
 
 
 def _network_topology(raw: Manifest) -> tuple[str, tuple[TopologyLayer, ...]]:
@@ -37,11 +39,15 @@ def _pod_group(raw: Manifest) -> tuple[ObjectKey, KoordinatorPodGroup]:
     return key_of(raw), pod_group_facts(StoredObject(raw, POD_GROUP.kind, POD_GROUP.version))
 
 
-# A quota goes by its name alone: Koordinator looks it up over all namespaces.
+# A quota goes by its name alone, whatever its namespace. koord-manager refuses a second one of a name; where its
+# webhook is off, koord-scheduler keeps the one that it saw first, so one that is added elsewhere hides none.
+# Source: pkg/scheduler/plugins/elasticquota (`getPodAssociateQuotaName`, `OnQuotaAdd`), pkg/webhook/elasticquota
+# (`ValidAddQuota`), v1.8.0.
 ELASTIC_QUOTAS = Projection(
     "elastic_quotas",
     Resource(Api("scheduling.sigs.k8s.io", "v1alpha1", "ElasticQuota"), "elasticquotas"),
     _elastic_quota,
+    ElasticQuotas,
 )
 NETWORK_TOPOLOGIES = Projection(
     "network_topologies",

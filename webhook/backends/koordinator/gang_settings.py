@@ -24,6 +24,7 @@ from webhook.backends.koordinator.keys import (
     NAME,
     POD_GROUP,
 )
+from webhook.model.bounds import digest, fits, list_kept
 from webhook.model.facts import ObjectKey
 from webhook.model.fields import ANNOTATIONS, LABELS, FieldPath
 from webhook.model.gang_groups import GatherRule, KoordinatorPodGroup, gang_id
@@ -33,8 +34,11 @@ from webhook.model.stored_object import StoredObject
 Topology = tuple[GatherRule, ...]
 
 # The members of one GangGroup carry the same annotations: what is read from them is kept, and shared, unless it is
-# so long that keeping it would cost more.
-_KEPT_TEXTS, _LONGEST_KEPT = 1024, 4096
+# so long that keeping it would cost more: a list may take twenty times its text.
+_KEPT_TEXTS, _LONGEST_KEPT = 128, 4096
+# The API server refuses an object whose annotations are longer in sum (TotalAnnotationSizeLimitB), so that reading more
+# of one would be for nothing.
+_LONGEST_ANNOTATION = 256 * 1024
 
 
 class Unreadable(Exception):
@@ -118,23 +122,30 @@ def pod_group_facts(found: StoredObject) -> KoordinatorPodGroup:
         topology = topology_of(found)
     except Unreadable:
         topology = None
-    return KoordinatorPodGroup(
-        integer(found.spec.get("minMember")) or 0, _group(listed(found) or (gang_id(found.key),)), topology
-    )
+    groups = _group(listed(found) or (gang_id(found.key),))
+    return KoordinatorPodGroup(integer(found.spec.get("minMember")) or 0, groups, topology_kept(topology))
+
+
+def topology_kept(topology: Topology | None) -> Topology | None:
+    """A topology; in the place of one that is too long to keep, what equals no other."""
+    texts = [text for rule in topology or () for text in (rule.layer, rule.strategy, str(rule.pod_count_multiple))]
+    return topology if topology is None or fits(texts) else (GatherRule(digest(texts), "", len(topology)),)
 
 
 def group_of(found: StoredObject) -> tuple[str, ...]:
-    """The ids of an object's GangGroup, sorted: its own alone where it lists none."""
+    """The ids of an object's GangGroup, sorted: its own alone where it lists none. Kept of a long one is as much as
+    `list_kept` says.
+    """
     return _group(listed(found) or (own_id(found),))
 
 
 @lru_cache(maxsize=_KEPT_TEXTS)
 def _kept_group(ids: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(sorted(ids))
+    return list_kept(tuple(sorted(ids)))
 
 
 def _group(ids: tuple[str, ...]) -> tuple[str, ...]:
-    return _kept_group(ids) if sum(map(len, ids)) <= _LONGEST_KEPT else tuple(sorted(ids))
+    return _kept_group(ids) if sum(map(len, ids)) <= _LONGEST_KEPT else list_kept(tuple(sorted(ids)))
 
 
 def read_groups(written: str) -> tuple[str, ...]:
@@ -200,6 +211,8 @@ def _text(value: Any) -> str | None:
 
 
 def _json(written: str) -> Any:
+    if len(written) > _LONGEST_ANNOTATION:
+        raise Unreadable("is longer than annotations may be")
     try:
         return json_value(written)
     except ValueError:

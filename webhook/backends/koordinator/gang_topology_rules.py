@@ -4,8 +4,10 @@ koord-scheduler, which drops what it cannot read and looks for layers that need 
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator
+
 from webhook.backends.koordinator.gang_examples import gather, known, pod_group
-from webhook.backends.koordinator.gang_settings import Topology, Unreadable, is_set, read_topology
+from webhook.backends.koordinator.gang_settings import Topology, Unreadable, is_set, read_topology, topology_kept
 from webhook.backends.koordinator.keys import (
     ANNOTATION_TOPOLOGY,
     MUST_GATHER,
@@ -14,7 +16,7 @@ from webhook.backends.koordinator.keys import (
     ROOT_LAYER,
     STRATEGIES,
 )
-from webhook.backends.koordinator.pod_group_rules import BOTH, members_of
+from webhook.backends.koordinator.pod_group_rules import BOTH, members_of, most_action, nearest
 from webhook.backends.koordinator.rules import Rules
 from webhook.backends.koordinator.topology import THE_TOPOLOGY, unavailable
 from webhook.model.facts import TopologyLayer
@@ -23,6 +25,7 @@ from webhook.model.findings import Finding, Unjudged
 from webhook.model.gang_groups import gang_id
 from webhook.model.reading import text
 from webhook.model.stored_object import StoredObject
+from webhook.validators.list_faults import told
 from webhook.validators.registry import Example, Results, rule
 
 AT = ANNOTATIONS / ANNOTATION_TOPOLOGY
@@ -76,15 +79,17 @@ def topology_strategy(found: StoredObject, _: Rules) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_types.go
     (`GetMustGatherLayer`), v1.8.0.
     """
-    for entry in _read(found):
-        if entry.strategy not in STRATEGIES:
-            yield Finding(
-                at=AT,
-                found=entry.strategy,
-                why="koord-scheduler does not know that strategy, and gathers nothing because of it",
-                remedy=f"write {' or '.join(STRATEGIES)}, in this case",
-            )
-            return
+    for strategy in told(_unknown_strategies(found), () if found.old is None else _unknown_strategies(found.old)):
+        yield Finding(
+            at=AT,
+            found=strategy,
+            why="koord-scheduler does not know that strategy, and gathers nothing because of it",
+            remedy=f"write {' or '.join(STRATEGIES)}, in this case",
+        )
+
+
+def _unknown_strategies(found: StoredObject) -> Iterator[str]:
+    return (entry.strategy for entry in _read(found) if entry.strategy not in STRATEGIES)
 
 
 @rule(
@@ -135,17 +140,21 @@ def topology_layer(found: StoredObject, context: Rules) -> Results:
         # Unknown, or not there: another rule says so.
         return
     names = {NODE_LAYER, ROOT_LAYER, *(layer.name for layer in layers)}
-    for entry in _read(found):
-        if entry.strategy == MUST_GATHER and entry.layer not in names:
-            alike = next((name for name in sorted(names) if name.casefold() == entry.layer.casefold()), None)
-            yield Finding(
-                at=AT,
-                found=entry.layer,
-                why="the ClusterNetworkTopology has no such layer, so koord-scheduler never finds a place",
-                remedy="use a layer that it declares" if alike is None else f"write it as it is declared: {alike}",
-                absent=THE_TOPOLOGY,
-            )
-            return
+    alike = {name.casefold(): name for name in sorted(names, reverse=True)}
+    for layer in told(_undeclared(found, names), () if found.old is None else _undeclared(found.old, names)):
+        declared = alike.get(layer.casefold())
+        yield Finding(
+            at=AT,
+            found=layer,
+            why="the ClusterNetworkTopology has no such layer, so koord-scheduler never finds a place",
+            remedy="use a layer that it declares" if declared is None else f"write it as it is declared: {declared}",
+            absent=THE_TOPOLOGY,
+        )
+
+
+def _undeclared(found: StoredObject, names: Container[str]) -> Iterator[str]:
+    required = (entry.layer for entry in _read(found) if entry.strategy == MUST_GATHER)
+    return (layer for layer in required if layer not in names)
 
 
 @rule(
@@ -162,7 +171,8 @@ def topology_layer(found: StoredObject, context: Rules) -> Results:
 )
 def topology_differs(found: StoredObject, context: Rules) -> Results:
     """The topology of whichever gang's pod is tried first holds for all pods of the GangGroup: with another on another
-    member, where the gang starts is a matter of luck. Judged when a gang is created, against the members that it lists.
+    member, where the gang starts is a matter of luck. Judged when a gang is created, against the members that it lists;
+    one of another namespace is never the cause of more than a warning.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`NextPod`) and
     network_topology_workflow.go, v1.7.0 to v1.8.0.
@@ -172,18 +182,18 @@ def topology_differs(found: StoredObject, context: Rules) -> Results:
         return
     written = _written(found)
     try:
-        own = None if written is None else read_topology(written)
+        own = None if written is None else topology_kept(read_topology(written))
     except Unreadable:
         return
-    for key in members_of(found):
-        if key in pod_groups and pod_groups[key].topology != own:
-            yield Finding(
-                at=AT,
-                found=written,
-                why=f"PodGroup {gang_id(key)} of the same gang group has another, and which one holds is luck",
-                remedy="write the same annotation on every member",
-            )
-            return
+    others = (key for key in members_of(found) if key in pod_groups and pod_groups[key].topology != own)
+    if (key := nearest(found, others)) is not None:
+        yield Finding(
+            at=AT,
+            found=written,
+            why=f"PodGroup {gang_id(key)} of the same gang group has another, and which one holds is luck",
+            remedy="write the same annotation on every member",
+            at_most=most_action(found, key),
+        )
 
 
 def _written(found: StoredObject) -> str | None:

@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 _WHOLE = re.compile(r"[+-]?[0-9]+\Z")
 _JSON_WHOLE = re.compile(r"-?[0-9]+\Z")
 _LONGEST_DIGITS = 19
+# Go reads longer ones. Nobody writes a time in hundreds of parts, and each part costs time.
+_LONGEST_DURATION = 1024
 _INT32, _INT64 = 2**31, 2**63
 
 _PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]+)")
@@ -38,6 +40,8 @@ def _bounded(digits: str, limit: int) -> int | None:
 
 def nanoseconds(written: str) -> int | None:
     """`time.ParseDuration(written)`; None for its errors."""
+    if len(written) > _LONGEST_DURATION:
+        return None
     sign = -1 if written.startswith("-") else 1
     rest = written[1:] if written[:1] in ("-", "+") else written
     if rest == "0":

@@ -5,6 +5,7 @@ Source: apis/extension/{coscheduling,network_topology,qos,priority,elastic_quota
 
 from webhook.model.facts import Api
 from webhook.model.stored_object import Judged
+from webhook.model.users import service_account
 
 NAME = "koord-scheduler"
 
@@ -12,6 +13,10 @@ NAME = "koord-scheduler"
 # reads.
 POD_GROUP = Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")
 POD_GROUPS = Judged(POD_GROUP.group, POD_GROUP.kind, "podgroups")
+
+# The scheduler writes a PodGroup's status, which is no subresource. Source: koordinator-sh/charts,
+# versions/{v1.6.0,v1.7.0,v1.8.0}/templates/rbac/koord-scheduler.yaml, values.yaml (`installation.namespace`).
+CONTROLLERS = (service_account("koordinator-system", "koord-scheduler"),)
 
 # The label that puts a pod into the PodGroup of that name in its namespace. Settings on the pod are never read then.
 LABEL_POD_GROUP = "pod-group.scheduling.sigs.k8s.io"

@@ -5,7 +5,7 @@ A list is followed for a few members only, so that its length costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from webhook.backends.koordinator.gang_examples import annotated_pod, known, pod_group
@@ -26,6 +26,7 @@ from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.gang_groups import gang_id
 from webhook.model.reading import text
 from webhook.model.stored_object import PODS, StoredObject
+from webhook.validators.list_faults import told
 from webhook.validators.registry import Example, Results, rule
 
 AT = ANNOTATIONS / ANNOTATION_GROUPS
@@ -74,15 +75,17 @@ def groups_member(found: StoredObject, _: Rules) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`basicGangRequirementsCheck`)
     and util/gang_helper.go, v1.8.0; Go's encoding/json, which keeps the rest of a list of mixed types.
     """
-    for member in _listed(found):
-        if key_of_gang(member) is None:
-            yield Finding(
-                at=AT,
-                found=member,
-                why="koord-scheduler looks members up by namespace and name, so it would wait for this one for ever",
-                remedy='write each member as a string "namespace/name"',
-            )
-            return
+    for member in told(_of_no_gang(found), () if found.old is None else _of_no_gang(found.old)):
+        yield Finding(
+            at=AT,
+            found=member,
+            why="koord-scheduler looks members up by namespace and name, so it would wait for this one for ever",
+            remedy='write each member as a string "namespace/name"',
+        )
+
+
+def _of_no_gang(found: StoredObject) -> Iterator[str]:
+    return (member for member in _listed(found) if key_of_gang(member) is None)
 
 
 @rule(
@@ -101,7 +104,7 @@ def groups_itself(found: StoredObject, _: Rules) -> Results:
     if members and itself and itself not in members:
         yield Finding(
             at=AT,
-            found=_written(found),
+            found=itself,
             why=f"it omits {itself} itself, so koord-scheduler does not wait for this gang's own pods",
             remedy="list every gang that is to start together, this one too",
         )
@@ -140,7 +143,8 @@ def groups_twice(found: StoredObject, _: Rules) -> Results:
 def groups_differ(found: StoredObject, context: Rules) -> Results:
     """Members need not agree, and are not made to: with [leader, worker] on one and [worker] on the other the workers
     start without the leader, which waits for them. Judged when a gang is created, against the members that it lists and
-    the PodGroups that list it; an edit of one PodGroup cannot agree with all others at once.
+    the PodGroups that list it; an edit of one PodGroup cannot agree with all others at once. A PodGroup of another
+    namespace is never the cause of more than a warning: its author may be a stranger.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`Permit`,
     `basicGangRequirementsCheck`), v1.8.0.
@@ -154,15 +158,18 @@ def groups_differ(found: StoredObject, context: Rules) -> Results:
             yield Unjudged(AT, "the other PodGroups of the gang group")
         return
     itself, own = own_id(found), group_of(found)
-    for key in _partners(found, context):
-        if key in pod_groups and pod_groups[key].groups != own:
-            yield Finding(
-                at=AT,
-                found=_written(found),
-                why=f"PodGroup {gang_id(key)} has another list, so that one of the two starts without the other",
-                remedy=f"write the same list, with {itself} in it, on every member; delete those that have another",
-            )
-            return
+    others = (key for key in _partners(found, context) if key in pod_groups and pod_groups[key].groups != own)
+    if (key := nearest(found, others)) is not None:
+        yield Finding(
+            at=AT,
+            found=_written(found),
+            why=f"PodGroup {gang_id(key)} has another list, so that one of the two starts without the other",
+            remedy=f"write the same list, with {itself} in it, on every member; delete those that have another",
+            at_most=most_action(found, key),
+        )
+        return
+    if any(key != found.key and pod_groups[key].groups != own for key in pod_groups.too_long(found.key[0])):
+        yield Unjudged(AT, "the PodGroups of the namespace whose list is longer than is kept")
 
 
 @rule(
@@ -225,6 +232,17 @@ def member_missing(found: StoredObject, context: Rules) -> Results:
             return
 
 
+def nearest(found: StoredObject, others: Iterable[ObjectKey]) -> ObjectKey | None:
+    """The first of `others` in the object's own namespace, else the first of all."""
+    every = list(others)
+    return next((key for key in every if key[0] == found.key[0]), every[0] if every else None)
+
+
+def most_action(found: StoredObject, cause: ObjectKey) -> Action:
+    """The most that is done to an object because of another: it is never refused for one of another namespace."""
+    return Action.DENY if cause[0] == found.key[0] else Action.WARN
+
+
 def _written(found: StoredObject) -> str | None:
     return text(found.annotations.get(ANNOTATION_GROUPS)) if is_set(found) else None
 
@@ -253,4 +271,6 @@ def _partners(found: StoredObject, context: Rules) -> Iterator[ObjectKey]:
         return
     if found.kind != POD_GROUP.kind:
         yield itself
-    yield from islice((key for key in pod_groups.listing(itself) if key != found.key), MOST_MEMBERS)
+    # Each side is bounded for itself, so that a foreign namespace cannot hide what is wrong in this one.
+    for listing in (pod_groups.listing(itself), pod_groups.listing_from_abroad(itself)):
+        yield from islice((key for key in listing if key != found.key), MOST_MEMBERS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.keys import (
     ANNOTATION_RESERVE_POD,
@@ -23,8 +25,6 @@ from webhook.validators.membership import claimed, has_gangs, unsupported
 from webhook.validators.registry import Change, Context, Example, Results, Subject, rule
 
 Rules = Context[KoordinatorSettings]
-# Of a scaling group's replicas, those that are looked at: a number that somebody mistyped must not become a list.
-_MOST_REPLICAS = 1000
 
 
 @rule(
@@ -210,14 +210,12 @@ def frozen_members(change: Change, context: Rules) -> Results:
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go (v1.4.0 to v1.8.0).
     """
-    living = has_gangs(change.new, context.facts)
-    before, now = _members(change.old), _members(change.new)
-    if before == now or living is False:
+    others = list(_moved(change.old, change.new))
+    if not others or (living := has_gangs(change.new, context.facts)) is False:
         return
-    others = sorted(before ^ now)
     yield Finding(
         at=SPEC / "template" / ("cliques" if any("/" not in name for name in others) else "podCliqueScalingGroups"),
-        found=others[0],
+        found=min(others),
         why="it would come to a living gang or leave it, and Koordinator never follows a change of a gang's members"
         + ("" if living else " (whether the set has any PodGang is unknown)"),
         remedy="delete the PodCliqueSet and create it anew",
@@ -225,12 +223,31 @@ def frozen_members(change: Change, context: Rules) -> Results:
     )
 
 
-def _members(workload: PodCliqueSet) -> set[str]:
-    """The members of the base gang: cliques, and for scaling groups each clique of each replica that it starts with."""
-    grouped = {
-        f"{group.name}-{index}/{name}"
-        for group in workload.scaling_groups
-        for name in group.clique_names
-        for index in range(min(group.min_available, _MOST_REPLICAS))
-    }
-    return grouped | {member.name for member in workload.cliques if member.group is None}
+def _moved(old: PodCliqueSet, new: PodCliqueSet) -> Iterator[str]:
+    """Members of the base gang that come or leave: cliques, and of a scaling group's clique the first such replica by
+    the order of names.
+    """
+    yield from _alone(old) ^ _alone(new)
+    before, now = _replicas(old), _replicas(new)
+    for group, name in before.keys() | now.keys():
+        fewer, more = sorted((before.get((group, name), 0), now.get((group, name), 0)))
+        if fewer < more:
+            # Of numbers in the order of their digits the first is a power of ten, where the least is not.
+            first = min(map(str, (fewer, *(number for number in _TENS if fewer < number < more))))
+            yield f"{group}-{first}/{name}"
+
+
+_TENS = tuple(10**digits for digits in range(1, 10))
+
+
+def _alone(workload: PodCliqueSet) -> set[str]:
+    return {member.name for member in workload.cliques if member.group is None}
+
+
+def _replicas(workload: PodCliqueSet) -> dict[tuple[str, str], int]:
+    """By scaling group and clique, the replicas that a gang starts with."""
+    found: dict[tuple[str, str], int] = {}
+    for group in workload.scaling_groups:
+        for name in group.clique_names:
+            found[group.name, name] = max(found.get((group.name, name), 0), group.min_available)
+    return found

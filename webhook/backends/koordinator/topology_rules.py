@@ -124,9 +124,10 @@ def topology_layer(workload: PodCliqueSet, context: Rules) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_types.go
     (`GetMustGatherLayer`).
     """
+    name = workload.topology_name()
     for capability in (Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_CLIQUE):
         for use in context.uses.get(capability, ()):
-            yield from _without_layer(workload, context, use, "so no place could ever fit the gang")
+            yield from _without_layer(name, context, use, "so no place could ever fit the gang")
 
 
 @rule(
@@ -143,6 +144,7 @@ def preferred_topology(workload: PodCliqueSet, context: Rules) -> Results:
     Source: GREP-537 (a preference that cannot be mapped is skipped).
     """
     reason = unavailable(context.settings, context.scheduler_version, context.facts)
+    name = workload.topology_name()
     for use in context.uses[Capability.TOPOLOGY_PREFERRED]:
         if reason is not None:
             # What else the reason says is true of a requirement: a preference that is dropped holds no gang.
@@ -150,7 +152,7 @@ def preferred_topology(workload: PodCliqueSet, context: Rules) -> Results:
             remedy = "remove it, or have the scheduler's topology set up"
             yield Finding(at=use.path, found=use.value, why=f"{cause}, so the preference is dropped", remedy=remedy)
         else:
-            yield from _without_layer(workload, context, use, "so the preference is dropped")
+            yield from _without_layer(name, context, use, "so the preference is dropped")
 
 
 @rule(
@@ -208,14 +210,16 @@ def topology_surplus(workload: PodCliqueSet, context: Rules) -> Results:
             )
 
 
-def _without_layer(workload: PodCliqueSet, context: Rules, use: Use, consequence: str) -> Results:
-    """A finding where the domain at `use` has no layer; Unjudged where a fact on the way there is unknown."""
+def _without_layer(topology: str | None, context: Rules, use: Use, consequence: str) -> Results:
+    """A finding where the domain at `use`, of the ClusterTopologyBinding `topology`, has no layer; Unjudged where a
+    fact on the way there is unknown.
+    """
     bindings = context.facts.topology_bindings
     if bindings is None:
         yield Unjudged(use.path, "the ClusterTopologyBinding")
         return
     # A binding or a domain that does not exist is refused by Grove itself, with its own message.
-    binding = bindings.get(workload.topology_name() or "")
+    binding = bindings.get(topology or "")
     key = None if binding is None else binding.keys.get(use.value)
     if key is None:
         return

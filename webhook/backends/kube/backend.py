@@ -20,6 +20,7 @@ from webhook.backends.kube import (
 from webhook.backends.kube.capabilities import GANGS, ONE_BY_ONE
 from webhook.backends.kube.facts import PROJECTIONS, TREES
 from webhook.backends.kube.generation import Generation, generation, kinds, known, missing
+from webhook.backends.kube.judged import CONTROLLERS
 from webhook.backends.kube.settings import KubeSettings
 from webhook.backends.kube.shapes import SHAPES
 from webhook.model.capabilities import CapabilityTable
@@ -40,6 +41,7 @@ class KubeBackend(Backend[KubeSettings]):
     rules = collect(rules, change_rules, object_rules, tree_rules, agreement_rules, pod_rules, owner_rules)
     projections = PROJECTIONS
     reads_claims_of = frozenset({"the Workload API"})
+    controllers = CONTROLLERS
     shapes = SHAPES
 
     @property

@@ -15,6 +15,7 @@ from webhook.model.facts import ClusterFacts, Needed, ObjectKey, TopologyBinding
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.group_tree import Group, Workload, ancestors
 from webhook.model.stored_object import Judged, StoredObject
+from webhook.model.users import service_account
 from webhook.validators.registry import Context
 
 Rules = Context[KubeSettings]
@@ -23,6 +24,11 @@ WORKLOADS = Judged(GROUP, "Workload", "workloads")
 POD_GROUPS = Judged(GROUP, "PodGroup", "podgroups")
 COMPOSITES = Judged(GROUP, COMPOSITE.kind, TREES.resource.plural)
 GROUPS = (POD_GROUPS, COMPOSITES)
+
+# The Job controller makes the Workload and the PodGroup of a Job (gate WorkloadWithJob, 1.36 and newer). Which user it
+# is depends on kube-controller-manager's --use-service-account-credentials, which kubeadm sets.
+# Source: k8s.io/kubernetes, pkg/controller/job/job_scheduling_manager.go (v1.36.3, v1.37.0).
+CONTROLLERS = (service_account("kube-system", "job-controller"), "system:kube-controller-manager")
 
 # Of the groups right below a new one, so many are looked at: a bound that trees of ordinary size do not reach.
 MOST_BELOW = 32

@@ -122,4 +122,3 @@ def owner_priority(workload: OwnedWorkload, context: Rules) -> Results:
                 why=f"{other} says {shown(first)}, and kube-scheduler rejects a gang of two priorities",
                 remedy="name the same class in all pod templates",
             )
-            return

@@ -16,7 +16,14 @@ from webhook.backends.volcano import (
 )
 from webhook.backends.volcano.capabilities import capabilities
 from webhook.backends.volcano.facts import PROJECTIONS
-from webhook.backends.volcano.keys import ANNOTATION_DEVICE_GROUP, ANNOTATION_GROUP, HYPER_NODE, NAME, POD_GROUP
+from webhook.backends.volcano.keys import (
+    ANNOTATION_DEVICE_GROUP,
+    ANNOTATION_GROUP,
+    CONTROLLERS,
+    HYPER_NODE,
+    NAME,
+    POD_GROUP,
+)
 from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.backends.volcano.shapes import SHAPES
 from webhook.model.capabilities import CapabilityTable
@@ -41,6 +48,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
     required_fields = (SpecField(POD_GROUP, "subGroupPolicy", "Volcano 1.14"),)
     projections = PROJECTIONS
     reads_claims_of = frozenset({"Volcano"})
+    controllers = CONTROLLERS
     shapes = SHAPES
 
     def __init__(self, settings: VolcanoSettings, scheduler_version: Version | None = None) -> None:

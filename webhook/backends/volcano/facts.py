@@ -6,15 +6,16 @@ Source: volcano-sh/volcano, config/crd/volcano/bases (Queue, PodGroup, HyperNode
 from __future__ import annotations
 
 from webhook.backends.volcano import keys
+from webhook.model.bounds import name_text
 from webhook.model.facts import HyperNode, HyperNodes, ObjectKey, QueuedGroup, QueuedGroups, QueueTree, VolcanoQueue
 from webhook.model.fields import SPEC
 from webhook.model.projections import Missing, Projection, Resource, key_of, name_of
-from webhook.model.reading import Manifest, integer, mapping, text
+from webhook.model.reading import Manifest, integer, mapping
 
 
 def _queue(raw: Manifest) -> tuple[str, VolcanoQueue]:
     parent, state = mapping(raw.get("spec")).get("parent"), mapping(raw.get("status")).get("state")
-    return name_of(raw), VolcanoQueue(text(parent), text(state))
+    return name_of(raw), VolcanoQueue(name_text(parent), name_text(state))
 
 
 def _hyper_node(raw: Manifest) -> tuple[str, HyperNode]:
@@ -22,12 +23,12 @@ def _hyper_node(raw: Manifest) -> tuple[str, HyperNode]:
     tier = integer(spec.get("tier"))
     if tier is None:
         raise Missing(SPEC / "tier")
-    return name_of(raw), HyperNode(tier, text(spec.get("tierName")))
+    return name_of(raw), HyperNode(tier, name_text(spec.get("tierName")))
 
 
 def _pod_group(raw: Manifest) -> tuple[ObjectKey, QueuedGroup]:
     # The queue is what the CRD's default fills in.
-    return key_of(raw), QueuedGroup(text(mapping(raw.get("spec")).get("queue")) or keys.DEFAULT_QUEUE)
+    return key_of(raw), QueuedGroup(name_text(mapping(raw.get("spec")).get("queue")) or keys.DEFAULT_QUEUE)
 
 
 QUEUES = Projection("volcano_queues", Resource(keys.QUEUE, "queues", namespaced=False), _queue, QueueTree)

@@ -4,6 +4,7 @@ Source: volcano-sh/volcano, staging/src/volcano.sh/apis/pkg/apis, pkg/scheduler/
 """
 
 from webhook.model.facts import Api
+from webhook.model.users import service_account
 
 NAME = "volcano"
 
@@ -20,8 +21,11 @@ ANNOTATIONS_OTHER_QUEUE = ("scheduling.volcano.sh/queue-name", "volcano.sh/queue
 
 # Whether a PodGroup or pod may be a victim: an annotation, else a label.
 PREEMPTABLE = "volcano.sh/preemptable"
-# The API group of Volcano's own Jobs.
-JOB_GROUP = "batch.volcano.sh"
+# Its controllers make the PodGroups of its own Jobs and of bare pods, and its scheduler the first queues. The chart
+# prefixes the release's name: these are those of `helm install volcano -n volcano-system` and of the plain manifest.
+# Source: volcano-sh/volcano, installer/helm/chart/volcano/templates/{controllers,scheduler}.yaml,
+# installer/volcano-development.yaml (v1.14 to 2026-08); pkg/controllers/{job,podgroup}, pkg/scheduler/cache.
+CONTROLLERS = tuple(service_account("volcano-system", name) for name in ("volcano-controllers", "volcano-scheduler"))
 
 # The scheduler makes both at its start: the parent of all queues, and the queue of who names none.
 ROOT_QUEUE = "root"

@@ -7,7 +7,7 @@ templates. Where a plugin of Trainer's, or LeaderWorkerSet's provider, makes the
 from __future__ import annotations
 
 from webhook.backends.volcano.examples import QUEUES, asking
-from webhook.backends.volcano.queue import judge_queue
+from webhook.backends.volcano.queue import judge_queue, judge_queues
 from webhook.backends.volcano.rules import Rules
 from webhook.model.capabilities import VOLCANO_QUEUE
 from webhook.model.findings import Finding
@@ -37,8 +37,7 @@ def owner_queue(workload: OwnedWorkload, context: Rules) -> Results:
     Source: volcano-sh/volcano, pkg/scheduler/plugins/{proportion,capacity}; seen with vc-scheduler v1.15.1.
     """
     uses = named(workload, _KEYS, _KEYS)
-    for use in uses:
-        yield from judge_queue(use.value, use.path, "it", context.facts)
+    yield from judge_queues(uses, context.facts)
     # Of a TrainJob's JobSet the TrainJob may name one.
     if not uses and not (isinstance(workload, JobSet) and train_job_of(workload)):
         queue, path = context.settings.defaultQueue, context.choice.path

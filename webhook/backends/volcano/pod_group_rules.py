@@ -1,21 +1,21 @@
 """The queue and the minimums of PodGroups that Rollcall did not make. Volcano's own webhook looks at a PodGroup only
 when it is created, and then at whether its queue is there and Open; of updates, leaves and subgroups it says nothing.
 
-Topology has a file of its own. The PodGroups of Volcano's own Jobs are not judged: Volcano judges these as Jobs.
+Topology has a file of its own. The PodGroups that Volcano's controllers make of its own Jobs do not come here: the user
+who writes them is exempt, and Volcano judges these as Jobs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from webhook.backends.applied import rules_about
 from webhook.backends.volcano.examples import pod_group, policy
 from webhook.backends.volcano.keys import (
     ANNOTATIONS_OTHER_QUEUE,
     DEFAULT_QUEUE,
-    JOB_GROUP,
     OPEN,
     POD_GROUP,
     PREEMPTABLE,
@@ -29,17 +29,12 @@ from webhook.model.fields import ANNOTATIONS, LABELS, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding, shown
 from webhook.model.reading import integer, mapping, sequence, text
 from webhook.model.stored_object import Judged, StoredObject
-from webhook.validators.registry import Example, Results
+from webhook.validators.registry import Example, Results, rule
 
 POD_GROUPS = Judged(POD_GROUP.group, POD_GROUP.kind, "podgroups")
 
 
-def _of_a_job(found: StoredObject) -> bool:
-    owners = map(mapping, sequence(mapping(found.raw.get("metadata")).get("ownerReferences")))
-    return any((text(owner.get("apiVersion")) or "").startswith(f"{JOB_GROUP}/") for owner in owners)
-
-
-pod_group_rule = rules_about(POD_GROUPS, _of_a_job)
+pod_group_rule = partial(rule, kinds=(POD_GROUPS,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -106,9 +107,10 @@ def group_two_tiers(found: StoredObject, _: Rules) -> Results:
     if found.old is None:
         # Refused by Volcano itself.
         return
-    before = {path.anchor for path, _ in _with_two(found.old)}
+    before = Counter((path.anchor, name) for path, name in _with_two(found.old))
     for path, name in _with_two(found):
-        if path.anchor not in before:
+        before[path.anchor, name] -= 1
+        if before[path.anchor, name] < 0:
             yield Finding(
                 at=path,
                 found=name,

@@ -6,9 +6,9 @@ of how they are resolved: ai-dynamo/grove, operator/internal/scheduler/volcano/q
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from webhook.backends.queue_tree import children_of, disagreeing, leaves, missing_ancestor, offered
+from webhook.backends.queue_tree import children_of, disagreeing, judged_once, leaves, missing_ancestor, offered
 from webhook.backends.volcano.examples import QUEUES, asking
 from webhook.backends.volcano.keys import ANNOTATIONS_OTHER_QUEUE, OPEN, ROOT_QUEUE
 from webhook.backends.volcano.rules import Rules
@@ -40,8 +40,7 @@ def queue(workload: PodCliqueSet, context: Rules) -> Results:
     (which checks no leaf for a PodGroup); seen with vc-scheduler v1.15.1.
     """
     named = _named(context)
-    for use in named:
-        yield from judge_queue(use.value, use.path, "it", context.facts)
+    yield from judge_queues(named, context.facts)
     if not named:
         yield from judge_queue(
             context.settings.defaultQueue, context.choice.path, "the profile's defaultQueue", context.facts
@@ -194,6 +193,11 @@ def _effective(workload: PodCliqueSet, settings: VolcanoSettings) -> str:
 def _open_leaves(queues: Mapping[str, VolcanoQueue]) -> tuple[str, ...]:
     """Some open queues without children, as far as these are all that there are."""
     return offered(name for name in leaves(queues) if queues[name].state == OPEN)
+
+
+def judge_queues(named: Iterable[Use], facts: ClusterFacts) -> Results:
+    """What is wrong with the queues that a workload names."""
+    return judged_once(named, lambda use: judge_queue(use.value, use.path, "it", facts))
 
 
 def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:

@@ -166,7 +166,7 @@ def topology_surplus(workload: PodCliqueSet, context: Rules) -> Results:
     """
     if _off(context):
         return
-    bound = {member.name for asked in workload.constraints() if asked.topology.required for member in asked.cliques}
+    bound = {name for asked in workload.constraints() if asked.topology.required for name in asked.clique_names}
     for member in workload.cliques:
         if member.name not in bound:
             continue

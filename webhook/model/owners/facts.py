@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from webhook.model.bounds import KEPT_BYTES, Packed, names_kept
 from webhook.model.facts import ObjectKey, Record
 from webhook.model.owners.gang import names_of, no_gang
 from webhook.model.owners.job import Job
@@ -33,7 +33,8 @@ from webhook.model.record import SCHEDULER_LABEL
 @dataclass(frozen=True, slots=True)
 class Owner:
     """A workload that is not Grove's, as far as its pods and what it owns depend on it. `no_gang` says why Rollcall
-    makes no gang of it, `train_job` which TrainJob made it, `names` what its gangs and their members are called.
+    makes no gang of it, `train_job` which TrainJob made it, `names` what its gangs and their members are called; None
+    for more names than are kept.
     """
 
     record: Record
@@ -41,7 +42,7 @@ class Owner:
     sequenced: bool = False
     no_gang: str | None = None
     train_job: ObjectKey | None = None
-    names: frozenset[str] = frozenset()
+    names: frozenset[str] | None = frozenset()
 
 
 def owner_of(workload: OwnedWorkload) -> Owner:
@@ -53,7 +54,7 @@ def owner_of(workload: OwnedWorkload) -> Owner:
     if isinstance(workload, Job) and (made_it := workload.controller) is not None and is_a(made_it, JOB_SETS):
         # Pods of a JobSet's Jobs are found to be the JobSet's. Of any other Job that says so nobody makes a gang.
         why = f"its Job says that JobSet {made_it.name} made it, and its pods are not that JobSet's"
-    return Owner(workload.record, workload.uid, sequenced, why, made_by, names_of(workload))
+    return Owner(workload.record, workload.uid, sequenced, why, made_by, names_kept(names_of(workload)))
 
 
 # The view of each kind, by group and kind.
@@ -69,19 +70,22 @@ def _reader(view: type[OwnedWorkload]) -> Callable[[Manifest], tuple[ObjectKey, 
     return read
 
 
-def _spec(raw: Manifest) -> dict[str, Any]:
+def _spec(raw: Manifest) -> Packed:
     found = {"metadata": {"name": name_of(raw)}, "spec": mapping(raw.get("spec"))}
-    # One that cannot be read must not come up as a fault of the TrainJob that names it.
-    made = TrainJob({}).job_set(Runtime(found))
-    _ = made.record, made.sequence_path, list(made.hindrances()), names_of(made)
-    return found
+    packed = Packed.of(found)
+    if len(packed) <= KEPT_BYTES:
+        # One that cannot be read must not come up as a fault of the TrainJob that names it. Of one that is not kept it
+        # would cost more than an event may.
+        made = TrainJob({}).job_set(Runtime(found))
+        _ = made.record, made.sequence_path, list(made.hindrances()), names_of(made)
+    return packed
 
 
-def _runtime(raw: Manifest) -> tuple[ObjectKey, dict[str, Any]]:
+def _runtime(raw: Manifest) -> tuple[ObjectKey, Packed]:
     return key_of(raw), _spec(raw)
 
 
-def _cluster_runtime(raw: Manifest) -> tuple[str, dict[str, Any]]:
+def _cluster_runtime(raw: Manifest) -> tuple[str, Packed]:
     return name_of(raw), _spec(raw)
 
 

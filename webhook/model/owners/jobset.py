@@ -6,6 +6,7 @@ Source: kubernetes-sigs/jobset, api/jobset/v1alpha2/jobset_types.go, pkg/webhook
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath, Item
@@ -63,19 +64,20 @@ class JobSet(OwnedWorkload):
                 return super().native_path or part.path / "template" / "spec" / "scheduling"
         return super().native_path
 
-    def follows(self, part: Part) -> frozenset[str]:
-        """The names of all parts that must have come before a part does."""
-        if not part.after:
-            return frozenset()
-        by_name = {one.name: one for one in self.parts}
+    def follows(self, part: Part) -> Iterator[str]:
+        """The names that a part waits for, by others as well. One may come twice: each is a step of the walk."""
         found: set[str] = set()
         waiting = list(part.after)
         while waiting:
             name = waiting.pop()
-            if name in by_name and name not in found:
+            yield name
+            if name in self._by_name and name not in found:
                 found.add(name)
-                waiting += by_name[name].after
-        return frozenset(found)
+                waiting += self._by_name[name].after
+
+    @cached_property
+    def _by_name(self) -> dict[str, Part]:
+        return {part.name: part for part in self.parts}
 
     def job_metadata(self, index: int) -> Mapping[str, Any]:
         """The metadata that the Jobs of a part get."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple
 
+from webhook.model.bounds import unpacked
 from webhook.model.capabilities import KAI_QUEUE
 from webhook.model.facts import ClusterFacts, Needed, ObjectKey
 from webhook.model.fields import METADATA, SPEC, FieldPath, Item
@@ -269,8 +270,8 @@ def _below(holder: Manifest, *fields: str) -> Manifest:
 def runtime_of(workload: TrainJob, facts: ClusterFacts) -> Runtime | None:
     """The runtime of a TrainJob, where it is known."""
     needed = workload.runtime
-    raw = (getattr(facts, needed.part) or {}).get(needed.key)
-    return None if raw is None else Runtime(raw)
+    found = (getattr(facts, needed.part) or {}).get(needed.key)
+    return None if found is None else Runtime(unpacked(found))
 
 
 def with_pods(workload: OwnedWorkload, facts: ClusterFacts) -> OwnedWorkload | None:

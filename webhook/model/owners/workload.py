@@ -171,9 +171,11 @@ class OwnedWorkload(ABC):
         for labels, said in holders:
             # Nobody reads the others there: KAI's is a label of owners and pods.
             read = {key: said[key] for key in QUEUE_ANNOTATIONS if key in said}
-            queues = {**queues_of({"labels": dict(labels), "annotations": read}), **queues}
+            for key, queue in queues_of({"labels": dict(labels), "annotations": read}).items():
+                queues.setdefault(key, queue)
         quota = quota_of_template(self.metadata)
-        return Record(self.scheduler, quota, tuple(sorted(queues.items())), self.priority_class)
+        ordered = tuple((key, queues[key]) for key in sorted(queues))
+        return Record(self.scheduler, quota, ordered, self.priority_class)
 
 
 def controller_in(metadata: Mapping[str, Any]) -> OwnerReference | None:

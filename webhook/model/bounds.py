@@ -1,0 +1,154 @@
+"""How much is kept of one object that somebody else stores. Annotations may have 256 KiB and an object 1.5 MiB, and a
+tenant may store thousands of them.
+
+Three ways, from the mildest: a text that is too long to name anything is kept as its start and a digest, which equals
+no name and no other text; a list that is too long is kept as a digest, or as unknown; and of what is still larger than
+`KEPT_BYTES` nothing is kept (`webhook.cluster.watch.Index`), so that a decision that names it reads it live.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from hashlib import sha256
+from itertools import islice
+from typing import Any
+
+from webhook.model.reading import Manifest, text
+
+# What one object may take in the facts, as Python counts it. The indexes that find it by its names take some more.
+KEPT_BYTES = 16 * 1024
+# What one object may take in a process that needs more of it than rules do, packed: a workload or a gang object, and a
+# PodGang, which names every pod.
+STORED_BYTES = 64 * 1024
+POD_GANG_BYTES = 256 * 1024
+# Of a list of names, or of labels.
+MOST_ITEMS, MOST_CHARACTERS = 64, 4096
+# The longest name of an object (RFC 1123 subdomain).
+_LONGEST_NAME = 253
+_START, _DIGITS = 64, 32
+
+
+def name_text(value: object) -> str | None:
+    """The string `value`, as `text` reads it, where it can be a name; else its start and a digest of it, which no
+    object can have for its name. Raises `Malformed`.
+    """
+    found = text(value)
+    return found if found is None or len(found) <= _LONGEST_NAME else f"{found[:_START]}… {digest((found,))}"
+
+
+def digest(texts: Iterable[str]) -> str:
+    """What differs for texts that differ."""
+    found = sha256()
+    for one in texts:
+        # Half of a surrogate pair is legal in JSON.
+        encoded = one.encode(errors="surrogatepass")
+        found.update(len(encoded).to_bytes(8))
+        found.update(encoded)
+    return found.hexdigest()[:_DIGITS]
+
+
+def fits(texts: Iterable[str]) -> bool:
+    """Whether a list is kept whole."""
+    room = MOST_CHARACTERS
+    for count, one in enumerate(texts, start=1):
+        room -= len(one)
+        if room < 0 or count > MOST_ITEMS:
+            return False
+    return True
+
+
+def names_kept(names: frozenset[str]) -> frozenset[str] | None:
+    """The names, None for more than are kept."""
+    return names if fits(names) else None
+
+
+def list_kept(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """A list of names; of one that is too long the first, and for the rest one text that no name can be. Two that are
+    kept are equal where the lists are.
+    """
+    if fits(texts):
+        return texts
+    room, first = MOST_CHARACTERS, []
+    for one in islice(texts, MOST_ITEMS - 1):
+        room -= len(one)
+        if room < 0:
+            break
+        first.append(one)
+    return (*first, f"… {len(texts)} in all, {digest(texts)}")
+
+
+def is_cut(texts: tuple[str, ...]) -> bool:
+    """Whether `list_kept` made it of a longer list."""
+    return bool(texts) and texts[-1].startswith("… ")
+
+
+def labels_kept(labels: Mapping[str, Any], first: str) -> tuple[dict[str, str], bool]:
+    """As many labels as fit, those whose keys start with `first` before all others, and whether that is all of them.
+    Raises `Malformed`.
+    """
+    found: dict[str, str] = {}
+    room = MOST_CHARACTERS
+    for key in sorted(labels, key=lambda key: (not key.startswith(first), key)):
+        value = text(labels[key]) or ""
+        room -= len(key) + len(value)
+        if room < 0 or len(found) == MOST_ITEMS:
+            return found, False
+        found[key] = value
+    return found, True
+
+
+class Packed(bytes):
+    """A manifest that rules need whole, kept as compressed JSON: a tenth of what it takes as dicts."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> Packed:
+        """A manifest, packed."""
+        return cls(zlib.compress(json.dumps(manifest, separators=(",", ":")).encode(), 1))
+
+    def manifest(self) -> Manifest:
+        """The manifest."""
+        found: Manifest = json.loads(zlib.decompress(self))
+        return found
+
+
+def stored(manifest: Manifest) -> Manifest | Packed:
+    """A manifest as it is kept: packed where it is large."""
+    return manifest if weight(manifest) <= KEPT_BYTES else Packed.of(manifest)
+
+
+def unpacked(kept: Manifest | Packed) -> Manifest:
+    """The manifest that is kept."""
+    return kept.manifest() if isinstance(kept, Packed) else kept
+
+
+def weight(value: object, most: int = KEPT_BYTES) -> int:
+    """The bytes that a value takes, with all that it refers to; counted no further than beyond `most`."""
+    total, seen, left = 0, set[int](), [value]
+    while left and total <= most:
+        found = left.pop()
+        if id(found) not in seen:
+            seen.add(id(found))
+            total += sys.getsizeof(found)
+            # A container's own size tells of a long one: what is in it is then not looked at.
+            left.extend(_inside(found) if total <= most else ())
+    return total
+
+
+def _inside(value: object) -> Iterator[object]:
+    """What a value refers to; a member of an enumeration is there anyway."""
+    if isinstance(value, Enum):
+        return
+    if isinstance(value, Mapping):
+        yield from (one for item in value.items() for one in item)
+    elif isinstance(value, tuple | list | set | frozenset):
+        yield from value
+    yield from getattr(value, "__dict__", {}).values()
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        yield from (getattr(value, name) for name in slots if hasattr(value, name))
