@@ -187,9 +187,6 @@ KAI: dict[str, Applied] = {
     "a level without a topology": refused(
         kai.pod_group(topologyConstraint={"requiredTopologyLevel": RACK}), "kai/group-topology-unnamed"
     ),
-    "what podgrouper makes": fine(
-        kai.pod_group(*PAIR, minSubGroup=1, queue="nope", annotations={"kai.scheduler/top-owner-metadata": "name: x"})
-    ),
     "a queue below another": fine(kai.queue("team-b", "research")),
     "a queue below one that is not there": warned(kai.queue("team-b", "nope"), "kai/queue-parent"),
     "a queue below an orphan": warned(kai.queue("team-b", "lost"), "kai/queue-parent"),

@@ -23,11 +23,12 @@ from webhook.model.pod import Pod
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL, record_in
+from webhook.model.size import values_in
 from webhook.model.stored_object import StoredObject
 from webhook.mutators.prepare_pod import prepare_pod
 from webhook.mutators.record import record_scheduler
 from webhook.settings import CHOICE_BOUND, CHOICE_RULE_IDS, SHAPE_BOUND, Profile, Settings
-from webhook.validators.registry import Context, Outcome, run, run_on_object
+from webhook.validators.registry import Context, Outcome, PodCreation, run, run_on_creation, run_on_object
 from webhook.validators.selection import (
     DEFAULT_SCHEDULER,
     Choice,
@@ -40,6 +41,9 @@ from webhook.validators.wrong_types import Unreadable
 
 _POD_CLIQUE_SET = (grove.GROUP, "PodCliqueSet")
 _POD = ("", "Pod")
+# A refused set of more values is not judged by the other schedulers' rules as well: that is advice, and others wait.
+_MOST_COMPARED = 10_000
+_NOT_COMPARED = "the set is too large to say which other scheduler could run it; rollcall explain does"
 # For the rule about malformed objects, which are judged by nothing but themselves.
 _NO_CONTEXT: Context[None] = Context(NOTHING_KNOWN, Choice("", ROOT), {}, None)
 
@@ -47,12 +51,12 @@ _NO_CONTEXT: Context[None] = Context(NOTHING_KNOWN, Choice("", ROOT), {}, None)
 def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     """Whether the object may be stored. Raises `FactsUnavailable` where a pod's workload could not be read."""
     try:
-        if _passes(request) or (request.operation == "UPDATE" and _leaving(request)):
+        if _passes(request) or _leaving(request):
             return ALLOWED
         if request.kind[::2] == _POD_CLIQUE_SET:
             return _validate_workload(request, facts, settings)
         if request.kind[::2] == _POD and request.operation == "CREATE":
-            verdict = _validate_member(Pod(_manifest(request), request.namespace), facts, settings)
+            verdict = _validate_member(Pod(_manifest(request), request.namespace), request.user, facts, settings)
             if verdict is not None:
                 return verdict
         if owners.is_owner(request):
@@ -75,7 +79,7 @@ def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict
     try:
         # A manifest may bring a deletionTimestamp of its own to its creation. The API server drops it, but only after
         # mutation, and it must not be a way around the record.
-        if _passes(request) or (request.operation == "UPDATE" and _leaving(request)):
+        if _passes(request) or _leaving(request):
             return ALLOWED
         if request.kind[::2] == _POD_CLIQUE_SET:
             return _mutate_workload(request, facts, settings)
@@ -108,8 +112,10 @@ def _passes(request: Request) -> bool:
 
 
 def _leaving(request: Request) -> bool:
-    """Nor are objects on their way out: nothing may keep a gang from going, and finalizers are removed by updates."""
-    return mapping(_manifest(request).get("metadata")).get("deletionTimestamp") is not None
+    """Nor are objects on their way out: nothing may keep a gang from going, and finalizers are removed by updates. What
+    is stored says so; a deletionTimestamp that comes with the update itself may be anybody's.
+    """
+    return mapping(mapping(request.old).get("metadata")).get("deletionTimestamp") is not None
 
 
 def _manifest(request: Request) -> Manifest:
@@ -137,6 +143,8 @@ def _validate_workload(request: Request, facts: ClusterFacts, settings: Settings
     # The record of a set that is stored cannot simply change, and one whose choice does not stand has chosen nobody.
     if allowed or old is not None or any(found.rule in CHOICE_RULE_IDS for found in findings):
         return verdict
+    if values_in(workload.raw, _MOST_COMPARED) == _MOST_COMPARED:
+        return replace(verdict, notes=(_NOT_COMPARED,))
     return replace(verdict, could_run=could_run(workload, choice, facts, settings))
 
 
@@ -203,10 +211,10 @@ def _ratchet(findings: list[Finding], old: PodCliqueSet, facts: ClusterFacts, se
     if choice is None:
         return findings
     try:
-        before = {finding.identity for finding in _judge(old, None, choice, facts, settings).findings}
+        before = _judge(old, None, choice, facts, settings)
     except Malformed:
         return findings
-    return softened(findings, before)
+    return softened(findings, before.findings)
 
 
 # Gang objects that somebody else stores, and pods that name them
@@ -215,12 +223,12 @@ def _ratchet(findings: list[Finding], old: PodCliqueSet, facts: ClusterFacts, se
 def _validate_object(
     request: Request, profiles: tuple[Profile, ...], facts: ClusterFacts, settings: Settings
 ) -> Verdict:
-    """What the rules about objects of that kind say of one that Rollcall did not make. On UPDATE what was wrong before
-    becomes a warning.
+    """What the rules about objects of that kind say of one, unless who writes it is exempt. On UPDATE what was wrong
+    before becomes a warning.
     """
-    found = _stored(request, _manifest(request))
-    if found.is_ours:
+    if _exempt(request, settings):
         return ALLOWED
+    found = _stored(request, _manifest(request))
     if request.old is not None:
         found.old = _stored(request, request.old)
     findings: list[Finding] = []
@@ -228,17 +236,26 @@ def _validate_object(
     for profile in profiles:
         rules = profile.rules[settings.ceiling(profile, facts, request.namespace)]
         choice = Choice(profile.name, ROOT, settings.available)
-        context = replace(gang_context(profile, facts, choice, {}), namespace=request.namespace)
+        context = replace(
+            gang_context(profile, facts, choice, {}, proceed=settings.proceed), namespace=request.namespace
+        )
         outcome = run_on_object(rules, context, request.kind.group, found)
         if found.old is not None and any(one.action is Action.DENY for one in outcome.findings):
-            before = {one.identity for one in run_on_object(rules, context, request.kind.group, found.old).findings}
-            findings += softened(outcome.findings, before)
+            before = run_on_object(rules, context, request.kind.group, found.old)
+            findings += softened(outcome.findings, before.findings)
         else:
             findings += outcome.findings
         unjudged += outcome.unjudged
     findings.sort(key=lambda finding: -finding.action)
     allowed = not any(finding.action is Action.DENY for finding in findings)
     return Verdict(allowed, profiles[0].name, tuple(findings), tuple(unjudged))
+
+
+def _exempt(request: Request, settings: Settings) -> bool:
+    """Whether whoever asks may write any gang object. Pods are judged whoever creates them: the Job controller's come
+    of what somebody else wrote into a Job.
+    """
+    return request.user in settings.exempt_users and request.kind[::2] != _POD
 
 
 def _stored(request: Request, manifest: Manifest) -> StoredObject:
@@ -248,20 +265,28 @@ def _stored(request: Request, manifest: Manifest) -> StoredObject:
 # Pod
 
 
-def _validate_member(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict | None:
+def _validate_member(pod: Pod, user: str, facts: ClusterFacts, settings: Settings) -> Verdict | None:
     """The verdict on a pod of a gang that Rollcall prepared, which is judged as that, and by nothing else; None for any
     other pod.
     """
     if pod.podgang is not None:
-        return _validate_pod(pod, facts, settings)
+        return _validate_pod(pod, user, facts, settings)
     return owners.validate_owned_pod(pod, facts, settings) if owners.is_owned(pod, settings) else None
 
 
-def _validate_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
+def _validate_pod(pod: Pod, user: str, facts: ClusterFacts, settings: Settings) -> Verdict:
     found = _gang_of(pod, facts, settings)
-    if not isinstance(found, tuple) or pod.scheduler_name != found[0].name:
-        return ALLOWED
-    return pod_verdict(pod, found[0], facts, settings)
+    profile = found[0] if isinstance(found, tuple) else settings.profiles[settings.default]
+    prepared = isinstance(found, tuple) and pod.scheduler_name == profile.name
+    verdict = pod_verdict(pod, profile, facts, settings) if prepared else ALLOWED
+    creation = PodCreation(pod.template, user, settings.tenancy.is_grove_operator(user))
+    rules = profile.creation_rules[settings.ceiling(profile, facts, pod.namespace)]
+    origin = run_on_creation(rules, gang_context(profile, facts, Choice(profile.name, ROOT), {}), creation).findings
+    if not origin:
+        return verdict
+    findings = sorted((*verdict.findings, *origin), key=lambda finding: -finding.action)
+    allowed = not any(finding.action is Action.DENY for finding in findings)
+    return replace(verdict, allowed=allowed, scheduler=profile.name, findings=tuple(findings))
 
 
 def _mutate_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
@@ -283,6 +308,8 @@ def _gang_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> tuple[Profile
     podgang, podclique = pod.podgang, pod.podclique
     if podgang is None or podclique is None:
         return None
+    if (label := pod.long_label) is not None:
+        return owners.left_for_its_label(label)
     record = _record(pod, facts, settings)
     if record is None:
         return f"pod left as it is: its PodCliqueSet {pod.namespace}/{pod.workload} was not found"

@@ -8,7 +8,7 @@ allowed. Source of the shape: ai-dynamo/grove, operator/api/config/v1alpha1/type
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
@@ -19,6 +19,7 @@ from webhook.backends.base import Backend
 from webhook.backends.registry import BackendClass, installed_backends
 from webhook.errors import ConfigurationError, Problem
 from webhook.model.findings import Action
+from webhook.model.users import ANY_NAMESPACE, GROUPS, GROVE_OPERATORS, NOT_A_USER, USER_PATTERN, service_account
 from webhook.model.version import Version
 from webhook.settings import (
     Certificates,
@@ -28,6 +29,7 @@ from webhook.settings import (
     Registration,
     Serving,
     Settings,
+    Tenancy,
     Tracing,
 )
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
@@ -46,12 +48,21 @@ _ENDPOINT = rf"^(https?://([^\s/?#@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s\[\]/?#@:]+)(:{_
 _OF_PATTERN = {
     NAMESPACE_PATTERN: "is no name of a namespace",
     _ENDPOINT: "is no http:// or https:// URL, such as http://collector.monitoring.svc:4318",
+    USER_PATTERN: "is no name of a user, such as system:serviceaccount:NAMESPACE:NAME",
 }
+
+User = Annotated[str, Field(pattern=USER_PATTERN)]
+# Each name is part of an expression that the API server evaluates for every gang object.
+Users = Annotated[list[User], Field(max_length=64)]
 
 
 def _off(value: object) -> object:
     # YAML 1.1 reads a plain `off` as false, and tools that rewrite files do.
     return "off" if value is False else value
+
+
+def _on_or_off(value: object) -> object:
+    return "on" if value is True else _off(value)
 
 
 Mode = Annotated[Literal["deny", "warn", "audit", "off"], BeforeValidator(_off)]
@@ -77,6 +88,8 @@ class ProfileSection(_Section):
     config: dict[str, Any] | None = None
     gate: bool | None = None
     schedulerVersion: str | None = None
+    # The users that the scheduler's own controllers are, in the place of the backend's.
+    controllers: Users | None = None
     enforcement: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -106,11 +119,17 @@ class RegistrationSection(_Section):
 
 
 class ServingSection(_Section):
-    """The server's own life: how many calls it answers at once, how old a kept connection grows, how it ends."""
+    """The server's own life: how many calls it answers at once, how many connections it keeps and how old they grow,
+    how much of its memory bodies may take, how it ends.
+    """
 
     maxInFlight: Annotated[int, Field(ge=1, le=100_000)] = 256
+    maxConnections: Annotated[int, Field(ge=16, le=65_536)] = 512
+    bodyMemoryPercent: Annotated[int, Field(ge=5, le=80)] = 25
     connectionSeconds: Annotated[int, Field(ge=0, le=86_400)] = 600
     drainSeconds: Annotated[int, Field(ge=0, le=600)] = 15
+    # Whether POST /check and /capabilities are answered; without it, only where there is no cluster.
+    check: Annotated[Literal["on", "off"], BeforeValidator(_on_or_off)] | None = None
 
 
 class CertificatesSection(_Section):
@@ -130,6 +149,16 @@ class TracingSection(_Section):
 
     endpoint: Annotated[str, Field(pattern=_ENDPOINT)] = ""
     sampleRatio: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.1
+
+
+class TenancySection(_Section):
+    """Which users are trusted, by the names that the API server gives them. Without `reconcilers` Rollcall's own
+    service accounts are.
+    """
+
+    reconcilers: Users = Field(default_factory=list)
+    exemptUsers: Users = Field(default_factory=list)
+    groveOperators: Users = Field(default_factory=lambda: list(GROVE_OPERATORS))
 
 
 class EscapesSection(_Section):
@@ -153,6 +182,7 @@ class RollcallConfiguration(_Section):
     serving: dict[str, Any] = Field(default_factory=dict)
     certificates: dict[str, Any] = Field(default_factory=dict)
     tracing: dict[str, Any] = Field(default_factory=dict)
+    tenancy: dict[str, Any] = Field(default_factory=dict)
 
 
 def settings_from(document: object, source: str) -> Settings:
@@ -188,6 +218,7 @@ def settings_from(document: object, source: str) -> Settings:
     serving = _section(ServingSection, configuration.serving, "serving", problems) or ServingSection()
     certificates = _certificates(configuration.certificates, problems)
     tracing = _section(TracingSection, configuration.tracing, "tracing", problems) or TracingSection()
+    tenancy = _tenancy(configuration.tenancy, problems)
     if problems:
         raise ConfigurationError(source, problems)
     return Settings(
@@ -196,9 +227,10 @@ def settings_from(document: object, source: str) -> Settings:
         namespaces,
         _registration(registered or RegistrationSection()),
         frozenset(escapes.delete),
-        Serving(serving.maxInFlight, serving.connectionSeconds, serving.drainSeconds),
+        _serving(serving),
         certificates,
         Tracing(tracing.endpoint, tracing.sampleRatio),
+        tenancy,
     )
 
 
@@ -257,7 +289,10 @@ def _profiles(
             problems.append(Problem(f"{path}.name", section.name, "is there twice"))
         rules = general_rules | {rule.id: rule for rule in backend.rules}
         own = _enforcement(section.enforcement, f"{path}.enforcement", rules, problems)
-        found[section.name] = Profile(_backend(section, backend, path, problems), general, own, gate=section.gate)
+        controllers = None if section.controllers is None else tuple(section.controllers)
+        problems.extend(_no_users(controllers or (), f"{path}.controllers"))
+        judging = _backend(section, backend, path, problems)
+        found[section.name] = Profile(judging, general, own, gate=section.gate, controllers=controllers)
     if DEFAULT_SCHEDULER not in found:
         backend = backends[DEFAULT_SCHEDULER]
         found[DEFAULT_SCHEDULER] = Profile(backend(backend.settings_model()), general, Enforcement())
@@ -293,6 +328,36 @@ def _enforcement(raw: object, path: str, rules: dict[str, Rule], problems: list[
 
 def _registration(section: RegistrationSection) -> Registration:
     return Registration(section.failurePolicy, section.timeoutSeconds, tuple(section.excludedNamespaces), section.net)
+
+
+def _serving(section: ServingSection) -> Serving:
+    return Serving(
+        max_in_flight=section.maxInFlight,
+        max_connections=section.maxConnections,
+        body_memory_percent=section.bodyMemoryPercent,
+        connection_seconds=section.connectionSeconds,
+        drain_seconds=section.drainSeconds,
+        check=None if section.check is None else section.check == "on",
+    )
+
+
+def _tenancy(raw: object, problems: list[Problem]) -> Tenancy:
+    section = _section(TenancySection, raw, "tenancy", problems) or TenancySection()
+    problems.extend(_no_users(section.reconcilers, "tenancy.reconcilers"))
+    problems.extend(_no_users(section.exemptUsers, "tenancy.exemptUsers"))
+    anywhere = service_account(ANY_NAMESPACE, "")
+    problems.extend(_no_users(section.groveOperators, "tenancy.groveOperators", anywhere))
+    return Tenancy(tuple(section.reconcilers), tuple(section.exemptUsers), tuple(section.groveOperators))
+
+
+def _no_users(names: Iterable[str], path: str, prefix: str = "") -> Iterator[Problem]:
+    """A problem for each name that stands for more than one user; a * may be in a `prefix` of it."""
+    for index, name in enumerate(names):
+        place = f"{path}[{index}]"
+        if name in NOT_A_USER or name.startswith(GROUPS):
+            yield Problem(place, name, "stands for many users; name one, such as system:serviceaccount:NAMESPACE:NAME")
+        elif ANY_NAMESPACE in name.removeprefix(prefix):
+            yield Problem(place, name, "has a *, which no user has in its name; name each user")
 
 
 def _certificates(raw: object, problems: list[Problem]) -> Certificates:

@@ -19,6 +19,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "serving": config.ServingSection,
     "certificates": config.CertificatesSection,
     "tracing": config.TracingSection,
+    "tenancy": config.TenancySection,
 }
 # What a model knows beyond what it refuses.
 _TOLD = ("title", "description", "default")
@@ -55,7 +56,9 @@ def _of(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _plain(schema: Any) -> Any:
-    """A schema without what is only told. YAML's older rules read a plain `off` as false, and so do we."""
+    """A schema without what is only told. YAML's older rules read a plain `on` and `off` as
+    true and false, and so do we.
+    """
     if isinstance(schema, list):
         return [_plain(one) for one in schema]
     if not isinstance(schema, dict):
@@ -65,6 +68,7 @@ def _plain(schema: Any) -> Any:
         for key, value in schema.items()
         if key not in _TOLD
     }
-    if "off" in found.get("enum", ()):
-        return {"enum": [*found["enum"], False]}
+    words = found.get("enum", ())
+    if "off" in words:
+        return {"enum": [*words, *([True] if "on" in words else []), False]}
     return found

@@ -5,18 +5,21 @@
     ├── InputError             a file or a body that cannot be read: where, and why             CLI exit 2, HTTP 400
     │   ├── ReviewError        the body is no AdmissionReview that can be answered              HTTP 400
     │   └── TooLarge           the body is over the limit                                       HTTP 413
+    │       └── TooManyValues  the body has too many values, whatever its size                  HTTP 413
     ├── CertificateError       a certificate that cannot be loaded or written                   CLI exit 2
     ├── AccessError            no way to a cluster: no kubeconfig, or one that is wrong         CLI exit 2
     ├── RequestFailed          the Kubernetes API did not do what was asked                     (tried again)
     │   ├── NotFound           there is no such object, or no such kind
     │   ├── Gone               the version to watch from is too old: list again
+    │   ├── AnswerTooLarge     the answer has more bytes than are read at once
     │   └── NotModified        nothing changed since it was last asked
     ├── NotLeading             another process holds the lease, and writes                      (tried again)
     ├── FactsUnavailable       a decision needs facts that could not be had                     CLI exit 3, HTTP 500
     ├── Inexpressible          a gang that its scheduler cannot express, as a whole             CLI exit 1
     └── Unavailable            the server will not answer this request
         ├── Overloaded         too many requests at once                                        HTTP 503
-        └── DeadlineExceeded   the caller's time is up                                          HTTP 504
+        ├── DeadlineExceeded   the caller's time is up                                          HTTP 504
+        └── Stopped            nobody waits for the answer any more                             (not sent)
 
 A finding about a workload is no error: it is data (`webhook.model.findings`).
 """
@@ -96,6 +99,13 @@ class TooLarge(InputError):
         super().__init__("", f"the body is over the limit of {limit} bytes")
 
 
+class TooManyValues(TooLarge):
+    """The body has more than `most` brackets and strings: decoded it would take too much memory."""
+
+    def __init__(self, most: int) -> None:
+        InputError.__init__(self, "", f"the body has more than {most} brackets and strings; send a smaller object")
+
+
 class CertificateError(RollcallError):
     """A certificate or key cannot be loaded, or cannot be written where it was asked for."""
 
@@ -130,6 +140,10 @@ class NotFound(RequestFailed):
 
 class Gone(RequestFailed):
     """The version from which to watch is no longer kept (HTTP 410)."""
+
+
+class AnswerTooLarge(RequestFailed):
+    """An answer, or a line of a watch, has more bytes than are read at once."""
 
 
 class NotModified(RequestFailed):
@@ -182,3 +196,7 @@ class Overloaded(Unavailable):
 
 class DeadlineExceeded(Unavailable):
     """The caller's `?timeout=` would pass before an answer."""
+
+
+class Stopped(Unavailable):
+    """Nobody waits for the answer any more, so work on it ends."""

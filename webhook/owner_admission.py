@@ -20,6 +20,7 @@ from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.fields import LABELS, METADATA, FieldPath, Item
 from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.naming import NAME_LIMIT
 from webhook.model.owners.facts import VIEWS, Owner
 from webhook.model.owners.job import Job
 from webhook.model.owners.jobset import JobSet
@@ -33,9 +34,10 @@ from webhook.model.record import SCHEDULER_LABEL
 from webhook.mutators.json_patch import PatchBuilder
 from webhook.mutators.prepare_pod import foreign_claims, prepare_pod
 from webhook.settings import CHOICE_BOUND, Profile, Settings
-from webhook.validators.registry import BoundRule, Context, Outcome, run, run_on_owner
+from webhook.validators.registry import BoundRule, Context, Outcome, Proceed, go_on, run, run_on_owner
 from webhook.validators.selection import DEFAULT_SCHEDULER, Choice, namespace_choice
 
+_TOLD_OF_KEY = 80
 # The same for every such workload, so that it is said once.
 NOT_OPTED_IN = (
     f"not opted in: neither it nor its namespace bears the label {SCHEDULER_LABEL}, so it and its pods are left as "
@@ -163,14 +165,14 @@ def _readable(request: Request) -> OwnedWorkload | None:
         return None
 
 
-def _faults_of(old: OwnedWorkload, facts: ClusterFacts, settings: Settings) -> set[tuple[str, str, str]]:
+def _faults_of(old: OwnedWorkload, facts: ClusterFacts, settings: Settings) -> list[Finding]:
     choice = choice_of(old, old, facts, settings)
     if choice is None:
-        return set()
+        return []
     try:
-        return {one.identity for one in _judge(old, None, choice, facts, settings).findings}
+        return _judge(old, None, choice, facts, settings).findings
     except Malformed:
-        return set()
+        return []
 
 
 def _judge(
@@ -193,22 +195,24 @@ def judged_by(
     settings: Settings,
 ) -> Outcome:
     """What the rules of one profile say of a workload, as it enforces them in its namespace."""
-    return judged_at(settings.ceiling(profile, facts, workload.namespace), profile, workload, old, choice, facts)
+    ceiling = settings.ceiling(profile, facts, workload.namespace)
+    return judged_at(ceiling, profile, workload, old, choice, facts, settings.proceed)
 
 
-def judged_at(
+def judged_at(  # noqa: PLR0913, PLR0917 - what is judged, by whom, how strictly and for how long
     ceiling: Action,
     profile: Profile,
     workload: OwnedWorkload,
     old: OwnedWorkload | None,
     choice: Choice,
     facts: ClusterFacts,
+    proceed: Proceed = go_on,
 ) -> Outcome:
     """What the rules of one profile say of a workload, and of a TrainJob those about the JobSet that is made of it;
     `ceiling` is the most that any of them may do.
     """
     rules = profile.rules[ceiling]
-    context = replace(gang_context(profile, facts, choice, {}), namespace=workload.namespace)
+    context = replace(gang_context(profile, facts, choice, {}, proceed=proceed), namespace=workload.namespace)
     found = run_on_owner(rules, context, workload, old)
     if not isinstance(workload, TrainJob):
         return _with_pods(rules, profile, workload, context, found)
@@ -335,10 +339,17 @@ def validate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Ver
     return pod_verdict(pod, profile, facts, settings)
 
 
+def left_for_its_label(key: str) -> str:
+    """Why a pod is left alone of which a label is too long. The key may be too."""
+    return f"pod left as it is: its label {key[:_TOLD_OF_KEY]} is longer than a name, {NAME_LIMIT} characters"
+
+
 def _prepared_for(pod: Pod, facts: ClusterFacts, settings: Settings) -> tuple[Profile, GangMember, Owner] | str:
     """The profile of a pod, its place in its gang, and its workload; a sentence for a pod that is left alone, whose
     author should know why.
     """
+    if (label := pod.long_label) is not None:
+        return left_for_its_label(label)
     place = place_of(pod)
     if place is None:
         return "pod left as it is: it is of no TrainJob, JobSet, LeaderWorkerSet or Job"

@@ -15,8 +15,9 @@ from webhook.backends.base import Backend, GangMember, PodChanges, PodPriority
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import ClusterFacts, Record
 from webhook.model.findings import Action
+from webhook.model.users import GROVE_OPERATORS, in_any_namespace
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
-from webhook.validators.registry import BoundRule, Rule, Subject
+from webhook.validators.registry import BoundRule, Proceed, Rule, Subject, go_on
 from webhook.validators.selection import namespace_choice
 
 # On a namespace: the most that a rule may do there, one of deny, warn, audit, off.
@@ -73,6 +74,8 @@ class Profile:
     __slots__ = (
         "backend",
         "ceiling",
+        "controllers",
+        "creation_rules",
         "every_rule",
         "gate",
         "judged",
@@ -84,12 +87,21 @@ class Profile:
     )
 
     def __init__(
-        self, backend: Backend[Any], general: Enforcement, own: Enforcement, *, gate: bool | None = None
+        self,
+        backend: Backend[Any],
+        general: Enforcement,
+        own: Enforcement,
+        *,
+        gate: bool | None = None,
+        controllers: tuple[str, ...] | None = None,
     ) -> None:
-        """Without `gate` it is the backend that says whether pods are gated."""
+        """Without `gate` it is the backend that says whether pods are gated, and without `controllers` which users the
+        scheduler's own controllers are.
+        """
         self.name = backend.name
         self.backend = backend
         self.gate = backend.gate if gate is None else gate
+        self.controllers = backend.controllers if controllers is None else controllers
         self.prepared: dict[GangMember, tuple[PodChanges, str]] = {}
         self.ceiling = Action.DENY
         for said in (own.ceiling, general.ceiling):
@@ -101,6 +113,7 @@ class Profile:
         # Those about a PodCliqueSet with its pods, and those about a pod.
         self.set_rules = about(self.rules, Subject.WORKLOAD, Subject.POD, Subject.CHANGE)
         self.pod_rules = about(self.rules, Subject.POD)
+        self.creation_rules = about(self.rules, Subject.POD_CREATION)
         # The kinds of objects that it has rules about, besides PodCliqueSets and their pods.
         self.judged = backend.judged_kinds
 
@@ -156,14 +169,34 @@ class Registration:
 
 
 @dataclass(frozen=True, slots=True)
+class Tenancy:
+    """Which users are trusted. `reconcilers` are those that Rollcall itself writes gang objects as; `exempt_users` are
+    others whose gang objects are not judged; pods that `grove_operators` create are Grove's.
+    """
+
+    reconcilers: tuple[str, ...] = ()
+    exempt_users: tuple[str, ...] = ()
+    grove_operators: tuple[str, ...] = GROVE_OPERATORS
+
+    def is_grove_operator(self, user: str) -> bool:
+        """Whether pods that `user` creates are Grove's."""
+        return not {user, in_any_namespace(user)}.isdisjoint(self.grove_operators)
+
+
+@dataclass(frozen=True, slots=True)
 class Serving:
-    """The server's own life. A kept connection is closed at about `connection_seconds` of age, 0 for never; after
-    SIGTERM calls are answered for `drain_seconds` more.
+    """The server's own life. Request bodies and what is decoded of them may take `body_memory_percent` of the memory
+    limit; a kept connection is closed at about `connection_seconds` of age, 0 for never; after SIGTERM calls are
+    answered for `drain_seconds` more.
     """
 
     max_in_flight: int = 256
+    max_connections: int = 512
+    body_memory_percent: int = 25
     connection_seconds: int = 600
     drain_seconds: int = 15
+    # Whether strangers may have manifests judged; None: where there is no cluster.
+    check: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +224,7 @@ class Tracing:
 class Settings:
     """The whole configuration. `standalone`: there is no cluster, so owners cannot be read, and a scheduler is chosen
     for pods and for updates as it would have been at CREATE. `forced` judges everything as if that scheduler were
-    chosen.
+    chosen. `proceed` is called between rules, and ends a judgement that nobody waits for any more by raising.
     """
 
     profiles: Mapping[str, Profile]
@@ -203,11 +236,15 @@ class Settings:
     serving: Serving = Serving()
     certificates: Certificates = Certificates()
     tracing: Tracing = Tracing()
+    tenancy: Tenancy = Tenancy()
     standalone: bool = False
     forced: str | None = None
     available: tuple[str, ...] = ()
+    proceed: Proceed = go_on
     # By group and kind: the profiles that have rules about such objects.
     judging: Mapping[tuple[str, str], tuple[Profile, ...]] = field(default_factory=dict)
+    # The users whose gang objects are not judged: Rollcall's own, the schedulers' controllers, those that are named.
+    exempt_users: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "available", tuple(self.profiles))
@@ -216,6 +253,9 @@ class Settings:
             for judged in profile.judged:
                 judging[judged[:2]] = (*judging.get(judged[:2], ()), profile)
         object.__setattr__(self, "judging", judging)
+        controllers = (user for profile in self.profiles.values() for user in profile.controllers)
+        exempt = frozenset((*self.tenancy.reconcilers, *self.tenancy.exempt_users, *controllers))
+        object.__setattr__(self, "exempt_users", exempt)
 
     def shape_of(self, kind: tuple[str, str]) -> Mapping[str, Any]:
         """What objects of a kind are read as by whoever has rules about them."""

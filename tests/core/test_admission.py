@@ -125,6 +125,11 @@ def test_an_object_on_its_way_out_passes_so_that_finalizers_can_go() -> None:
     manifest = pod_clique_set(GPU, annotations=NVLINK)
     manifest["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
     assert validate(manifest, manifest).findings == ()
+
+
+def test_an_update_that_brings_its_own_deletion_timestamp_is_judged() -> None:
+    manifest = pod_clique_set(GPU, annotations=NVLINK)
+    manifest["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
     asked = {
         "uid": "u",
         "operation": "UPDATE",
@@ -134,7 +139,7 @@ def test_an_object_on_its_way_out_passes_so_that_finalizers_can_go() -> None:
     }
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
     (judgement,) = judge(review, NOTHING_KNOWN, koordinator())
-    assert (judgement.verdict.allowed, judgement.verdict.findings) == (True, ())
+    assert (judgement.verdict.allowed, rules(judgement.verdict)) == (False, ["koordinator/mnnvl"])
 
 
 ENFORCEMENT: dict[str, tuple[dict[str, Any], ClusterFacts, Action | None]] = {

@@ -139,18 +139,6 @@ def test_what_is_kept_with_an_index_is_found_by_it_however_it_changes() -> None:
     assert (list(learned.kai_queues.having("a")), list(tree.having("a"))) == (["d"], [])
 
 
-def test_what_rollcall_made_is_right() -> None:
-    ours = kai.pod_group(labels={"app.kubernetes.io/managed-by": "rollcall"}, queue="nope")
-    assert validate(ours, settings=KAI_SETTINGS, facts=WORLDS["kai-scheduler"]).findings == ()
-
-
-def test_the_group_of_a_job_of_volcano_s_is_for_volcano_to_judge() -> None:
-    # Its tasks need all their replicas unless they say otherwise, and Volcano then looks at none of them.
-    group = volcano.pod_group(minMember=1, minTaskMember={"worker": 4})
-    group["metadata"]["ownerReferences"] = [{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "x"}]
-    assert validate(group, settings=VOLCANO_SETTINGS, facts=WORLDS["volcano"]).findings == ()
-
-
 def test_preemption_is_read_of_the_annotation() -> None:
     group = volcano.pod_group(annotations={"volcano.sh/preemptable": "true"})
     group["metadata"]["labels"] = {"volcano.sh/preemptable": "false"}

@@ -115,7 +115,10 @@ def test_a_profile_s_mode_wins_over_the_global_one() -> None:
     assert profiles["default-scheduler"].ceiling is Action.AUDIT
 
 
-KEYS = "apiVersion, kind, scheduler, enforcement, namespaces, registration, escapes, serving, certificates, tracing"
+KEYS = (
+    "apiVersion, kind, scheduler, enforcement, namespaces, registration, escapes, serving, certificates, tracing, "
+    "tenancy"
+)
 
 MISTAKES: dict[str, tuple[Any, list[str]]] = {
     "not a mapping": ([1], ["the document: [1]: is no RollcallConfiguration"]),
@@ -258,6 +261,36 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     "a namespace that cannot be": (
         {**HEAD, "registration": {"excludedNamespaces": ["Team_A"]}},
         ['registration.excludedNamespaces[0]: "Team_A": is no name of a namespace'],
+    ),
+    "an exemption for everybody": (
+        {**HEAD, "tenancy": {"exemptUsers": ["system:anonymous", "system:serviceaccounts:team-a"]}},
+        [
+            f'tenancy.exemptUsers[{index}]: "{name}": stands for many users; name one, such as '
+            "system:serviceaccount:NAMESPACE:NAME"
+            for index, name in enumerate(("system:anonymous", "system:serviceaccounts:team-a"))
+        ],
+    ),
+    "users without a name, and by a pattern": (
+        {**HEAD, "tenancy": {"reconcilers": [""], "exemptUsers": ["system:serviceaccount:*:argocd"]}},
+        [
+            'tenancy.reconcilers[0]: "": is no name of a user, such as system:serviceaccount:NAMESPACE:NAME',
+            'tenancy.exemptUsers[0]: "system:serviceaccount:*:argocd": has a *, which no user has in its name; name '
+            "each user",
+        ],
+    ),
+    "an operator by another pattern than that of a namespace": (
+        {**HEAD, "tenancy": {"groveOperators": ["system:serviceaccount:*:*"]}},
+        [
+            'tenancy.groveOperators[0]: "system:serviceaccount:*:*": has a *, which no user has in its name; name each '
+            "user"
+        ],
+    ),
+    "controllers that are everybody": (
+        scheduler({**KOORD, "controllers": ["system:authenticated"]}),
+        [
+            'scheduler.profiles[0].controllers[0]: "system:authenticated": stands for many users; name one, such as '
+            "system:serviceaccount:NAMESPACE:NAME"
+        ],
     ),
     "an authority that ends before what it signed": (
         {**HEAD, "certificates": {"mode": "selfManaged", "caValidityDays": 90, "leafValidityDays": 30}},

@@ -351,17 +351,6 @@ def test_nothing_is_found_while_gang_scheduling_is_off(
     assert (verdict.allowed, rules(verdict)) == (True, [])
 
 
-# Rollcall makes no pods.
-OBJECTS = {**REFERENCES, **TREES, **AGREEMENTS}
-
-
-@pytest.mark.parametrize(("manifest", "facts", "expected"), OBJECTS.values(), ids=OBJECTS)
-def test_what_rollcall_made_is_passed(manifest: Manifest, facts: ClusterFacts, expected: list[str]) -> None:
-    labels = {"app.kubernetes.io/managed-by": "rollcall"}
-    ours = {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
-    assert rules(validate(ours, settings=ON, facts=facts)) == []
-
-
 def test_an_update_of_what_was_wrong_before_is_a_warning() -> None:
     labelled = {**WORKER, "metadata": {**WORKER["metadata"], "labels": {"a": "b"}}}
     facts = known(workloads={"demo": TREE}, composite_pod_groups={"root": root(workload="other")})

@@ -15,6 +15,7 @@ from webhook.config import default_settings, settings_from
 from webhook.installation.everything import everything
 from webhook.installation.network import port_of
 from webhook.installation.options import Options, Reconciler, named_by_content, placed
+from webhook.installation.pod_network import Network
 from webhook.model.reading import Manifest
 
 ROOT = Path(__file__).parents[2]
@@ -22,16 +23,18 @@ OWN = {"certificates": {"mode": "selfManaged"}}
 WAYS = {
     "sidecar": (Reconciler.SIDECAR, {}),
     "deployment": (Reconciler.DEPLOYMENT, {}),
+    "moving": (Reconciler.MOVING, {}),
     "self-managed": (Reconciler.DEPLOYMENT, OWN),
 }
 
 
-def installed(way: str, **sections: Any) -> list[Manifest]:
+def installed(way: str, network: Network | None = None, **sections: Any) -> list[Manifest]:
     reconciler, own = WAYS[way]
     settings = settings_from(
         {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration", **own, **sections}, "test"
     )
-    options = Options("rollcall:1", configuration=named_by_content("a: b"), reconciler=reconciler)
+    configuration = named_by_content("a: b")
+    options = Options("rollcall:1", configuration=configuration, reconciler=reconciler, network=network or Network())
     return everything(settings, options)
 
 
@@ -85,9 +88,26 @@ def test_a_token_is_mounted_by_name_and_no_secret_but_the_serving_pair(way: str)
 
 
 def test_the_server_has_no_right_to_write_where_the_reconciler_is_apart() -> None:
-    for way, writers in (("sidecar", "rollcall"), ("deployment", "rollcall-reconciler")):
-        bindings = of_kind(installed(way), "ClusterRoleBinding")
-        assert [one["name"] for one in bindings["rollcall-reconcile"]["subjects"]] == [writers]
+    ways = {
+        "sidecar": ["rollcall"],
+        "deployment": ["rollcall-reconciler"],
+        "moving": ["rollcall-reconciler", "rollcall"],
+    }
+    for way, writers in ways.items():
+        for kind in ("ClusterRoleBinding", "RoleBinding"):
+            binding = of_kind(installed(way), kind)["rollcall-reconcile"]
+            assert [one["name"] for one in binding["subjects"]] == writers
+        (reading,) = of_kind(installed(way), "ClusterRoleBinding")["rollcall-serve"]["subjects"]
+        assert reading["name"] == "rollcall"
+
+
+def test_a_sidecar_that_moves_out_differs_from_one_that_has_moved_by_its_rights_alone() -> None:
+    moving, moved = installed("moving"), installed("deployment")
+    differing = [one["kind"] for one, other in zip(moving, moved, strict=True) if one != other]
+    assert differing == ["ClusterRoleBinding", "RoleBinding"]
+
+
+def test_the_server_s_account_cannot_write_anything() -> None:
     serving = of_kind(installed("self-managed"), "ClusterRole")["rollcall-serve"]
     assert {verb for rule in serving["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
     assert not any("secrets" in rule["resources"] for rule in serving["rules"])
@@ -96,7 +116,8 @@ def test_the_server_has_no_right_to_write_where_the_reconciler_is_apart() -> Non
 def test_an_authority_s_key_is_never_beside_the_server() -> None:
     settings = settings_from({"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration", **OWN}, "test")
     assert placed(settings, Reconciler.SIDECAR) is Reconciler.DEPLOYMENT
-    assert placed(default_settings(), None) is Reconciler.SIDECAR
+    # Nor is the right to change pods, unless that is asked for.
+    assert placed(default_settings(), None) is Options("rollcall:1").reconciler is Reconciler.DEPLOYMENT
     for way in WAYS:
         assert "rollcall-ca" not in str([pod["volumes"] for pod in pods(way).values()])
 
@@ -124,8 +145,8 @@ def test_every_port_that_is_named_is_listened_on(way: str) -> None:
         }
         assert {port["targetPort"] for port in services[name]["spec"]["ports"]} == set(ports)
         assert services[name]["spec"]["selector"].items() <= template["metadata"]["labels"].items()
-        (ingress,) = policies[name]["spec"]["ingress"]
-        assert {port["port"] for port in ingress["ports"]} == set(ports.values())
+        let_in = [port["port"] for rule in policies[name]["spec"]["ingress"] for port in rule["ports"]]
+        assert set(let_in) == set(ports.values())
         for container in template["spec"]["containers"]:
             own = {port["name"] for port in container["ports"]}
             for probe in ("startupProbe", "livenessProbe", "readinessProbe"):

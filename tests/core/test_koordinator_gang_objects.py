@@ -199,12 +199,6 @@ def test_a_pod_group_without_a_word_of_koordinator_is_left_alone() -> None:
     assert found({**setting("mode", "any"), "apiVersion": "scheduling.x-k8s.io/v1alpha1"}) == []
 
 
-def test_what_the_reconciler_made_is_never_judged() -> None:
-    ours = setting("mode", "any")
-    ours["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "rollcall"}
-    assert found(ours) == []
-
-
 @pytest.mark.parametrize(
     ("written", "expected"),
     [

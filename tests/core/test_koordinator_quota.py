@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import pytest
 
 from tests.core.worlds import rules, validate
-from webhook.model.facts import ClusterFacts, PodGangFacts, Quota
+from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
+from webhook.cluster.watch import Index
+from webhook.model.facts import ClusterFacts, ElasticQuotas, Needed, PodGangFacts, Quota
 from webhook.validators.examples import clique, pod_clique_set
 
 QUOTAS = ClusterFacts(elastic_quotas={"team-a": Quota(is_parent=False), "all": Quota(is_parent=True)})
@@ -125,3 +128,53 @@ def test_an_empty_quota_is_the_same_as_none_in_a_change_too() -> None:
     labels = {"rollcall.dev/scheduler": "koord-scheduler"}
     old, new = pod_clique_set(labels=labels), pod_clique_set(labels=labels, annotations={BY_ANNOTATION: ""})
     assert validate(new, old, facts=LIVING).findings == ()
+
+
+def stored_quota(namespace: str, created: str, *, parent: bool) -> dict[str, Any]:
+    labels = {"quota.scheduling.koordinator.sh/is-parent": "true"} if parent else {}
+    metadata = {"name": "team-a", "namespace": namespace, "creationTimestamp": created, "labels": labels}
+    return {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota", "metadata": metadata}
+
+
+OLD, NEW = "2026-01-01T00:00:00Z", "2026-06-01T00:00:00Z"
+LEAF, SHADOW, THIRD = (
+    stored_quota("koordinator-system", OLD, parent=False),
+    stored_quota("team-b", NEW, parent=True),
+    stored_quota("team-c", "2026-07-01T00:00:00Z", parent=True),
+)
+
+
+@pytest.mark.parametrize("order", list(permutations((LEAF, SHADOW, THIRD))))
+def test_a_quota_that_is_added_in_another_namespace_hides_none(order: tuple[dict[str, Any], ...]) -> None:
+    index = Index(ELASTIC_QUOTAS)
+    for raw in order:
+        index.put(raw)
+    assert asked_with(index) == []
+    index.drop(THIRD)
+    assert asked_with(index) == []
+    index.drop(LEAF)
+    assert asked_with(index) == ["koordinator/quota"]
+    index.put(LEAF)
+    assert asked_with(index) == []
+
+
+def test_a_quota_that_becomes_a_parent_is_one() -> None:
+    index = Index(ELASTIC_QUOTAS)
+    for raw in (LEAF, SHADOW, stored_quota("koordinator-system", OLD, parent=True)):
+        index.put(raw)
+    assert asked_with(index) == ["koordinator/quota"]
+
+
+def test_what_is_read_anew_counts_in_the_place_of_what_was_known() -> None:
+    known = ClusterFacts(elastic_quotas=ElasticQuotas({"team-a": Quota(False, "koordinator-system", OLD)}))
+    needed = Needed("elastic_quotas", "team-a")
+    assert rules(validate(ASKING, facts=known.learned({needed: Quota(True, "team-b", NEW)}))) == ["koordinator/quota"]
+    assert rules(validate(ASKING, facts=known.learned({needed: None}))) == ["koordinator/quota"]
+    assert rules(validate(ASKING, facts=known)) == []
+
+
+ASKING = pod_clique_set(annotations={BY_ANNOTATION: "team-a"})
+
+
+def asked_with(index: Index) -> list[str]:
+    return rules(validate(ASKING, facts=ClusterFacts(elastic_quotas=index.entries)))

@@ -13,6 +13,7 @@ from webhook import admission
 from webhook.backends.base import GangMember, PodChanges
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Namespace, Record
+from webhook.required_facts import required_facts
 from webhook.settings import Settings
 
 
@@ -210,3 +211,32 @@ def test_ten_thousand_siblings_cost_one_decision() -> None:
     for _ in range(100):
         mutate(gang_pod(), settings)
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("key", ["grove.io/podgang", "grove.io/podclique", "app.kubernetes.io/part-of", "team"])
+def test_a_pod_with_a_label_that_kubernetes_refuses_is_left_as_it_is(key: str) -> None:
+    settings = koordinator(standalone=False)
+    pod = gang_pod(labels={key: "g" * 254})
+    # Nothing is known, and nothing needs to be.
+    assert required_facts(request(pod), NOTHING_KNOWN) == ()
+    verdict = mutate(pod, settings)
+    assert verdict.patch == ()
+    assert verdict.notes == (f"pod left as it is: its label {key} is longer than a name, 253 characters",)
+    assert not settings.profiles["koord-scheduler"].prepared
+
+
+@pytest.mark.parametrize(("characters", "remembered"), [(253, 20), (254, 0), (1_000_000, 0)])
+def test_members_are_remembered_by_short_labels_only(characters: int, remembered: int) -> None:
+    settings = koordinator()
+    for number in range(20):
+        mutate(gang_pod(labels={"grove.io/podgang": str(number).rjust(characters, "g")}), settings)
+    assert len(settings.profiles["koord-scheduler"].prepared) == remembered
+
+
+@pytest.mark.parametrize(("characters", "remembered"), [(50, 1), (1_000, 0)])
+def test_a_member_with_a_long_record_is_prepared_and_not_remembered(characters: int, remembered: int) -> None:
+    settings = koordinator(standalone=False)
+    quota = "q" * characters
+    added = {op["path"]: op["value"] for op in mutate(gang_pod(), settings, recorded(quota=quota)).patch}
+    assert added["/metadata/labels/quota.scheduling.koordinator.sh~1name"] == quota
+    assert len(settings.profiles["koord-scheduler"].prepared) == remembered

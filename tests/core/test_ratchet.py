@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
 
 import pytest
 
-from tests.core.worlds import koordinator, rules, validate
+from tests.core.worlds import koordinator, rules, settings_of, validate
+from webhook.backends.koordinator.gang_examples import gather, known, pod_group
+from webhook.backends.volcano import examples as volcano
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts, Quota, TopologyBinding, TopologyLayer
 from webhook.model.findings import Action
@@ -195,3 +198,82 @@ def test_a_new_set_is_told_of_a_disagreement_and_of_all_else_at_once() -> None:
     astray = clique("worker", requests={"nvidia.com/gpu": "8"}, pod={"schedulerName": "volcano"})
     verdict = validate(pod_clique_set(astray, labels=KOORD, annotations=NVLINK))
     assert actions(verdict) == [("rollcall/scheduler-disagree", Action.DENY), (MNNVL, Action.DENY)]
+
+
+def listing(*members: object) -> Manifest:
+    return pod_group("leader", settings={"groups": json.dumps(["default/leader", *members])})
+
+
+def gathering(*strategies: str) -> Manifest:
+    return pod_group("leader", settings=gather(*({"layer": "SpineLayer", "strategy": word} for word in strategies)))
+
+
+NEW_ITEMS: dict[str, tuple[Manifest, Manifest, list[tuple[object, Action]]]] = {
+    "another wrong member in the place of the old one": (
+        listing("worker"),
+        listing("router"),
+        [("router", Action.DENY)],
+    ),
+    "a wrong member beside the old one": (
+        listing("worker"),
+        listing("worker", "router"),
+        [("router", Action.DENY), ("worker", Action.WARN)],
+    ),
+    "a wrong member before the old one": (
+        listing("worker"),
+        listing("router", "worker"),
+        [("router", Action.DENY), ("worker", Action.WARN)],
+    ),
+    "the same wrong members in another order": (
+        listing("worker", "router"),
+        listing("router", "worker"),
+        [("worker", Action.WARN), ("router", Action.WARN)],
+    ),
+    "a right member beside the old wrong one": (
+        listing("worker"),
+        listing("default/worker", "worker"),
+        [("worker", Action.WARN)],
+    ),
+    "a strategy that is unknown beside one that was": (
+        gathering("mustgather"),
+        gathering("mustgather", "gather"),
+        [("gather", Action.DENY), ("mustgather", Action.WARN)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), NEW_ITEMS.values(), ids=NEW_ITEMS)
+def test_no_item_of_a_list_in_an_annotation_hides_behind_another(
+    old: Manifest, new: Manifest, expected: list[tuple[object, Action]]
+) -> None:
+    facts = known(network_topologies={"default": LAYERS})
+    verdict = validate(new, old, settings=koordinator(), facts=facts)
+    about_items = {"koordinator/gang-groups-member", "koordinator/gang-topology-strategy"}
+    found = [(one.found, one.action) for one in verdict.findings if one.rule in about_items]
+    assert found == expected
+    assert verdict.allowed is all(action is Action.WARN for _, action in expected)
+
+
+def test_a_long_list_of_faults_hides_no_new_one_and_is_not_blamed_for_its_old_ones() -> None:
+    many = [f"member-{index}" for index in range(2000)]
+    settings = koordinator()
+    fewer = validate(listing(*many[500:]), listing(*many), settings=settings, facts=known())
+    assert fewer.allowed
+    one_more = validate(listing(*many, "new"), listing(*many), settings=settings, facts=known())
+    assert [finding.found for finding in one_more.denials] == ["new"]
+    assert len(one_more.findings) <= 33
+
+
+def policies(*sizes: int) -> Manifest:
+    """A PodGroup of Volcano's with so many subgroup policies, none of which has a name or a key."""
+    group = volcano.pod_group(minMember=1)
+    group["spec"]["subGroupPolicy"] = [{"subGroupSize": size} for size in sizes]
+    return group
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "denied"), [((1, 2), (2, 1), 0), ((1,), (1, 2), 1), ((1, 2), (2,), 0), ((1,), (1, 1, 1), 2)]
+)
+def test_items_without_a_name_are_counted(before: tuple[int, ...], after: tuple[int, ...], denied: int) -> None:
+    verdict = validate(policies(*after), policies(*before), settings=settings_of("volcano"))
+    assert [one.rule for one in verdict.denials].count("volcano/subgroup-keys") == denied

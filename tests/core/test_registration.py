@@ -18,7 +18,7 @@ def service(path: str) -> dict[str, Any]:
 
 
 def sets(path: str) -> dict[str, Any]:
-    leaving = "request.operation == 'CREATE' || !has(object.metadata.deletionTimestamp)"
+    leaving = "request.operation == 'CREATE' || !has(oldObject.metadata.deletionTimestamp)"
     return {
         "name": f"podcliquesets.{path}.rollcall.dev",
         "clientConfig": service(f"/{path}"),
@@ -58,8 +58,6 @@ def pods(path: str) -> dict[str, Any]:
 
 
 def pod_groups() -> dict[str, Any]:
-    key = "app.kubernetes.io/managed-by"
-    labels = "object.metadata.labels"
     changed = (
         "request.operation == 'CREATE'"
         " || has(object.spec) != has(oldObject.spec) || (has(object.spec) && object.spec != oldObject.spec)"
@@ -83,8 +81,13 @@ def pod_groups() -> dict[str, Any]:
         "matchConditions": [
             *sets("validate")["matchConditions"],
             {
-                "name": "not-ours",
-                "expression": f'!has({labels}) || !("{key}" in {labels}) || {labels}["{key}"] != "rollcall"',
+                "name": "not-exempt",
+                "expression": "!(request.userInfo.username in ["
+                '"system:kube-controller-manager",'
+                '"system:serviceaccount:koordinator-system:koord-scheduler",'
+                '"system:serviceaccount:kube-system:job-controller",'
+                '"system:serviceaccount:rollcall-system:rollcall",'
+                '"system:serviceaccount:rollcall-system:rollcall-reconciler"])',
             },
             {"name": "changed", "expression": changed},
         ],
@@ -238,7 +241,7 @@ def test_gang_objects_of_others_are_asked_about_when_they_come_or_change() -> No
             "scope": "*",
         }
     ]
-    assert [condition["name"] for condition in hook["matchConditions"]] == ["not-leaving", "not-ours", "changed"]
+    assert [condition["name"] for condition in hook["matchConditions"]] == ["not-leaving", "not-exempt", "changed"]
 
 
 def validating(profile: dict[str, Any]) -> list[dict[str, Any]]:
@@ -262,7 +265,7 @@ def test_the_workload_api_s_objects_are_asked_about_where_gangs_are_made_of_them
             "scope": "*",
         }
     ]
-    assert [condition["name"] for condition in objects["matchConditions"]] == ["not-leaving", "not-ours", "changed"]
+    assert [condition["name"] for condition in objects["matchConditions"]] == ["not-leaving", "not-exempt", "changed"]
     assert members["rules"][0]["resources"] == ["pods"]
     assert [condition["name"] for condition in members["matchConditions"]] == [
         "not-groves",

@@ -100,8 +100,9 @@ def test_what_was_learned_is_added_and_what_is_not_there_is_forgotten() -> None:
 def test_a_snapshot_stays_as_it_is() -> None:
     gangs = {("default", "demo-0"): PodGangFacts("demo")}
     live = ClusterFacts(pod_gangs=gangs)
-    copy = live.snapshot()
+    made = live.snapshot()
     gangs.clear()
+    copy = made()
     assert (len(live.pod_gangs or ()), len(copy.pod_gangs or ())) == (0, 1)
 
 

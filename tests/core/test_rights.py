@@ -76,6 +76,8 @@ WRITING = ["list", "watch", "create", "patch", "delete"]
 ALWAYS = {
     "/namespaces": FOLLOWING,
     "grove.io/podcliquesets": FOLLOWING,
+    "grove.io/podcliques": FOLLOWING,
+    "grove.io/podcliquescalinggroups": FOLLOWING,
     "grove.io/clustertopologybindings": FOLLOWING,
     "scheduler.grove.io/podgangs": FOLLOWING,
     "scheduling.k8s.io/priorityclasses": FOLLOWING,
@@ -86,6 +88,7 @@ ALWAYS = {
 GATED = {"/pods": ["list", "watch", "patch"]}
 # For the gangs of workloads that are not Grove's, which KAI makes itself.
 OWNERS = {
+    "apps/statefulsets": FOLLOWING,
     "batch/jobs": FOLLOWING,
     "batch/jobs/finalizers": ["update"],
     "jobset.x-k8s.io/jobsets": FOLLOWING,

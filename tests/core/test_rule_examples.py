@@ -27,7 +27,7 @@ def verdict_on(rule: Rule, example: Example) -> Verdict:
     """What the scheduler whose rule it is says of the example; general rules are shown with koord-scheduler."""
     stated: dict[str, Any] = {} if example.version is None else {"schedulerVersion": example.version}
     settings = settings_of(SCHEDULERS.get(rule.id, "koord-scheduler"), example.config, **stated)
-    return validate(example.object, example.old, settings=settings, facts=example.facts)
+    return validate(example.object, example.old, settings=settings, facts=example.facts, user=example.user)
 
 
 @pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.id)

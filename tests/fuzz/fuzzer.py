@@ -177,6 +177,9 @@ async def called(world: World, one: Input) -> Answer:
     sent: list[Any] = []
 
     async def receive() -> Any:
+        if not parts:
+            # Its client waits for the answer.
+            await asyncio.Event().wait()
         return parts.pop(0)
 
     async def send(message: Any) -> None:
@@ -204,9 +207,7 @@ async def called(world: World, one: Input) -> Answer:
 def _parts(one: Input) -> list[dict[str, Any]]:
     size = max(1, -(-len(one.body) // one.parts))
     cut = [one.body[at : at + size] for at in range(0, len(one.body), size)] or [b""]
-    return [{"type": "http.request", "body": part, "more_body": part is not cut[-1]} for part in cut] + [
-        {"type": "http.disconnect"}
-    ]
+    return [{"type": "http.request", "body": part, "more_body": part is not cut[-1]} for part in cut]
 
 
 # What the server says of its own faults

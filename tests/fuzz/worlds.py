@@ -92,7 +92,9 @@ def every_scheduler(default: str, *, standalone: bool, gate: bool = False) -> Se
         "kind": "RollcallConfiguration",
         "scheduler": {"defaultProfileName": default, "profiles": profiles},
     }
-    return replace(settings_from(document, "fuzz"), standalone=standalone)
+    settings = settings_from(document, "fuzz")
+    # In a cluster manifests are judged only where that is turned on.
+    return replace(settings, standalone=standalone, serving=replace(settings.serving, check=True))
 
 
 def every_example() -> list[tuple[Rule, Example]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from webhook.doctor import (
+    accounts,
     certificates,
     clocks,
     gangs,
@@ -26,6 +27,7 @@ EVERY_CHECK: tuple[Check, ...] = collect(
     net,
     serving,
     reconciling,
+    accounts,
     clocks,
     kinds,
     gates,

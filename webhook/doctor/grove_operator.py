@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from webhook.doctor.accounts import reconciler_accounts, user_of
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import configured, installed, served, webhook_of
 from webhook.doctor.parts import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from webhook.doctor.world import World, known
-from webhook.installation.names import RECONCILER, SERVER
+from webhook.installation.names import RECONCILER
 from webhook.model import grove
 from webhook.model.facts import Api
 from webhook.model.projections import POD_CLIQUE_SETS, TOPOLOGY_BINDINGS, name_of
@@ -114,17 +115,17 @@ def authorizer(world: World) -> Symptoms:
     """
     settings = mapping(_configuration(world).get("authorizer"))
     gates = any(profile.gate for profile in world.settings.profiles.values())
-    accounts = {f"system:serviceaccount:{world.namespace}:{name}" for name in (RECONCILER, SERVER)}
-    if (
-        gates
-        and flag(settings.get("enabled"))
-        and accounts.isdisjoint(sequence(settings.get("exemptServiceAccountUserNames")))
-    ):
+    if not gates or not flag(settings.get("enabled")):
+        return
+    # Where none is installed yet, as which it will be.
+    running = sorted(user_of(world, account) for account in reconciler_accounts(world) or {RECONCILER})
+    missing = [user for user in running if user not in sequence(settings.get("exemptServiceAccountUserNames"))]
+    if missing:
         yield Symptom(
             f"{_WHERE}, authorizer.exemptServiceAccountUserNames",
             "the authorizer is on, and Rollcall's reconciler is not exempt",
             "Grove refuses it to lift the gate rollcall.dev/gang-sync: pods that bear it never start",
-            f"add system:serviceaccount:{world.namespace}:{RECONCILER}",
+            f"add {' and '.join(missing)}",
         )
 
 

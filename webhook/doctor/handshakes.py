@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
-from webhook.certificates import looking, trusting
+from webhook.client_tls import looking, trusting
 from webhook.doctor.world import Clock, Presented
 from webhook.errors import CertificateError
 

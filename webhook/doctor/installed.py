@@ -20,7 +20,8 @@ from webhook.installation.names import SERVER
 from webhook.model.kubernetes_kinds import CONFIG_MAPS
 from webhook.model.reading import Malformed, mapping, sequence, text
 from webhook.settings import Settings
-from webhook.sources.yaml_values import Problem, documents_of
+from webhook.sources.limits import Problem
+from webhook.sources.yaml_values import documents_of
 
 
 class Installed(NamedTuple):

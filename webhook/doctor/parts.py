@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from webhook.installation.names import LEASE_NAME, SERVER, TLS_SECRET
+from webhook.installation.names import LEASE_NAME, RECONCILER_ROLE, SERVER, TLS_SECRET
 from webhook.model import grove, kubernetes_kinds
 from webhook.model.endpoint_slices import slices_of
 from webhook.model.facts import Api
@@ -76,6 +76,10 @@ SERVICE = Part(kubernetes_kinds.SERVICES, own=True, name=SERVER)
 ENDPOINT_SLICES = Part(kubernetes_kinds.ENDPOINT_SLICES, own=True, labels=(slices_of(SERVER),))
 BUDGETS = Part(Resource(Api("policy", "v1", "PodDisruptionBudget"), "poddisruptionbudgets"), own=True)
 SECRET = Part(kubernetes_kinds.SECRETS, own=True, name=TLS_SECRET)
+RECONCILER_BINDING = Part(
+    Resource(Api("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding"), "clusterrolebindings", namespaced=False),
+    name=RECONCILER_ROLE,
+)
 LEASE = Part(kubernetes_kinds.LEASES, own=True, name=LEASE_NAME)
 # kube-scheduler's own; also where the control plane is somebody else's and shows no pods.
 SCHEDULER_LEASE = Part(kubernetes_kinds.LEASES, namespace="kube-system", name="kube-scheduler")
@@ -104,6 +108,7 @@ PARTS = (
     ENDPOINT_SLICES,
     BUDGETS,
     SECRET,
+    RECONCILER_BINDING,
     LEASE,
     SCHEDULER_LEASE,
     POD_CLIQUE_SETS,

@@ -39,7 +39,8 @@ from webhook.model.kubernetes_kinds import CONFIG_MAPS, PODS
 from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.settings import Settings
-from webhook.sources.yaml_values import Problem, documents_of
+from webhook.sources.limits import Problem
+from webhook.sources.yaml_values import documents_of
 
 # A page of a list: what is read is kept, and few round trips matter to who waits.
 _PAGE = 500

@@ -87,7 +87,8 @@ def gated_pods(world: World) -> Symptoms:
     lifted = any(profile.gate for profile in world.settings.profiles.values())
     if lifted and _unled(world) is None:
         waiting = [(where, since) for where, since in waiting if world.now - since > _PATIENCE]
-        why, remedy, level = "their gangs do not start", "rollcall gangs --held says why each does not", Level.WARNING
+        why, level = "their gangs do not start, or they are not of the gang that they name", Level.WARNING
+        remedy = "rollcall gangs --held says why each gang does not, and -o json which pods are unowned"
     else:
         cause = "no reconciler leads" if lifted else "no profile of the configuration has `gate` any more"
         why, level = f"{cause}: nobody lifts it, and their gangs never start", Level.ERROR

@@ -10,6 +10,7 @@ from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
 from webhook.doctor.examples import installed, webhook_of, world
 from webhook.doctor.parts import MUTATING_WEBHOOKS, NAMESPACES, POD_CLIQUE_SETS, SERVICE, VALIDATING_WEBHOOKS
 from webhook.doctor.selectors import namespace_labels, selects
+from webhook.doctor.unreached import cause_of
 from webhook.doctor.world import Tried, World, known
 from webhook.errors import FactsUnavailable
 from webhook.installation.names import MUTATING, VALIDATING
@@ -194,12 +195,7 @@ def answered(world: World) -> Symptoms:
             "see what else is found about webhooks and server; the API server's log names the call that failed",
         )
     elif ".rollcall.dev" in asked.message:
-        yield Symptom(
-            where,
-            asked.message,
-            "the API server cannot ask Rollcall, and refuses every gang",
-            "see what else is found about webhooks and server: address, caBundle, certificate, endpoints",
-        )
+        yield Symptom(where, asked.message, *cause_of(asked.message, world))
     else:
         # Of several that refuse one is told; or whoever comes first refused it already.
         raise FactsUnavailable(f"somebody else refused what Rollcall was to be asked about: {asked.message}")

@@ -9,7 +9,7 @@ from webhook.doctor.examples import installed
 from webhook.doctor.parts import BUDGETS, DEPLOYMENTS, ENDPOINT_SLICES, SERVICE
 from webhook.doctor.selectors import selects
 from webhook.doctor.world import World
-from webhook.installation.names import HEALTH_PORT, SERVER
+from webhook.installation.names import SERVER
 from webhook.model.endpoint_slices import ServiceEndpoint, endpoints_in, port_name
 from webhook.model.projections import labels_of, name_of
 from webhook.model.reading import Manifest, mapping, sequence
@@ -55,7 +55,7 @@ def endpoints(world: World) -> Symptoms:
     """
     if _by_url(world):
         return
-    everybody, number = list(_ready(world)), world.address().port
+    everybody, number = list(ready_endpoints(world)), world.address().port
     # Whether the Service is there, and with that port, is another check's to say.
     name = port_name(world.one(SERVICE) or {}, number)
     ready = [one for one in everybody if name is None or name in one.ports]
@@ -64,7 +64,7 @@ def endpoints(world: World) -> Symptoms:
     why = "the API server finds nobody to ask, and refuses every gang"
     if not everybody:
         see = f"kubectl -n {world.namespace} get pods -l app.kubernetes.io/name={SERVER}"
-        remedy = f"see why: {see}; each says more at /readyz on port {HEALTH_PORT}"
+        remedy = f"see why: {see}; each says more at /readyz on its port `health`"
         yield Symptom(where, "no endpoint is ready", why, remedy)
     elif not ready:
         said = f"no endpoint that is ready has its port {number}{f' ({name})' if name else ''}"
@@ -79,7 +79,8 @@ def endpoints(world: World) -> Symptoms:
         yield Symptom(where, f"all {len(ready)} endpoints are on node {nodes.pop()}", why, remedy, Level.WARNING)
 
 
-def _ready(world: World) -> Iterator[ServiceEndpoint]:
+def ready_endpoints(world: World) -> Iterator[ServiceEndpoint]:
+    """Who is ready behind the Service. Raises `FactsUnavailable`."""
     for found in world.all(ENDPOINT_SLICES):
         yield from (endpoint for endpoint in endpoints_in(found) if endpoint.ready)
 

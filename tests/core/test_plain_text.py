@@ -1,0 +1,50 @@
+"""Texts that people read hold nothing that a terminal or a browser obeys."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from webhook.model.fields import ROOT
+from webhook.model.findings import Finding, shown
+from webhook.model.plain_text import escaped, plain
+
+# A name that a terminal shows as "team-a/train" although it is another.
+SPOOFED = "team-a/\u202eniart"
+OBEYED = [
+    "\x00",
+    "\x1b",
+    "\x7f",
+    "\x9b",
+    "\u00ad",
+    "\u061c",
+    "\u200b",
+    "\u200f",
+    "\u2028",
+    "\u202e",
+    "\u2066",
+    "\ufeff",
+]
+
+
+@pytest.mark.parametrize("character", OBEYED, ids=lambda character: f"U+{ord(character):04X}")
+def test_a_character_that_is_obeyed_is_replaced(character: str) -> None:
+    assert plain(f"a{character}b") == "a\ufffdb"
+
+
+def test_what_people_write_stays() -> None:
+    assert plain("häuser 日本 🚀 عربي “x”") == "häuser 日本 🚀 عربي “x”"
+
+
+@pytest.mark.parametrize("character", OBEYED, ids=lambda character: f"U+{ord(character):04X}")
+def test_json_means_the_same_after_it_was_escaped(character: str) -> None:
+    text = escaped(json.dumps([f"a{character}b"], ensure_ascii=False, indent=1))
+    assert character not in text
+    assert json.loads(text) == [f"a{character}b"]
+
+
+def test_a_found_value_is_shown_without_them() -> None:
+    assert shown(SPOOFED) == '"team-a/\ufffdniart"'
+    finding = Finding(at=ROOT, found=SPOOFED, why="it is wrong", remedy="change it")
+    assert "\u202e" not in str(finding)

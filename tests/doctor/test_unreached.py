@@ -1,0 +1,107 @@
+"""What is said to be the cause where an API server gets no answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from webhook.doctor.checking import examine
+from webhook.doctor.checks import EVERY_CHECK
+from webhook.doctor.examples import installed
+from webhook.doctor.parts import ENDPOINT_SLICES
+from webhook.doctor.unreached import cause_of
+from webhook.doctor.world import Tried, Unread, World
+from webhook.model.reading import Manifest
+
+CALL = 'Post "https://rollcall.rollcall-system.svc:443/mutate?timeout=5s"'
+FAILED = 'failed calling webhook "podcliquesets.mutate.rollcall.dev": failed to call webhook'
+UNKNOWN = "the API server cannot ask Rollcall, and refuses every gang"
+
+
+def on(port: int) -> World:
+    """An installation whose two servers listen there, and are ready."""
+
+    def listening(raw: Manifest) -> None:
+        if raw["kind"] == "EndpointSlice":
+            raw["ports"][0]["port"] = port
+
+    return installed(changed=listening)
+
+
+def told(message: str, world: World) -> tuple[str, str]:
+    """Why, and what to do."""
+    found = cause_of(f"{FAILED}: {message}", world)
+    return found.why, found.remedy
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"{CALL}: context deadline exceeded",
+        f"{CALL}: net/http: request canceled while waiting for connection (Client.Timeout exceeded)",
+        f"{CALL}: dial tcp 10.0.0.1:10443: i/o timeout",
+        f"{CALL}: dial tcp 10.0.0.1:10443: connect: no route to host",
+        f"{CALL}: dial tcp [fd00::1]:10443: connect: network is unreachable",
+        f"{CALL}: Address is not allowed",
+    ],
+)
+def test_where_servers_are_ready_and_nothing_comes_back_pods_cannot_be_reached(said: str) -> None:
+    why, remedy = told(said, on(10443))
+    assert why.startswith("2 servers are ready, and the API server gets no answer")
+    assert "from a managed control plane Pods cannot be reached" in why
+    assert "let the control plane reach port 10443 of the Pods" in remedy
+    assert "--host-network (chart: hostNetwork): docs/managed-clusters.md" in remedy
+
+
+def test_where_somebody_else_refuses_the_connection_ports_are_to_be_compared() -> None:
+    why, remedy = told(f"{CALL}: dial tcp 10.0.0.1:8443: connect: connection refused", on(8443))
+    assert why.startswith("2 servers are ready, and where the API server calls nobody listens")
+    assert "compare the Service's targetPort with port 8443 of the Pods" in remedy
+    assert "--host-network" in remedy
+
+
+OTHERS = {
+    'no endpoints available for service "rollcall"': "behind the Service no server is ready",
+    f"{CALL}: tls: failed to verify certificate: x509: certificate signed by unknown authority": (
+        "the API server reaches a server and does not trust its certificate"
+    ),
+    f"{CALL}: No agent available": "the control plane's tunnel to the nodes has no agent that is connected",
+    f"{CALL}: EOF": "a server ends the connection before it answers, as it does where it asks for a client certificate",
+    f"{CALL}: remote error: tls: certificate required": "a server ends the connection before it answers",
+    "the server is currently unable to handle the request": UNKNOWN,
+}
+
+
+@pytest.mark.parametrize(("said", "why"), OTHERS.items(), ids=OTHERS)
+def test_what_else_the_api_server_says_has_a_cause_of_its_own(said: str, why: str) -> None:
+    assert told(said, installed())[0].startswith(why)
+
+
+def test_the_network_is_not_blamed_where_no_server_is_known_to_be_ready() -> None:
+    def unready(raw: Manifest) -> None:
+        for endpoint in raw.get("endpoints", ()):
+            endpoint["conditions"]["ready"] = False
+
+    seen = installed()
+    blind = replace(seen, parts={**seen.parts, ENDPOINT_SLICES: Unread("the EndpointSlice objects", "HTTP 403")})
+    for world in (installed(changed=unready), blind):
+        for said in ("context deadline exceeded", "connect: connection refused"):
+            assert told(f"{CALL}: {said}", world)[0] == UNKNOWN
+
+
+def test_a_server_outside_is_named_by_its_url() -> None:
+    def by_url(raw: Manifest) -> None:
+        for hook in raw.get("webhooks", ()):
+            hook["clientConfig"] = {"url": "https://rollcall.example.com:8443/mutate"}
+
+    _, remedy = told("context deadline exceeded", installed(changed=by_url))
+    assert "let the control plane reach https://rollcall.example.com:8443" in remedy
+
+
+def test_the_check_quotes_the_api_server_and_names_the_cause() -> None:
+    message = f"HTTP 500: Internal error occurred: {FAILED}: {CALL}: context deadline exceeded"
+    checks = [check for check in EVERY_CHECK if check.id == "webhooks/answered"]
+    (found,) = examine(replace(on(8443), asked=Tried(None, message)), checks).found
+    assert found.symptom.found == message
+    assert "docs/managed-clusters.md" in found.symptom.remedy

@@ -1,0 +1,115 @@
+"""Checks of service accounts: who has the right to write, and that the server, which others call, has not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from webhook.doctor.checking import Level, Symptom, Symptoms, check
+from webhook.doctor.examples import configured, installed
+from webhook.doctor.parts import DEPLOYMENTS, RECONCILER_BINDING
+from webhook.doctor.world import World
+from webhook.installation.deployment import workloads
+from webhook.installation.exempt import installed_in
+from webhook.installation.names import RECONCILER_ROLE, SERVER
+from webhook.installation.options import Options, Reconciler
+from webhook.model.projections import name_of
+from webhook.model.reading import Manifest, mapping, sequence, text
+from webhook.model.users import service_account
+
+_MOVE = 'docs/installing.md, "From a sidecar to a Deployment"'
+
+_WHY = "whoever takes over the server, which takes requests from others, may write gang objects and change pods"
+
+
+def reconciler_accounts(world: World) -> frozenset[str]:
+    """The service accounts of Rollcall's namespace that Pods with a reconciler run as; none where there is no such
+    Deployment. Raises `FactsUnavailable`.
+    """
+    return frozenset(account for _, account in _reconciling(world))
+
+
+def user_of(world: World, account: str) -> str:
+    """As the API server calls a service account of Rollcall's namespace."""
+    return service_account(world.namespace, account)
+
+
+def _reconciling(world: World) -> Iterator[tuple[str, str]]:
+    """The Deployments whose Pods have a reconciler, each with its service account."""
+    for raw in world.all(DEPLOYMENTS):
+        pod = mapping(mapping(mapping(raw.get("spec")).get("template")).get("spec"))
+        containers = map(mapping, sequence(pod.get("containers")))
+        ours = mapping(raw.get("metadata")).get("namespace") == world.namespace
+        if ours and any("reconcile" in sequence(container.get("args")) for container in containers):
+            yield name_of(raw), text(pod.get("serviceAccountName")) or "default"
+
+
+def _beside() -> list[Manifest]:
+    return workloads(configured(), Options("rollcall", reconciler=Reconciler.SIDECAR))
+
+
+@check(
+    "reconciler/apart",
+    level=Level.NOTE,
+    well=lambda: installed(*workloads(configured(), Options("rollcall"))),
+    ill=lambda: installed(*_beside()),
+)
+def apart(world: World) -> Symptoms:
+    """The server's service account has no right to write: the reconciler runs in Pods and with an account of its own,
+    and no binding that an earlier installation needed is left. Where it runs beside the server on purpose this is a
+    note, a binding that is left a warning.
+
+    Source: webhook/installation/access.py; a Pod has one service account, whatever runs in it.
+    """
+    beside = [name for name, account in _reconciling(world) if account == SERVER]
+    if beside:
+        yield Symptom(
+            f"Deployment {world.namespace}/{beside[0]}",
+            f"a reconciler runs in it as {user_of(world, SERVER)}, as the server does",
+            _WHY,
+            f"give the reconciler Pods and an account of its own: {_MOVE}",
+        )
+    elif SERVER in _bound(world):
+        yield Symptom(
+            f"ClusterRoleBinding {RECONCILER_ROLE}",
+            f"it is bound to {user_of(world, SERVER)}, and no reconciler runs with that account",
+            _WHY,
+            f"when the last sidecar has gone, apply with --reconciler deployment: {_MOVE}",
+            Level.WARNING,
+        )
+
+
+def _bound(world: World) -> frozenset[str]:
+    """The service accounts of Rollcall's namespace that have the reconciler's rights."""
+    subjects = map(mapping, sequence(mapping(world.one(RECONCILER_BINDING)).get("subjects")))
+    return frozenset(str(one.get("name")) for one in subjects if one.get("namespace") == world.namespace)
+
+
+def _renamed() -> list[Manifest]:
+    found = workloads(configured(), Options("rollcall"))
+    for raw in found:
+        if raw["kind"] == DEPLOYMENTS.resource.api.kind:
+            raw["spec"]["template"]["spec"]["serviceAccountName"] = "gang-writer"
+    return found
+
+
+@check(
+    "reconciler/exempt",
+    level=Level.WARNING,
+    well=lambda: installed(*workloads(configured(), Options("rollcall"))),
+    ill=lambda: installed(*_renamed()),
+)
+def exempt(world: World) -> Symptoms:
+    """The service account that the reconciler really runs as is among the users whose gang objects are not judged:
+    those of the manifests, or the ones that `tenancy.reconcilers` of the configuration names.
+
+    Source: webhook/installation/exempt.py, of which the webhooks' matchConditions are made.
+    """
+    users = installed_in(world.settings, world.namespace).exempt_users
+    for name, account in _reconciling(world):
+        if user_of(world, account) not in users:
+            yield Symptom(
+                f"Deployment {world.namespace}/{name}",
+                f"its reconciler runs as {user_of(world, account)}, whose gang objects are judged",
+                "what it writes waits for an answer: while no server gives one, no gang object is written",
+                f"name it in the configuration: tenancy.reconcilers: [{user_of(world, account)}]",
+            )

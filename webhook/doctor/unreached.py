@@ -1,0 +1,111 @@
+"""Why an API server that calls Rollcall gets no answer: the likely cause, by its own words and by who is ready.
+
+Source: Go's net and net/http, Kubernetes' webhook client and service resolver, and konnectivity, for the words; on EKS
+"Address is not allowed" is said of Pods outside of the VPC (kubernetes-sigs and Knative issues of that text).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from webhook.doctor.serving import ready_endpoints
+from webhook.doctor.world import World
+from webhook.errors import FactsUnavailable
+from webhook.installation.names import SERVER, SERVING_PORT_NAME
+
+# The page that says what to do on which managed offering.
+PAGE = "docs/managed-clusters.md"
+_SILENT = (
+    "context deadline exceeded",
+    "Client.Timeout exceeded",
+    "i/o timeout",
+    "connection timed out",
+    "no route to host",
+    "network is unreachable",
+    "Address is not allowed",
+)
+# Seen: an API server whose certificate is refused hears of it before or after it has sent its request.
+_CUT = (": EOF", "remote error: tls:")
+_NO_TUNNEL = ("No agent available", "No backend available")
+
+
+class Cause(NamedTuple):
+    """Why it is so, and what to do."""
+
+    why: str
+    remedy: str
+
+
+_UNKNOWN = Cause(
+    "the API server cannot ask Rollcall, and refuses every gang",
+    "see what else is found about webhooks and server: address, caBundle, certificate, endpoints",
+)
+
+
+def cause_of(message: str, world: World) -> Cause:
+    """The likely cause of a call that failed with that message."""
+    if "x509:" in message:
+        return Cause(
+            "the API server reaches a server and does not trust its certificate: every gang is refused",
+            "see what is found about caBundle and certificate; rollcall certs verify makes the same handshakes",
+        )
+    if "no endpoints available" in message:
+        return Cause(
+            "behind the Service no server is ready: every gang is refused",
+            f"see why: kubectl -n {world.namespace} get pods -l app.kubernetes.io/name={SERVER}",
+        )
+    if any(words in message for words in _NO_TUNNEL):
+        return Cause(
+            "the control plane's tunnel to the nodes has no agent that is connected: every gang is refused",
+            "see why konnectivity-agent does not run: kubectl -n kube-system get pods",
+        )
+    if any(words in message for words in _CUT):
+        return Cause(
+            "a server ends the connection before it answers, as it does where it asks for a client certificate "
+            "(--client-ca) that the API server does not show: every gang is refused",
+            'have the API server show one, or serve without --client-ca: docs/serving.md, "Client certificates"',
+        )
+    if any(words in message for words in _SILENT):
+        return _silence(world)
+    if "connection refused" in message:
+        return _refusal(world)
+    return _UNKNOWN
+
+
+def _silence(world: World) -> Cause:
+    """Packets are dropped on the way, or the servers answer too late."""
+    where, ready = _listening(world)
+    if not ready:
+        return _UNKNOWN
+    return Cause(
+        f"{ready} ready, and the API server gets no answer: from a managed control plane Pods cannot be reached, or a "
+        "firewall or NetworkPolicy is between; every gang is refused",
+        f"let the control plane reach {where} (firewall, security group), or install with --host-network (chart: "
+        f"hostNetwork): {PAGE}",
+    )
+
+
+def _refusal(world: World) -> Cause:
+    where, ready = _listening(world)
+    if not ready:
+        return _UNKNOWN
+    return Cause(
+        f"{ready} ready, and where the API server calls nobody listens: it reaches somebody else's network under the "
+        "addresses of the Pods, or another port; every gang is refused",
+        f"compare the Service's targetPort with {where}; where a managed control plane has another network than the "
+        f"Pods, install with --host-network (chart: hostNetwork): {PAGE}",
+    )
+
+
+def _listening(world: World) -> tuple[str, str]:
+    """Where servers listen, and how many are ready, in words; the second is empty where none is known to be ready."""
+    try:
+        if url := world.address().url:
+            return url, f"who answers at {url} may be"
+        ready = list(ready_endpoints(world))
+    except FactsUnavailable:
+        return "the servers", ""
+    ports = sorted({port for one in ready for name, port in one.ports.items() if name == SERVING_PORT_NAME})
+    where = f"port {', '.join(map(str, ports))} of the Pods" if ports else "the servers"
+    count = f"{len(ready)} {'servers are' if len(ready) > 1 else 'server is'}"
+    return where, count if ready else ""
