@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.mount import Mount
+from tests.plain_certificates import usage
 from webhook.server.tls import PairFiles
 
 HOSTS = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
@@ -26,10 +27,12 @@ class Authority:
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        built = self._builder(self._name, self._key, (-1, 30)).add_extension(
-            x509.BasicConstraints(ca=True, path_length=0), critical=True
+        self.certificate = (
+            self._builder(self._name, self._key, (-1, 30))
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(usage(signs=True), critical=True)
+            .sign(self._key, hashes.SHA256())
         )
-        self.certificate = built.sign(self._key, hashes.SHA256())
         self.file = folder / f"{name}.ca.crt"
         self.file.write_bytes(self.certificate.public_bytes(serialization.Encoding.PEM))
 
@@ -68,6 +71,8 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(now + timedelta(days=days[0]))
             .not_valid_after(now + timedelta(days=days[1]))
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )
 
 

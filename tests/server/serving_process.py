@@ -26,6 +26,7 @@ class ServingProcess:
     def __init__(self, process: subprocess.Popen[bytes], log: Path, health_port: int) -> None:
         self.process = process
         self._log = log
+        self.health_port = health_port
         self._health = httpx.Client(base_url=f"http://127.0.0.1:{health_port}", trust_env=False)
         first = eventually(self._first_line, "the server says that it serves")
         self.url, self.next_url = first["url"], first.get("next")
@@ -42,6 +43,11 @@ class ServingProcess:
     def _first_line(self) -> dict[str, Any] | None:
         assert self.process.poll() is None, f"the server stopped: {self._log.read_text()}"
         return next((line for line in self.lines() if line["event"] == "serving"), None)
+
+    def memory(self, which: str = "VmRSS") -> int:
+        """Its resident memory in bytes, now or (`VmHWM`) at most so far."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(f"{which}:"))
 
     def readiness(self) -> tuple[int, str]:
         """What the health port says."""
@@ -89,10 +95,13 @@ class ServingProcess:
 
 
 @contextmanager
-def serving_process(folder: Path, files: PairFiles, *arguments: str | Path) -> Iterator[ServingProcess]:
-    """A server with the pair in `files` and on free ports; its log goes to `folder`."""
+def serving_process(
+    folder: Path, files: PairFiles, *arguments: str | Path, open_files: int | None = None
+) -> Iterator[ServingProcess]:
+    """A server with the pair in `files` and on free ports; its log goes to `folder`. It may have `open_files` open."""
     health_port = free_port()
-    command: list[str | Path] = [sys.executable, "-m", "webhook", "serve", "--standalone"]
+    limited = [] if open_files is None else ["sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh"]
+    command: list[str | Path] = [*limited, sys.executable, "-m", "webhook", "serve", "--standalone"]
     command += ["--cert", files.certificate, "--key", files.key, "--port", "0", "--health-port", str(health_port)]
     log = folder / "serve.log"
     with log.open("wb") as output, subprocess.Popen([*command, *arguments], stderr=output) as process:

@@ -123,7 +123,7 @@ def test_what_is_not_judged_passes_without_a_word(client: httpx.Client, fields: 
 def test_an_object_on_its_way_out_passes_whatever_it_is(client: httpx.Client) -> None:
     manifest = refused()["request"]["object"]
     manifest["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    leaving = review(manifest, operation="UPDATE", oldObject=pod_clique_set())
+    leaving = review(manifest, operation="UPDATE", oldObject=manifest)
     for path in ("/validate", "/mutate"):
         assert answer(client, path, leaving)["response"] == {"uid": UID, "allowed": True}
 
@@ -238,6 +238,22 @@ BROKEN: dict[str, tuple[bytes, str]] = {
         json.dumps(review(object=[])).encode(),
         "request.object is a list of 0 items, not an object",
     ),
+    "a uid of megabytes": (
+        json.dumps(review(uid="a" * 3_000_000)).encode(),
+        "request.uid has 3000000 characters, more than 1000",
+    ),
+    "a name that is too long": (
+        json.dumps(review(name="a" * 1001)).encode(),
+        "request.name has 1001 characters, more than 1000",
+    ),
+    "a namespace that is too long": (
+        json.dumps(review(namespace="a" * 1001)).encode(),
+        "request.namespace has 1001 characters, more than 1000",
+    ),
+    "a kind that is too long": (
+        json.dumps(review(kind={"group": "", "version": "v1", "kind": "a" * 1001})).encode(),
+        "request.kind.kind has 1001 characters, more than 1000",
+    ),
     "no old object": (json.dumps(review(operation="UPDATE")).encode(), "request.oldObject is missing"),
 }
 
@@ -290,9 +306,17 @@ def test_what_a_cause_names_may_be_long_and_the_cause_is_not(client: httpx.Clien
         asked = review(new, kind=kind, operation="UPDATE", oldObject=before)
         response = answer(client, "/validate", asked)["response"]
         assert response["allowed"] is False
+        assert len(response["auditAnnotations"].get("backend", "").encode()) <= 256
         for cause in response["status"]["details"]["causes"]:
             assert len(cause["message"].encode()) <= 2048
+            assert len(cause["field"].encode()) <= 2048
             assert cause["message"].count("ж") < 1000
+
+
+def test_a_recorded_scheduler_is_cut_in_the_audit_annotations(client: httpx.Client) -> None:
+    manifest = pod_clique_set(labels={"rollcall.dev/scheduler": "x" * 5000})
+    response = answer(client, "/validate", review(manifest, operation="UPDATE", oldObject=manifest))["response"]
+    assert response["auditAnnotations"]["backend"] == "x" * 253 + "..."
 
 
 @pytest.mark.parametrize("character", ["\x85", "\x7f", "\x9b"])

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from tests.core.worlds import gang_pod, koordinator
 from tests.server.conftest import Call, body, refused, review
+from webhook.model.facts import ClusterFacts
 from webhook.server.answers import MAX_BODY_BYTES
 from webhook.server.app import create_app
 from webhook.server.state import ServerState
@@ -73,26 +74,68 @@ def test_a_caller_that_hangs_up_is_not_answered(state: ServerState) -> None:
     assert counted(state, "gone") == 2
 
 
+class Slow:
+    """A cluster whose answers never come."""
+
+    def doubted(self) -> frozenset[str]:
+        """Nothing that is known."""
+        return frozenset()
+
+    async def learn(self, *_: object) -> ClusterFacts:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
 def test_beyond_the_bound_a_call_is_turned_away_at_once(state: ServerState) -> None:
-    state = replace_settings(state, replace(state.settings, serving=Serving(max_in_flight=3)))
+    state = replace_settings(state, replace(koordinator(standalone=False), serving=Serving(max_in_flight=3)))
+    state.cluster = Slow()  # type: ignore[assignment]
 
     async def crowd() -> tuple[Call, Call]:
         app = create_app(state)
         # One bound for both endpoints: what it protects is the machine.
-        paths = ("/mutate", "/mutate", "/validate")
-        waiting = [asyncio.create_task(Call(body(b"", more=True), path=path).to(app)) for path in paths]
+        waiting = [asyncio.create_task(Call(body(review(gang_pod())), path="/mutate").to(app)) for _ in range(3)]
         await asyncio.sleep(0)
+        assert state.judging == 3
         turned_away = await Call(body(review())).to(app)
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
+        state.cluster = None
         return turned_away, await Call(body(review())).to(app)
 
     turned_away, afterwards = asyncio.run(crowd())
     assert (turned_away.status, turned_away.text) == (503, "more than 3 calls at once\n")
     assert (b"retry-after", b"1") in turned_away.sent[0]["headers"]
     assert afterwards.status == 200
+    assert (counted(state, "overloaded"), state.judging) == (1, 0)
+
+
+def test_uploads_that_stall_keep_no_call_from_its_answer(state: ServerState) -> None:
+    state = replace_settings(state, replace(state.settings, serving=Serving(max_in_flight=1)))
+
+    async def crowd() -> Call:
+        app = create_app(state)
+        waiting = [asyncio.create_task(Call(body(b"{", more=True)).to(app)) for _ in range(300)]
+        await asyncio.sleep(0)
+        answered = await Call(body(review())).to(app)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return answered
+
+    assert asyncio.run(crowd()).status == 200
+
+
+def test_without_memory_for_its_body_a_call_is_turned_away(state: ServerState) -> None:
+    state.intake.limit = state.intake.kept = 10
+    made = call(state, Call(body(review())))
+    assert (made.status, made.text) == (503, "the memory for requests is full\n")
+    assert (b"retry-after", b"1") in made.sent[0]["headers"]
     assert counted(state, "overloaded") == 1
+    state.intake.limit = MAX_BODY_BYTES
+    assert call(state, Call(body(review()))).status == 200
+    assert state.intake.used == 0
 
 
 def test_calls_being_answered_are_counted_while_they_are(state: ServerState) -> None:

@@ -33,7 +33,7 @@ def test_a_fault_in_looking_at_files_leaves_the_pair_that_serves(
 
     async def story() -> None:
         server = _Server(state, plan)
-        await server._serving.open()
+        server._serving.open()
         before, looks = state.certificate, 0
         assert before is not None
 

@@ -14,7 +14,7 @@ BUDGETS = {
     b"timeout=5s": 4.8,
     b"timeout=1m": 29.8,
     b"timeout=24h": 29.8,
-    b"timeout=" + b"9" * 400 + b"s": 29.8,
+    b"timeout=" + b"9" * 39 + b"s": 29.8,
     b"timeout=30s": 29.8,
     b"timeout=1.5s": 1.3,
     b"timeout=1s500ms": 1.3,
@@ -37,4 +37,17 @@ def test_an_answer_is_due_before_the_api_server_stops_waiting(query: bytes, seco
 )
 def test_what_is_no_time_is_told(query: bytes) -> None:
     with pytest.raises(ReviewError, match=r"^timeout is "):
+        budget(query)
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        (b"timeout=" + b"9" * 40 + b"s", r"^timeout is '9{40}' and more, longer than 40 characters$"),
+        (b"timeout=" + b"9" * 8000, r"^the query of the URL has 8008 bytes, more than 256$"),
+        (b"a&" * 4000 + b"timeout=1s", r"^the query of the URL has 8010 bytes, more than 256$"),
+    ],
+)
+def test_what_is_too_long_for_a_time_is_not_read(query: bytes, told: str) -> None:
+    with pytest.raises(ReviewError, match=told):
         budget(query)

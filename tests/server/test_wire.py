@@ -159,6 +159,48 @@ def test_what_is_no_request_is_told_so_and_is_the_last(wire: Wire, request_bytes
     assert wire.statuses in (statuses, statuses[:1], [] if len(request_bytes) > 1_000_000 else statuses)
 
 
+def with_url(size: int) -> bytes:
+    return b"POST /" + b"a" * (size - 1) + b" HTTP/1.1\r\nHost: a\r\n"
+
+
+# What is just short enough, how it is answered, what is too long, and why. With Host and Content-Length there are two
+# more headers, and some sixty bytes.
+HEADS = {
+    "a URL": (with_url(8192), 404, with_url(8193), b"the URL is longer than 8192 bytes"),
+    "headers in number": (POST + b"A: a\r\n" * 126, 200, POST + b"A: a\r\n" * 127, b"there are more than 128 headers"),
+    "headers in sum": (
+        POST + b"A: " + b"a" * 65_400 + b"\r\n",
+        200,
+        POST + b"A: " + b"a" * 65_536 + b"\r\n",
+        b"the headers are longer than 65536 bytes",
+    ),
+}
+
+
+@pytest.mark.parametrize(("most", "status", "too_much", "why"), HEADS.values(), ids=HEADS)
+def test_a_head_that_comes_at_once_has_the_same_limits(
+    wire: Wire, server: ServingProcess, authority: Authority, most: bytes, status: int, too_much: bytes, why: bytes
+) -> None:
+    wire.send(whole(BODY, most)).read(1)
+    assert wire.statuses == [status]
+    with closing(Wire(server, authority)) as other:
+        said = other.send(whole(BODY, too_much)).read()
+        assert (other.statuses, said.rpartition(b"\r\n")[2]) == ([400], why)
+
+
+def test_headers_behind_a_body_have_an_end(wire: Wire) -> None:
+    head = POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunk(BODY) + b"0\r\n"
+    wire.send(head, *[b"X-After: " + b"a" * 8000 + b"\r\n"] * 40).read()
+    assert wire.statuses in ([400], [])
+
+
+@pytest.mark.parametrize("request_bytes", [b"GET /healthz", b"POST /nothing", b"PUT /validate"])
+def test_an_answer_before_the_end_of_its_request_is_the_last(wire: Wire, request_bytes: bytes) -> None:
+    said = wire.send(request_bytes + b" HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n" + b" " * 50).read()
+    assert len(wire.statuses) == 1
+    assert b"connection: close\r\n" in said
+
+
 @pytest.mark.parametrize(
     "path", [b"//validate", b"/validate/", b"/VALIDATE", b"/../validate", b"/%00", b"/%ff%fe", b"*"]
 )
@@ -182,8 +224,9 @@ def test_chunks_without_end_are_cut_at_the_limit(wire: Wire) -> None:
     assert wire.statuses in ([413], [])
 
 
-def test_a_head_that_never_ends_is_waited_for_only_so_long(wire: Wire) -> None:
-    begun = time.monotonic()
+def test_a_head_that_never_ends_is_waited_for_only_so_long(wire: Wire, server: ServingProcess) -> None:
+    begun, before = time.monotonic(), server.metric("rollcall_connections_closed_total", reason="head")
     wire.send(POST).read()
     assert wire.statuses == []
     assert 5 < time.monotonic() - begun < 30
+    assert server.metric("rollcall_connections_closed_total", reason="head") == before + 1

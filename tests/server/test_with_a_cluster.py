@@ -52,6 +52,29 @@ def test_the_owner_of_a_pod_is_read_live_when_no_cache_has_it() -> None:
     assert world.asked == [f"{SETS}/demo"]
 
 
+def test_what_a_large_review_needs_is_read_live_too() -> None:
+    world = World(POD_CLIQUE_SETS.resource)
+    world.put(SETS, {"metadata": {"name": "demo", "namespace": "default", "labels": {LABEL: "koord-scheduler"}}})
+    pod = gang_pod()
+    pod["metadata"].setdefault("annotations", {})["example.com/note"] = "x" * 400_000
+    state = following(world)
+    answer = ask(state, "/mutate", review(pod))
+    assert answer.status == 200
+    assert json.loads(answer.text)["response"]["patchType"] == "JSONPatch"
+    assert world.asked == [f"{SETS}/demo"]
+    assert b'rollcall_lane_wait_seconds_count{lane="reviews"} 1.0' in state.metrics.expose()
+
+
+@pytest.mark.parametrize("path", ["/mutate", "/validate"])
+def test_a_large_review_that_cannot_be_decided_is_500(path: str) -> None:
+    world = World()
+    world.failing = OSError("no route")
+    pod = gang_pod()
+    pod["metadata"].setdefault("annotations", {})["example.com/note"] = "x" * 400_000
+    answer = ask(following(world), path, review(pod))
+    assert (answer.status, answer.text) == (500, "the PodCliqueSet default/demo could not be read: no route\n")
+
+
 def test_a_pod_of_a_set_that_is_not_there_is_left_as_it_is() -> None:
     answer = ask(following(World()), "/mutate", review(gang_pod()))
     response = json.loads(answer.text)["response"]

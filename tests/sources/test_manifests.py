@@ -12,10 +12,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.growth import LINEAR, growth
 from tests.strategies import json_objects, json_values
-from webhook.errors import InputError
+from webhook.errors import InputError, Stopped
 from webhook.model.fields import FieldPath, Item
 from webhook.sources import manifests
+from webhook.sources.limits import Limits
 from webhook.sources.manifests import files_of, read_file, read_text
 from webhook.testing.strategies import words
 
@@ -140,7 +142,9 @@ UNREADABLE: dict[str, tuple[str | bytes, str]] = {
     "deep lists": ("a: " + "[" * 150 + "]" * 150, "f.yaml:1:103: is nested deeper than 100 levels"),
     "very deep lists": ("a: " + "[" * 5000, "f.yaml:1:103: is nested deeper than 100 levels"),
     "deep JSON": ('{"a":' * 150 + "1" + "}" * 150, "f.yaml:1:1: is nested deeper than 100 levels"),
-    "very deep JSON": ('{"a":' * 5000, "f.yaml:1:1: is nested deeper than 100 levels"),
+    "very deep JSON": ('{"a":' * 5000 + "1" + "}" * 5000, "f.yaml:1:1: is nested deeper than 100 levels"),
+    "deep JSON without an end": ('{"a":' * 150, "f.yaml:1:1: is nested deeper than 100 levels"),
+    "very deep JSON without an end": ('{"a":' * 5000, "f.yaml:1:1: is nested deeper than 100 levels"),
     "itself": ("a: &x [*x]", "f.yaml:1:8: the anchor x contains itself"),
     "another version": ("%YAML 3.0\n---\na: 1", "f.yaml:1:1: is not YAML: found incompatible YAML document"),
 }
@@ -277,3 +281,49 @@ def test_a_plain_value_behind_a_json_document_is_no_manifest(second: str) -> Non
     assert why('{"kind": "A"}\n' + second).startswith("f.yaml:2:1: is no manifest: a mapping is needed")
     # The second is JSON as far as it goes, and all of it is no YAML.
     assert why('{"kind": "A"}\n' + second + "o").startswith("f.yaml:2:1: is not YAML")
+
+
+def test_the_limits_hold_for_the_whole_text() -> None:
+    few = Limits(documents=3, values=1000, aliased=1000)
+    read_text("a: 1\n---\nb: 1\n---\nc: 1\n", "f.yaml", few)
+    for text in ("a: 1\n---\n" * 4, '{"a": 1}\n' * 4):
+        with pytest.raises(InputError, match="more than 3 documents"):
+            read_text(text, "f.yaml", few)
+    for text in ("a: [" + "[]," * 1300 + "]", '{"a": [' + "[]," * 1300 + "[]]}"):
+        with pytest.raises(InputError, match="more than 1000 values"):
+            read_text(text, "f.yaml", few)
+    one = "a: &a [" + "x, " * 20 + "]\nb: *a\n"
+    read_text(one, "f.yaml", few)
+    with pytest.raises(InputError, match="aliases make it too large"):
+        read_text("---\n".join([one] * 3), "f.yaml", few)
+
+
+def test_a_string_of_brackets_is_one_value() -> None:
+    few = Limits(documents=3, values=1000, aliased=1000)
+    (document,) = read_text('{"a": "' + "[{," * 5000 + '"}', "f.yaml", few)
+    assert len(document.manifest["a"]) == 15000
+
+
+def test_a_string_that_never_ends_is_searched_once() -> None:
+    few = Limits(documents=3, values=1000, aliased=1000)
+
+    def read(count: int) -> None:
+        with pytest.raises(InputError, match="is not YAML"):
+            read_text('{"' + '\\",' * count, "f.yaml", few)
+
+    assert growth(read, 2000) < LINEAR
+
+
+@pytest.mark.parametrize("text", ["a:\n" + "- 1\n" * 2000, '{"a": [' + "{}," * 2000 + "{}]}"])
+def test_reading_stops_when_nobody_waits(text: str) -> None:
+    def stop() -> None:
+        raise Stopped("nobody waits")
+
+    with pytest.raises(Stopped):
+        read_text(text, "f.yaml", Limits(documents=3, values=1500, aliased=1000), stop)
+
+
+def test_a_text_with_thousands_of_directives_is_not_parsed() -> None:
+    text = "".join(f"%TAG !{number}! tag:example.com,2026:\n" for number in range(5_000))
+    with pytest.raises(InputError, match="has more than 32 directives"):
+        read_text(f"{text}--- {{}}\n", "body")

@@ -1,37 +1,43 @@
 """POST /validate and /mutate: AdmissionReview in, AdmissionReview out.
 
 Plain ASGI, below the framework: the body is read by hand, and once it is there nothing is looked up, copied or awaited
-unless the caches lack what the decision needs. Our own faults are HTTP 500 and never a verdict, so that the webhook's
-failurePolicy keeps its meaning.
+unless the caches lack what the decision needs. A large review is judged in a thread, so that nobody else waits for it.
+Our own faults are HTTP 500 and never a verdict, so that the webhook's failurePolicy keeps its meaning.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
 from time import perf_counter
 
+import orjson
 from starlette.types import Receive, Scope, Send
 
 from webhook import tracing
-from webhook.cluster.facts import LiveFacts
 from webhook.errors import DeadlineExceeded, FactsUnavailable, Overloaded, ReviewError, TooLarge
 from webhook.logs import decided, log, outline
 from webhook.model.admission_request import Request, Verdict
-from webhook.model.facts import ClusterFacts, Needed
-from webhook.required_facts import in_doubt, required_facts
-from webhook.server.answers import JSON, ClientGone, answer, plain, read_body
-from webhook.server.review import read_review, write_review, written_patch
+from webhook.model.facts import ClusterFacts
+from webhook.server.answers import JSON, ClientGone, answer, caller_of, plain, read_body
+from webhook.server.carriers import carrier_of
+from webhook.server.deliberation import Decision, Deliberation, Question
+from webhook.server.intake import Upload
+from webhook.server.lane import Turn
+from webhook.server.large_json import memory_of
+from webhook.server.large_review import LargeReview
+from webhook.server.review import MAX_WARNING_BYTES, cut
 from webhook.server.state import ServerState
 from webhook.server.timeouts import budget
-from webhook.settings import Settings
 
-Decision = Callable[[Request, ClusterFacts, Settings], Verdict]
+# Up to this size, and so many objects and items in it, a review is judged by the event loop, in tens of milliseconds at
+# worst: those of pods and of most workloads are. Rules take their time for each of these, which may have two bytes.
+SMALL_BYTES = 32 * 1024
+SMALL_OBJECTS = 1000
+SMALL_ITEMS = 1500
 
-# What is read may name the next that is missing: a group, the one above it, and so on to the root of a tree.
-MAX_READ = 8
+Answer = tuple[int, bytes, str]
 
 
 class AdmissionEndpoint:
@@ -51,7 +57,6 @@ class AdmissionEndpoint:
         if scope["method"] != "POST":
             await plain(send, 405, "only POST is answered here", (b"allow", b"POST"))
             return
-        self._state.in_flight += 1
         self._state.metrics.in_flight.inc()
         try:
             if tracing.on():
@@ -62,7 +67,6 @@ class AdmissionEndpoint:
             self._calls["gone"].inc()
             return
         finally:
-            self._state.in_flight -= 1
             self._state.metrics.in_flight.dec()
         self._calls[outcome].inc()
         if status == HTTPStatus.OK:
@@ -70,7 +74,7 @@ class AdmissionEndpoint:
         else:
             await plain(send, status, body.decode())
 
-    async def _traced(self, scope: Scope, receive: Receive) -> tuple[int, bytes, str]:
+    async def _traced(self, scope: Scope, receive: Receive) -> Answer:
         """The answer, as a span of the trace that the API server may have begun."""
         about = {"rollcall.endpoint": self._name}
         with tracing.span(f"admission {self._name}", tracing.Side.SERVER, about, scope["headers"]):
@@ -80,20 +84,20 @@ class AdmissionEndpoint:
                 tracing.fail(outcome)
         return status, body, outcome
 
-    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes, str]:
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
         """Status, body and the outcome that the metrics count."""
         try:
-            # A call that is answered late is worth nothing; saying no at once lets the caller try another replica.
-            if self._state.in_flight > self._max_in_flight:
-                raise Overloaded(f"more than {self._max_in_flight} calls at once")
             seconds = budget(scope["query_string"])
             deadline = perf_counter() + seconds
-            try:
-                async with asyncio.timeout(seconds):
-                    body = await read_body(scope, receive)
-            except TimeoutError:
-                raise DeadlineExceeded(f"the body did not arrive within {seconds:g} s") from None
-            return await self._verdict(body, deadline)
+            carrier = carrier_of(scope)
+            with self._state.intake.upload(carrier) as upload:
+                body = await read_body(scope, receive, upload, seconds)
+                if _is_small(body):
+                    found = await self._in_turn(body, deadline)
+                else:
+                    found = await self._in_lane(body, deadline, scope, receive, upload.moved())
+            carrier.carried_review()
+            return found
         except ReviewError as error:
             return 400, str(error).encode(), "invalid"
         except TooLarge as error:
@@ -111,55 +115,97 @@ class AdmissionEndpoint:
             log.exception("failed", endpoint=self._name)
             return 500, f"internal error: {type(error).__name__}; the log says more".encode(), "failed"
 
-    async def _without_doubt(
-        self, verdict: Verdict, request: Request, facts: ClusterFacts, cluster: LiveFacts, deadline: float
-    ) -> Verdict:
-        """The verdict after what it rests on was read live; what is read may be found wrong for want of more."""
-        read: set[Needed] = set()
-        while len(read) < MAX_READ and (doubts := set(in_doubt(verdict)) - read):
-            read |= doubts
-            try:
-                facts = await cluster.learn(sorted(doubts, key=str), facts, deadline - perf_counter())
-            except FactsUnavailable as error:
-                if not verdict.allowed:
-                    raise
-                # A warning that may be out of date is no reason to stop anybody.
-                log.warning("not read before a warning", endpoint=self._name, why=outline(error))
-                break
-            verdict = self._decide(request, facts, self._state.settings)
-        return verdict
+    async def _in_turn(self, body: bytes, deadline: float) -> Answer:
+        """The verdict, unless too many are being found already. Uploads are not counted, or stalled ones would keep
+        all others out.
+        """
+        # A call that is answered late is worth nothing; saying no at once lets the caller try another replica.
+        if self._state.judging >= self._max_in_flight:
+            raise Overloaded(f"more than {self._max_in_flight} calls at once")
+        self._state.judging += 1
+        try:
+            return await self._verdict(body, deadline)
+        finally:
+            self._state.judging -= 1
 
-    async def _verdict(self, body: bytes, deadline: float) -> tuple[int, bytes, str]:
+    async def _in_lane(self, body: bytes, deadline: float, scope: Scope, receive: Receive, upload: Upload) -> Answer:
+        """The verdict on a large review, found in the thread for these."""
+
+        async def work(turn: Turn) -> Answer:
+            await upload.decode(self._state.share_of_intake(memory_of(len(body))), deadline - perf_counter())
+            return await self._large_verdict(body, deadline, turn)
+
+        return await self._state.reviews.run(
+            work, size=len(body), caller=caller_of(scope), deadline=deadline, receive=receive, done=upload.close
+        )
+
+    async def _verdict(self, body: bytes, deadline: float) -> Answer:
         begun = perf_counter()
-        api_version, request = read_review(body)
-        if tracing.on():
-            tracing.note(_asked(request))
-        facts, cluster = self._state.facts, self._state.cluster
-        if cluster is not None:
-            doubted = cluster.doubted()
-            if "pod_gangs" in doubted:
-                # Whether a gang lives is asked before its record may change; what was known is no answer any more.
-                facts = replace(facts, pod_gangs=None)
-            if needed := required_facts(request, facts, doubted):
-                facts = await cluster.learn(needed, facts, deadline - perf_counter())
-        verdict = self._decide(request, facts, self._state.settings)
-        if cluster is not None:
-            verdict = await self._without_doubt(verdict, request, facts, cluster, deadline)
-        patch = written_patch(verdict)
-        written = write_review(api_version, request, verdict, patch)
-        metrics = self._state.metrics
+        if begun >= deadline:
+            raise DeadlineExceeded("the time was up before the review was judged")
+        facts = self._state.facts
+        found = self._deliberation(lambda: facts)
+        try:
+            question = found.begin(body, orjson.loads)
+            while question is not None:
+                question = found.advance(await self._read(question, deadline))
+        finally:
+            _trace_request(found)
+        return self._answered(found, begun)
+
+    async def _large_verdict(self, body: bytes, deadline: float, turn: Turn) -> Answer:
+        """The same, step by step in the thread; what must be read live is read here."""
+        begun = perf_counter()
+        found = self._deliberation(self._state.facts.snapshot(), turn)
+        review = LargeReview(found, turn)
+        try:
+            question = await turn.run(review.begin, body)
+            while question is not None:
+                question = await turn.run(found.advance, await self._read(question, deadline))
+        finally:
+            _trace_request(found)
+        return self._answered(found, begun)
+
+    def _deliberation(self, facts: Callable[[], ClusterFacts], turn: Turn | None = None) -> Deliberation:
+        settings, cluster = self._state.settings, self._state.cluster
+        if turn is not None:
+            settings = replace(settings, proceed=turn.proceed)
+        return Deliberation(self._name, self._decide, settings, facts, None if cluster is None else cluster.doubted())
+
+    async def _read(self, question: Question, deadline: float) -> ClusterFacts | FactsUnavailable:
+        """The facts with what was asked for, or why it cannot be had: what that means the decision says."""
+        cluster = self._state.cluster
+        if cluster is None:
+            return FactsUnavailable("there is no cluster to read from")
+        try:
+            return await cluster.learn(question.needed, question.facts, deadline - perf_counter())
+        except FactsUnavailable as error:
+            return error
+
+    def _answered(self, found: Deliberation, begun: float) -> Answer:
+        """The answer, once it is counted, logged and traced."""
+        verdict, patch, metrics = found.verdict, found.patch, self._state.metrics
         decision = verdict.decision
         metrics.decided(self._name, decision, verdict.scheduler)
         if verdict.findings or verdict.unjudged:
             metrics.count(verdict)
         if patch:
             metrics.patch_bytes.observe(len(patch))
-        if patch or not verdict.allowed:
-            decided(self._name, request, verdict)
+        if found.request is not None and (patch or not verdict.allowed):
+            decided(self._name, found.request, verdict)
         if tracing.on():
             tracing.note(_noted(verdict))
         self._duration.observe(perf_counter() - begun)
-        return 200, written, decision
+        return 200, found.written, decision
+
+
+def _is_small(body: bytes) -> bool:
+    return len(body) <= SMALL_BYTES and body.count(b"{") <= SMALL_OBJECTS and body.count(b",") <= SMALL_ITEMS
+
+
+def _trace_request(found: Deliberation) -> None:
+    if tracing.on() and found.request is not None:
+        tracing.note(_asked(found.request))
 
 
 def _asked(request: Request) -> dict[str, tracing.Attribute]:
@@ -176,6 +222,6 @@ def _noted(verdict: Verdict) -> dict[str, tracing.Attribute]:
     """What a trace tells of a verdict: the rules that found anything, and not what they found."""
     return {
         "rollcall.decision": verdict.decision,
-        "rollcall.backend": verdict.scheduler or "",
+        "rollcall.backend": cut(verdict.scheduler or "", MAX_WARNING_BYTES),
         "rollcall.rules": sorted({finding.rule for finding in verdict.findings}),
     }

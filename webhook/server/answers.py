@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 
 from starlette.types import Receive, Scope, Send
 
-from webhook.errors import ReviewError, TooLarge
+from webhook.errors import DeadlineExceeded, Overloaded, ReviewError, TooLarge
+from webhook.model.plain_text import plain as plain_text
+from webhook.server.intake import SLOWER, Upload
 
 # An AdmissionReview carries old and new object; etcd's 1.5 MiB limit on each, JSON growth and the envelope stay under
 # this.
@@ -15,43 +18,68 @@ MAX_BODY_BYTES = 7 * 1024 * 1024
 JSON = b"application/json"
 TEXT = b"text/plain; charset=utf-8"
 
-# A terminal obeys them, and some end a line; names and values that an answer quotes may bear them.
-CONTROL = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), "\ufffd")
-
 Header = tuple[bytes, bytes]
 
 
 class ClientGone(Exception):
-    """The caller hung up before its body was whole: there is nobody to answer."""
+    """The caller hung up before its answer was there: there is nobody to tell."""
 
 
-async def read_body(scope: Scope, receive: Receive) -> bytes:
-    """The whole body. Raises `TooLarge` as soon as it must be, `ReviewError`, and `ClientGone`."""
+async def read_body(
+    scope: Scope, receive: Receive, upload: Upload, seconds: float, most: int = MAX_BODY_BYTES
+) -> bytes:
+    """The whole body, `most` bytes of it, charged to `upload` as it comes.
+
+    Raises `TooLarge` as soon as it must be, `ReviewError`, `DeadlineExceeded` after `seconds`, `Overloaded` where there
+    is no memory for it, and `ClientGone`.
+    """
     for name, value in scope["headers"]:
         if name == b"content-length":
             if not value.isdigit():
                 raise ReviewError("content-length is no number")
-            if int(value) > MAX_BODY_BYTES:
-                raise TooLarge(MAX_BODY_BYTES)
-    message = await receive()
-    if message["type"] == "http.request" and not message.get("more_body", False):
-        body: bytes = message.get("body", b"")
-        _check_size(len(body))
-        return body
+            _check_size(int(value), most)
+    if upload.carrier.holds_body(scope):
+        # Nothing is waited for. Most bodies come with their heads, and a clock costs as much as reading them.
+        return await _received(receive, upload, most)
+    try:
+        async with asyncio.timeout(seconds) as clock:
+            upload.arriving(clock)
+            return await _received(receive, upload, most)
+    except TimeoutError:
+        if upload.ended:
+            raise Overloaded(SLOWER) from None
+        raise DeadlineExceeded(f"the body did not arrive within {seconds:g} s") from None
+    finally:
+        upload.arrived()
+
+
+async def _received(receive: Receive, upload: Upload, most: int) -> bytes:
     parts = bytearray()
     while True:
+        message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientGone
-        parts += message.get("body", b"")
-        _check_size(len(parts))
-        if not message.get("more_body", False):
+        part: bytes = message.get("body", b"")
+        _check_size(len(parts) + len(part), most)
+        upload.receive(len(part))
+        more = message.get("more_body", False)
+        if not more and not parts:
+            # Most bodies come in one part, which needs no copy.
+            return part
+        parts += part
+        if not more:
             return bytes(parts)
-        message = await receive()
 
 
-def _check_size(size: int) -> None:
-    if size > MAX_BODY_BYTES:
-        raise TooLarge(MAX_BODY_BYTES)
+def _check_size(size: int, most: int) -> None:
+    if size > most:
+        raise TooLarge(most)
+
+
+def caller_of(scope: Scope) -> str:
+    """The address that a call comes from; behind a proxy that of all its calls."""
+    client = scope.get("client")
+    return "" if client is None else str(client[0])
 
 
 async def answer(send: Send, status: int, body: bytes, content_type: bytes, *headers: Header) -> None:
@@ -70,4 +98,4 @@ async def plain(send: Send, status: int, text: str, *headers: Header) -> None:
         extra.append((b"connection", b"close"))
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         extra.append((b"retry-after", b"1"))
-    await answer(send, status, f"{text.translate(CONTROL)}\n".encode("utf-8", "replace"), TEXT, *extra)
+    await answer(send, status, f"{plain_text(text)}\n".encode("utf-8", "replace"), TEXT, *extra)

@@ -1,37 +1,50 @@
 """POST /check and POST /capabilities: plain manifests in, findings or an explanation out, for
 `curl --data-binary @file.yaml` in CI.
+
+In a cluster both are off unless the configuration turns them on: they serve whoever can connect. Then they know nothing
+of the cluster, or what they say would tell a stranger which objects of others there are.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
 import orjson
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from webhook.checking import judge
 from webhook.config import force_scheduler
-from webhook.errors import ConfigurationError, InputError, TooLarge
+from webhook.errors import ConfigurationError, DeadlineExceeded, InputError, Overloaded, TooLarge
 from webhook.explaining import explain_document
-from webhook.model.facts import ClusterFacts
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.plain_text import escaped, plain
 from webhook.reporting import Report
-from webhook.server.answers import CONTROL, ClientGone, read_body
+from webhook.server.answers import ClientGone, caller_of, read_body
+from webhook.server.carriers import carrier_of
+from webhook.server.lane import Turn
 from webhook.server.state import ServerState
 from webhook.settings import Settings
 from webhook.sources.facts import one_world
+from webhook.sources.limits import SERVER
 from webhook.sources.manifests import Document, read_text
 
-# Each call holds a body of at most 7 MiB, and waits for those before it: reading YAML takes Python's whole attention
-# for a while, and two threads at it would leave admission half of what one leaves.
+# The manifests of a release; rollcall check reads more.
+MAX_MANIFEST_BYTES = 1024 * 1024
+# Each call holds a body, and waits for those before it: reading YAML takes Python's whole attention for a while, and
+# two threads at it would leave admission half of what one leaves.
 MAX_CHECKS = 8
 # A pipeline's upload is done in less; a call that never ends must not keep its place.
 BODY_SECONDS = 30
+# The worst megabyte takes some seconds, and may wait for others.
+WORK_SECONDS = 30
 # Each is judged by every scheduler, and again for each edit that is tried.
 MAX_EXPLAINED = 50
+# What decoding makes of a body of YAML at most: values with the places where they stand.
+_VALUE_BYTES = 450
 SOURCE = "body"
 
 # Status and JSON of the answer about some documents.
@@ -44,7 +57,6 @@ class ManifestEndpoint:
     def __init__(self, state: ServerState) -> None:
         self._state = state
         self._held = 0
-        self._turn = asyncio.Lock()
 
     async def check(self, request: Request) -> Response:
         """Status 200 when nothing is refused, 422 when something is, 400 when it cannot be read."""
@@ -63,36 +75,66 @@ class ManifestEndpoint:
         """Status 200 with an explanation of each workload, whatever it says; 400 when it cannot be read."""
         return await self._answer(request, _explained)
 
+    @property
+    def _answers(self) -> bool:
+        said = self._state.settings.serving.check
+        return self._state.cluster is None if said is None else said
+
     async def _answer(self, request: Request, work: Work) -> Response:
+        if not self._answers:
+            why = f'POST {request.url.path} is off; serving.check: "on" in the configuration turns it on\n'
+            return PlainTextResponse(why, 403, {"Connection": "close"})
         if self._held >= MAX_CHECKS:
             return _error(503, f"more than {MAX_CHECKS} checks at once", {"Retry-After": "1"})
         self._held += 1
         try:
-            async with asyncio.timeout(BODY_SECONDS):
-                body = await read_body(request.scope, request.receive)
-            scheduler = request.query_params.get("scheduler")
-            async with self._turn:
-                # A copy: caches may change while the thread reads.
-                facts = self._state.facts.snapshot()
-                status, content = await asyncio.to_thread(self._work, work, body, scheduler, facts)
+            status, content = await self._in_lane(request, work)
         except TooLarge as error:
             return _error(413, str(error), {"Connection": "close"})
         except (InputError, ConfigurationError) as error:
             return _error(400, str(error))
-        except TimeoutError:
-            return _error(504, f"the body did not arrive within {BODY_SECONDS} s", {"Connection": "close"})
+        except Overloaded as error:
+            return _error(503, str(error), {"Retry-After": "1"})
+        except DeadlineExceeded as error:
+            return _error(504, str(error), {"Connection": "close"})
         except ClientGone:
             return Response(status_code=400)
         finally:
             self._held -= 1
-        return _json(status, content)
+        return Response(content, status, media_type="application/json")
 
-    def _work(self, work: Work, body: bytes, scheduler: str | None, facts: ClusterFacts) -> tuple[int, dict[str, Any]]:
+    async def _in_lane(self, request: Request, work: Work) -> tuple[int, bytes]:
+        """Status and body of the answer, found in the thread for manifests."""
+        with self._state.intake.upload(carrier_of(request.scope)) as receiving:
+            body = await read_body(request.scope, request.receive, receiving, BODY_SECONDS, MAX_MANIFEST_BYTES)
+            upload = receiving.moved()
+        scheduler = request.query_params.get("scheduler")
+        deadline = perf_counter() + WORK_SECONDS
+
+        async def in_turn(turn: Turn) -> tuple[int, bytes]:
+            decoded = min(len(body), SERVER.values) * _VALUE_BYTES
+            await upload.decode(self._state.share_of_intake(decoded), deadline - perf_counter())
+            return await turn.run(self._work, work, body, scheduler, turn)
+
+        return await self._state.manifests.run(
+            in_turn,
+            size=len(body),
+            caller=caller_of(request.scope),
+            deadline=deadline,
+            receive=request.receive,
+            done=upload.close,
+        )
+
+    def _work(self, work: Work, body: bytes, scheduler: str | None, turn: Turn) -> tuple[int, bytes]:
         settings = self._state.settings
         if scheduler is not None:
             settings = force_scheduler(settings, scheduler)
+        # Without a cluster the facts are what they were at the start, and nobody writes them.
+        facts = self._state.facts if self._state.cluster is None else NOTHING_KNOWN
+        documents = read_text(body, SOURCE, SERVER, turn.proceed)
         # A manifest has no owner to read, also where the server has a cluster.
-        return work(read_text(body, SOURCE), facts, replace(settings, standalone=True))
+        status, content = work(documents, facts, replace(settings, standalone=True, proceed=turn.proceed))
+        return status, escaped(orjson.dumps(content).decode()).encode()
 
 
 def _explained(documents: list[Document], facts: ClusterFacts, settings: Settings) -> tuple[int, dict[str, Any]]:
@@ -108,9 +150,5 @@ def _explained(documents: list[Document], facts: ClusterFacts, settings: Setting
     return 200, {"workloads": workloads, "assumed": []}
 
 
-def _json(status: int, content: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
-    return Response(orjson.dumps(content), status, headers, "application/json")
-
-
 def _error(status: int, why: str, headers: dict[str, str] | None = None) -> Response:
-    return _json(status, {"error": why.translate(CONTROL)}, headers)
+    return Response(orjson.dumps({"error": plain(why)}), status, headers, "application/json")

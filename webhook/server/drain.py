@@ -10,9 +10,10 @@ import asyncio
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
+from time import monotonic
 
 from webhook.logs import log
-from webhook.server.listener import Listener
+from webhook.server.listener import FINISH_SECONDS, Listener
 from webhook.server.state import ServerState
 
 
@@ -48,10 +49,12 @@ async def drain(
     # Who was in haste during the delay may be so again.
     signals.hurried.clear()
     hurrying = asyncio.create_task(_hurry(signals, listeners))
+    begun = monotonic()
     try:
         await asyncio.gather(*(listener.close() for listener in serving))
         if health is not None:
-            await health.close()
+            # Both together may take no longer than one.
+            await health.close(max(1, FINISH_SECONDS - round(monotonic() - begun)))
     finally:
         hurrying.cancel()
 

@@ -7,41 +7,39 @@ that the API server accepted exactly that certificate.
 
 from __future__ import annotations
 
-import asyncio
-
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from webhook.errors import Overloaded, ReviewError, TooLarge
+from webhook.errors import DeadlineExceeded, Overloaded, ReviewError, TooLarge
 from webhook.installation.names import NEXT_PATH, NEXT_WARNING
 from webhook.model.admission_request import Verdict
 from webhook.server.answers import JSON, ClientGone, answer, plain, read_body
-from webhook.server.connections import SHOWN
+from webhook.server.carriers import carrier_of
+from webhook.server.connection import SHOWN
+from webhook.server.intake import Intake
 from webhook.server.review import read_review, write_review
 from webhook.server.timeouts import budget
 
-# One asks, for ConfigMaps of one namespace; the rest of what comes here is no business of ours.
-MAX_IN_FLIGHT = 8
 # Each question needs a handshake of its own, or it would say nothing of the certificate that is shown now.
 _LAST = (b"connection", b"close")
+# It is asked about a ConfigMap without data, which the reconciler only pretends to create: some 2 KB with the envelope.
+# What is longer would be decoded on the event loop, outside of the budget for reviews.
+MAX_BODY_BYTES = 64 * 1024
 
 
-def create_next_app() -> ASGIApp:
+def create_next_app(intake: Intake) -> ASGIApp:
     """The application of the next port."""
-    in_flight = 0
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        nonlocal in_flight
         if scope["path"] != f"/{NEXT_PATH}":
             await plain(send, 404, f"only /{NEXT_PATH} is answered here", _LAST)
             return
         if scope["method"] != "POST":
             await plain(send, 405, "only POST is answered here", (b"allow", b"POST"), _LAST)
             return
-        in_flight += 1
         try:
-            if in_flight > MAX_IN_FLIGHT:
-                raise Overloaded(f"more than {MAX_IN_FLIGHT} calls at once")
-            await answer(send, 200, await _answered(scope, receive), JSON, _LAST)
+            with intake.upload(carrier_of(scope)) as upload:
+                body = await read_body(scope, receive, upload, budget(scope["query_string"]), MAX_BODY_BYTES)
+                await answer(send, 200, _answered(body, scope["state"][SHOWN]), JSON, _LAST)
         except ClientGone:
             return
         except ReviewError as error:
@@ -50,17 +48,12 @@ def create_next_app() -> ASGIApp:
             await plain(send, 413, str(error))
         except Overloaded as error:
             await plain(send, 503, str(error), _LAST)
-        except TimeoutError:
-            await plain(send, 504, "the body did not arrive in time")
-        finally:
-            in_flight -= 1
+        except DeadlineExceeded as error:
+            await plain(send, 504, str(error))
 
     return application
 
 
-async def _answered(scope: Scope, receive: Receive) -> bytes:
-    async with asyncio.timeout(budget(scope["query_string"])):
-        body = await read_body(scope, receive)
+def _answered(body: bytes, shown: str) -> bytes:
     api_version, request = read_review(body)
-    shown = scope["state"][SHOWN]
     return write_review(api_version, request, Verdict(notes=(f"{NEXT_WARNING}{shown}",)))

@@ -52,10 +52,10 @@ _ANSWERS = {
         "content": {"application/json": {"example": _REVIEW_RESPONSE}},
     },
     "400": {"description": "No AdmissionReview that can be answered: one line says why."},
-    "413": {"description": "The body is over 7 MiB."},
+    "413": {"description": "The body is over 7 MiB, or has too many values."},
     "500": {"description": "A fault of the server; never a verdict."},
     "503": {"description": "Too many calls at once."},
-    "504": {"description": "The body did not arrive before the caller's timeout."},
+    "504": {"description": "The body or the answer was not there before the caller's timeout."},
 }
 
 
@@ -88,9 +88,10 @@ _MANIFESTS = {
 }
 _UNANSWERED = {
     "400": {"description": "The manifests cannot be read, or there is no such scheduler."},
-    "413": {"description": "The body is over 7 MiB."},
+    "403": {"description": "It is off, as by default in a cluster; serving.check turns it on."},
+    "413": {"description": "The body is over 1 MiB."},
     "503": {"description": "Too many checks at once."},
-    "504": {"description": "The body did not arrive in time."},
+    "504": {"description": "The body did not arrive in time, or the answer was not found in time."},
 }
 
 CHECK: dict[str, Any] = {

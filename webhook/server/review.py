@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
@@ -17,8 +17,8 @@ import orjson
 from webhook.errors import ReviewError
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.findings import Action, Finding
+from webhook.model.plain_text import plain
 from webhook.model.review import KIND, request_from
-from webhook.server.answers import CONTROL
 
 # The API server keeps the message in audit events and prints it; a whole spec would drown what matters.
 MAX_MESSAGE_BYTES = 1024
@@ -33,11 +33,14 @@ MAX_WARNINGS = 15
 
 INVALID, FORBIDDEN = 422, 403
 
+# JSON to plain values.
+Decode = Callable[[bytes], object]
 
-def read_review(body: bytes) -> tuple[str, Request]:
+
+def read_review(body: bytes, decode: Decode = orjson.loads) -> tuple[str, Request]:
     """The review's apiVersion and its request. Raises `ReviewError`."""
     try:
-        review = orjson.loads(body)
+        review = decode(body)
     except orjson.JSONDecodeError as error:
         raise ReviewError(f"the body is not JSON: {error}") from None
     return request_version(review), request_from(review)
@@ -99,8 +102,8 @@ def _causes(denials: Sequence[Finding]) -> list[dict[str, str]]:
 def _cause(finding: Finding, message: str) -> dict[str, str]:
     return {
         "reason": "FieldValueForbidden" if finding.forbidden else "FieldValueInvalid",
-        "field": _plain(str(finding.at)),
-        "message": cut(_plain(message), MAX_CAUSE_BYTES),
+        "field": cut(plain(str(finding.at)), MAX_CAUSE_BYTES),
+        "message": cut(plain(message), MAX_CAUSE_BYTES),
     }
 
 
@@ -110,10 +113,10 @@ def message_of(verdict: Verdict) -> str:
     left = MAX_MESSAGE_BYTES
     denials, last = verdict.denials, []
     if verdict.alternatives is not None:
-        last = [cut(_plain(verdict.alternatives), MAX_WARNING_BYTES)]
+        last = [cut(plain(verdict.alternatives), MAX_WARNING_BYTES)]
         left -= len(last[0].encode()) + 1
     for index, finding in enumerate(denials):
-        line = _plain(str(finding))
+        line = plain(str(finding))
         more = len(denials) - index
         # The first finding is always told, if only its start; a later one only whole. Room for "(+N more)" is kept.
         reserve = 0 if more == 1 else len(f"\n(+{more - 1} more)")
@@ -128,20 +131,21 @@ def message_of(verdict: Verdict) -> str:
 
 
 def _warnings(verdict: Verdict) -> list[str]:
-    advice = [*map(str, verdict.warnings), *verdict.notes]
+    # Only what is told is put into words.
+    advice: list[Finding | str] = [*verdict.warnings, *verdict.notes]
     if verdict.alternatives is not None:
         # First, so that it is not cut off; kubectl prints warnings and the causes of a refusal, and not its message.
         advice.insert(0, verdict.alternatives)
-    told = [cut(_plain(text), MAX_WARNING_BYTES) for text in advice]
-    if len(told) > MAX_WARNINGS:
-        told[MAX_WARNINGS:] = [f"(+{len(told) - MAX_WARNINGS} more warnings)"]
+    told = [cut(plain(str(one)), MAX_WARNING_BYTES) for one in advice[:MAX_WARNINGS]]
+    if len(advice) > MAX_WARNINGS:
+        told.append(f"(+{len(advice) - MAX_WARNINGS} more warnings)")
     return told
 
 
 def _audit(verdict: Verdict) -> dict[str, str]:
     annotations = {"decision": verdict.decision}
     if verdict.scheduler is not None:
-        annotations["backend"] = verdict.scheduler
+        annotations["backend"] = cut(verdict.scheduler, MAX_WARNING_BYTES)
     if verdict.findings:
         annotations["rules"] = ",".join(sorted({found.rule for found in verdict.findings if found.action > Action.OFF}))
     if verdict.could_run:
@@ -149,11 +153,6 @@ def _audit(verdict: Verdict) -> dict[str, str]:
     if verdict.unjudged:
         annotations["unjudged"] = ",".join(sorted({missing.rule for missing in verdict.unjudged}))
     return annotations
-
-
-def _plain(text: str) -> str:
-    """The text as the API server passes it on: it drops a warning that has a control character."""
-    return text.translate(CONTROL)
 
 
 def cut(text: str, limit: int) -> str:

@@ -17,9 +17,11 @@ from webhook import __version__, tracing
 from webhook.logs import configure, log
 from webhook.server.app import create_app
 from webhook.server.connections import Connections
+from webhook.server.descriptors import HEALTH_CONNECTIONS, NEXT_CONNECTIONS, raise_limit, serving_connections
 from webhook.server.drain import Signals, drain
 from webhook.server.life import create_health_app
 from webhook.server.listener import Listener
+from webhook.server.memory import give_back_memory
 from webhook.server.next_port import create_next_app
 from webhook.server.self_probe import SelfProbe
 from webhook.server.state import ServerState
@@ -91,14 +93,27 @@ class _Server:
         life, serving = state.metrics.life, state.settings.serving
         self._tls = serving_tls(plan.files, life, plan.client_ca)
         self._next_tls: Tls | None = None
-        connections = Connections(serving.connection_seconds, plan.client_names, life)
+        network = state.metrics.network
+        connections = Connections(
+            serving_connections(serving.max_connections, raise_limit(serving.max_connections)),
+            network,
+            seconds=serving.connection_seconds,
+            client_names=plan.client_names,
+            metrics=life,
+        )
         self._serving = Listener(plan.place, create_app(state), connections, self._tls.listening)
         self._next = self._health = None
         if plan.next_place is not None and plan.next_files is not None:
             self._next_tls = next_tls(plan.next_files, life)
-            self._next = Listener(plan.next_place, create_next_app(), Connections(), self._next_tls.listening)
+            self._next = Listener(
+                plan.next_place,
+                create_next_app(state.intake),
+                Connections(NEXT_CONNECTIONS, network),
+                self._next_tls.listening,
+            )
         if plan.health_place is not None:
-            self._health = Listener(plan.health_place, create_health_app(state), Connections(), None)
+            health = Connections(HEALTH_CONNECTIONS, network)
+            self._health = Listener(plan.health_place, create_health_app(state), health, None)
         self._every = [self._tls] if self._next_tls is None else [self._tls, self._next_tls]
         self._look()
         self._tell()
@@ -109,10 +124,10 @@ class _Server:
         probe = SelfProbe(state, self._serving.address, client_ca=self._plan.client_ca is not None)
         ports = [self._serving] if self._next is None else [self._serving, self._next]
         for port in (*ports, *([] if self._health is None else [self._health])):
-            await port.open()
+            port.open()
         await probe.look()
         self._say()
-        beside: list[Coroutine[Any, Any, None]] = [self._watch(), probe.run(), state.metrics.run()]
+        beside: list[Coroutine[Any, Any, None]] = [self._watch(), probe.run(), state.metrics.run(), give_back_memory()]
         if state.cluster is not None:
             beside.append(state.cluster.run())
         tasks = [asyncio.create_task(work) for work in beside]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 
-from webhook.certificates import looking
+from webhook.client_tls import looking
 from webhook.logs import log
 from webhook.server.state import ServerState
 

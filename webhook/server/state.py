@@ -12,9 +12,16 @@ from webhook.cluster.client import Client
 from webhook.cluster.facts import LiveFacts, live_facts
 from webhook.logs import log
 from webhook.model.facts import ClusterFacts
+from webhook.server.intake import SMALL_BYTES, Intake
+from webhook.server.lane import Lane
+from webhook.server.lane_metrics import MANIFESTS, REVIEWS
 from webhook.server.life_metrics import CLIENT_AUTHORITIES, SERVING
+from webhook.server.memory import memory_limit
 from webhook.server.metrics import Metrics
 from webhook.settings import Settings
+
+# The part of the intake that each lane may fill with what it decodes, and as much again with bodies that wait.
+LANE_SHARE = 4
 
 
 @dataclass(slots=True)
@@ -28,8 +35,8 @@ class ServerState:
     certificate: Pair | None
     # The cluster that the facts follow; None where they are what they were at the start.
     cluster: LiveFacts | None = None
-    # Calls of the webhook that are being answered.
-    in_flight: int = 0
+    # Calls of the webhook whose body is here and whose answer is not.
+    judging: int = 0
     # Why files of certificates hold something else than what is used, by whose: serving, next, client-ca.
     refused: dict[str, str] = field(default_factory=dict)
     # Whether clients must show certificates, and nobody can say whose are good.
@@ -39,13 +46,31 @@ class ServerState:
     # Whether the process was told to end.
     stopping: bool = False
     metrics: Metrics = field(init=False)
+    intake: Intake = field(init=False)
+    # Where large reviews are judged, and manifests without a cluster.
+    reviews: Lane = field(init=False)
+    manifests: Lane = field(init=False)
 
     def __post_init__(self) -> None:
         rules = {rule.id for profile in self.settings.profiles.values() for rule in profile.every_rule}
         self.metrics = Metrics(rules, self.settings.profiles)
+        serving = self.settings.serving
+        limit = memory_limit() * serving.body_memory_percent // 100
+        share = limit // LANE_SHARE
+        # The small bodies that may be answered at once always find room.
+        kept = min(serving.max_in_flight * SMALL_BYTES, share)
+        self.intake = Intake(limit, self.metrics.network, kept)
+        self.reviews = Lane(REVIEWS, self.metrics.lanes[REVIEWS], share)
+        self.manifests = Lane(MANIFESTS, self.metrics.lanes[MANIFESTS], share)
         self.metrics.life.ready.set_function(lambda: float(not any(self.unready())))
         if self.certificate is not None:
             self.metrics.life.expiry[SERVING].set(self.certificate.not_after.timestamp())
+
+    def share_of_intake(self, size: int) -> int:
+        """What a lane charges for `size` bytes of decoded values. There are two lanes, and each decodes one body at a
+        time, so what is over their shares is bounded, and fits beside the intake: ordinary calls must find room in it.
+        """
+        return min(size, self.intake.limit // LANE_SHARE)
 
     def unready(self) -> Iterator[str]:
         """Why the server should get no traffic; nothing when it is ready."""

@@ -14,6 +14,10 @@ DEFAULT_SECONDS = 10.0
 MAX_SECONDS = 30.0
 # The answer must arrive before the API server's clock runs out, not when it does.
 MARGIN_SECONDS = 0.2
+# The API server writes `timeout=10s`, perhaps behind `dryRun=true`. Reading a query takes time on the event loop, and
+# for digits without a unit the square of their number.
+MAX_QUERY_BYTES = 256
+MAX_CHARACTERS = 40
 
 _DURATION = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h)", re.ASCII)
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -21,14 +25,19 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, 
 
 @lru_cache(maxsize=64)
 def budget(query: bytes) -> float:
-    """Seconds in which an answer must be given. Raises `ReviewError` for a `timeout` that is no duration.
+    """Seconds in which an answer must be given. Raises `ReviewError` for a `timeout` that is no duration, and for a
+    query or a `timeout` that is too long.
 
     The API server sends the same few values for ever, so they are remembered.
     """
+    if len(query) > MAX_QUERY_BYTES:
+        raise ReviewError(f"the query of the URL has {len(query)} bytes, more than {MAX_QUERY_BYTES}")
     values = parse_qs(query.decode("latin-1"), keep_blank_values=True).get("timeout")
     if not values:
         return DEFAULT_SECONDS - MARGIN_SECONDS
     written = values[-1]
+    if len(written) > MAX_CHARACTERS:
+        raise ReviewError(f"timeout is {written[:MAX_CHARACTERS]!r} and more, longer than {MAX_CHARACTERS} characters")
     parts = _DURATION.findall(written)
     if not parts or "".join(parts) != written:
         raise ReviewError(f"timeout is {written[:40]!r}, not a duration such as 10s")

@@ -11,12 +11,18 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from webhook.sources.limits import Budget, Problem
 from webhook.sources.places import Places, Root
 from webhook.sources.scalars import number
-from webhook.sources.yaml_values import MAX_DEPTH, Problem
+from webhook.sources.yaml_values import MAX_DEPTH
 
 _BLANK = re.compile(r"[ \t\n\r]*")
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
+# A string that never ends is one token up to the end: were it none, the search would begin again at each quote in it.
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\]:,]|[^\s{}\[\]:,"]++', re.DOTALL)
+_NESTING = {"{": 1, "[": 1, "}": -1, "]": -1}
+
+# What each value but the first of a text follows, or is.
+_BEFORE_VALUES = frozenset("{[,")
 
 
 class NotJson(Exception):
@@ -30,10 +36,11 @@ class JsonDocument(NamedTuple):
     start: int
 
 
-def documents_of(text: str) -> list[JsonDocument]:
+def documents_of(text: str, budget: Budget) -> list[JsonDocument]:
     """The documents of `text`, one behind the other as kubectl takes them. Raises `NotJson`, and `Problem` for JSON
     that no manifest can be made of.
     """
+    _count(text, budget)
     decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_int=number, parse_float=number, parse_constant=_refuse)
     found: list[JsonDocument] = []
     index = _after_blank(text, 0)
@@ -41,7 +48,9 @@ def documents_of(text: str) -> list[JsonDocument]:
         try:
             value, end = decoder.raw_decode(text, index)
             json.dumps(value, ensure_ascii=False).encode()
-        except json.JSONDecodeError:
+        except json.JSONDecodeError as wrong:
+            # How deep the decoder goes before it gives up differs between releases of Python.
+            _refuse_depth_until(text, index, wrong.pos)
             raise NotJson from None
         except _Duplicate as wrong:
             raise Problem(_second(text, index, wrong.key), str(wrong)) from None
@@ -52,9 +61,21 @@ def documents_of(text: str) -> list[JsonDocument]:
         except ValueError as error:
             raise Problem(index, str(error)) from None
         _refuse_depth(value, index)
+        budget.document(index)
         found.append(JsonDocument(value, index))
         index = _after_blank(text, end)
     return found
+
+
+def _count(text: str, budget: Budget) -> None:
+    """Count the values before they are made, which the decoder does in one go. Strings are looked into only where there
+    may be too many.
+    """
+    if 1 + sum(map(text.count, _BEFORE_VALUES)) <= budget.limits.values:
+        return
+    for token in _TOKEN.finditer(text):
+        if token.group() in _BEFORE_VALUES:
+            budget.values(token.start())
 
 
 def root_of(text: str, index: int) -> Root:
@@ -101,6 +122,15 @@ def _refuse_depth(value: Any, index: int) -> None:
         if not level:
             return
     raise Problem(index, f"is nested deeper than {MAX_DEPTH} levels")
+
+
+def _refuse_depth_until(text: str, index: int, end: int) -> None:
+    """Refuse what is too deep in the JSON between two indexes, of which the rest is missing or is no JSON."""
+    depth = 0
+    for token in _TOKEN.finditer(text, index, end):
+        depth += _NESTING.get(token.group(), 0)
+        if depth > MAX_DEPTH + 1:
+            raise Problem(index, f"is nested deeper than {MAX_DEPTH} levels")
 
 
 class _Duplicate(Exception):

@@ -19,8 +19,8 @@ from webhook.model.fields import FieldPath
 from webhook.model.findings import shown
 from webhook.model.reading import Manifest
 from webhook.sources import json_values, yaml_values
+from webhook.sources.limits import COMMAND_LINE, Budget, Limits, Problem, go_on
 from webhook.sources.places import Lines, Root, find
-from webhook.sources.yaml_values import Problem
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -102,30 +102,37 @@ def files_in(folder: Path) -> list[Path]:
     return found
 
 
-def read_text(text: bytes | str, source: str) -> list[Document]:
-    """The manifests in one text. Empty documents are left out. Raises `InputError`."""
+def read_text(
+    text: bytes | str, source: str, limits: Limits = COMMAND_LINE, proceed: Callable[[], None] = go_on
+) -> list[Document]:
+    """The manifests in one text. Empty documents are left out. `proceed` is called now and then, and may raise.
+
+    Raises `InputError`.
+    """
     text = _decoded(text, source).removeprefix(_BYTE_ORDER_MARK)
-    lines = Lines(text)
+    lines, budget = Lines(text), partial(Budget, limits, proceed)
     try:
         return [
-            _document(value, source, lines, index, root) for value, index, root in _values(text) if value is not None
+            _document(value, source, lines, index, root)
+            for value, index, root in _values(text, budget)
+            if value is not None
         ]
     except Problem as problem:
         place = (0, 0) if problem.index is None else lines.place_of(problem.index)
         raise InputError(source, problem.why, *place) from None
 
 
-def _values(text: str) -> Iterator[tuple[Any, int, Callable[[], Root]]]:
+def _values(text: str, budget: Callable[[], Budget]) -> Iterator[tuple[Any, int, Callable[[], Root]]]:
     """Each value, where it begins, and what finds the places in it."""
     if text.lstrip()[:1] == "{":
         try:
-            for value, index in json_values.documents_of(text):
+            for value, index in json_values.documents_of(text, budget()):
                 yield value, index, cache(partial(json_values.root_of, text, index))
             return
         except json_values.NotJson:
             # YAML in braces, or JSON documents with --- between them.
             pass
-    for value, root in yaml_values.documents_of(text):
+    for value, root in yaml_values.documents_of(text, budget()):
         yield value, root.start, partial(_same, root)
 
 

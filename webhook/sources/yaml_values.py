@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import yaml
 
+from webhook.sources.limits import COMMAND_LINE, Budget, Problem
 from webhook.sources.places import Places, Root
 from webhook.sources.scalars import plain, tagged
 
@@ -21,8 +23,7 @@ _Loader: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 # Deeper than any schema of Kubernetes, and no danger to recursive functions: Python allows a thousand calls.
 MAX_DEPTH = 100
-# What aliases may add to a document: go-yaml allows some 400,000 values, and a long text that is repeated counts too.
-MAX_ALIASED = 8_000_000
+# What a value that an alias copies costs, besides the length of a text.
 _VALUE_COST = 20
 
 _LONG_TAG = "tag:yaml.org,2002:"
@@ -30,13 +31,9 @@ _LONG_TAG = "tag:yaml.org,2002:"
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-class Problem(Exception):
-    """Something that a manifest cannot have. `index` is where in the text, None where nobody knows."""
-
-    def __init__(self, index: int | None, why: str) -> None:
-        super().__init__(why)
-        self.index = index
-        self.why = why
+# The parser compares each with all before it, in one step that nothing can interrupt. No manifest has more than one.
+MAX_DIRECTIVES = 32
+_DIRECTIVE = re.compile("(?:^|[\r\n\x85\u2028\u2029])%")
 
 
 class YamlDocument(NamedTuple):
@@ -46,12 +43,15 @@ class YamlDocument(NamedTuple):
     root: Root
 
 
-def documents_of(text: str) -> Iterator[YamlDocument]:
+def documents_of(text: str, budget: Budget | None = None) -> Iterator[YamlDocument]:
     """Every document of `text`, the empty ones too. Raises `Problem`."""
+    budget = Budget(COMMAND_LINE) if budget is None else budget
+    if sum(1 for _ in islice(_DIRECTIVE.finditer(text), MAX_DIRECTIVES + 1)) > MAX_DIRECTIVES:
+        raise Problem(0, f"has more than {MAX_DIRECTIVES} directives or lines that begin with %")
     loader = None
     try:
         loader = _Loader(text)
-        yield from _Composer(loader).documents()
+        yield from _Composer(loader, budget).documents()
     except yaml.reader.ReaderError:
         found = _UNPRINTABLE.search(text)
         character = "a control character" if found is None else f"the control character U+{ord(found.group()):04X}"
@@ -73,21 +73,23 @@ class _Node(NamedTuple):
 class _Composer:
     """Builds values from the parser's events. An anchor holds for one document."""
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, loader: Any, budget: Budget) -> None:
         self._next = loader.get_event
+        self._budget = budget
         self._anchors: dict[str, _Node] = {}
         self._open: set[str] = set()
-        self._aliased = 0
 
     def documents(self) -> Iterator[YamlDocument]:
         while not isinstance(event := self._next(), yaml.StreamEndEvent):
             if isinstance(event, yaml.DocumentStartEvent):
-                self._anchors, self._aliased = {}, 0
+                self._anchors = {}
+                self._budget.document(event.start_mark.index)
                 first = self._next()
                 node = self._node(first, 0)
                 yield YamlDocument(node.value, Root(first.start_mark.index, node.places))
 
     def _node(self, event: Any, depth: int) -> _Node:
+        self._budget.values(event.start_mark.index)
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, depth)
         anchor = event.anchor
@@ -164,9 +166,7 @@ class _Composer:
             raise Problem(index, f"there is no anchor {name}")
         node = self._anchors[name]
         cost, height = _extent(node.value)
-        self._aliased += cost
-        if self._aliased > MAX_ALIASED:
-            raise Problem(index, "its aliases make it too large")
+        self._budget.aliased(index, cost)
         if depth + height > MAX_DEPTH:
             raise Problem(index, f"is nested deeper than {MAX_DEPTH} levels")
         # A copy: what is changed in one place must not change in the other.

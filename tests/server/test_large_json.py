@@ -1,0 +1,149 @@
+"""A large body is decoded in pieces to what orjson makes of it as a whole, or refused as orjson refuses it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.growth import LINEAR, growth
+from webhook.errors import ReviewError, Stopped, TooManyValues
+from webhook.server import large_json
+from webhook.server.large_json import Decoded, decode
+
+SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=8) | st.floats(-1e9, 1e9)
+VALUES = st.recursive(
+    SCALARS,
+    lambda below: st.lists(below, max_size=6) | st.dictionaries(st.text(max_size=3), below, max_size=6),
+    max_leaves=40,
+)
+
+
+def in_pieces(body: bytes, size: int = 1) -> Decoded:
+    return large_json._Pieces(body, lambda: None, size).decoded()
+
+
+def outcome(body: bytes, size: int) -> Any:
+    try:
+        return in_pieces(body, size).value
+    except (ReviewError, orjson.JSONDecodeError):
+        return "no JSON"
+
+
+def whole(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return "no JSON"
+
+
+@given(VALUES, st.integers(0, 30), st.sampled_from([None, 1, 4]))
+def test_pieces_come_to_the_whole(value: Any, size: int, indent: int | None) -> None:
+    body = json.dumps(value, ensure_ascii=False, indent=indent).encode()
+    assert outcome(body, size) == orjson.loads(body)
+
+
+@given(VALUES, st.integers(0, 30), st.data())
+def test_what_is_no_json_as_a_whole_is_none_in_pieces(value: Any, size: int, data: st.DataObject) -> None:
+    body = bytearray(json.dumps(value, ensure_ascii=False).encode())
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(body)))
+        body[at : at + data.draw(st.integers(0, 2))] = data.draw(st.sampled_from([b"", *map(_byte, b'{}[],:"\\1 n')]))
+    assert outcome(bytes(body), size) == whole(bytes(body))
+
+
+def _byte(character: int) -> bytes:
+    return bytes((character,))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a":[1,2,],"b":3}',
+        b'{"a":[{},{}],,"b":3}',
+        b'{"a":[{},{}}',
+        b'[{"a":1},{"b":2}',
+        b'[{"a":1},{"b":2}]]',
+        b'[{"a":1},{"b":2}] x',
+        b'x [{"a":1},{"b":2}]',
+        b"[[],[] []]",
+        b'{"a" [1,{}],"b":[]}',
+        b'[{"a":[],[]}]',
+    ],
+)
+def test_a_cut_hides_no_mistake(body: bytes) -> None:
+    with pytest.raises((ReviewError, orjson.JSONDecodeError)):
+        in_pieces(body)
+
+
+def test_a_string_that_never_ends_is_searched_once() -> None:
+    bodies = {count: b'{"' + b'\\"' * count for count in (2_000, 8_000)}
+    assert outcome(bodies[2_000], 1) == "no JSON"
+    assert growth(lambda count: outcome(bodies[count], 1), 2_000) < LINEAR
+
+
+def test_the_last_of_equal_keys_wins() -> None:
+    body = b'{"a":[{},{}],"b":[{},{}],"a":[[],1],"b":{"c":1,"d":2}}'
+    assert in_pieces(body).value == orjson.loads(body)
+
+
+def dense(member: bytes, size: int) -> bytes:
+    return b'{"items":[' + member * (size // len(member)) + member.rstrip(b",") + b"]}"
+
+
+@pytest.mark.parametrize("member", [b"{},", b'"",', b'{"name":"a"},', b'{"a":[[],{"b":"c"}]},', b"[[[[]]]],"])
+def test_other_threads_run_between_the_pieces(member: bytes) -> None:
+    body = dense(member, 1 << 20)
+    turns = 0
+
+    def proceed() -> None:
+        nonlocal turns
+        turns += 1
+
+    assert decode(body, proceed).value == orjson.loads(body)
+    assert turns >= len(body) // large_json.PIECE_BYTES - 1
+
+
+def test_keys_with_numbers_are_cut_too() -> None:
+    body = b"{" + b",".join(b'"%d":%d' % (number, number) for number in range(100_000)) + b"}"
+    turns: list[None] = []
+    assert decode(body, lambda: turns.append(None)).value == {str(number): number for number in range(100_000)}
+    assert len(turns) > 5
+
+
+def test_decoding_stops_when_nobody_waits() -> None:
+    def stop() -> None:
+        raise Stopped("nobody waits")
+
+    with pytest.raises(Stopped):
+        decode(dense(b"{},", 1 << 20), stop)
+
+
+@pytest.mark.parametrize("member", [b"[],", b"{},", b'"",', b"[[[[[[]]]]]],"])
+def test_too_many_values_are_refused_whatever_their_size(member: bytes) -> None:
+    with pytest.raises(TooManyValues, match="more than 2500000 brackets and strings"):
+        decode(dense(member, (7 << 20) + (1 << 19)), lambda: None)
+
+
+@pytest.mark.parametrize("member", [b'{"name":""},', b"{},", b'"",', b'"f:a":{},'])
+def test_two_objects_of_the_greatest_size_pass(member: bytes) -> None:
+    around = b"{%s}" if member.startswith(b'"f') else b"[%s]"
+    half = around % (member * (3 * (1 << 19) // len(member)) + member.rstrip(b","))
+    found = decode(b'{"object":%s,"oldObject":%s}' % (half, half), lambda: None).value
+    assert len(found["object"]) == len(found["oldObject"]) > 0
+
+
+def test_what_was_decoded_in_pieces_can_be_freed() -> None:
+    found = decode(dense(b"{},", 1 << 20), lambda: None)
+    items = found.value["items"]
+    found.release()
+    assert (found.value, items) == (None, [])
+
+
+def test_strings_full_of_brackets_count_as_one() -> None:
+    body = orjson.dumps({"command": ["[{" * (3 << 20), 'a"b\\"']})
+    assert decode(body, lambda: None).value == orjson.loads(body)

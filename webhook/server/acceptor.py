@@ -1,0 +1,127 @@
+"""The acceptor: takes connections from a listening socket, and counts each from then on.
+
+The event loop's own servers hand a connection over when its TLS handshake is done, so that one that never does it is
+seen by nobody. Here it has its place among the port's `Connections` before, and may be ended like the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+from collections.abc import Callable
+
+from webhook.logs import log
+from webhook.server.connection import Connection
+from webhook.server.connections import Connections
+from webhook.server.network_metrics import Ended
+
+# A handshake takes two round trips; a client that is out of breath gets a second or two.
+HANDSHAKE_SECONDS = 10.0
+# A last answer may be long, and its client's goodbye is waited for.
+SHUTDOWN_SECONDS = 10.0
+# Taken in one turn of the event loop; what came before is read and answered between two turns.
+BATCH = 8
+# The kernel keeps no more of a body than this until it is read: what a stalled client has sent, and what one read of it
+# fills, is a part of this process's memory.
+RECEIVE_BYTES = 32 * 1024
+# How long nothing is taken when the system has no descriptor or memory for it.
+REST_SECONDS = 0.1
+# How long nothing is taken when every connection is too young to be replaced.
+YOUNG_REST_SECONDS = 0.005
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class Acceptor:
+    """Takes from `listening`; `make` makes the protocol of a connection. What uvicorn calls a server."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        connections: Connections,
+        make: Callable[[], Connection],
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        self._listening = listening
+        self._connections = connections
+        self._make = make
+        self._tls = tls
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._resting: asyncio.TimerHandle | None = None
+        listening.setblocking(False)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+
+    def open(self) -> None:
+        """Take connections from now on."""
+        self._resting = None
+        self._loop.add_reader(self._listening, self._take)
+
+    def close(self) -> None:
+        """Take no more, and leave the handshakes that are under way."""
+        if self._resting is not None:
+            self._resting.cancel()
+        self._loop.remove_reader(self._listening)
+        for task in self._tasks:
+            task.cancel()
+
+    async def wait_closed(self) -> None:
+        """Wait until the last handshake has ended."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _take(self) -> None:
+        for _ in range(BATCH):
+            if not self._connections.may_come():
+                self._rest(YOUNG_REST_SECONDS)
+                return
+            try:
+                accepted, _ = self._listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _EXHAUSTED:
+                    raise
+                # Somebody goes, and the next try is a little later.
+                log.warning("connection not accepted", why=error.strerror)
+                self._connections.replace()
+                self._rest(REST_SECONDS)
+                return
+            if self._connections.make_room():
+                self._begin(accepted)
+            else:
+                accepted.close()
+
+    def _rest(self, seconds: float) -> None:
+        """Take nothing for so long: the listening socket stays readable meanwhile."""
+        self._loop.remove_reader(self._listening)
+        self._resting = self._loop.call_later(seconds, self.open)
+
+    def _begin(self, accepted: socket.socket) -> None:
+        connection = self._make()
+        task = self._loop.create_task(self._connect(connection, accepted))
+        connection.accepted(task)
+        self._connections.opened(connection)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self, connection: Connection, accepted: socket.socket) -> None:
+        secured = None if self._tls is None else HANDSHAKE_SECONDS
+        leaving = None if self._tls is None else SHUTDOWN_SECONDS
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: connection,
+                accepted,
+                ssl=self._tls,
+                ssl_handshake_timeout=secured,
+                ssl_shutdown_timeout=leaving,
+            )
+        except ConnectionAbortedError:
+            # The event loop's word for a handshake that took too long.
+            self._connections.count(Ended.HANDSHAKE)
+        except OSError:
+            # The client spoke no TLS, or went.
+            pass
+        finally:
+            if not connection.made:
+                self._connections.closed(connection)

@@ -1,0 +1,54 @@
+"""Metrics of the lanes: who waits for a thread, for how long, and who was not answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+# Large reviews, and manifests that are judged without a cluster.
+REVIEWS, MANIFESTS = "reviews", "manifests"
+# One piece of work takes from some milliseconds to a few seconds; the longest deadline is 30 s.
+_BUCKETS = (0.001, 0.01, 0.05, 0.25, 1, 5, 10, 30)
+
+
+class Dropped(StrEnum):
+    """Why a request got no answer from its lane."""
+
+    # As many waited as may.
+    FULL = "full"
+    # Its time was up.
+    LATE = "late"
+    # Its client hung up.
+    GONE = "gone"
+
+
+class LaneMetrics:
+    """Those of one lane."""
+
+    def __init__(self, waiting: Gauge, waited: Histogram, dropped: Mapping[Dropped, Counter]) -> None:
+        self.waiting = waiting
+        self.waited = waited
+        self.dropped = dropped
+
+
+def lane_metrics(registry: CollectorRegistry) -> dict[str, LaneMetrics]:
+    """Those of every lane, by its name, in the registry of the server's other metrics."""
+    waiting = Gauge(
+        "rollcall_lane_waiting", "Requests that wait for the one thread of their lane.", ("lane",), registry=registry
+    )
+    waited = Histogram(
+        "rollcall_lane_wait_seconds", "How long a request waited for the thread of its lane.", ("lane",),
+        buckets=_BUCKETS, registry=registry,
+    )  # fmt: skip
+    dropped = Counter(
+        "rollcall_lane_dropped", "Requests that got no answer from their lane, by why.", ("lane", "reason"),
+        registry=registry,
+    )  # fmt: skip
+    return {
+        lane: LaneMetrics(
+            waiting.labels(lane), waited.labels(lane), {reason: dropped.labels(lane, reason) for reason in Dropped}
+        )
+        for lane in (REVIEWS, MANIFESTS)
+    }

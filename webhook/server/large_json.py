@@ -1,0 +1,202 @@
+"""A large JSON body to plain values, in pieces.
+
+orjson keeps the interpreter from all other threads until it is done: a tenth of a second for three megabytes, in which
+no other call is answered. So a large body is cut where a member of a list or an object ends, each piece is decoded by
+orjson, and other threads run in between. Freeing the values takes as long as making them, and is done in pieces too.
+
+The brackets and strings of the body are counted on the way: what they become takes up to thirty times their size.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from webhook.errors import ReviewError, TooManyValues
+
+# Decoded in one piece in some milliseconds.
+WHOLE_BYTES = 256 * 1024
+PIECE_BYTES = 64 * 1024
+# Of brackets and strings, and what each of them takes at most. The largest review that an API server can send carries
+# two objects of 1.5 MiB; as lists of empty objects these are 2.1 million brackets and 72 MB.
+MAX_TOKENS = 2_500_000
+TOKEN_BYTES = 60
+# As deep as orjson goes.
+_MAX_DEPTH = 1024
+
+# A string that never ends is one token up to the end: were it none, the search would begin again at each quote in it,
+# which takes minutes for some hundred kilobytes.
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
+_BLANK = b" \t\n\r"
+_SPACE_BYTES = 256
+_QUOTE = ord('"')
+_CLOSING = {ord("{"): b"}", ord("["): b"]"}
+
+
+def memory_of(size: int) -> int:
+    """The bytes that decoding a body of `size` bytes takes at most."""
+    return min(size, MAX_TOKENS) * TOKEN_BYTES
+
+
+@dataclass(slots=True)
+class Decoded:
+    """A decoded body. `release` frees it, which any thread may do once nobody reads it any more."""
+
+    value: Any
+    # The containers that were put together, and the pieces that their members came in.
+    _outer: list[Any] = field(default_factory=list)
+    _pieces: list[Any] = field(default_factory=list)
+
+    def release(self) -> None:
+        """Free the values piece by piece."""
+        self.value = None
+        for container in self._outer:
+            container.clear()
+        while self._pieces:
+            self._pieces.pop()
+
+
+def decode(body: bytes, proceed: Callable[[], None]) -> Decoded:
+    """What `orjson.loads` makes of `body`. Calls `proceed` between two pieces, which may raise.
+
+    Raises `ReviewError` for what is no JSON, and `TooManyValues`.
+    """
+    try:
+        if len(body) <= WHOLE_BYTES:
+            return Decoded(orjson.loads(body))
+        return _Pieces(body, proceed).decoded()
+    except orjson.JSONDecodeError as error:
+        raise ReviewError(f"the body is not JSON: {error}") from None
+
+
+@dataclass(slots=True)
+class _Container:
+    """A list or an object that is being put together. Its members before `mark` are in `value`."""
+
+    opening: int
+    value: Any
+    mark: int
+    begun: bool = False
+
+
+class _Pieces:
+    """The decoding of one body."""
+
+    def __init__(self, body: bytes, proceed: Callable[[], None], piece_bytes: int = PIECE_BYTES) -> None:
+        self._body = body
+        self._proceed = proceed
+        self._piece_bytes = piece_bytes
+        self._done = Decoded(None)
+        # Where the open brackets are, and for each the place of the string before it: in an object that is its key.
+        self._open: list[tuple[int, tuple[int, int]]] = []
+        # The outermost of them whose members were decoded in part.
+        self._containers: list[_Container] = []
+        # Where the outermost was closed.
+        self._end = 0
+
+    def decoded(self) -> Decoded:
+        """The whole body, decoded."""
+        body, opened = self._body, self._open
+        string, mark = (0, 0), 0
+        for number, token in enumerate(_TOKEN.finditer(body)):
+            start, end = token.span()
+            if opened and start - mark > self._piece_bytes and (comma := self._comma_before(start)):
+                if number > MAX_TOKENS:
+                    raise TooManyValues(MAX_TOKENS)
+                self._proceed()
+                self._take(comma)
+                mark = comma
+            character = body[start]
+            if character == _QUOTE:
+                string = (start, end)
+            elif character in _CLOSING:
+                opened.append((start, string))
+                if len(opened) > _MAX_DEPTH:
+                    raise _wrong(f"it is nested deeper than {_MAX_DEPTH} levels")
+            elif not opened:
+                raise _wrong("a bracket is closed that was not opened")
+            else:
+                opened.pop()
+                if len(self._containers) > len(opened):
+                    self._close(start, end)
+                    mark = end
+        return self._finished()
+
+    def _comma_before(self, start: int) -> int:
+        """Where the comma is that a member of a container begins behind; 0 where none does. Behind very much white
+        space nobody looks.
+        """
+        before = self._body[max(0, start - _SPACE_BYTES) : start].rstrip(_BLANK)
+        return max(0, start - _SPACE_BYTES) + len(before) - 1 if before.endswith(b",") else 0
+
+    def _finished(self) -> Decoded:
+        if self._done.value is None:
+            # Nothing in it could be cut, or it is no JSON.
+            return Decoded(orjson.loads(self._body))
+        if self._open or self._body[self._end :].strip(_BLANK):
+            raise _wrong("it ends before all brackets are closed, or goes on behind")
+        return self._done
+
+    def _take(self, end: int) -> None:
+        """Decode the members of the innermost open bracket up to `end`, and what is before it in the outer ones."""
+        for start, key in self._open[len(self._containers) :]:
+            self._enter(start, key)
+        self._add(self._containers[-1], self._text(self._containers[-1], end))
+
+    def _enter(self, start: int, key: tuple[int, int]) -> None:
+        """Put together what opens at `start`, in the container around it under `key`."""
+        container = _Container(self._body[start], {} if self._body[start] == ord("{") else [], start + 1)
+        self._done._outer.append(container.value)
+        if not self._containers:
+            if self._body[:start].strip(_BLANK):
+                raise _wrong("something is before its first bracket")
+            self._done.value = container.value
+        else:
+            around = self._containers[-1]
+            # The container is written as null, so that what is before it is judged with its commas and its key.
+            piece = self._add(around, self._text(around, start) + b"null", begins=True)
+            if isinstance(around.value, dict):
+                around.value[orjson.loads(self._body[slice(*key)])] = container.value
+            else:
+                piece.pop()
+                around.value[-1] = container.value
+        self._containers.append(container)
+
+    def _close(self, start: int, end: int) -> None:
+        container = self._containers.pop()
+        if self._body[start:end] != _CLOSING[container.opening]:
+            raise _wrong("a bracket is closed by one of another kind")
+        self._add(container, self._text(container, start))
+        if self._containers:
+            self._containers[-1].mark = end
+            self._containers[-1].begun = True
+        else:
+            self._end = end
+
+    def _text(self, container: _Container, end: int) -> bytes:
+        text = self._body[container.mark : end].strip(_BLANK)
+        container.mark = end
+        return text
+
+    def _add(self, container: _Container, text: bytes, *, begins: bool = False) -> Any:
+        """Decode some members of a container and add them. Those after the first come with the comma before them."""
+        if container.begun and text:
+            if not text.startswith(b",") or not text[1:].strip(_BLANK):
+                raise _wrong("a comma is missing, or one too many")
+            text = text[1:]
+        piece = orjson.loads(bytes((container.opening,)) + text + _CLOSING[container.opening])
+        container.begun = container.begun or bool(text)
+        if isinstance(piece, dict):
+            container.value.update(piece)
+        else:
+            container.value.extend(piece)
+        self._done._pieces.append(piece)
+        return piece
+
+
+def _wrong(why: str) -> ReviewError:
+    return ReviewError(f"the body is not JSON: {why}")

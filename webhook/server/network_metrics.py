@@ -1,0 +1,51 @@
+"""Metrics of what comes over the network: bytes of bodies, and connections that the server ended."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+
+class Ended(StrEnum):
+    """Why the server ended a connection before its client did."""
+
+    # It was silent for longer than an API server keeps one.
+    IDLE = "idle"
+    # Nothing had come over it, and more than half of the connections that there may be were used.
+    UNUSED = "unused"
+    # There were as many as there may be.
+    REPLACED = "replaced"
+    # TLS was not agreed on in time.
+    HANDSHAKE = "handshake"
+    # The head of a request came too slowly, or was too large.
+    HEAD = "head"
+    # Too many requests were sent ahead of their answers.
+    PIPELINED = "pipelined"
+    # Its client did not take its answer.
+    UNREAD = "unread"
+
+
+class NetworkMetrics:
+    """One server's, in the registry of its other metrics."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        closed = Counter(
+            "rollcall_connections_closed", "Connections to any port that the server ended, by why.", ("reason",),
+            registry=registry,
+        )  # fmt: skip
+        self.closed = {reason: closed.labels(reason) for reason in Ended}
+        self.intake_bytes = Gauge(
+            "rollcall_intake_bytes", "Bytes of bodies, and of what is decoded of them, that are held now.",
+            registry=registry,
+        )  # fmt: skip
+        self.intake_limit = Gauge(
+            "rollcall_intake_limit_bytes", "How many of them there may be: a part of the memory limit.",
+            registry=registry,
+        )  # fmt: skip
+        self.uploads_ended = Counter(
+            "rollcall_uploads_ended", "Uploads that were ended because others needed the memory.", registry=registry
+        )
+        self.uploads_refused = Counter(
+            "rollcall_uploads_refused", "Uploads for which there was no memory.", registry=registry
+        )

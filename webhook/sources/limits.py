@@ -1,0 +1,71 @@
+"""How much one text may become: documents, values, and copies that aliases make.
+
+The limits hold for the whole text, YAML or JSON, whatever the number of its documents. Those of the server keep a
+stranger's megabyte small; those of the command line let a person read a file that has all nodes of a large cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+# A value that is counted is some microseconds of work.
+_VALUES_BETWEEN_CALLS = 256
+
+
+class Problem(Exception):
+    """Something that a manifest cannot have. `index` is where in the text, None where nobody knows."""
+
+    def __init__(self, index: int | None, why: str) -> None:
+        super().__init__(why)
+        self.index = index
+        self.why = why
+
+
+class Limits(NamedTuple):
+    """`aliased` counts what aliases add: 20 for each value, and the length of each text."""
+
+    documents: int
+    values: int
+    aliased: int
+
+
+# A file may have 256 MiB. The nodes of a cluster have some 500 values in 15 KB each.
+COMMAND_LINE = Limits(documents=1_000_000, values=20_000_000, aliased=64_000_000)
+# A value of YAML takes up to 450 bytes with the place where it stands, and a manifest of 1 MiB has some 40,000.
+SERVER = Limits(documents=1000, values=100_000, aliased=2_000_000)
+
+
+def go_on() -> None:
+    """The answer where nobody stops the reading."""
+
+
+class Budget:
+    """What is left of the limits for one text. `proceed` is called now and then, and may raise."""
+
+    def __init__(self, limits: Limits, proceed: Callable[[], None] = go_on) -> None:
+        self.limits = limits
+        self._proceed = proceed
+        self._documents = self._values = self._aliased = 0
+        self._next_call = _VALUES_BETWEEN_CALLS
+
+    def document(self, index: int) -> None:
+        """Count a document that begins at `index`. Raises `Problem`."""
+        self._documents += 1
+        if self._documents > self.limits.documents:
+            raise Problem(index, f"has more than {self.limits.documents} documents; divide it")
+
+    def values(self, index: int, count: int = 1) -> None:
+        """Count values. Raises `Problem`."""
+        self._values += count
+        if self._values >= self._next_call:
+            self._next_call = self._values + _VALUES_BETWEEN_CALLS
+            self._proceed()
+            if self._values > self.limits.values:
+                raise Problem(index, f"has more than {self.limits.values} values; divide it")
+
+    def aliased(self, index: int, cost: int) -> None:
+        """Count what an alias adds. Raises `Problem`."""
+        self._aliased += cost
+        if self._aliased > self.limits.aliased:
+            raise Problem(index, "its aliases make it too large")
