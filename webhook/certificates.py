@@ -20,7 +20,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from webhook.authority import issued_by, names_missing, new_authority, new_leaf, pem, read_certificates
+from webhook.authority import issued_by, names_missing, new_authority, new_leaf, pem
 from webhook.errors import CertificateError
 
 CA_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.crt", "tls.crt", "tls.key"
@@ -145,31 +145,6 @@ def server_context(pair: Pair) -> ssl.SSLContext:
     """A TLS context that serves with `pair`."""
     context = hardened(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
     load_into(context, pair)
-    return context
-
-
-def trusting(bundle: bytes) -> ssl.SSLContext:
-    """A TLS client's context that takes a server as the API server does by a caBundle: Go's verifier, whatever the
-    Python. Raises `CertificateError` where there is nothing in the bundle.
-
-    Source: Go, crypto/x509 `Certificate.Verify` and `VerifyHostname`.
-    """
-    # No `ssl.create_default_context`: from Python 3.13 on it asks for more (VERIFY_X509_STRICT), which refuses what the
-    # API server takes.
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # Whatever is in the bundle is trusted, an authority that others signed and a server's own certificate too.
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    # A certificate without alternative names is for nobody.
-    context.hostname_checks_common_name = False
-    context.load_verify_locations(cadata=pem(read_certificates(bundle)).decode("ascii"))
-    return context
-
-
-def looking() -> ssl.SSLContext:
-    """A TLS client's context that takes whatever it is shown: to look at it, not to trust it."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
     return context
 
 

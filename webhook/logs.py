@@ -19,10 +19,14 @@ import structlog
 
 from webhook.errors import RollcallError
 from webhook.model.admission_request import Request, Verdict
+from webhook.model.plain_text import plain
 from webhook.model.reading import Malformed
 
 # Of what a library says: as much as says what it is about.
 MAX_WORDS = 200
+# A value in a line: names have at most 253 characters, and a reason is a sentence or two. A caller's uid or name may be
+# megabytes.
+MAX_VALUE_CHARACTERS = 1_000
 
 _Fault = tuple[type[BaseException], BaseException, TracebackType | None]
 
@@ -31,7 +35,7 @@ def configure() -> None:
     """Set logging up, once a process."""
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
     # What a trace binds: its id.
-    shared: list[Any] = [structlog.contextvars.merge_contextvars, structlog.processors.add_log_level, stamp]
+    shared: list[Any] = [structlog.contextvars.merge_contextvars, structlog.processors.add_log_level, stamp, cut_values]
     if sys.stderr.isatty():
         structlog.configure(
             processors=[*shared, structlog.dev.ConsoleRenderer(exception_formatter=_print_fault)],
@@ -57,6 +61,15 @@ def outline(error: BaseException) -> str:
         return error.outline
     # Types and places alone.
     return str(error) if isinstance(error, Malformed) else type(error).__name__
+
+
+def cut_values(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A processor: texts are cut, and have no character that a terminal obeys."""
+    for key, value in line.items():
+        if isinstance(value, str):
+            kept = value if len(value) <= MAX_VALUE_CHARACTERS else f"{value[: MAX_VALUE_CHARACTERS - 3]}..."
+            line[key] = kept if kept.isprintable() else plain(kept)
+    return line
 
 
 def tell_fault(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

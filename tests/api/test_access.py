@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 import pytest
-import yaml
 
+from tests.api.kubeconfigs import kubeconfig
 from tests.api.scripted import Script, client
 from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 from webhook.cluster import access
@@ -50,20 +50,6 @@ def test_a_pod_without_a_service_account_is_told_what_it_needs(account: Path, mi
 def test_the_pod_is_found_without_being_told(account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "SERVICE_ACCOUNT", account)
     assert find().url == "https://10.0.0.1:443"
-
-
-def kubeconfig(folder: Path, user: dict[str, Any], **cluster: Any) -> Path:
-    path = folder / "kubeconfig"
-    content = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": "https://cluster:6443/", **cluster}}],
-        "users": [{"name": "u", "user": user}],
-        "contexts": [{"name": "one", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "one",
-    }
-    path.write_text(yaml.safe_dump(content))
-    return path
 
 
 USERS: dict[str, tuple[dict[str, Any], str | None]] = {

@@ -223,14 +223,3 @@ def test_a_kubeconfig_that_is_no_yaml_is_named(tmp_path: Path) -> None:
     path.write_text("a: [b\n")
     with pytest.raises(AccessError, match=str(path)):
         from_kubeconfig(path, None)
-
-
-def test_the_proxy_of_the_environment_is_not_the_clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    path = tmp_path / "config"
-    path.write_text(
-        "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: k, user: u}}],"
-        " clusters: [{name: k, cluster: {server: 'https://127.0.0.1:1'}}], users: [{name: u, user: {token: x}}]}"
-    )
-    assert from_kubeconfig(path, None).proxy is None

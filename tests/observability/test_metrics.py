@@ -160,6 +160,10 @@ def test_a_cache_grows_old_until_the_api_server_says_anything() -> None:
         world.put(SETS, {"metadata": {"name": "demo", "namespace": "default", "labels": {}}})
         await until(lambda: sample("rollcall_cache_objects") == 1)
         assert sample("rollcall_cache_age_seconds") < 100
+        assert sample("rollcall_cache_left_out") == 0
+        world.put(SETS, {"metadata": {"name": "other", "namespace": "default", "labels": "none"}})
+        await until(lambda: sample("rollcall_cache_left_out") == 1)
+        assert sample("rollcall_cache_objects") == 1
         later(900)
         world.tell(SETS, "BOOKMARK", {"metadata": {"resourceVersion": "1"}})
         await until(lambda: sample("rollcall_cache_age_seconds") < 100)

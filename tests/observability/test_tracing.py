@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -178,7 +179,9 @@ def test_a_gang_that_could_not_be_written_is_marked(receiver: Receiver) -> None:
     with traced(receiver):
         asyncio.run(story())
     failed = [span for span in receiver.spans if span.status == 2]
-    assert {(span.name, span.said) for span in failed} == {("reconcile", "RequestFailed"), ("write", "RequestFailed")}
+    # On a slow machine a look before the facts have come is marked as well.
+    told = {(span.name, span.said) for span in failed} - {("reconcile", "FactsUnavailable")}
+    assert told == {("reconcile", "RequestFailed"), ("write", "RequestFailed")}
     assert b"MARKER" not in b"".join(receiver.raw)
 
 
@@ -223,6 +226,7 @@ def test_the_line_of_a_denial_names_its_trace(
 
 def test_a_collector_that_is_away_costs_a_line_and_no_time() -> None:
     state = ServerState(koordinator(), NOTHING_KNOWN, None)
+    before = set(threading.enumerate())
     # Nobody listens there: port 9 is that of a service that throws everything away.
     with capture_logs() as lines:
         with tracing.started(Tracing("http://127.0.0.1:9", 1.0), "rollcall"):
@@ -235,6 +239,9 @@ def test_a_collector_that_is_away_costs_a_line_and_no_time() -> None:
     assert answered - begun < 20
     assert stopped - answered < tracing.STOP_SECONDS + 5
     assert len([line for line in lines if line["event"] == "traces not sent"]) <= 1
+    # Nobody waits for the last try, and what it says would be heard by the next test.
+    for thread in set(threading.enumerate()) - before:
+        thread.join(60)
 
 
 def test_what_is_left_is_sent_at_the_end(

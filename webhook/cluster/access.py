@@ -3,6 +3,9 @@
 Inside a pod it is four facts from the environment and two files, the token being replaced under us every hour. A
 kubeconfig has a dozen ways to say who one is; those are the `kubernetes` package's to know, which is imported for
 nothing else.
+
+A pod never uses a proxy for the API server, which is near. The cluster of a kubeconfig is reached as by kubectl:
+through its `proxy-url`, else through the proxy of the environment.
 """
 
 from __future__ import annotations
@@ -13,8 +16,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
-from webhook.errors import AccessError
+from webhook.client_tls import looking, trusting, trusting_system
+from webhook.cluster.proxies import proxy_for
+from webhook.errors import AccessError, CertificateError
 from webhook.logs import complaints_of
 
 # Where a pod finds its service account (Kubernetes documentation, "Accessing the Kubernetes API from a Pod").
@@ -49,18 +55,29 @@ def in_cluster(folder: Path | None = None) -> Access:
     folder = folder or SERVICE_ACCOUNT
     host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
     port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
-    token = folder / "token"
+    authorities, token = folder / "ca.crt", folder / "token"
     try:
-        tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+        tls = trusting(authorities.read_bytes())
         token.read_bytes()
-    except (OSError, ssl.SSLError) as error:
+    except CertificateError as error:
+        raise AccessError(f"no way to a cluster: {authorities}: {error}") from None
+    except OSError as error:
         needs = "a pod that reads its cluster needs automountServiceAccountToken"
         raise AccessError(f"no way to a cluster: {folder}: {_why(error)}; {needs}") from None
 
     def authorization() -> str:
         return f"Bearer {token.read_text().strip()}"
 
-    return Access(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", tls, authorization)
+    url = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    return Access(url, tls, authorization, server_name=_certified_name(host))
+
+
+def own_namespace(folder: Path | None = None) -> str | None:
+    """The namespace of the pod that we run in; None outside of a cluster."""
+    try:
+        return ((folder or SERVICE_ACCOUNT) / "namespace").read_text().strip() or None
+    except OSError:
+        return None
 
 
 def from_kubeconfig(path: Path | None, context: str | None) -> Access:
@@ -89,20 +106,17 @@ def from_kubeconfig(path: Path | None, context: str | None) -> Access:
     shown = str(path or os.environ.get("KUBECONFIG") or "~/.kube/config")
     try:
         configuration = load()
-        tls = _tls(configuration)
+        way, tls = _way(configuration), _tls(configuration)
     except YAMLError:
         raise AccessError(f"no way to a cluster: {shown}: is not YAML") from None
     except (TypeError, KeyError, AttributeError):
         # It takes a document of another shape for what it is not.
         raise AccessError(f"no way to a cluster: {shown}: is no kubeconfig") from None
-    except (ConfigException, OSError, ValueError) as error:
+    except (ConfigException, CertificateError, OSError, ValueError) as error:
         # Not so for $KUBECONFIG, which may name several.
         alone = path or (None if os.environ.get("KUBECONFIG") else Path("~/.kube/config").expanduser())
         why = _why(error) if alone is None or alone.exists() else "no such file"
         raise AccessError(f"no way to a cluster: {shown}: {why}") from None
-    url = str(configuration.host).rstrip("/")
-    if not url.startswith(("https://", "http://")):
-        raise AccessError(f"no way to a cluster: {shown}: the server {url!r} is no URL")
     loaded = time.monotonic()
 
     def authorization() -> str | None:
@@ -117,25 +131,60 @@ def from_kubeconfig(path: Path | None, context: str | None) -> Access:
             found = configuration.get_basic_auth_token()
         return None if found is None else str(found)
 
-    return Access(
-        url,
-        tls,
-        authorization,
-        configuration.proxy or None,
-        configuration.tls_server_name or None,
-    )
+    return Access(way.url, tls, authorization, way.proxy, way.server_name)
 
 
 def _tls(configuration: object) -> ssl.SSLContext:
-    verify = bool(getattr(configuration, "verify_ssl", True))
-    tls = ssl.create_default_context(cafile=getattr(configuration, "ssl_ca_cert", None))
-    if not verify:
-        tls.check_hostname = False
-        tls.verify_mode = ssl.CERT_NONE
+    authorities = getattr(configuration, "ssl_ca_cert", None)
+    if not getattr(configuration, "verify_ssl", True):
+        tls = looking()
+    elif authorities:
+        tls = trusting(Path(authorities).read_bytes())
+    else:
+        tls = trusting_system()
     certificate = getattr(configuration, "cert_file", None)
     if certificate:
         tls.load_cert_chain(certificate, getattr(configuration, "key_file", None))
     return tls
+
+
+class _Way(NamedTuple):
+    url: str
+    proxy: str | None
+    server_name: str | None
+
+
+def _way(configuration: Any) -> _Way:
+    """How a kubeconfig's server is reached. Raises `ValueError`."""
+    url = str(configuration.host).rstrip("/")
+    host = _host(url)
+    if host is None:
+        raise ValueError(f"the server {url!r} is no URL")
+    proxy = configuration.proxy or proxy_for(url, os.environ)
+    if proxy is not None and not proxy.startswith(("http://", "https://")):
+        kind = proxy.partition(":")[0]
+        raise ValueError(
+            f"the proxy for {url} is of the kind {kind!r}; use one whose URL begins with http:// or https://"
+        )
+    return _Way(url, proxy, configuration.tls_server_name or _certified_name(host))
+
+
+def _host(url: str) -> str | None:
+    """The host of a server's URL, or None where it is no such URL."""
+    try:
+        parts = urlsplit(url)
+        # Asked for, because it is read only then.
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts.hostname if parts.scheme in {"http", "https"} else None
+
+
+def _certified_name(host: str) -> str | None:
+    """The name that the API server's certificate must have, where it is not the host as it stands: certificates never
+    have the dot that ends an absolute name.
+    """
+    return host.rstrip(".") if host.endswith(".") else None
 
 
 def _why(error: Exception) -> str:

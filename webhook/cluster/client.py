@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ import orjson
 from webhook import tracing
 from webhook.cluster.access import Access
 from webhook.cluster.requests import JSON, PAGE, Request, Write, page
-from webhook.errors import Gone, NotFound, NotModified, RequestFailed
+from webhook.errors import AnswerTooLarge, Gone, NotFound, NotModified, RequestFailed
 from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, mapping, sequence, text
 
@@ -28,6 +28,19 @@ CREDENTIALS_SECONDS = 15.0
 SILENCE_SECONDS = 150.0
 # An API server that has too much to do asks for a second. Whoever asks for an hour is not the API server.
 MAX_WAIT_SECONDS = 60.0
+# One answer, or one line of a watch. An object has at most 3 MiB; the lists of all kinds and their schemas are longer.
+MAX_ANSWER_BYTES = 32 * 1024 * 1024
+# One page of a list that has more than one object. As Python objects JSON may take 24 times its bytes.
+MAX_PAGE_BYTES = 2 * 1024 * 1024
+# A page that was larger is asked for again with so many times fewer objects.
+_FEWER = 8
+# The pages that are being received at once: a process follows some twenty kinds.
+_PAGES_AT_ONCE = 4
+# The requests, watches apart, that have a connection at once; the others wait. The reconciler has 32 gates, 8 gangs, 4
+# pages, events and its lease under way, which must not wait for slow gates. With the watches they fit into the
+# descriptors that the server keeps back (`server/descriptors.py`). The wait is not httpx's own, which looks at all who
+# wait whenever one is served.
+REQUESTS_AT_ONCE = 48
 # A code, who warns, and a quoted text.
 _WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 _ESCAPED = re.compile(r"\\(.)")
@@ -42,6 +55,14 @@ class Answer(NamedTuple):
     etag: str | None
     date: str | None = None
     warnings: tuple[str, ...] = ()
+    size: int = 0
+
+
+class Page(NamedTuple):
+    """Some objects of a list, and the version of the whole list."""
+
+    items: Sequence[Any]
+    version: str | None
 
 
 class Client:
@@ -52,17 +73,26 @@ class Client:
         self._http = httpx.AsyncClient(
             base_url=access.url,
             verify=access.tls,
-            proxy=access.proxy,
+            proxy=_proxy(access),
             transport=transport,
-            # The environment's proxies are not the cluster's.
+            # `Access` knows which proxies of the environment are for this cluster.
             trust_env=False,
+            # `_asking` bounds the connections, and a watch, which has one for ever, must never wait for one.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=8),
         )
+        self._asking = asyncio.Semaphore(REQUESTS_AT_ONCE)
+        self._receiving = asyncio.Semaphore(_PAGES_AT_ONCE)
 
     async def get(self, request: Request) -> Answer:
-        """The answer to a request. Raises `RequestFailed`, more exactly `NotFound`, `Gone` or `NotModified`."""
+        """The answer to a request. Raises `RequestFailed`, more exactly `NotFound`, `Gone`, `AnswerTooLarge` or
+        `NotModified`.
+        """
+        return await self._get(request, MAX_ANSWER_BYTES)
+
+    async def _get(self, request: Request, most: int) -> Answer:
         headers = {} if request.etag is None else {"if-none-match": request.etag}
-        return await self._answer("GET", request.path, request.params, {"accept": request.accept, **headers})
+        built = await self._built("GET", request.path, request.params, {"accept": request.accept, **headers})
+        return await self._sent(built, most)
 
     async def items(
         self,
@@ -71,18 +101,49 @@ class Client:
         namespace: str | None = None,
         selector: Mapping[str, str] | None = None,
         limit: int = PAGE,
+        accept: str = JSON,
     ) -> AsyncGenerator[Any, None]:
-        """The objects of a kind, page after page. Raises `RequestFailed`."""
+        """The objects of a kind; `accept` may ask for their metadata alone. Raises `RequestFailed`."""
+        async for found in self.pages(resource, namespace=namespace, selector=selector, limit=limit, accept=accept):
+            for raw in found.items:
+                yield raw
+
+    async def pages(
+        self,
+        resource: Resource,
+        *,
+        namespace: str | None = None,
+        selector: Mapping[str, str] | None = None,
+        limit: int = PAGE,
+        accept: str = JSON,
+    ) -> AsyncGenerator[Page, None]:
+        """The objects of a kind, page after page. Whoever keeps no page while it waits for the next has one in memory
+        at a time, whose size `MAX_PAGE_BYTES` bounds, or a single object. Raises `RequestFailed`.
+        """
         token: str | None = None
+        count = limit
         while True:
-            answer = await self.get(page(resource, namespace=namespace, limit=limit, token=token, selector=selector))
+            wanted = page(resource, namespace=namespace, limit=count, token=token, selector=selector, accept=accept)
+            try:
+                async with self._receiving:
+                    answer = await self._get(wanted, MAX_PAGE_BYTES if count > 1 else MAX_ANSWER_BYTES)
+            except AnswerTooLarge:
+                if count == 1:
+                    raise
+                count = max(1, count // _FEWER)
+                continue
+            if answer.size < MAX_PAGE_BYTES // 4:
+                count = min(limit, count * 2)
             try:
                 found = mapping(answer.content)
-                items, token = sequence(found.get("items")), text(mapping(found.get("metadata")).get("continue"))
+                metadata = mapping(found.get("metadata"))
+                version, token = text(metadata.get("resourceVersion")), text(metadata.get("continue"))
+                read = Page(sequence(found.get("items")), version)
             except Malformed as error:
                 raise RequestFailed(f"the list is none: {error}") from None
-            for raw in items:
-                yield raw
+            del answer, found
+            yield read
+            del read
             if token is None:
                 return
 
@@ -108,23 +169,47 @@ class Client:
         content: bytes | None = None,
         allowed: Callable[[], None] | None = None,
     ) -> Answer:
-        built = await self._built(method, path, params, asking, content, ANSWER_SECONDS)
+        built = await self._built(method, path, params, asking, content)
         if allowed is not None:
             # A connection may have to be made first, and a process may be frozen at any time.
             allowed()
             built.extensions = {**built.extensions, "trace": _before_the_body(allowed)}
+        return await self._sent(built, MAX_ANSWER_BYTES)
+
+    async def _sent(self, built: httpx.Request, most: int) -> Answer:
+        """The answer to a request, of at most so many bytes."""
+        await self._turn()
         try:
-            response = await self._http.send(built)
+            response = await self._http.send(built, stream=True)
+            try:
+                content = await _received(response, most)
+            finally:
+                await response.aclose()
         except httpx.HTTPError as error:
             raise RequestFailed(self._said(error)) from None
-        _check(response.status_code, response.content, response.headers.get("retry-after"))
+        finally:
+            self._asking.release()
         headers = response.headers
-        return Answer(_parse(response.content), headers.get("etag"), headers.get("date"), _warnings(headers))
+        _check(response.status_code, content, headers.get("retry-after"))
+        return Answer(_parse(content), headers.get("etag"), headers.get("date"), _warnings(headers), len(content))
+
+    async def _turn(self) -> None:
+        """Wait until fewer than `REQUESTS_AT_ONCE` requests have a connection, and count one more."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self._asking.acquire()
+        except TimeoutError:
+            why = f"{REQUESTS_AT_ONCE} other requests were not answered within {ANSWER_SECONDS:g} s"
+            raise RequestFailed(f"not sent: {why}") from None
 
     def _said(self, error: httpx.HTTPError) -> str:
-        """Where nobody was reached, also where: a kubeconfig may have led elsewhere than its user believes."""
-        unreached = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-        return f"{_told(error)} ({self._access.url})" if unreached else _told(error)
+        """Where nobody was reached, also where: a kubeconfig or a proxy may lead elsewhere than its user believes."""
+        if not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
+            return _told(error)
+        proxy = None if self._access.proxy is None else httpx.URL(self._access.proxy)
+        # Without the user and the password that it may have.
+        through = "" if proxy is None else f" through the proxy {proxy.scheme}://{proxy.netloc.decode('ascii')}"
+        return f"{_told(error)} ({self._access.url}{through})"
 
     async def lines(self, request: Request) -> AsyncGenerator[bytes, None]:
         """The lines of a watch until the server ends it, and first an empty one: the server has taken the request.
@@ -132,16 +217,19 @@ class Client:
         Raises as `get` does, and `TimeoutError` after a silence.
         """
         headers = {"accept": request.accept}
-        built = await self._built("GET", request.path, request.params, headers, None, SILENCE_SECONDS)
+        built = await self._built("GET", request.path, request.params, headers, seconds=SILENCE_SECONDS)
         try:
             response = await self._http.send(built, stream=True)
             try:
                 if response.status_code != HTTPStatus.OK:
-                    _check(response.status_code, await response.aread(), response.headers.get("retry-after"))
+                    content = await _received(response, MAX_ANSWER_BYTES)
+                    _check(response.status_code, content, response.headers.get("retry-after"))
                 rest = b""
                 yield rest
                 async for chunk in response.aiter_bytes():
                     *whole, rest = (rest + chunk).split(b"\n")
+                    if len(rest) > MAX_ANSWER_BYTES:
+                        raise AnswerTooLarge(_too_large(MAX_ANSWER_BYTES))
                     for line in whole:
                         yield line
             finally:
@@ -161,8 +249,8 @@ class Client:
         path: str,
         params: Mapping[str, str],
         headers: Mapping[str, str],
-        content: bytes | None,
-        seconds: float,
+        content: bytes | None = None,
+        seconds: float = ANSWER_SECONDS,
     ) -> httpx.Request:
         try:
             # May read a file or run a program.
@@ -193,6 +281,27 @@ class Client:
         )
 
 
+async def _received(response: httpx.Response, most: int) -> bytearray:
+    """The body of an answer. Raises `AnswerTooLarge` as soon as it has more bytes."""
+    content = bytearray()
+    async for chunk in response.aiter_bytes():
+        content += chunk
+        if len(content) > most:
+            raise AnswerTooLarge(_too_large(most))
+    return content
+
+
+def _too_large(most: int) -> str:
+    return f"the answer has more than {most} bytes, and no more are read at once"
+
+
+def _proxy(access: Access) -> httpx.Proxy | None:
+    if access.proxy is None:
+        return None
+    # A proxy that is spoken to by TLS is verified like the API server, as in Go.
+    return httpx.Proxy(access.proxy, ssl_context=access.tls if access.proxy.startswith("https://") else None)
+
+
 def _warnings(headers: httpx.Headers) -> tuple[str, ...]:
     """The texts of the Warning headers (RFC 7234, 5.5), which an API server writes one in a line."""
     said = (found for line in headers.get_list("warning") for found in _WARNING.findall(line))
@@ -221,14 +330,14 @@ def read_event(line: bytes) -> tuple[str, dict[str, Any]]:
     return kind, found
 
 
-def _parse(content: bytes) -> Any:
+def _parse(content: bytes | bytearray) -> Any:
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError:
         raise RequestFailed("the answer is no JSON") from None
 
 
-def _check(code: int, content: bytes, retry_after: str | None = None) -> None:
+def _check(code: int, content: bytes | bytearray, retry_after: str | None = None) -> None:
     if code < HTTPStatus.MULTIPLE_CHOICES:
         return
     if code == HTTPStatus.NOT_MODIFIED:

@@ -129,8 +129,11 @@ class Lookup:
             return None
         resource = projection.resource
         if resource.namespaced and namespace is None:
-            found = sequence((await self._client.get(requests.named(resource, name))).content.get("items"))
-            return _value(projection, found[0]) if found else None
+            entries = projection.entries()
+            for raw in sequence((await self._client.get(requests.named(resource, name))).content.get("items")):
+                if (read := projection.read(raw)) is not None:
+                    entries[read[0]] = read[1]
+            return entries.get(name)
         return _value(projection, (await self._client.get(requests.read(resource, name, namespace))).content)
 
     async def _whole(self, projection: Projection) -> dict[Any, Any]:

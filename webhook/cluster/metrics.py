@@ -32,6 +32,11 @@ class CacheCollector(Collector):
         """The families, with a sample for each kind, also for one that the cluster does not serve."""
         objects = GaugeMetricFamily("rollcall_cache_objects", "Objects known of each kind.", labels=_LABELS)
         lists = CounterMetricFamily("rollcall_cache_lists", "Times that a whole kind was listed.", labels=_LABELS)
+        left_out = GaugeMetricFamily(
+            "rollcall_cache_left_out",
+            "Objects of each kind of which nothing is kept: what is needed of them is too large, or not understood.",
+            labels=_LABELS,
+        )
         failing = GaugeMetricFamily(
             "rollcall_cache_failing", "1 while a kind cannot be followed, and what is known grows old.", labels=_LABELS
         )
@@ -47,6 +52,7 @@ class CacheCollector(Collector):
         for kind in self._kinds:
             watches = followed.get(kind, ())
             objects.add_metric(kind, max((len(watch.index.entries) for watch in watches), default=0))
+            left_out.add_metric(kind, max((len(watch.index.left_out) for watch in watches), default=0))
             lists.add_metric(kind, sum(watch.lists for watch in watches))
             failing.add_metric(kind, int(any(watch.trouble is not None for watch in watches)))
             age.add_metric(kind, max((now - watch.heard for watch in watches), default=0))
@@ -55,7 +61,7 @@ class CacheCollector(Collector):
         )
         for outcome, count in self._cluster.lookup.outcomes.items():
             lookups.add_metric((outcome,), count)
-        yield from (objects, lists, failing, age, lookups)
+        yield from (objects, left_out, lists, failing, age, lookups)
 
     def _followed(self) -> Mapping[tuple[str, str], list[Watch]]:
         """The watches of each kind; a reconciler may follow one twice, for what it decides and for what it writes."""

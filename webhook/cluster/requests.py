@@ -18,6 +18,8 @@ APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 # Metadata alone, of any kind: what is not read need not be sent.
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+# A fieldSelector: pods that are on a node.
+BOUND = "spec.nodeName!="
 # Every group, version and kind in one answer.
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -102,12 +104,13 @@ def page(
     limit: int = PAGE,
     token: str | None = None,
     selector: Mapping[str, str] | None = None,
+    accept: str = JSON,
 ) -> Request:
     """One page of the objects of a kind, in a namespace or in all; `selector` holds labelSelector and fieldSelector."""
     params = {"limit": str(limit), **(selector or {})}
     if token is not None:
         params["continue"] = token
-    return Request(_collection(resource, namespace), params)
+    return Request(_collection(resource, namespace), params, accept)
 
 
 def named(resource: Resource, name: str) -> Request:
@@ -135,13 +138,7 @@ def watch(
 
 def bound_pods(namespace: str, selector: str) -> Request:
     """One pod, if there is any, that bears the labels and is on a node; its metadata alone."""
-    params = {"labelSelector": selector, "fieldSelector": "spec.nodeName!=", "limit": "1"}
-    return Request(f"/api/v1/namespaces/{quote(namespace, safe='')}/pods", params, METADATA_ONLY)
-
-
-def one_pod(namespace: str, selector: str) -> Request:
-    """One pod, if there is any, that bears the labels; its metadata alone."""
-    params = {"labelSelector": selector, "limit": "1"}
+    params = {"labelSelector": selector, "fieldSelector": BOUND, "limit": "1"}
     return Request(f"/api/v1/namespaces/{quote(namespace, safe='')}/pods", params, METADATA_ONLY)
 
 

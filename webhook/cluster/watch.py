@@ -10,17 +10,18 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from typing import Any
 
 from webhook.cluster import requests
 from webhook.cluster.client import Client, read_event
 from webhook.errors import Gone, RequestFailed
-from webhook.logs import log, outline
+from webhook.logs import MAX_WORDS, log, outline
+from webhook.model.bounds import weight
 from webhook.model.facts import ObjectKey
 from webhook.model.projections import Projection, key_of
-from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
+from webhook.model.reading import Malformed, Manifest, mapping, text
 
 # How long the server may keep a watch open; spread, so that those of many replicas do not end together.
 WATCH_SECONDS = (300, 600)
@@ -29,6 +30,12 @@ RELIST_SECONDS = 3600
 BACKOFF_SECONDS = (0.1, 5.0)
 # After so many refusals in a row of a watch, everything is listed again.
 PATIENCE = 3
+# An event is taken between two admissions, and a tenant may change an object of 1.5 MiB a hundred times a second: after
+# one that took longer than this, of a processor, its kind rests until it has had this share of the time. The API server
+# waits so long.
+LONG_EVENT_SECONDS = 0.005
+EVENTS_SHARE = 0.2
+_TOO_LARGE = "what is needed of it is larger than is kept of one object"
 # A watch that ends sooner, and said nothing, is a failure: asked for again at once it would be asked for for ever.
 SHORT_SECONDS = 1.0
 
@@ -40,6 +47,11 @@ def backoff(failures: int, chance: float) -> float:
     return longest * (0.5 + chance / 2)
 
 
+def rest_after(seconds: float) -> float:
+    """Seconds to wait after an event that took so long."""
+    return 0.0 if seconds < LONG_EVENT_SECONDS else seconds * (1 / EVENTS_SHARE - 1)
+
+
 class Index:
     """The projections of one kind's objects. `entries` is read by decisions, and is written object by object."""
 
@@ -48,8 +60,13 @@ class Index:
         self.projection = projection
         self._changed = changed
         self.entries: dict[Any, Any] = projection.entries()
-        # Every object that is known, with its key and value: two may have one key, as ElasticQuotas of two namespaces.
+        # Every object that is known, with its key and value.
         self._objects: dict[ObjectKey, tuple[Any, Any]] = {}
+        # Two may have one key, as ElasticQuotas of two namespaces: by key those that have it, the last to come last.
+        self._sources: dict[Any, dict[ObjectKey, None]] = {}
+        # The objects that are there, and of which nothing is kept.
+        self.left_out: set[ObjectKey] = set()
+        self._warnings = 0
 
     def put(self, raw: Manifest) -> None:
         """Know an object, or know it anew."""
@@ -57,17 +74,28 @@ class Index:
         before = self._objects.get(source)
         try:
             read = self.projection.read(raw)
+            why = None if weight(read, self.projection.most) <= self.projection.most else _TOO_LARGE
         except Exception as error:  # noqa: BLE001 - one object must not keep all others from being known
             # Stored before its schema was what it is now, or a fault of ours. As good as not there.
-            kind, fault = self.projection.resource.api.kind, not isinstance(error, Malformed)
-            log.warning("object not understood", kind=kind, name=source, why=outline(error), exc_info=fault)
+            read, why = None, outline(error)
+            self._warn("object not understood", source, why, exc_info=not isinstance(error, Malformed))
+        else:
+            if why is not None:
+                self._warn("object not kept", source, why)
+        if read is None or why is not None:
             self._forget(source)
+            if why is not None:
+                self.left_out.add(source)
             return
-        if read is None:
+        self.left_out.discard(source)
+        if before is not None and before[0] != read[0]:
             self._forget(source)
-            return
         key, value = self._objects[source] = read
         self.entries[key] = value
+        if key != source and self.projection.resource.namespaced:
+            holders = self._sources.setdefault(key, {})
+            holders.pop(source, None)
+            holders[source] = None
         if self._changed is not None and before != (key, value):
             self._changed(key)
 
@@ -77,18 +105,35 @@ class Index:
 
     def keep_only(self, sources: set[ObjectKey]) -> None:
         """Forget every object but those."""
-        for source in self._objects.keys() - sources:
+        for source in (self._objects.keys() | self.left_out) - sources:
             self._forget(source)
 
     def _forget(self, source: ObjectKey) -> None:
+        self.left_out.discard(source)
         known = self._objects.pop(source, None)
         if known is None:
             return
-        del self.entries[known[0]]
-        if known[0] != source and self.projection.resource.namespaced:
-            self.entries.update({key: value for key, value in self._objects.values() if key == known[0]})
+        key, value = known
+        holders = self._sources.get(key, {})
+        holders.pop(source, None)
+        if not holders:
+            self._sources.pop(key, None)
+            del self.entries[key]
+        elif self.entries[key] is value:
+            # Which of the others counts now is for the entries to say, as each is put there.
+            del self.entries[key]
+            for holder in holders:
+                self.entries[key] = self._objects[holder][1]
         if self._changed is not None:
-            self._changed(known[0])
+            self._changed(key)
+
+    def _warn(self, event: str, source: ObjectKey, why: str, *, exc_info: bool = False) -> None:
+        """A line at the 1st, 2nd, 4th, 8th and so on: a tenant may store thousands, and change each as often."""
+        self._warnings += 1
+        if self._warnings.bit_count() == 1:
+            name = "/".join(source)[:MAX_WORDS]
+            kind, count = self.projection.resource.api.kind, self._warnings
+            log.warning(event, kind=kind, name=name, why=why[:MAX_WORDS], count=count, exc_info=exc_info)
 
 
 class Watch:
@@ -147,23 +192,14 @@ class Watch:
     async def _list(self) -> str:
         """Read all objects, page by page, and forget those that are no longer there."""
         seen: set[ObjectKey] = set()
-        token: str | None = None
-        while True:
-            answer = (
-                await self._client.get(
-                    requests.page(self._resource, namespace=self._namespace, token=token, selector=self._selector)
-                )
-            ).content
-            try:
-                items, metadata = sequence(answer.get("items")), mapping(answer.get("metadata"))
-                version, token = text(metadata.get("resourceVersion")), text(metadata.get("continue"))
-            except (Malformed, AttributeError) as error:
-                raise RequestFailed(f"the list is none: {error}") from None
-            for raw in items:
-                seen.add(key_of(raw))
-                self.index.put(raw)
-            if token is None:
-                break
+        version: str | None = None
+        pages = self._client.pages(self._resource, namespace=self._namespace, selector=self._selector)
+        async with aclosing(pages):
+            async for found in pages:
+                seen.update(self._put_all(found.items))
+                version = found.version
+                # What was parsed goes before the next page comes.
+                del found
         if version is None:
             raise RequestFailed("the list has no resourceVersion")
         self.index.keep_only(seen)
@@ -173,6 +209,11 @@ class Watch:
             self.filled = True
             self._say_filled(self.index)
         return version
+
+    def _put_all(self, items: Iterable[Manifest]) -> Iterator[ObjectKey]:
+        for raw in items:
+            self.index.put(raw)
+            yield key_of(raw)
 
     async def _watch(self, version: str) -> None:
         """Follow the changes after `version` until the server ends the watch, or falls silent."""
@@ -185,8 +226,11 @@ class Watch:
                 async for line in lines:
                     opened = True
                     if line:
+                        taken = time.thread_time()
                         self._apply(line)
                         told, self._failures = True, 0
+                        if rest := rest_after(time.thread_time() - taken):
+                            await asyncio.sleep(rest)
                     elif self.trouble is not None:
                         # Followed again. How patient to be is not forgotten before something has come of it.
                         self.trouble = None

@@ -29,6 +29,7 @@ from webhook import __version__
 from webhook.logs import log
 from webhook.settings import Tracing
 from webhook.tracing import Attribute, Headers, Side
+from webhook.tracing.session import collector_session
 
 # Spans that wait to be sent: a few megabytes. What comes beyond is dropped.
 QUEUE = 4096
@@ -66,7 +67,7 @@ class OpenTelemetry:
         self._provider = TracerProvider(sampler=sampler, resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(
             BatchSpanProcessor(
-                OTLPSpanExporter(endpoint=address(settings.endpoint), timeout=EXPORT_SECONDS),
+                exporter_to(settings.endpoint),
                 max_queue_size=QUEUE,
                 max_export_batch_size=BATCH,
                 schedule_delay_millis=DELAY_SECONDS * 1000,
@@ -120,6 +121,11 @@ class OpenTelemetry:
         ending.start()
         ending.join(seconds)
         self._quiet.end()
+
+
+def exporter_to(endpoint: str) -> OTLPSpanExporter:
+    """What sends traces to that collector."""
+    return OTLPSpanExporter(endpoint=address(endpoint), timeout=EXPORT_SECONDS, session=collector_session())
 
 
 def address(endpoint: str) -> str:

@@ -1,0 +1,261 @@
+"""Objects that are as large as they can be: of each kind that is followed a sample, and each of its fields grown.
+
+A field grows in three ways: a text becomes long, a list gets many items, an object many entries. What the API server
+bounds is left as it is: names, and the keys and values of labels.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+import orjson
+
+from webhook.backends.registry import BUILT_IN
+from webhook.model import grove
+from webhook.model.general import GENERAL
+from webhook.model.projections import Projection
+from webhook.model.reading import Manifest
+from webhook.model.record import SCHEDULER_LABEL
+
+# Stands for the number of an object, so that no two have a text in common.
+_NUMBER = "00000000"
+# All annotations of an object together, less room for those of the sample.
+_ANNOTATION_BYTES = 250 * 1024
+# What the API server bounds, by the last part of the field's path.
+_BOUNDED = frozenset({"name", "namespace", "uid", "apiVersion", "kind", "labels"})
+
+Path = tuple[str | int, ...]
+
+
+class Attack(NamedTuple):
+    """A sample with one field grown, and which."""
+
+    field: str
+    template: bytes
+
+    def object(self, number: int) -> Manifest:
+        """One object of it, which shares no text with another."""
+        read: Manifest = orjson.loads(self.template.replace(_NUMBER.encode(), f"{number:08}".encode()))
+        return read
+
+
+def projections() -> tuple[Projection, ...]:
+    """Every projection that is registered."""
+    return (*GENERAL, *dict.fromkeys(found for backend in BUILT_IN for found in backend.projections))
+
+
+def attacks(sample: Manifest, size: int) -> Iterator[Attack]:
+    """The ways to grow a sample to so many bytes."""
+    for path, value in _fields(sample, ()):
+        for kind, grown in _grown(path, value, size):
+            raw = _with(sample, path, grown)
+            raw["metadata"] |= {"name": f"demo-{_NUMBER}", "namespace": "team"}
+            yield Attack(f"{'.'.join(map(str, path))} ({kind})", json.dumps(raw).encode())
+
+
+def _fields(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if path:
+        yield path, value
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _fields(inner, (*path, key))
+    elif isinstance(value, list) and value:
+        yield from _fields(value[0], (*path, 0))
+
+
+def _grown(path: Path, value: Any, size: int) -> Iterator[tuple[str, Any]]:
+    if path[:2] == ("metadata", "annotations"):
+        size = min(size, _ANNOTATION_BYTES)
+    if isinstance(value, str):
+        if path[-1] not in _BOUNDED and (len(path) < 2 or path[-2] != "labels"):
+            yield "text", _NUMBER + "x" * size
+        if value.startswith("["):
+            count = size // 24
+            yield "JSON", json.dumps([f"team/{_NUMBER}-{index}" for index in range(count)])
+            yield "JSON of short texts", json.dumps([f"{index}" for index in range(size // 8)])
+        elif value.startswith("{"):
+            rule = {"layer": _NUMBER, "strategy": "MustGather"}
+            yield "JSON", json.dumps({"gatherStrategy": [{**rule, "podCountMultiple": n} for n in range(size // 80)]})
+    elif isinstance(value, list):
+        filler = value[0] if value else "x"
+        count = max(1, size // (len(json.dumps(filler)) + 16))
+        yield "items", [_numbered(filler, index) for index in range(count)]
+    elif isinstance(value, dict) and path[-1] != "metadata":
+        filler = next(iter(value.values()), "x")
+        count = max(1, size // (len(json.dumps(filler)) + 40))
+        yield "entries", {**value, **{f"example.com/{_NUMBER}-queue-{index}": filler for index in range(count)}}
+
+
+def _numbered(value: Any, number: int) -> Any:
+    """A copy with its name and every other text made different."""
+    if isinstance(value, str):
+        return f"{value[:40]}-{_NUMBER}-{number}"
+    if isinstance(value, dict):
+        return {key: _numbered(inner, number) for key, inner in value.items()}
+    return [_numbered(inner, number) for inner in value] if isinstance(value, list) else value
+
+
+def _with(sample: Manifest, path: Path, value: Any) -> Manifest:
+    raw = deepcopy(sample)
+    holder: Any = raw
+    for part in path[:-1]:
+        holder = holder[part]
+    holder[path[-1]] = value
+    return raw
+
+
+_QUEUES = {"kai.scheduler/queue": "team-a", "quota.grove.io/name": "team-a"}
+_LABELS = {SCHEDULER_LABEL: "koord-scheduler", "kai.scheduler/node-pool": "a"}
+_POD_TEMPLATE: Manifest = {
+    "metadata": {"labels": {"app": "demo"}, "annotations": dict(_QUEUES)},
+    "spec": {
+        "schedulerName": "koord-scheduler",
+        "priorityClassName": "high",
+        "nodeSelector": {"disk": "ssd"},
+        "containers": [{"name": "main", "image": "example.com/main", "args": ["a"], "env": [{"name": "A"}]}],
+    },
+}
+_JOB_SPEC: Manifest = {"parallelism": 2, "completions": 2, "template": _POD_TEMPLATE}
+_JOB_SET_SPEC: Manifest = {
+    "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
+    "replicatedJobs": [
+        {"name": "worker", "replicas": 2, "dependsOn": [{"name": "a"}], "template": {"spec": _JOB_SPEC, "metadata": {}}}
+    ],
+}
+_RUNTIME: Manifest = {
+    "metadata": {},
+    "spec": {
+        "mlPolicy": {"numNodes": 2, "torch": {"numProcPerNode": "auto"}},
+        "podGroupPolicy": {"coscheduling": {"scheduleTimeoutSeconds": 10}},
+        "template": {"metadata": {"labels": {"a": "b"}, "annotations": {"a": "b"}}, "spec": _JOB_SET_SPEC},
+    },
+}
+_GROUP: Manifest = {
+    "schedulingPolicy": {"gang": {"minCount": 2, "minGroupCount": 2}},
+    "schedulingConstraints": {"topology": [{"key": "example.com/rack"}]},
+    "priorityClassName": "high",
+    "disruptionMode": {"all": {}},
+}
+_PACK = {"packConstraint": {"required": "example.com/rack", "preferred": "example.com/host"}}
+
+# By part of the facts an object with every field that its projection reads.
+SAMPLES: dict[str, Manifest] = {
+    "namespaces": {"metadata": {"labels": _LABELS, "annotations": {"a": "b"}}},
+    "pod_clique_sets": {
+        "metadata": {"labels": _LABELS, "annotations": dict(_QUEUES)},
+        "spec": {
+            "template": {
+                "priorityClassName": "high",
+                "cliques": [
+                    {
+                        "name": "worker",
+                        "annotations": dict(_QUEUES),
+                        "labels": {"quota.scheduling.koordinator.sh/name": "team-a"},
+                        "spec": {"replicas": 2, "minAvailable": 2, "podSpec": _POD_TEMPLATE["spec"]},
+                    }
+                ],
+                "podCliqueScalingGroups": [{"name": "all", "cliqueNames": ["worker"]}],
+            }
+        },
+    },
+    "pod_gangs": {
+        "metadata": {"labels": {grove.LABEL_PART_OF: "demo"}, "annotations": {grove.TOPOLOGY_NAME: "dc"}},
+        "spec": {
+            "podgroups": [
+                {
+                    "name": "demo-0-worker",
+                    "minReplicas": 2,
+                    "podReferences": [{"namespace": "team", "name": "demo-0-worker-a"}],
+                    "topologyConstraint": _PACK,
+                }
+            ],
+            "topologyConstraint": _PACK,
+            "topologyConstraintGroupConfigs": [{"name": "a", "podGroupNames": ["demo-0-worker"]}],
+            "priorityClassName": "high",
+        },
+    },
+    "topology_bindings": {
+        "metadata": {},
+        "spec": {
+            "levels": [{"domain": "rack", "key": "example.com/rack"}],
+            "schedulerTopologyBindings": [{"schedulerName": "kai-scheduler", "topologyReference": "dc"}],
+        },
+    },
+    "priority_classes": {"metadata": {}, "value": 1, "globalDefault": False, "preemptionPolicy": "Never"},
+    "jobs": {"metadata": {"labels": _LABELS, "annotations": dict(_QUEUES)}, "spec": _JOB_SPEC},
+    "job_sets": {
+        "metadata": {
+            "labels": _LABELS,
+            "annotations": dict(_QUEUES),
+            "ownerReferences": [
+                {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "a", "controller": True}
+            ],
+        },
+        "spec": _JOB_SET_SPEC,
+    },
+    "leader_worker_sets": {
+        "metadata": {"labels": _LABELS, "annotations": dict(_QUEUES)},
+        "spec": {
+            "replicas": 2,
+            "leaderWorkerTemplate": {"size": 2, "leaderTemplate": _POD_TEMPLATE, "workerTemplate": _POD_TEMPLATE},
+        },
+    },
+    "train_jobs": {
+        "metadata": {"labels": _LABELS, "annotations": dict(_QUEUES)},
+        "spec": {
+            "runtimeRef": {"name": "torch", "kind": "TrainingRuntime"},
+            "trainer": {"numNodes": 2},
+            "runtimePatches": [{"trainingRuntimeSpec": {"template": _RUNTIME["spec"]["template"]}}],
+        },
+    },
+    "training_runtimes": _RUNTIME,
+    "cluster_training_runtimes": _RUNTIME,
+    "elastic_quotas": {"metadata": {"labels": {"quota.scheduling.koordinator.sh/is-parent": "true"}}, "spec": {}},
+    "network_topologies": {
+        "metadata": {},
+        "spec": {
+            "networkTopologySpec": [
+                {"topologyLayer": "SpineLayer", "parentTopologyLayer": "Root", "labelKey": ["example.com/spine"]}
+            ]
+        },
+    },
+    "koordinator_pod_groups": {
+        "metadata": {
+            "annotations": {
+                "gang.scheduling.koordinator.sh/groups": '["team/a","team/b"]',
+                "gang.scheduling.koordinator.sh/network-topology-spec": '{"gatherStrategy":[]}',
+            }
+        },
+        "spec": {"minMember": 2},
+    },
+    "kai_queues": {"metadata": {"labels": _LABELS}, "spec": {"parentQueue": "research"}},
+    "kai_topologies": {"metadata": {}, "spec": {"levels": [{"nodeLabel": "example.com/rack", "alias": "rack"}]}},
+    "kai_shards": {"metadata": {}, "spec": {"partitionLabelValue": "a"}},
+    "kai_pod_groups": {"metadata": {}, "spec": {"queue": "team-a", "subGroups": [{"name": "a", "minMember": 1}]}},
+    "volcano_queues": {"metadata": {}, "spec": {"parent": "root"}, "status": {"state": "Open"}},
+    "hyper_nodes": {"metadata": {}, "spec": {"tier": 1, "tierName": "rack", "members": [{"type": "Node"}]}},
+    "volcano_pod_groups": {"metadata": {}, "spec": {"queue": "team-a", "minTaskMember": {"worker": 2}}},
+    "workloads": {
+        "metadata": {},
+        "spec": {
+            "podGroupTemplates": [{"name": "a", **_GROUP}],
+            "compositePodGroupTemplates": [{"name": "b", **_GROUP, "podGroupTemplates": [{"name": "c", **_GROUP}]}],
+        },
+    },
+    "pod_groups": {
+        "metadata": {},
+        "spec": {
+            **_GROUP,
+            "parentCompositePodGroupName": "above",
+            "workloadRef": {"workloadName": "demo", "templateName": "worker"},
+        },
+    },
+    "composite_pod_groups": {"metadata": {}, "spec": {**_GROUP, "parentCompositePodGroupName": "above"}},
+    "group_pods": {
+        "metadata": {"labels": {"app": "demo"}, "annotations": {"a": "b"}},
+        "spec": {"schedulerName": "default-scheduler", "schedulingGroup": {"podGroupName": "demo"}, "containers": []},
+    },
+}

@@ -1,0 +1,54 @@
+"""A collector's certificate is verified as other servers' are: not stricter with a newer Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import requests
+from opentelemetry.sdk.trace.export import SpanExportResult
+
+from tests.tls_listener import tls_listener
+from tests.trust_cases import ADDRESS, REFUSED, TRUSTED, TrustCase
+from webhook.certificates import server_context
+from webhook.tracing.export import exporter_to
+from webhook.tracing.session import collector_session
+
+ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+
+
+@pytest.fixture(autouse=True)
+def direct(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    # `requests` would prefer them.
+    monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
+    monkeypatch.delenv("CURL_CA_BUNDLE", raising=False)
+
+
+def sent(case: TrustCase, folder: Path) -> int:
+    authorities = folder / "ca.crt"
+    authorities.write_bytes(case.bundle)
+    with tls_listener(server_context(case.pair), ANSWER) as port, collector_session() as session:
+        # As the exporter sets it, for OTEL_EXPORTER_OTLP_CERTIFICATE.
+        session.verify = str(authorities)
+        return session.post(f"https://{ADDRESS}:{port}/v1/traces", data=b"x", timeout=10).status_code
+
+
+@pytest.mark.parametrize("name", ["an authority without key identifiers", "an authority without key usage"])
+def test_a_collector_of_a_plain_authority_is_sent_traces(name: str, tmp_path: Path) -> None:
+    assert sent(TRUSTED[name], tmp_path) == 200
+
+
+@pytest.mark.parametrize("name", ["another authority", "another host", "the host as common name alone", "expired"])
+def test_a_collector_that_cannot_be_trusted_is_sent_nothing(name: str, tmp_path: Path) -> None:
+    with pytest.raises(requests.exceptions.SSLError):
+        sent(REFUSED[name], tmp_path)
+
+
+def test_the_exporter_sends_by_that_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = TRUSTED["an authority without key identifiers"]
+    (tmp_path / "ca.crt").write_bytes(case.bundle)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", str(tmp_path / "ca.crt"))
+    with tls_listener(server_context(case.pair), ANSWER) as port:
+        exporter = exporter_to(f"https://{ADDRESS}:{port}")
+        assert exporter.export([]) is SpanExportResult.SUCCESS

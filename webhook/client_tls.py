@@ -1,0 +1,59 @@
+"""TLS as a client: contexts that accept the servers that a Kubernetes component would accept.
+
+Kubernetes components are written in Go. Its verifier checks the chain, the time and the host name, and no more; OpenSSL
+is set up here to do the same with every supported Python. `docs/installing.md` lists the differences that remain.
+
+Source: Go, crypto/x509 `Certificate.Verify`, `VerifyHostname` and `CertPool.AppendCertsFromPEM`.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from contextlib import suppress
+
+from webhook.errors import CertificateError
+
+# Keys and words beside the certificates of a bundle are ignored.
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----\s[A-Za-z0-9+/=\s]*-----END CERTIFICATE-----")
+
+
+def verifying() -> ssl.SSLContext:
+    """A context that verifies servers as Go does, and trusts nobody yet."""
+    # Not `ssl.create_default_context`: since Python 3.13 it sets VERIFY_X509_STRICT, which refuses certificates without
+    # key identifiers or key usage. Clusters have them, and Go accepts them.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # Go's root pool holds trust anchors, whoever signed them.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    # Go looks for the host among the alternative names alone.
+    context.hostname_checks_common_name = False
+    return context
+
+
+def trusting(bundle: bytes) -> ssl.SSLContext:
+    """A context that trusts the certificates in `bundle` (PEM), intermediates and servers' own ones included.
+
+    Raises `CertificateError` where the bundle has no certificate. One that cannot be read is ignored, as in Go.
+    """
+    context = verifying()
+    for certificate in _CERTIFICATE.findall(bundle):
+        with suppress(ssl.SSLError):
+            context.load_verify_locations(cadata=certificate.decode("ascii"))
+    if not context.cert_store_stats()["x509"]:
+        raise CertificateError("there is no certificate in PEM form")
+    return context
+
+
+def trusting_system() -> ssl.SSLContext:
+    """A context that trusts the certificate authorities of the operating system."""
+    context = verifying()
+    context.load_default_certs()
+    return context
+
+
+def looking() -> ssl.SSLContext:
+    """A context that accepts any server: to look at what it shows, not to trust it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
