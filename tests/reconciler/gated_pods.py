@@ -7,14 +7,13 @@ from typing import Any
 import httpx
 
 from tests.reconciler.cluster import PODS, WritableWorld
+from tests.reconciler.grove import grove_pod
 
 OURS, GROVES = "rollcall.dev/gang-sync", "grove.io/podgang-pending-creation"
 
 
 def pod(name: str, *gates: str, gang: str = "demo-0", clique: str = "demo-0-a") -> dict[str, Any]:
-    labels = {"grove.io/podgang": gang, "grove.io/podclique": clique}
-    metadata = {"name": name, "namespace": "team-a", "labels": labels}
-    return {"metadata": metadata, "spec": {"schedulingGates": [{"name": gate} for gate in gates]}}
+    return grove_pod(name, clique, gang, schedulingGates=[{"name": gate} for gate in gates])
 
 
 class Opened:

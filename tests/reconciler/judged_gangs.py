@@ -16,6 +16,7 @@ from webhook.reconciler.gang_pod import GangPod, read_gang_pod
 from webhook.reconciler.health import GangHealth, Observed, judge
 from webhook.reconciler.obstacles import Reason
 from webhook.reconciler.plan import Plan, plan
+from webhook.reconciler.roster import Roster
 from webhook.settings import Settings
 
 FACTS = ClusterFacts(
@@ -81,7 +82,7 @@ def in_step(gang: Manifest | None = None) -> dict[str, Manifest]:
 
 
 def judged(
-    pods: list[GangPod],
+    pods: list[GangPod] | Roster,
     objects: Mapping[str, Manifest] | None = None,
     *,
     gang: Manifest | None = None,
@@ -93,7 +94,17 @@ def judged(
     found = None if workload is None else PodCliqueSet(workload)
     live: Callable[[Manifest], Manifest | None] = lambda one: known.get(one["metadata"]["name"])  # noqa: E731
     chosen = settings or koordinator(standalone=False)
-    return judge(Observed(PodGang(gang or podgang()), pods, live, list(known.values()), found, facts, chosen))
+    return judge(
+        Observed(
+            PodGang(gang or podgang()),
+            pods if isinstance(pods, Roster) else Roster(pods),
+            live,
+            list(known.values()),
+            found,
+            facts,
+            chosen,
+        )
+    )
 
 
 def reasons(found: GangHealth) -> list[Reason]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tests.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
-from webhook.model.owners.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, TRAIN_JOBS
+from webhook.model.owners.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, STATEFUL_SETS, TRAIN_JOBS
 
 JOB_PATH = "/apis/batch/v1/jobs"
 JOB_SET_PATH = "/apis/jobset.x-k8s.io/v1alpha2/jobsets"
 LWS_PATH = "/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets"
+STATEFUL_SET_PATH = "/apis/apps/v1/statefulsets"
+_API_VERSIONS = {"JobSet": "jobset.x-k8s.io/v1alpha2", "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1", "Pod": "v1"}
 LABEL, GANG, MEMBER = "rollcall.dev/scheduler", "rollcall.dev/gang", "rollcall.dev/gang-member"
 GATE = "rollcall.dev/gang-sync"
 # Of a JobSet whose replicated Jobs start one after the other.
@@ -18,10 +21,48 @@ IN_TURN = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
 
 def owner_world(*objects: tuple[str, dict[str, Any]]) -> WritableWorld:
     """A cluster that serves them, with these objects."""
-    found = WritableWorld(*SERVED, POD_GROUPS, JOBS, JOB_SETS, LEADER_WORKER_SETS, TRAIN_JOBS)
+    found = WritableWorld(*SERVED, POD_GROUPS, JOBS, STATEFUL_SETS, JOB_SETS, LEADER_WORKER_SETS, TRAIN_JOBS)
     for collection, raw in objects:
-        found.put(collection, raw)
+        put_workload(found, collection, raw)
     return found
+
+
+def put_workload(cluster: WritableWorld, collection: str, raw: dict[str, Any]) -> None:
+    """A workload comes, and what its controller makes between it and its pods."""
+    cluster.put(collection, raw)
+    for made, one in _made(collection, raw):
+        cluster.put(made, one)
+
+
+def _made(collection: str, raw: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What the controllers of JobSets and LeaderWorkerSets make: Jobs, and a StatefulSet for each group. In a cluster a
+    group's leader is between the StatefulSet and the LeaderWorkerSet.
+    """
+    name = raw["metadata"]["name"]
+    if collection == JOB_SET_PATH:
+        for part in raw["spec"]["replicatedJobs"]:
+            yield JOB_PATH, child("job", f"{name}-{part['name']}-0", "JobSet", raw, "jobset.sigs.k8s.io/jobset-name")
+    elif collection == LWS_PATH:
+        for group in range(raw["spec"]["replicas"]):
+            label = "leaderworkerset.sigs.k8s.io/name"
+            yield STATEFUL_SET_PATH, child("sts", f"{name}-{group}", "LeaderWorkerSet", raw, label)
+
+
+def child(prefix: str, name: str, kind: str, owner: dict[str, Any], label: str) -> dict[str, Any]:
+    """An object that the controller of `owner` made."""
+    uid = owner["metadata"]["uid"]
+    api_version = _API_VERSIONS[kind]
+    reference = {"apiVersion": api_version, "kind": kind, "name": owner["metadata"]["name"], "uid": uid}
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "team-a",
+            "uid": f"{prefix}-{name}",
+            "labels": {label: owner["metadata"]["name"]},
+            "ownerReferences": [{**reference, "controller": True}],
+        },
+        "spec": {},
+    }
 
 
 def _metadata(name: str, kind: str, scheduler: str) -> dict[str, Any]:
@@ -67,7 +108,8 @@ def _pod(
     name: str, kind: str, owner: str, labels: dict[str, str], gates: tuple[str, ...], **spec: Any
 ) -> dict[str, Any]:
     api_version = "batch/v1" if kind == "Job" else "apps/v1"
-    reference = {"apiVersion": api_version, "kind": kind, "name": owner, "uid": owner, "controller": True}
+    uid = f"{'job' if kind == 'Job' else 'sts'}-{owner}"
+    reference = {"apiVersion": api_version, "kind": kind, "name": owner, "uid": uid, "controller": True}
     metadata = {
         "name": name,
         "namespace": "team-a",

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.core.worlds import koordinator
+from tests.reconciler import grove
 from tests.reconciler.cluster import WritableWorld
 from webhook.cluster.access import Access
 from webhook.reconciler.run import Reconciler
@@ -16,13 +17,14 @@ from webhook.validators.examples import clique
 
 SETS, GANGS, GROUPS = (
     "/apis/grove.io/v1alpha1/podcliquesets",
-    "/apis/scheduler.grove.io/v1alpha1/podgangs",
+    grove.GANGS,
     "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
 )
 
 
 def workload(namespace: str = "team-a", scheduler: str = "koord-scheduler") -> dict[str, Any]:
-    metadata = {"name": "demo", "namespace": namespace, "labels": {"rollcall.dev/scheduler": scheduler}}
+    labels = {"rollcall.dev/scheduler": scheduler}
+    metadata = {"name": "demo", "namespace": namespace, "uid": f"set-{namespace}", "labels": labels}
     return {"metadata": metadata, "spec": {"replicas": 1, "template": {"cliques": [clique("a"), clique("b")]}}}
 
 
@@ -35,6 +37,7 @@ def podgang(*members: str, namespace: str = "team-a", minimum: int = 2) -> dict[
             "namespace": namespace,
             "uid": f"gang-{namespace}",
             "labels": {"app.kubernetes.io/part-of": "demo"},
+            "ownerReferences": grove.controlled_by("PodCliqueSet", "demo", f"set-{namespace}"),
         },
         "spec": {"podgroups": [{"name": name, "minReplicas": minimum, "podReferences": []} for name in members]},
     }
@@ -43,8 +46,15 @@ def podgang(*members: str, namespace: str = "team-a", minimum: int = 2) -> dict[
 def world(*members: str) -> WritableWorld:
     found = WritableWorld()
     found.put(SETS, workload())
-    found.put(GANGS, podgang(*(members or ("demo-0-a", "demo-0-b"))))
+    put_gang(found, *(members or ("demo-0-a", "demo-0-b")))
     return found
+
+
+def put_gang(cluster: WritableWorld, *members: str) -> None:
+    """The PodGang of these members, and their PodCliques."""
+    cluster.put(GANGS, podgang(*members))
+    for member in members:
+        cluster.put(grove.CLIQUES, grove.pod_clique(member))
 
 
 def reconciler(cluster: WritableWorld, **options: Any) -> Reconciler:
@@ -68,6 +78,14 @@ async def until(probe: Callable[[], Any]) -> None:
     async with asyncio.timeout(30):
         while not probe():
             await asyncio.sleep(0.005)
+
+
+async def settled(found: Reconciler) -> None:
+    """Everything that came is read, and every gang was looked at once more."""
+    await until(lambda: found.idle and not any(found.following.unseen()))
+    before = sample(found, "rollcall_reconciled_total", outcome="inStep")
+    found.following.look_at_all()
+    await until(lambda: sample(found, "rollcall_reconciled_total", outcome="inStep") > before and found.idle)
 
 
 def told(story: Coroutine[Any, Any, None]) -> None:

@@ -17,6 +17,7 @@ from webhook.reconciler.escapes import Escape
 from webhook.reconciler.gang_pod import Unscheduled
 from webhook.reconciler.health import State
 from webhook.reconciler.obstacles import Reason
+from webhook.reconciler.roster import Roster
 from webhook.validators.examples import clique, pod_clique_set
 
 
@@ -35,6 +36,23 @@ def test_a_gang_released_for_a_rolling_update_has_started() -> None:
 
 def test_a_gang_on_its_way_out_is_held_by_nothing() -> None:
     assert judged([], gang=podgang(deletionTimestamp="2026-01-01T00:00:00Z")).word == "leaving"
+
+
+def test_pods_that_are_not_of_the_gang_are_named_hide_nothing_and_hold_nothing() -> None:
+    forged = [pod("worker", index, gates=("example.com/gate",), node=None) for index in (7, 8)]
+    gone = pod("worker", 9, leaving=True)
+    found = judged(Roster(whole(), unowned=[*forged, gone]))
+    assert [one.reason for one in found.obstacles] == [Reason.SILENT, Reason.UNOWNED]
+    assert found.obstacles[1].why == (
+        "2 pods (demo-0-worker-7, demo-0-worker-8) have its labels, and are not of this PodCliqueSet by uid, so not "
+        "counted"
+    )
+    assert [(one.pod.name, one.escape) for one in found.escaped] == [
+        ("demo-0-worker-7", Escape.UNOWNED),
+        ("demo-0-worker-8", Escape.UNOWNED),
+    ]
+    started = judged(Roster(whole(node="n1"), unowned=forged))
+    assert (started.state, started.obstacles, len(started.escaped)) == (State.STARTED, (), 2)
 
 
 UNNAMED = podgang()
@@ -74,6 +92,19 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         {"pods": whole()[:2], "gang": UNNAMED, "objects": in_step(UNNAMED)},
         "GangTooFewPods: demo-0-worker has 1 pod of the 2 that it starts with; see what keeps Grove from creating the "
         "others, such as a ResourceQuota: kubectl describe podclique demo-0-worker -n default",
+    ),
+    "a pod is there and the PodGang does not name it yet": (
+        {
+            "pods": Roster(whole()[:2], unnamed=[pod("worker", 1, **GATED)]),
+            "gang": UNNAMED,
+            "objects": in_step(UNNAMED),
+        },
+        "GangPodsUnnamed: demo-0-worker has 1 pod of the 2 that it starts with: the PodGang does not name "
+        "demo-0-worker-1 yet; Grove's operator names the pods that it made; see its log",
+    ),
+    "a pod that is not of the gang completes it": (
+        {"pods": Roster(whole()[:2], unowned=[pod("worker", 1)])},
+        "GangPodMissing: demo-0-worker has 1 pod of the 2",
     ),
     "a pod that leaves or has failed is none": (
         {"pods": [*whole()[:1], pod("worker", 0, leaving=True), pod("worker", 1, failed=True)]},
@@ -198,6 +229,7 @@ def test_why_a_gang_does_not_start(known: dict[str, Any], expected: str) -> None
 def test_every_reason_is_produced_by_a_case_or_by_the_writer() -> None:
     said = {Reason(expected.partition(":")[0]) for _, expected in CASES.values()}
     elsewhere = {
+        Reason.UNOWNED,
         Reason.FROZEN,
         Reason.IN_PART,
         Reason.INEXPRESSIBLE,

@@ -17,6 +17,7 @@ from webhook.reconciler.escapes import Escape
 from webhook.reconciler.gang_pod import GangPod
 from webhook.reconciler.health import Observed, State, judge
 from webhook.reconciler.obstacles import Reason
+from webhook.reconciler.roster import Roster
 from webhook.validators.examples import clique, pod_clique_set
 
 
@@ -32,7 +33,7 @@ def test_a_kind_that_cannot_be_read_is_an_api_that_is_missing() -> None:
         raise FactsUnavailable("the cluster does not serve it")
 
     settings = koordinator(standalone=False)
-    found = judge(Observed(PodGang(podgang()), whole(), unread, [], None, FACTS, settings))
+    found = judge(Observed(PodGang(podgang()), Roster(whole()), unread, [], None, FACTS, settings))
     assert set(reasons(found)) == {Reason.API_MISSING}
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.api.scripted import failure
 from tests.core.worlds import koordinator
 from tests.reconciler.cluster import PODS, WritableWorld
+from tests.reconciler.grove import grove_pod, put_pods
 from tests.reconciler.running import GANGS, SETS, names, podgang, running, sample, told, until, world
 from webhook.reconciler import escape_deletion, health_watch
 from webhook.reconciler.obstacles import Reason
@@ -24,13 +25,9 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:
-    labels = {
-        "grove.io/podgang": "demo-0",
-        "grove.io/podclique": "demo-0-a",
-        "app.kubernetes.io/managed-by": "grove-operator",
-    }
-    metadata = {"name": name, "namespace": "team-a", "uid": name, "labels": labels, "resourceVersion": "7"}
-    return {"metadata": metadata, "spec": {"schedulerName": "default-scheduler", **spec}}
+    found = grove_pod(name, schedulerName="default-scheduler", **spec)
+    found["metadata"]["resourceVersion"] = "7"
+    return found
 
 
 def reasons(cluster: WritableWorld) -> list[str]:
@@ -52,8 +49,7 @@ def test_what_holds_a_gang_is_told_once_and_counted_until_it_changes() -> None:
             assert sample(found, "rollcall_gangs", **held) == 1
             assert sample(found, "rollcall_events_total", reason="GangTooFewPods") == 1
             found.following.look_at_all()
-            cluster.put(PODS, pod("one"))
-            cluster.put(PODS, pod("two"))
+            put_pods(cluster, pod("one"), pod("two"))
             await until(lambda: reasons(cluster) == ["GangTooFewPods", "GangPodsEscaped"])
             assert sample(found, "rollcall_gangs", **held) == 0
             assert sample(found, "rollcall_escaped_pods", scheduler="koord-scheduler", escape="unmutated") == 2
@@ -168,8 +164,7 @@ DELETING = replace(koordinator(standalone=False), deleted_escapes=frozenset({"un
 def test_escaped_pods_are_deleted_where_that_is_wanted_and_never_one_on_a_node() -> None:
     async def story() -> None:
         cluster = world("demo-0-a")
-        cluster.put(PODS, pod("free"))
-        cluster.put(PODS, pod("bound", nodeName="n"))
+        put_pods(cluster, pod("free"), pod("bound", nodeName="n"))
         async with running(cluster, settings=DELETING) as found:
             await until(lambda: [one["metadata"]["name"] for one in cluster.objects[PODS]] == ["bound"])
             assert sample(found, "rollcall_escaped_pods_deleted_total", escape="unmutated") == 1
@@ -191,7 +186,7 @@ def test_escaped_pods_are_deleted_where_that_is_wanted_and_never_one_on_a_node()
 def test_a_pod_that_changed_meanwhile_is_not_deleted_nor_asked_for_again_at_once(answer: httpx.Response) -> None:
     async def story() -> None:
         cluster = world("demo-0-a")
-        cluster.put(PODS, pod("free"))
+        put_pods(cluster, pod("free"))
         asked: list[bytes] = []
 
         def changed(request: httpx.Request) -> httpx.Response | None:
@@ -205,7 +200,7 @@ def test_a_pod_that_changed_meanwhile_is_not_deleted_nor_asked_for_again_at_once
             await until(lambda: asked)
             await until(lambda: found.idle)
             assert sample(found, "rollcall_escaped_pods_deleted_total", escape="unmutated") == 0
-            cluster.put(PODS, pod("another"))
+            put_pods(cluster, pod("another"))
             await until(
                 lambda: sample(found, "rollcall_escaped_pods", scheduler="koord-scheduler", escape="unmutated") == 2
             )
@@ -218,8 +213,7 @@ def test_a_pod_that_changed_meanwhile_is_not_deleted_nor_asked_for_again_at_once
 def test_without_the_configuration_escaped_pods_are_left() -> None:
     async def story() -> None:
         cluster = world("demo-0-a")
-        cluster.put(PODS, pod("free"))
-        cluster.put(PODS, pod("other"))
+        put_pods(cluster, pod("free"), pod("other"))
         async with running(cluster):
             await until(lambda: reasons(cluster) == ["GangPodsEscaped"])
             assert [method for method, _ in cluster.writes] == ["PATCH"]

@@ -252,9 +252,10 @@ def test_the_pods_of_a_job_with_a_selector_of_its_own_are_seen_on_their_nodes() 
             cluster.put(PODS, pod)
         client = Client(Access("https://cluster", ssl.create_default_context(), lambda: None), cluster)
         gang = next(gangs_of(Job(job(manualSelector=True))))
-        before = await Stages(client).of(gang)
+        stages = Stages(client, lambda _, controller: controller is not None)
+        before = await stages.of(gang)
         assert before is Stage.WAITING, "what is on a node is the JobSet's"
         bound["spec"]["nodeName"] = "n1"
-        return await Stages(client).of(gang)
+        return await stages.of(gang)
 
     assert asyncio.run(story()) is Stage.BOUND

@@ -12,7 +12,21 @@ from tests.api.scripted import failure
 from tests.core.worlds import settings_of
 from tests.reconciler.cluster import PODS, SERVED, WritableWorld
 from tests.reconciler.gated_pods import pod
-from tests.reconciler.running import GANGS, GROUPS, SETS, names, podgang, running, sample, told, until, workload, world
+from tests.reconciler.grove import put_pods
+from tests.reconciler.running import (
+    GANGS,
+    GROUPS,
+    SETS,
+    names,
+    podgang,
+    put_gang,
+    running,
+    sample,
+    told,
+    until,
+    workload,
+    world,
+)
 from webhook.backends.kai.keys import POD_GROUP as KAI_POD_GROUP
 from webhook.cluster import facts as following
 from webhook.model.projections import Resource
@@ -47,7 +61,7 @@ def listed(cluster: WritableWorld) -> list[list[str]]:
 def test_a_member_more_is_told_of_and_nothing_written_while_there_are_pods(there: dict[str, Any]) -> None:
     async def story() -> None:
         cluster = world()
-        cluster.put(PODS, there)
+        put_pods(cluster, there)
         async with running(cluster) as found:
             await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
             await until(lambda: found.idle)
@@ -93,7 +107,7 @@ def test_without_pods_the_members_are_made_anew_and_none_of_the_old_stays_beside
 def test_a_gang_that_was_frozen_is_made_anew_once_its_pods_are_gone() -> None:
     async def story() -> None:
         cluster = world()
-        cluster.put(PODS, BOUND)
+        put_pods(cluster, BOUND)
         async with running(cluster):
             await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
             cluster.apply(GANGS, podgang("demo-0-a"))
@@ -111,7 +125,7 @@ KAI_GROUPS = "/apis/scheduling.run.ai/v2alpha2/podgroups"
 def kai_world() -> WritableWorld:
     cluster = WritableWorld(*SERVED, Resource(KAI_POD_GROUP, "podgroups"))
     cluster.put(SETS, workload(scheduler="kai-scheduler"))
-    cluster.put(GANGS, podgang("demo-0-a", "demo-0-b"))
+    put_gang(cluster, "demo-0-a", "demo-0-b")
     return cluster
 
 
@@ -122,7 +136,7 @@ def minimums(cluster: WritableWorld) -> list[int]:
 def test_on_kai_a_minimum_is_raised_before_any_pod_is_bound_and_never_after() -> None:
     async def story() -> None:
         cluster = kai_world()
-        cluster.put(PODS, WAITING)
+        put_pods(cluster, WAITING)
         settings = settings_of("kai-scheduler", {"defaultQueue": "team-a"}, standalone=False)
         async with running(cluster, settings=settings) as found:
             await until(lambda: KAI_GROUPS in cluster.objects)
@@ -166,7 +180,7 @@ def test_where_a_later_object_would_be_refused_the_earlier_ones_are_not_written(
 def test_what_somebody_else_edits_is_put_back_under_bound_pods_as_well() -> None:
     async def story() -> None:
         cluster = world()
-        cluster.put(PODS, BOUND)
+        put_pods(cluster, BOUND)
         async with running(cluster):
             await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
             edited = {

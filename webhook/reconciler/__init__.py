@@ -1,4 +1,4 @@
-"""The sidecar that writes what admission prepares pods for: the schedulers' gang objects, for each PodGang, and their
+"""The process that writes what admission prepares pods for: the schedulers' gang objects, for each PodGang, and their
 topology objects, for each ClusterTopologyBinding.
 
 A tour: `plan` says what a PodGang needs, and `differences` what of it is not there; both are pure. `stores` follows the

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from cryptography.hazmat.primitives import serialization
 
 from webhook.authority import KeyPair, holds, read_certificates
-from webhook.certificates import CERTIFICATE_FILE, KEY_FILE, Pair, load_into, load_pair, read_authorities, trusting
+from webhook.certificates import CERTIFICATE_FILE, KEY_FILE, Pair, load_into, load_pair, read_authorities
+from webhook.client_tls import trusting
 from webhook.cluster.client import Client
 from webhook.errors import CertificateError, RequestFailed
 from webhook.model.reading import Malformed

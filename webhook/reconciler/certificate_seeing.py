@@ -17,7 +17,7 @@ import httpx
 from cryptography import x509
 
 from webhook.authority import fingerprint, issued_by
-from webhook.certificates import looking
+from webhook.client_tls import looking
 from webhook.cluster import requests
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client

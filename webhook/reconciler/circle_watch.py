@@ -68,7 +68,8 @@ class CircleWatch:
         self._metrics.circles.set(len(self._known) if leads else 0)
         if leads:
             for ended in set(before) - set(self._known):
-                log.info("group circle ended", namespace=ended[0][1][0], names=[name for _, (_, name) in ended])
+                names = [name for _, (_, name) in ended]
+                log.info("group circle ended", namespace=ended[0][1][0], names=names[:NAMED], count=len(names))
             await self._tell()
 
     async def _tell(self) -> None:

@@ -1,9 +1,11 @@
 """Escapes, pure: pods of a gang that do not carry what they should, because they came past the webhook or the webhook's
-answer has changed since. Judged by PreparePod itself: whatever it would still change is what is missing.
+answer has changed since. Judged by PreparePod itself: whatever it would still change is what is missing. And pods that
+have a gang's labels and are not of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -30,6 +32,13 @@ class Escape(StrEnum):
     STALE = "stale"
     # Another scheduler or system has claimed it.
     FOREIGN = "foreign"
+    # It names the gang, and no controller of the gang's workload made it. It counts for nothing, and is never deleted:
+    # nothing would create it again, and it may be anybody's.
+    UNOWNED = "unowned"
+
+
+# The kinds that may be deleted, so that they are created again.
+DELETABLE = (Escape.UNMUTATED, Escape.STALE, Escape.FOREIGN)
 
 
 class Escaped(NamedTuple):
@@ -67,6 +76,11 @@ def escaped(pod: GangPod, podgang: PodGang, profile: Profile, record: Record, fa
         return None
     kind = Escape.STALE if STAMP_ANNOTATION in pod.annotations else Escape.UNMUTATED
     return Escaped(pod, kind, fields)
+
+
+def not_its_own(pods: Iterable[GangPod]) -> tuple[Escaped, ...]:
+    """Pods that name a gang and are not of its workload, as far as they are still there."""
+    return tuple(Escaped(pod, Escape.UNOWNED, ("/metadata/ownerReferences",)) for pod in pods if pod.counts)
 
 
 def _names(pod: GangPod, podgang: PodGang) -> tuple[str, str]:

@@ -20,6 +20,7 @@ from webhook.cluster.client import Client
 from webhook.errors import RequestFailed
 from webhook.logs import log, outline
 from webhook.model.facts import Api
+from webhook.model.plain_text import plain
 from webhook.model.podgang import PodGang
 from webhook.model.projections import TOPOLOGY_BINDINGS, Resource
 from webhook.model.topology_binding import ClusterTopologyBinding
@@ -136,7 +137,7 @@ class Events:
             "type": "Warning",
             "reason": reason.value,
             "action": identity.action,
-            "note": note.encode()[:MAX_NOTE_BYTES].decode(errors="ignore"),
+            "note": plain(note).encode()[:MAX_NOTE_BYTES].decode(errors="ignore"),
             "reportingController": "rollcall.dev/reconciler",
             "reportingInstance": self._instance[:128],
             "regarding": {

@@ -5,7 +5,7 @@ concerned when something changes. It reads; whoever asked for it decides and wri
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import httpx
@@ -14,18 +14,19 @@ from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.cluster.facts import LiveFacts, live_facts
 from webhook.cluster.watch import Watch
+from webhook.errors import FactsUnavailable
 from webhook.model import grove
 from webhook.model.facts import Api, ClusterFacts, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.owners.facts import TRAIN_JOB_FACTS
 from webhook.model.owners.gang import OwnedGang, no_gang
 from webhook.model.owners.kinds import JOB_SETS
+from webhook.model.pod_controllers import OF_GROVE, OF_OPTED_IN
 from webhook.model.podcliqueset import PodCliqueSet
-from webhook.model.podgang import PodGang
+from webhook.model.podgang import OwnerReference, PodGang
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection
 from webhook.model.reading import Manifest
-from webhook.mutators.prepare_pod import GATE
-from webhook.reconciler.gang_key import OWNER_RESOURCES, GangKey, gang_of_object
+from webhook.reconciler.gang_key import OWNER_RESOURCES, GangKey, gang_of_object, key_of_gang
 from webhook.reconciler.gang_pod import GangPod
 from webhook.reconciler.gang_pods import GangPods
 from webhook.reconciler.gangs import gang_resources
@@ -33,6 +34,7 @@ from webhook.reconciler.grouping import Grouping
 from webhook.reconciler.health import GangHealth, Observed, judge
 from webhook.reconciler.owned_gangs import OwnedGangs
 from webhook.reconciler.plan import is_elsewhere
+from webhook.reconciler.roster import Roster
 from webhook.reconciler.stored_workloads import StoredWorkloads
 from webhook.reconciler.stores import Stores
 from webhook.settings import Settings
@@ -71,6 +73,7 @@ class Following:
             settings, Client(access, transport), self._facts_changed, self._touched, objects=False
         )
         self.stores = Stores(self.client, self._stored, gang_of_object)
+        self._gated = any(profile.gate for profile in settings.profiles.values())
         self._pods = GangPods(self.client, pods_changed)
         self._workloads = StoredWorkloads(self.client, POD_CLIQUE_SETS.resource, self._workload_changed)
         self.owned = OwnedGangs(self.client, settings, gang_changed, pods_changed)
@@ -103,17 +106,35 @@ class Following:
         workload = self.owned.workload(key) if key.kind in OWNER_RESOURCES else None
         return None if workload is None or no_gang(workload) is not None else workload.uid
 
-    def pods_of(self, podgang: PodGang) -> list[GangPod] | None:
-        """The pods of a gang; None where they are not known yet."""
-        if isinstance(podgang, OwnedGang):
-            return self.owned.pods_of(podgang) if self.owned.pods.filled else None
-        key = GangKey(podgang.namespace, podgang.name)
-        return self._pods.of(key) if self._pods.filled else None
+    def roster_of(self, podgang: PodGang) -> Roster | None:
+        """The pods that name a gang, members or not; None where they are not known yet."""
+        pods = self._pods_for(podgang)
+        if not pods.filled:
+            return None
+        found = self.owned.pods_of(podgang) if isinstance(podgang, OwnedGang) else pods.of(key_of_gang(podgang))
+        return pods.roster(podgang, found)
+
+    def pods_of(self, podgang: PodGang) -> Sequence[GangPod] | None:
+        """The members of a gang; None where they are not known yet."""
+        found = self.roster_of(podgang)
+        return None if found is None else found.members
+
+    def is_controlled(self, podgang: PodGang, controller: OwnerReference | None) -> bool:
+        """Whether `controller` makes pods for the workload of a gang. Raises `FactsUnavailable` where that is not known
+        yet.
+        """
+        pods = self._pods_for(podgang)
+        if not pods.filled:
+            raise FactsUnavailable("the objects between pods and their workloads are not read yet")
+        return pods.is_controlled(podgang, controller)
+
+    def _pods_for(self, podgang: PodGang) -> GangPods:
+        return self.owned.pods if isinstance(podgang, OwnedGang) else self._pods
 
     def bears_gate(self, key: GangKey) -> bool:
-        """Whether any pod of a gang bears Rollcall's gate."""
+        """Whether any pod that names a gang bears Rollcall's gate."""
         pods = self.owned.pods if key.kind in OWNER_RESOURCES else self._pods
-        return any(GATE in pod.gates for pod in pods.of(key))
+        return pods.any_gated(key)
 
     def health(self, key: GangKey) -> GangHealth | None:
         """How a gang is; None where there is none of that name, or somebody else makes it. Raises `Malformed`."""
@@ -122,14 +143,17 @@ class Following:
             return None
         workload = self._workloads.get((key.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or "")))
         own = self.stores.owned_by(podgang.uid or "", key)
-        pods, known = self.pods_of(podgang) or [], None if workload is None else PodCliqueSet(workload)
-        return judge(Observed(podgang, pods, self._object, own, known, facts, self._settings))
+        found, known = self.roster_of(podgang) or Roster(), None if workload is None else PodCliqueSet(workload)
+        return judge(Observed(podgang, found, self._object, own, known, facts, self._settings))
 
     def unready(self) -> Iterator[str]:
         """What is not known yet and is needed to write."""
         yield from self.live.unready()
         yield from self.stores.unready()
         yield from _unread(self.owned.watches())
+        if self._gated:
+            # Without them the gate would stay on and nothing would say why.
+            yield from _unread(self._pods.watches())
 
     @property
     def in_trouble(self) -> bool:
@@ -141,24 +165,27 @@ class Following:
     def unseen(self) -> Iterator[str]:
         """What is not known yet and is needed to judge a gang's health."""
         yield from self.unready()
-        yield from _unread((("Pod", self._pods.watch), ("PodCliqueSet", self._workloads.watch)))
+        if not self._gated:
+            yield from _unread(self._pods.watches())
+        yield from _unread((("PodCliqueSet", self._workloads.watch),))
 
     def kinds(self) -> Iterator[Api]:
         """The kinds that are followed besides those of the facts, whatever the cluster serves of them."""
         yield PODS.api
         yield POD_GANGS.resource.api
+        yield from (resource.api for resource in OF_GROVE)
         for profile in self._settings.profiles.values():
             yield from profile.backend.writable_kinds
             if (trees := profile.backend.trees) is not None:
                 yield trees.resource.api
         if self.owned.wanted:
-            yield from (resource.api for resource in OWNER_RESOURCES.values())
+            yield from dict.fromkeys(resource.api for resource in (*OWNER_RESOURCES.values(), *OF_OPTED_IN))
 
     def watches(self) -> Iterator[Watch]:
         """What keeps all of it in step."""
         yield from self.live.watches.values()
         yield from self.stores.watches()
-        yield self._pods.watch
+        yield from (watch for _, watch in self._pods.watches())
         if self._workloads.watch is not None:
             yield self._workloads.watch
         yield from (watch for _, watch in self.owned.watches())
@@ -172,6 +199,7 @@ class Following:
                 group.create_task(self.owned.run())
         finally:
             await self._workloads.close()
+            await self._pods.close()
             await self.owned.close()
             await self.stores.close()
 
@@ -189,6 +217,7 @@ class Following:
         if facts.apis is not None:
             self.stores.follow(gang_resources(self._settings, self.live))
             self._workloads.follow(served=POD_CLIQUE_SETS.resource.api in facts.apis)
+            self._pods.follow(facts.apis)
             self.owned.follow(facts.apis)
         self.look_at_all()
 

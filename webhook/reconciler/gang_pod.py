@@ -10,11 +10,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from webhook.model import grove
+from webhook.model.bounds import MOST_CHARACTERS, list_kept
 from webhook.model.facts import ObjectKey
 from webhook.model.owners.facts import PROJECTIONS
 from webhook.model.owners.gang import GANG_LABEL, MEMBER_LABEL
 from webhook.model.owners.place import LWS_SIZE, label_value, membership, place_of
 from webhook.model.pod import Pod
+from webhook.model.pod_controllers import controller_of
+from webhook.model.podgang import OwnerReference
 from webhook.model.projections import key_of
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.reconciler.gang_key import POD_GANG, GangKey
@@ -42,6 +45,8 @@ _LARGE = frozenset(
         "volumes",
     }
 )
+# What one pod may take: its labels and annotations are anybody's to write, and injectors write some.
+POD_BYTES = 32 * 1024
 # A label on pods of scaled gangs: the gang for which Grove waits before it lifts their gates.
 _BASE_PODGANG = "grove.io/base-podgang"
 _INT32_DIGITS = 10
@@ -60,7 +65,8 @@ class GangPod(NamedTuple):
     """A pod that names a PodGang, or is of a workload that is not Grove's: then `podgang` and `podclique` are its gang
     and its member there, as labels say them, `kind` and `workload` say whose it is, and `group` which one of a
     LeaderWorkerSet, of `size` pods. `node` is where it was bound, `gates` are the names of its scheduling gates in
-    their order. `labels`, `annotations` and `spec` are what preparation may have written.
+    their order, `controller` is the object that the pod names as its controller. `labels`, `annotations` and `spec` are
+    what preparation may have written.
     """
 
     namespace: str
@@ -75,6 +81,7 @@ class GangPod(NamedTuple):
     gates: tuple[str, ...]
     unscheduled: Unscheduled | None
     created: str
+    controller: OwnerReference | None
     labels: Mapping[str, Any]
     annotations: Mapping[str, Any]
     spec: Mapping[str, Any]
@@ -104,7 +111,11 @@ def read_gang_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
     namespace, name = key = key_of(raw)
     metadata, spec, status = mapping(raw.get("metadata")), mapping(raw.get("spec")), mapping(raw.get("status"))
     labels = _interned(mapping(metadata.get("labels")))
-    annotations = {key: value for key, value in mapping(metadata.get("annotations")).items() if key != _COPY}
+    annotations = {
+        key: list_kept((value,))[0] if isinstance(value, str) else value
+        for key, value in mapping(metadata.get("annotations")).items()
+        if key != _COPY
+    }
     return key, GangPod(
         namespace,
         name,
@@ -118,6 +129,7 @@ def read_gang_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
         tuple(text(mapping(gate).get("name")) or "" for gate in sequence(spec.get("schedulingGates"))),
         _unscheduled(status),
         text(metadata.get("creationTimestamp")) or "",
+        controller_of(metadata),
         labels,
         _interned(annotations),
         {sys.intern(field): value for field, value in spec.items() if field not in _LARGE},
@@ -162,7 +174,7 @@ def _unscheduled(status: Mapping[str, Any]) -> Unscheduled | None:
         said = condition.get("type") == "PodScheduled" and condition.get("status") == "False"
         # SchedulingGated is the API server's word, which nobody takes back before a scheduler looks at the pod.
         if said and (reason := text(condition.get("reason")) or "") != "SchedulingGated":
-            return Unscheduled(reason, text(condition.get("message")) or "")
+            return Unscheduled(reason, (text(condition.get("message")) or "")[:MOST_CHARACTERS])
     return None
 
 

@@ -1,5 +1,5 @@
 """The pod gate: `rollcall.dev/gang-sync` comes off the pods of a gang once its objects are there, and once nothing else
-holds back any of its pods.
+holds back any of its pods. Pods that only have its labels neither complete nor hold it, and keep theirs.
 
 Whoever else gates them lifts that pod by pod, as Grove does, and koord-scheduler 1.8 binds those that are free already:
 half a gang. So ours is the last to go, from all at once.
@@ -25,7 +25,7 @@ from webhook.reconciler.gang_pod import OF_GANGS, OF_OWNED_GANGS, GangPod, read_
 
 
 def releasable(podgang: PodGang, pods: Sequence[GangPod]) -> list[tuple[ObjectKey, int]]:
-    """The pods of a gang from which the gate may come off, and where it stands: all that bear it, when there are as
+    """The members of a gang from which the gate may come off, and where it stands: all that bear it, when there are as
     many as the gang needs and no other gate is left; none before.
     """
     there = Counter(pod.podclique for pod in pods if pod.counts)

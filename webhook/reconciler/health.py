@@ -26,11 +26,12 @@ from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.owner_admission import judged_at
 from webhook.reconciler.differences import first_difference, in_step, left_behind, stranger, to_apply
-from webhook.reconciler.escapes import Escaped, escaped
+from webhook.reconciler.escapes import Escaped, escaped, not_its_own
 from webhook.reconciler.gang_pod import GangPod
 from webhook.reconciler.obstacles import Obstacle, Reason, ordered
 from webhook.reconciler.plan import Aside, Plan, plan, recorded
-from webhook.reconciler.waiting import Tally, astray, gated, tallies, too_few, unscheduled
+from webhook.reconciler.roster import Roster
+from webhook.reconciler.waiting import Tally, astray, gated, tallies, too_few, unowned, unscheduled
 from webhook.settings import Profile, Settings
 from webhook.validators.registry import Outcome, run
 from webhook.validators.selection import Choice
@@ -60,7 +61,7 @@ class Observed(NamedTuple):
     """
 
     podgang: PodGang
-    pods: Sequence[GangPod]
+    roster: Roster
     live: Live
     # The objects that are ours and the gang's, those included that it no longer needs.
     own: Sequence[Manifest]
@@ -138,7 +139,7 @@ def judge(seen: Observed) -> GangHealth:
     podgang = seen.podgang
     record = recorded(podgang, seen.facts)
     profile = None if record is None else seen.settings.profiles.get(record.scheduler or "")
-    counted = tallies(podgang, seen.pods)
+    counted = tallies(podgang, seen.roster.members)
     strays = _strays(seen, profile, record)
     state = _state(podgang, counted)
     obstacles: list[Obstacle] = []
@@ -147,14 +148,16 @@ def judge(seen: Observed) -> GangHealth:
         if not _is_hindered(podgang):
             # Of one that is, the hindrance says it all.
             obstacles += [] if profile is None else _of_rules(seen, profile)
-            obstacles += too_few(podgang, counted)
+            obstacles += too_few(podgang, counted, seen.roster.unnamed)
         obstacles += gated(counted)
         obstacles += astray(strays, podgang)
         if not obstacles:
-            scheduler = _scheduler_of(seen.pods, profile)
+            scheduler = _scheduler_of(seen.roster.members, profile)
             obstacles += unscheduled(counted, scheduler, "" if profile is None else profile.backend.when_held)
         if state is State.IN_PART:
             obstacles.append(_in_part(counted))
+        # Last: whoever can create a pod can cause it, so it must hide nothing else.
+        obstacles += unowned(seen.roster, podgang)
     return GangHealth(
         podgang.namespace,
         podgang.name,
@@ -163,7 +166,7 @@ def judge(seen: Observed) -> GangHealth:
         str(mapping(podgang.raw.get("metadata")).get("creationTimestamp") or ""),
         tuple(MemberHealth(one.member.name, one.member.min_replicas, len(one.pods), one.bound) for one in counted),
         ordered(obstacles),
-        strays,
+        (*strays, *not_its_own(seen.roster.unowned)),
         *((podgang.owner.kind, podgang.owner.name) if isinstance(podgang, OwnedGang) else ()),
     )
 
@@ -198,7 +201,7 @@ def _strays(seen: Observed, profile: Profile | None, record: Record | None) -> t
     if profile is None or record is None or _is_hindered(seen.podgang):
         # Pods of a set without a record are left as they are, and so nothing is missing on them.
         return ()
-    found = (escaped(pod, seen.podgang, profile, record, seen.facts) for pod in seen.pods if pod.counts)
+    found = (escaped(pod, seen.podgang, profile, record, seen.facts) for pod in seen.roster.members if pod.counts)
     return tuple(one for one in found if one is not None)
 
 
@@ -249,7 +252,8 @@ def _frozen(seen: Observed, planned: Plan) -> Obstacle | None:
         frozen = backend.frozen(wanted, seen.own)
     except (FactsUnavailable, Malformed):
         return None
-    if frozen is None or _stage(seen.pods) <= frozen.until:
+    # As the cluster is asked before a write: a pod that the PodGang does not name yet, or any more, may be on a node.
+    if frozen is None or _stage([*seen.roster.members, *seen.roster.unnamed]) <= frozen.until:
         return None
     remedy = f"undo the change, or delete the {seen.podgang.workload_kind} and create it anew"
     return Obstacle(Reason.FROZEN, f"{frozen.what}: {frozen.why}", remedy)

@@ -157,6 +157,8 @@ class HealthWatch:
 
 def _note(health: GangHealth) -> str:
     first, *others = health.obstacles
-    more = f" (and besides: {', '.join(dict.fromkeys(one.reason.value for one in others))})" if others else ""
+    # Pods of somebody else are named: nothing else would lead to them.
+    words = [f"{one.reason}: {one.why}" if one.reason is Reason.UNOWNED else one.reason.value for one in others]
+    more = f" (and besides: {', '.join(dict.fromkeys(words))})" if others else ""
     what = "The gang has started in part" if health.state is State.IN_PART else "The gang does not start"
     return f"{what}: {first}{more}"

@@ -15,6 +15,7 @@ from webhook.reconciler.following import Following
 from webhook.reconciler.gang_key import POD_GANG, GangKey
 from webhook.reconciler.gang_pod import GangPod
 from webhook.reconciler.health import GangHealth
+from webhook.reconciler.roster import Roster
 from webhook.settings import Settings
 
 # An API server that is there answers well before; one that is not, or that refuses, will not tomorrow either.
@@ -45,13 +46,13 @@ class Look:
         return [found for key in keys if (found := self._health(key)) is not None]
 
     def named(self, kind: str, namespace: str, name: str) -> Iterator[tuple[GangHealth, Sequence[GangPod]]]:
-        """How the gangs are of the object of that kind and name, each with its pods. Raises `Malformed`."""
+        """How the gangs of the object of that kind and name are, and the pods that name each. Raises `Malformed`."""
         known = self.following
         keys = [GangKey(namespace, name)] if kind == POD_GANG else known.owned.named(kind, namespace, name)
         for key in keys:
             podgang, health = known.gang(key), known.health(key)
             if podgang is not None and health is not None:
-                yield health, known.pods_of(podgang) or ()
+                yield health, (known.roster_of(podgang) or Roster()).pods
 
     async def changes(self, namespace: str | None = None) -> AsyncIterator[GangHealth]:
         """Each gang that changed, from now on and for ever."""

@@ -14,7 +14,7 @@ from webhook.errors import FactsUnavailable, RequestFailed
 from webhook.exposition import Exposition
 from webhook.model.facts import Api
 from webhook.reconciler.certificate_metrics import CERTIFICATE_WRITES, CertificateMetrics
-from webhook.reconciler.escapes import Escape
+from webhook.reconciler.escapes import DELETABLE, Escape
 from webhook.reconciler.health import State
 from webhook.reconciler.obstacles import CertificateReason, GroupReason, Reason, TopologyReason
 from webhook.reconciler.plan import Aside
@@ -87,7 +87,7 @@ class Metrics(Exposition):
         )
         self.escaped = Gauge(
             "rollcall_escaped_pods",
-            "Pods of gangs that do not carry what they should.",
+            "Pods of gangs that do not carry what they should, and pods that only say that they are of a gang.",
             ["scheduler", "escape"],
             registry=self.registry,
         )
@@ -103,7 +103,7 @@ class Metrics(Exposition):
                 self.gangs.labels(scheduler, health.value)
             for escape in Escape:
                 self.escaped.labels(scheduler, escape.value)
-        for escape in Escape:
+        for escape in DELETABLE:
             self.deleted.labels(escape.value)
         for reason in (*Reason, *TopologyReason, *GroupReason, *CertificateReason):
             self.events.labels(reason.value)

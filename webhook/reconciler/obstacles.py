@@ -39,11 +39,15 @@ class Reason(StrEnum):
     # A pod that the PodGang names is gone, and too few are left.
     POD_MISSING = "GangPodMissing"
     TOO_FEW_PODS = "GangTooFewPods"
+    # Its pods are there, and its PodGang does not name them yet.
+    UNNAMED = "GangPodsUnnamed"
     GATED = "GangGated"
     SCHEDULER_ERROR = "GangSchedulerError"
     NO_ROOM = "GangNoRoom"
     # Nothing is wrong that can be seen, and nobody schedules it.
     SILENT = "GangSchedulerSilent"
+    # Pods that only say that they are of it; its own pods wait for something else.
+    UNOWNED = "GangPodsUnowned"
 
 
 class TopologyReason(StrEnum):

@@ -20,6 +20,7 @@ from webhook.model.owners.gang import OwnedGang, gangs_of, group_gang, no_gang
 from webhook.model.owners.leaderworkerset import LeaderWorkerSet
 from webhook.model.owners.place import label_value
 from webhook.model.owners.workload import OwnedWorkload
+from webhook.model.pod_controllers import OF_OPTED_IN
 from webhook.model.reading import Malformed
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.owner_admission import is_part
@@ -50,19 +51,24 @@ class OwnedGangs:
         self.wanted = settings.makes_gangs_of_owners
         self._gang_changed = gang_changed
         self._say_pods_changed = pods_changed
-        self.pods = GangPods(client, self._pods_changed, _pods_of(settings), read_owned_pod)
+        self.pods = GangPods(client, self._pods_changed, _pods_of(settings), read_owned_pod, OF_OPTED_IN)
         self._workloads: Mapping[str, StoredWorkloads] = {
             kind: StoredWorkloads(client, resource, partial(self._workload_changed, kind), RECORDED)
             for kind, resource in OWNER_RESOURCES.items()
         }
-        # The gangs of each workload, and of a LeaderWorkerSet those that have pods.
+        # The gangs of each workload, and of a LeaderWorkerSet those that any pod names.
         self._of: Grouping[GangKey, WorkloadKey] = Grouping()
-        self._with_pods: Grouping[GangKey, WorkloadKey] = Grouping()
+        self._named: Grouping[GangKey, WorkloadKey] = Grouping()
+        # By LeaderWorkerSet, its uid.
+        self._uids: dict[WorkloadKey, str] = {}
+        # By namespace and what labels say, which does not tell the workload.
+        self._labelled: Grouping[GangKey, ObjectKey] = Grouping()
         # By gang of a LeaderWorkerSet, what of its pods decides about its objects.
         self._shapes: dict[GangKey, tuple[str, int | None]] = {}
 
     def follow(self, served: Container[Api]) -> None:
         """Follow the kinds that are served."""
+        self.pods.follow(served if self.wanted else ())
         for kind, found in self._workloads.items():
             found.follow(served=self.wanted and found.resource.api in served)
             if found.watch is None:
@@ -76,12 +82,12 @@ class OwnedGangs:
 
     async def close(self) -> None:
         """Follow nothing any more."""
-        await asyncio.gather(*(found.close() for found in self._workloads.values()))
+        await asyncio.gather(self.pods.close(), *(found.close() for found in self._workloads.values()))
 
     def watches(self) -> Iterator[tuple[str, Watch]]:
         """What keeps all of it in step, and the kinds of that."""
         if self.wanted:
-            yield "Pod", self.pods.watch
+            yield from self.pods.watches()
         for kind, found in self._workloads.items():
             if found.watch is not None:
                 yield kind, found.watch
@@ -98,7 +104,7 @@ class OwnedGangs:
 
     def labelled(self, namespace: str, label: str) -> list[GangKey]:
         """The gangs whose labels say that, of whatever workloads."""
-        return [key for key in self.gangs if (key.namespace, key.name) == (namespace, label)]
+        return sorted(self._labelled.members((namespace, label)))
 
     def workload(self, key: GangKey) -> OwnedWorkload | None:
         """The workload of a gang, None where there is none. Raises `FactsUnavailable` where that is not known yet."""
@@ -122,7 +128,7 @@ class OwnedGangs:
         return next((found for found in gangs if key_of_gang(found) == key), None)
 
     def pods_of(self, gang: OwnedGang) -> list[GangPod]:
-        """The pods of a gang, those included that were not prepared for it."""
+        """The pods that name a gang, those included that were not prepared for it."""
         key = key_of_gang(gang)
         found, whole = self.pods.of(key), key._replace(name=label_value(key.workload))
         if key != whole and key.kind != LeaderWorkerSet.resource.api.kind:
@@ -150,7 +156,7 @@ class OwnedGangs:
         try:
             workload = self._view(kind, key)
             if isinstance(workload, LeaderWorkerSet) and no_gang(workload) is None:
-                return set(self._with_pods.members((kind, *key)))
+                return {gang for gang in self._named.members((kind, *key)) if gang in self._shapes}
             return set() if workload is None else {key_of_gang(gang) for gang in _gangs(workload)}
         except Malformed as error:
             log.warning("workload not understood", kind=kind, namespace=key[0], name=key[1], why=outline(error))
@@ -160,13 +166,15 @@ class OwnedGangs:
 
     def _workload_changed(self, kind: str, key: ObjectKey) -> None:
         workload_key = (kind, *key)
+        if kind == LeaderWorkerSet.resource.api.kind:
+            self._note_uid(workload_key)
         before, now = set(self._of.members(workload_key)), self._living(kind, key)
         if now is None:
             return
         for gone in before - now:
-            self._of.move(gone, None)
+            self._move(gone, None)
         for gang in now:
-            self._of.move(gang, workload_key)
+            self._move(gang, workload_key)
         for gang in before | now:
             self._gang_changed(gang)
 
@@ -179,18 +187,43 @@ class OwnedGangs:
     def _note_group(self, key: GangKey) -> None:
         """Remember a group while it has pods, and say so when it comes, goes, or its size is another."""
         workload = (key.kind, *key.owner)
-        pods = self.pods.of(key)
+        self._named.move(key, workload if self.pods.of(key) else None)
+        if self._note_shape(key):
+            self._move(key, workload if key in (self._living(key.kind, key.owner) or ()) else None)
+            self._gang_changed(key)
+
+    def _note_uid(self, workload: WorkloadKey) -> None:
+        """Remember which LeaderWorkerSet has that name now: the pods of another one are of no group of it."""
+        kind, *key = workload
+        found = self._workloads[kind].get((key[0], key[1]))
+        uid = None if found is None else found["metadata"].get("uid")
+        if uid == self._uids.get(workload):
+            return
+        if uid is None:
+            del self._uids[workload]
+        else:
+            self._uids[workload] = uid
+        for gang in self._named.members(workload):
+            self._note_shape(gang)
+
+    def _note_shape(self, key: GangKey) -> bool:
+        """Remember what the pods that its LeaderWorkerSet made say of a group; whether that is new."""
+        uid = self._uids.get((key.kind, *key.owner))
+        pods = [] if uid is None else self.pods.controlled_by(uid, self.pods.of(key))
         sizes = [pod.size for pod in pods if pod.size is not None]
         shape = (pods[0].group, max(sizes, default=None)) if pods else None
         if shape == self._shapes.get(key):
-            return
+            return False
         if shape is None:
             del self._shapes[key]
         else:
             self._shapes[key] = shape
-        self._with_pods.move(key, None if shape is None else workload)
-        self._of.move(key, workload if key in (self._living(key.kind, key.owner) or ()) else None)
-        self._gang_changed(key)
+        return True
+
+    def _move(self, gang: GangKey, workload: WorkloadKey | None) -> None:
+        """A gang is of a workload from now on, or of none."""
+        self._of.move(gang, workload)
+        self._labelled.move(gang, None if workload is None else (gang.namespace, gang.name))
 
 
 def _gangs(workload: OwnedWorkload) -> Iterator[OwnedGang]:

@@ -40,6 +40,7 @@ from webhook.reconciler.stages import Stages
 from webhook.reconciler.topologies import Topologies
 from webhook.reconciler.writing import Writer
 from webhook.settings import Settings
+from webhook.sockets import listening
 
 # Gangs worked on at once: most of the time is spent waiting for the API server.
 WORKERS = 8
@@ -101,7 +102,7 @@ class Reconciler:
             writer,
             events,
             self.metrics,
-            Stages(client).of,
+            Stages(client, self.following.is_controlled).of,
             self.following,
         )
         deleted = settings.deleted_escapes
@@ -325,22 +326,23 @@ async def _ended(tasks: list[asyncio.Task[Any]]) -> None:
 
 
 def run(reconciler: Reconciler, host: str, port: int) -> None:
-    """Run with the health and metrics endpoints, until SIGTERM or SIGINT."""
+    """Run with the health and metrics endpoints, until SIGTERM or SIGINT.
+
+    Raises `InputError` where they cannot listen there.
+    """
     configure()
     config = uvicorn.Config(
         create_app(reconciler.unready, reconciler.metrics),
-        host=host,
-        port=port,
         lifespan="off",
         access_log=False,
         server_header=False,
         log_config=None,
         ws="none",
     )
-    asyncio.run(_serve(reconciler, config))
+    asyncio.run(_serve(reconciler, config, listening(host, port)))
 
 
-async def _serve(reconciler: Reconciler, config: uvicorn.Config) -> None:
+async def _serve(reconciler: Reconciler, config: uvicorn.Config, listener: socket.socket) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -350,7 +352,7 @@ async def _serve(reconciler: Reconciler, config: uvicorn.Config) -> None:
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     log.info("reconciling", version=__version__)
     work = asyncio.create_task(reconciler.run())
-    endpoints = asyncio.create_task(server._serve())
+    endpoints = asyncio.create_task(server._serve([listener]))
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait({work, endpoints, stopped}, return_when=asyncio.FIRST_COMPLETED)
     log.info("stopping")

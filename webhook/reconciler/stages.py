@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+
 from webhook.backends.base import Stage
-from webhook.cluster import requests
 from webhook.cluster.client import Client
+from webhook.cluster.requests import BOUND, METADATA_ONLY
 from webhook.model import grove
+from webhook.model.kubernetes_kinds import PODS
 from webhook.model.naming import LABEL_VALUE_LIMIT
 from webhook.model.owners.gang import GANG_LABEL, OwnedGang
 from webhook.model.owners.job import Job
 from webhook.model.owners.place import NAME_LABELS, label_value
-from webhook.model.podgang import PodGang
-from webhook.model.reading import sequence
+from webhook.model.pod_controllers import controller_of
+from webhook.model.podgang import OwnerReference, PodGang
+from webhook.model.reading import mapping
 
 
 class Stages:
-    """Asks live: a pod that was bound a moment ago must not be missed, and nobody asks where all is in step."""
+    """Asks live: a pod that was bound a moment ago must not be missed, and nobody asks where all is in step. For the
+    same reason a pod counts that the PodGang does not name, if a controller of the gang's workload made it.
+    """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, is_controlled: Callable[[PodGang, OwnerReference | None], bool]) -> None:
         self._client = client
+        self._is_controlled = is_controlled
 
     async def of(self, podgang: PodGang) -> Stage:
-        """The stage of a gang. Raises `RequestFailed`."""
+        """The stage of a gang. Raises `RequestFailed`, `FactsUnavailable`."""
         if isinstance(podgang, OwnedGang):
             workload = podgang.workload
             # A Job and a JobSet of one name have gangs of one name, too. Pods of a Job with a selector of its own
@@ -36,9 +44,15 @@ class Stages:
             return Stage.EMPTY
         else:
             selector = f"{grove.LABEL_PODGANG}={podgang.name}"
-        if await self._any(requests.bound_pods(podgang.namespace, selector)):
+        if await self._any(podgang, {"labelSelector": selector, "fieldSelector": BOUND}):
             return Stage.BOUND
-        return Stage.WAITING if await self._any(requests.one_pod(podgang.namespace, selector)) else Stage.EMPTY
+        return Stage.WAITING if await self._any(podgang, {"labelSelector": selector}) else Stage.EMPTY
 
-    async def _any(self, request: requests.Request) -> bool:
-        return bool(sequence((await self._client.get(request)).content.get("items")))
+    async def _any(self, podgang: PodGang, selector: Mapping[str, str]) -> bool:
+        """Whether any of these pods is of the gang; others may have its labels."""
+        pods = self._client.items(PODS, namespace=podgang.namespace, selector=selector, accept=METADATA_ONLY)
+        async with aclosing(pods):
+            async for raw in pods:
+                if self._is_controlled(podgang, controller_of(mapping(mapping(raw).get("metadata")))):
+                    return True
+        return False

@@ -9,9 +9,20 @@ from typing import Any
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Index, Watch
 from webhook.errors import FactsUnavailable
+from webhook.model.bounds import (
+    POD_GANG_BYTES,
+    STORED_BYTES,
+    Packed,
+    fits,
+    labels_kept,
+    stored,
+    unpacked,
+    weight,
+)
 from webhook.model.facts import Api, ObjectKey
-from webhook.model.projections import Projection, Resource, key_of
-from webhook.model.reading import Manifest, mapping
+from webhook.model.projections import POD_GANGS, Projection, Resource, key_of
+from webhook.model.reading import Manifest, mapping, sequence
+from webhook.model.record import OWN_LABELS
 from webhook.reconciler.differences import controller_of, is_ours
 from webhook.reconciler.grouping import Grouping
 
@@ -45,13 +56,16 @@ class Store:
         self._concerned: dict[ObjectKey, Any] = {}
         self._changed = changed
         self._whose = whose
-        self._watch = Watch(client, Projection("", resource, self._read), self._filled, self._noticed)
+        # Of a PodGang whose members are not known no gang can be made: it is kept whole, or not at all.
+        self._most = POD_GANG_BYTES if resource == POD_GANGS.resource else STORED_BYTES
+        projection = Projection("", resource, self._read, most=self._most)
+        self._watch = Watch(client, projection, self._filled, self._noticed)
         self._first = asyncio.Event()
 
     @property
     def objects(self) -> Mapping[ObjectKey, Manifest]:
         """By namespace and name."""
-        return self._watch.index.entries
+        return _Unpacked(self._watch.index.entries)
 
     @property
     def filled(self) -> bool:
@@ -80,15 +94,18 @@ class Store:
         """Take an answer to a write, which the watch will bring as well, and mostly later."""
         self._watch.put(raw)
 
-    def _read(self, raw: Manifest) -> tuple[ObjectKey, Manifest]:
+    def _read(self, raw: Manifest) -> tuple[ObjectKey, Manifest | Packed]:
         metadata = mapping(raw.get("metadata"))
         api = self.resource.api
-        return key_of(raw), {
+        found = {
             "apiVersion": f"{api.group}/{api.version}",
             "kind": api.kind,
             "metadata": {field: metadata[field] for field in METADATA if field in metadata},
             "spec": raw.get("spec"),
         }
+        kept = stored(found)
+        whole = self.resource == POD_GANGS.resource or weight(kept, self._most) <= self._most
+        return key_of(raw), kept if whole else stored(_outlined(found))
 
     def _filled(self, _: Index) -> None:
         self._first.set()
@@ -105,6 +122,34 @@ class Store:
             concerned.add(whose)
         self._of.move(key, None if controller is None else (str(controller.get("uid") or ""), whose))
         self._changed(key, concerned)
+
+
+class _Unpacked(Mapping[ObjectKey, Manifest]):
+    """Objects as they were read, of which large ones are kept packed."""
+
+    def __init__(self, kept: Mapping[ObjectKey, Manifest | Packed]) -> None:
+        self._kept = kept
+
+    def __getitem__(self, key: ObjectKey) -> Manifest:
+        return unpacked(self._kept[key])
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+def _outlined(found: Manifest) -> Manifest:
+    """Of an object that is larger than is kept: whose it is, so that it stays in the way of nothing but its own name,
+    and the short texts of its spec, by one of which it may name the group above it.
+    """
+    metadata, spec = found["metadata"], mapping(found["spec"])
+    labels, _ = labels_kept(mapping(metadata.get("labels")), first=OWN_LABELS)
+    owners = [owner for owner in sequence(metadata.get("ownerReferences")) if mapping(owner).get("controller") is True]
+    kept = {field: value for field, value in metadata.items() if field not in {"annotations", "labels"}}
+    texts = {field: value for field, value in spec.items() if isinstance(value, str) and fits((field, value))}
+    return {**found, "metadata": {**kept, "labels": labels, "ownerReferences": owners}, "spec": texts}
 
 
 class Stores:

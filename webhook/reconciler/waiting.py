@@ -10,11 +10,11 @@ from webhook.model.owners.gang import OwnedGang
 from webhook.model.owners.kinds import JOB_SETS, JOBS
 from webhook.model.owners.place import label_value
 from webhook.model.podgang import Member, PodGang
-from webhook.model.reading import mapping, sequence, text
 from webhook.mutators.prepare_pod import GATE
 from webhook.reconciler.escapes import Escaped
 from webhook.reconciler.gang_pod import GangPod
 from webhook.reconciler.obstacles import Obstacle, Reason
+from webhook.reconciler.roster import Roster
 
 # Of many pods, so many are named.
 _NAMED = 3
@@ -41,29 +41,41 @@ class Tally(NamedTuple):
 
 def tallies(podgang: PodGang, pods: Iterable[GangPod]) -> list[Tally]:
     """The members of a gang, each with its pods."""
-    by_member: dict[str, list[GangPod]] = {}
-    for pod in pods:
-        if pod.counts:
-            by_member.setdefault(pod.podclique, []).append(pod)
-    found = []
+    by_member, found = _by_member(pods), []
     for member in podgang.members:
         own = tuple(by_member.get(label_value(member.name), ()))
         found.append(Tally(member, own, sum(pod.node is not None for pod in own)))
     return found
 
 
-def too_few(podgang: PodGang, counted: Sequence[Tally]) -> Iterator[Obstacle]:
-    """Members that have fewer pods than they start with: their scheduler waits for the others."""
+def _by_member(pods: Iterable[GangPod]) -> dict[str, list[GangPod]]:
+    """The pods that count, by the label of their member."""
+    found: dict[str, list[GangPod]] = {}
+    for pod in pods:
+        if pod.counts:
+            found.setdefault(pod.podclique, []).append(pod)
+    return found
+
+
+def too_few(podgang: PodGang, counted: Sequence[Tally], unnamed: Sequence[GangPod]) -> Iterator[Obstacle]:
+    """Members that have fewer pods than they start with: their scheduler waits for the others. `unnamed` are pods that
+    the PodGang does not name yet.
+    """
     maker, kind, of = _maker(podgang)
+    named, waiting = podgang.pod_names(), _by_member(unnamed)
     for tally in counted:
         member, there = tally.member, len(tally.pods)
         if there >= member.min_replicas:
             continue
         known = {pod.name for pod in tally.pods}
-        gone = [name for name in _referenced(podgang, member.name) if name not in known]
+        gone = [name for name in named.get(member.name, ()) if name not in known]
+        late = waiting.get(label_value(member.name), [])
         has = f"{member.name} has {_pods(there)} of the {member.min_replicas} that it starts with"
         look = f"kubectl describe {kind} {of or member.name} -n {podgang.namespace}"
-        if gone:
+        if there + len(late) >= member.min_replicas:
+            why = f"{has}: the PodGang does not name {_names(pod.name for pod in late)} yet"
+            yield Obstacle(Reason.UNNAMED, why, "Grove's operator names the pods that it made; see its log")
+        elif gone:
             why = f"{has}: the PodGang names {_names(gone)}, and no such {'pod is' if len(gone) == 1 else 'pods are'}"
             why = f"{why} there any more"
             yield Obstacle(Reason.POD_MISSING, why, f"see what keeps {maker} from replacing it: {look}")
@@ -137,6 +149,15 @@ def astray(found: Sequence[Escaped], podgang: PodGang) -> Iterator[Obstacle]:
         yield Obstacle(Reason.ESCAPED, why, f"{remedy}{podgang.namespace}")
 
 
+def unowned(roster: Roster, podgang: PodGang) -> Iterator[Obstacle]:
+    """Pods that have the gang's labels and are not of it. They are named, and hide nothing: anybody may make one."""
+    if pods := [pod.name for pod in roster.unowned if pod.counts]:
+        have = "has its labels, and is" if len(pods) == 1 else "have its labels, and are"
+        why = f"{_pods(len(pods))} ({_names(pods)}) {have} not of this {podgang.workload_kind} by uid, so not counted"
+        remedy = "find out who created them, and delete them: its scheduler counts pods by label"
+        yield Obstacle(Reason.UNOWNED, why, remedy)
+
+
 # Whoever deletes a pod of these uses up backoffLimit.
 _COUNT_DELETIONS = frozenset({JOBS.api.kind, JOB_SETS.api.kind})
 _ESCAPED = {
@@ -151,15 +172,6 @@ def _maker(podgang: PodGang) -> tuple[str, str, str]:
     if isinstance(podgang, OwnedGang):
         return "its controller", podgang.workload_kind.lower(), podgang.workload.name
     return "Grove", "podclique", ""
-
-
-def _referenced(podgang: PodGang, member: str) -> list[str]:
-    """The pods that the PodGang names for a member."""
-    for raw in sequence(mapping(podgang.raw.get("spec")).get("podgroups")):
-        group = mapping(raw)
-        if group.get("name") == member:
-            return [text(mapping(found).get("name")) or "" for found in sequence(group.get("podReferences"))]
-    return []
 
 
 def _cut(message: str) -> str:
