@@ -89,8 +89,11 @@ escapes
   delete: stale, unmutated
 serving
   maxInFlight: 256
+  maxConnections: 512
+  bodyMemoryPercent: 25
   connectionSeconds: 600
   drainSeconds: 15
+  check: off in a cluster
 certificates
   mode: selfManaged
   caValidityDays: 365
@@ -100,6 +103,12 @@ certificates
 tracing
   endpoint: http://otel:4318
   sampleRatio: 0.1
+tenancy
+  reconcilers: the service accounts that Rollcall is installed with
+  exemptUsers: none
+  groveOperators: system:serviceaccount:*:grove-operator
+  controllers of koord-scheduler: system:serviceaccount:koordinator-system:koord-scheduler
+  controllers of default-scheduler: system:serviceaccount:kube-system:job-controller, system:kube-controller-manager
 """,
         "",
     )
@@ -118,7 +127,7 @@ def test_every_mistake_in_a_configuration_is_told_with_its_line(rollcall: Run, t
         f'rollcall: {file}:7:14: scheduler.profiles[0].config.gangMode: "strict": is not allowed '
         "(allowed: Strict, NonStrict)\n"
         f'rollcall: {file}:9:5: scheduler.profiles[1].colour: "red": is an unknown key '
-        "(allowed: name, config, gate, schedulerVersion, enforcement)\n"
+        "(allowed: name, config, gate, schedulerVersion, controllers, enforcement)\n"
         f'rollcall: {file}:4:3: scheduler.defaultProfileName: "volcano": is none of the profiles '
         "(allowed: koord-scheduler, default-scheduler)\n"
     )

@@ -17,11 +17,12 @@ from rich.console import Console
 from tests.api.scripted import failure
 from tests.cli.conftest import Run, answer_for_the_cluster
 from tests.reconciler.cluster import PODS, WritableWorld
-from tests.reconciler.owners import JOB_PATH, JOB_SET_PATH, LWS_PATH, job, job_pod, job_set, lws, lws_pod
-from tests.reconciler.running import GANGS, podgang, workload
+from tests.reconciler.grove import grove_pod, put_pods
+from tests.reconciler.owners import JOB_PATH, JOB_SET_PATH, LWS_PATH, job, job_pod, job_set, lws, lws_pod, put_workload
+from tests.reconciler.running import GANGS, podgang, put_gang, workload
 from webhook import logs
 from webhook.cli import gang_text
-from webhook.model.owners.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS
+from webhook.model.owners.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, STATEFUL_SETS
 from webhook.reconciler import looking
 from webhook.reconciler.health import GangHealth, MemberHealth, State
 from webhook.reconciler.obstacles import Obstacle, Reason
@@ -50,7 +51,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> WritableWorld:
     """A cluster in the place of the network."""
     found = WritableWorld()
     found.put("/apis/grove.io/v1alpha1/podcliquesets", workload())
-    found.put(GANGS, podgang("demo-0-a"))
+    put_gang(found, "demo-0-a")
     answer_for_the_cluster(found, monkeypatch)
     monkeypatch.setattr(looking, "LOOK_SECONDS", 0.01)
     return found
@@ -64,9 +65,7 @@ def config(tmp_path: Path) -> str:
 
 
 def pod(name: str, *gates: str, **spec: Any) -> dict[str, Any]:
-    labels = {"grove.io/podgang": "demo-0", "grove.io/podclique": "demo-0-a"}
-    metadata = {"name": name, "namespace": "team-a", "uid": name, "labels": labels}
-    return {"metadata": metadata, "spec": {"schedulingGates": [{"name": gate} for gate in gates], **spec}}
+    return grove_pod(name, schedulingGates=[{"name": gate} for gate in gates], **spec)
 
 
 def test_gangs_are_a_table(rollcall: Run, cluster: WritableWorld, config: str) -> None:
@@ -111,9 +110,9 @@ def test_a_watch_shows_what_changes_until_it_is_interrupted(
         if times == 3:
             raise KeyboardInterrupt
         if times == 1:
-            cluster.put(PODS, pod("one"))
+            put_pods(cluster, pod("one"))
         elif times == 2:
-            cluster.put(PODS, pod("two"))
+            put_pods(cluster, pod("two"))
         return shown(self, key)
 
     monkeypatch.setattr(looking.Look, "_health", interrupted)
@@ -143,16 +142,15 @@ def test_a_cluster_that_cannot_be_read_is_no_verdict(
 
 
 def test_one_gang_is_explained(rollcall: Run, cluster: WritableWorld, config: str) -> None:
-    cluster.put(PODS, pod("waits", "example.com/gate", GATE))
-    cluster.put(PODS, pod("runs", nodeName="n1"))
     gone = pod("fails")
     gone["status"] = {"phase": "Failed"}
     leaving = pod("goes")
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     stranger = pod("strange")
     stranger["metadata"]["labels"]["grove.io/podclique"] = "other"
-    for one in (gone, leaving, stranger):
-        cluster.put(PODS, one)
+    waits, runs = pod("waits", "example.com/gate", GATE), pod("runs", nodeName="n1")
+    put_pods(cluster, waits, runs, gone, leaving)
+    cluster.put(PODS, stranger)
     ran = rollcall("explain", "podgang/demo-0", "-n", "team-a", "--config", config)
     assert ran.code == 1
     assert ran.out.startswith("""\
@@ -261,10 +259,10 @@ def test_what_a_terminal_would_obey_is_escaped_and_a_terminal_is_not_overrun() -
 @pytest.fixture
 def owners(cluster: WritableWorld) -> WritableWorld:
     """The same cluster with a Job, a JobSet that starts in turn, and a LeaderWorkerSet."""
-    cluster.served += [JOBS, JOB_SETS, LEADER_WORKER_SETS]
+    cluster.served += [JOBS, JOB_SETS, LEADER_WORKER_SETS, STATEFUL_SETS]
     cluster.put(JOB_PATH, job())
     cluster.put(JOB_SET_PATH, job_set("x", ("a", 1), ("b", 2), startupPolicy={"startupPolicyOrder": "InOrder"}))
-    cluster.put(LWS_PATH, lws())
+    put_workload(cluster, LWS_PATH, lws())
     cluster.put(PODS, lws_pod(0, 0, "new", GATE))
     cluster.put(PODS, job_pod(0, GATE))
     return cluster

@@ -127,7 +127,7 @@ def test_without_a_file_there_is_none_in_the_cluster(rollcall: Run) -> None:
     )
     assert not any(one["kind"] == "ConfigMap" for one in found)
     assert {one["metadata"]["namespace"] for one in found if "namespace" in one["metadata"]} == {"team"}
-    (deployment,) = (one for one in found if one["kind"] == "Deployment")
+    deployment, _ = (one for one in found if one["kind"] == "Deployment")
     assert deployment["spec"]["replicas"] == 3
     for container in deployment["spec"]["template"]["spec"]["containers"]:
         assert container["image"] == "mine:1"
@@ -268,6 +268,16 @@ WRONG = {
     "no replicas": ("all", "--replicas", "0"),
     "a place for the reconciler that there is not": ("all", "--reconciler", "beside"),
     "a folder to write to without a configuration": ("write", "out"),
+    "two ports of the same number": ("all", "--health-port", "8443"),
+    "a port of the privileged on a node": ("all", "--serving-port", "443", "--host-network"),
+    "the kubelet's port on a node": ("all", "--serving-port", "10250", "--host-network"),
+    "a port that no container has": ("all", "--serving-port", "0"),
+    "a DNS policy that needs more": ("all", "--dns-policy", "None"),
+    "a policy for Pods in the nodes' network": ("all", "--from", "10.0.0.0/8", "--host-network"),
+    "a caller that is no network": ("all", "--from", "10.0.0.1/8"),
+    "a caller that is an address": ("all", "--from", "10.0.0.1"),
+    "an authority of callers of no kind": ("all", "--client-ca", "callers"),
+    "names of callers without an authority": ("all", "--client-name", "kube-apiserver"),
     "a net of a namespace that there cannot be": ("net", "--namespace", "Team"),
 }
 
@@ -320,3 +330,16 @@ def test_who_makes_the_certificates_is_said_once_and_keeps_the_key_apart(
     ran = rollcall("manifests", "all", "--config", f"{tmp_path}/rollcall.yaml", option)
     assert (ran.code, ran.out) == (2, "")
     assert option.partition("=")[0] in ran.err
+
+
+@pytest.mark.parametrize("link", ["base", "base/rights.yaml"])
+def test_nothing_is_written_through_a_link(rollcall: Run, tmp_path: Path, link: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    place = tmp_path / "out" / link
+    place.parent.mkdir(parents=True)
+    place.symlink_to(elsewhere if link == "base" else elsewhere / "file")
+    ran = rollcall("manifests", "write", f"{tmp_path}/out", "--config", CONFIGURATION)
+    assert ran.code == 2
+    assert f"{place}: is a link" in ran.err
+    assert list(elsewhere.iterdir()) == []

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.plain_certificates import usage
 from webhook.certificates import CERTIFICATE_FILE, KEY_FILE
 
 _PEM = serialization.Encoding.PEM
@@ -26,6 +27,7 @@ class Authority:
         self._certificate = (
             self._builder(self._name, self._key.public_key())
             .add_extension(constraints, critical=True)
+            .add_extension(usage(signs=True), critical=True)
             .sign(self._key, hashes.SHA256())
         )
 
@@ -58,4 +60,6 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - timedelta(minutes=5))
             .not_valid_after(now + timedelta(days=1))
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )

@@ -57,13 +57,16 @@ _numbers = count(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "every_version: run on every Kubernetes version that is wanted")
+    config.addinivalue_line(
+        "markers", "every_version(since=None): run on every Kubernetes version that is wanted, from `since` on"
+    )
     config.addinivalue_line(
         "markers", "beside: run beside the newest version, on an older one, where there are several"
     )
-    config.addinivalue_line("markers", "long: takes minutes; run by `scripts/test-cluster --long`, and by nothing else")
-    config.addinivalue_line("markers", "chaos: of what is long, run beside the rest, on a control plane of its own")
-    config.addinivalue_line("markers", "alone: of what is long, run with nothing beside it, because it measures")
+    config.addinivalue_line("markers", "long: takes a minute; run by `scripts/test-cluster --long` alone")
+    config.addinivalue_line("markers", "soak: takes long, or is a storm; run by `scripts/test-cluster --soak` alone")
+    config.addinivalue_line("markers", "chaos: of the soak, run beside the rest, on a control plane of its own")
+    config.addinivalue_line("markers", "alone: of the soak, run with nothing beside it, because it measures")
     config.addinivalue_line("markers", "cases(table): run each `case` that the table has for a version that is wanted")
 
 
@@ -73,22 +76,29 @@ def wanted_versions() -> list[str]:
     return [version for version in said if folder_of(f"kube-{version}") is not None]
 
 
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     table = metafunc.definition.get_closest_marker("cases")
     if table is not None and wanted_versions():
         named = [
-            (version, name, case) for version in wanted_versions() for name, case in table.args[0][version].items()
+            (version, name, case)
+            for version in wanted_versions()
+            for name, case in table.args[0].get(version, {}).items()
         ]
         params = [pytest.param(version, case, id=f"{version}-{name}") for version, name, case in named]
         metafunc.parametrize(("version", "case"), params, scope="session")
     elif "version" in metafunc.fixturenames:
-        every = metafunc.definition.get_closest_marker("every_version") is not None
-        versions = wanted_versions()
+        every = metafunc.definition.get_closest_marker("every_version")
+        since = None if every is None else every.kwargs.get("since")
+        versions = [found for found in wanted_versions() if since is None or _number(found) >= _number(since)]
         if not versions:
             reason = "there are no programs of a control plane; scripts/test-cluster builds them"
             metafunc.parametrize("version", [pytest.param("none", marks=pytest.mark.skip(reason=reason))])
         else:
-            metafunc.parametrize("version", versions if every else versions[:1], scope="session")
+            metafunc.parametrize("version", versions if every is not None else versions[:1], scope="session")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -18,6 +18,7 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from tests.cluster.client_certificate import client_certificate
 from tests.cluster.programs import Program, Workplace, eventually, free_port, program
 from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 
@@ -37,8 +38,9 @@ _RUNTIME_CONFIG = {
 # Who may ask: token, name, uid, groups. The serving process is given no more than its own ClusterRole.
 ADMIN, OPERATOR = "admin-token", "operator-token"
 ROLLCALL_NAMESPACE = "rollcall-system"
-# The service accounts that a server may be; tests give the second less than a server needs.
-ROLLCALL, LIMITED, RECONCILER = "rollcall", "limited", "reconciler"
+# The service accounts that a server may be; tests give the second less than a server needs. The reconciler's is the one
+# that an installation has, because what it writes is not judged.
+ROLLCALL, LIMITED, RECONCILER = "rollcall", "limited", "rollcall-reconciler"
 _TOKENS = f"""\
 {ADMIN},admin,1,system:masters
 {OPERATOR},system:serviceaccount:grove-system:grove-operator,2,system:masters
@@ -109,6 +111,7 @@ class ControlPlane:
         (self.folder / "tokens.csv").write_text(_TOKENS)
         (self.folder / "audit.yaml").write_text(_AUDIT)
         self.audit = self.folder / "audit.jsonl"
+        self.client = client_certificate(self.folder / "client")
         # A port that was free may be taken a moment later: then another is tried.
         for _ in range(3):
             if self._start_etcd_and_api_server():
@@ -184,6 +187,7 @@ class ControlPlane:
                 "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
                 f"--audit-policy-file={self.folder / 'audit.yaml'}",
                 f"--audit-log-path={self.audit}",
+                f"--admission-control-config-file={self.client.configuration}",
                 "--service-account-issuer=https://kubernetes.default.svc",
                 f"--service-account-key-file={self.folder / 'accounts.key'}",
                 f"--service-account-signing-key-file={self.folder / 'accounts.key'}",

@@ -37,7 +37,7 @@ def sample_sets() -> dict[str, Manifest]:
 def recorded_gangs() -> dict[str, list[Manifest]]:
     """Each PodGang that was recorded, by folder, in all its states in order."""
     found: dict[str, list[Manifest]] = {}
-    for path in sorted(Path(RECORDINGS or "none").rglob("[0-9]*-podgangs-*.json")):
+    for path in sorted(Path(RECORDINGS or "none", "grove-operator").rglob("[0-9]*-podgangs-*.json")):
         manifest = json.loads(path.read_text(encoding="utf-8"))["request"]["object"]
         # A deletion brings none.
         if manifest is not None:

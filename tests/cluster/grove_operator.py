@@ -136,18 +136,23 @@ class Played:
         return self._post(f"/api/v1/namespaces/{self.namespace}/pods", self.pod(clique, index))
 
     def fill_references(self) -> None:
-        """Name in each PodGang the pods that there are."""
-        pods = self.pods()
-        for name in self.podgangs:
-            body = {"spec": {"podgroups": self.pod_groups(name, pods)}}
-            path = f"{_SCHEDULER}/namespaces/{self.namespace}/podgangs/{name}"
-            headers = {"Content-Type": "application/merge-patch+json"}
-            _answered(self._http.patch(path, json=body, headers=headers))
+        """Name in each PodGang that is there the pods that its PodCliques control."""
+        pods, path = self.pods(), f"{_SCHEDULER}/namespaces/{self.namespace}/podgangs"
+        for stored in self.plane.items(path):
+            if (name := stored["metadata"]["name"]) in self.podgangs:
+                groups = [
+                    {**group, "podReferences": self._references(group["name"], pods)}
+                    for group in stored["spec"]["podgroups"]
+                ]
+                headers = {"Content-Type": "application/merge-patch+json"}
+                body = {"spec": {"podgroups": groups}}
+                _answered(self._http.patch(f"{path}/{name}", json=body, headers=headers))
 
     def lift_gates(self, podgang: str | None = None, only: Callable[[int], bool] = lambda _: True) -> None:
         """Remove Grove's gate, and no other, from the pods of the base gangs, or of one gang: from all of them, or by
-        their places in the list.
+        their places in the list. Before that, the PodGangs name them.
         """
+        self.fill_references()
         wanted = {podgang} if podgang else {clique.podgang for clique in self.cliques if clique.base is None}
         pods = [pod for pod in self.pods() if pod["metadata"]["labels"]["grove.io/podgang"] in wanted]
         for index, pod in enumerate(pods):
@@ -286,19 +291,21 @@ class Played:
 
     def pod_groups(self, podgang: str, pods: list[Manifest]) -> list[Manifest]:
         """The members of a PodGang, with those of the pods that are theirs."""
-
-        def references(clique: Clique) -> list[Manifest]:
-            own = (pod for pod in pods if pod["metadata"]["labels"]["grove.io/podclique"] == clique.name)
-            return sorted(
-                ({"namespace": self.namespace, "name": pod["metadata"]["name"]} for pod in own),
-                key=lambda reference: reference["name"],
-            )
-
         return [
-            {"name": clique.name, "minReplicas": clique.minimum, "podReferences": references(clique)}
+            {
+                "name": clique.name,
+                "minReplicas": clique.minimum,
+                "podReferences": self._references(clique.name, pods),
+            }
             for clique in self.cliques
             if clique.podgang == podgang
         ]
+
+    def _references(self, clique: str, pods: list[Manifest]) -> list[Manifest]:
+        """Those of the pods that a PodClique controls, by uid as Grove's operator asks."""
+        uid = self._pod_cliques[clique]["metadata"]["uid"] if clique in self._pod_cliques else None
+        names = sorted(pod["metadata"]["name"] for pod in pods if uid in _controllers(pod))
+        return [{"namespace": self.namespace, "name": name} for name in names]
 
     def _post(self, path: str, body: Manifest) -> Manifest:
         return _answered(self._http.post(path, json=body))
@@ -314,6 +321,10 @@ def _owner(api_version: str, kind: str, owner: Manifest) -> Manifest:
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+def _controllers(raw: Manifest) -> list[str]:
+    return [owner["uid"] for owner in raw["metadata"].get("ownerReferences", []) if owner.get("controller")]
 
 
 def _label(key: str) -> Manifest:

@@ -69,11 +69,11 @@ class Case(NamedTuple):
 
 
 class Pods:
-    """Draws pods for one namespace. `field` is the field of a pod's spec by which this Kubernetes knows groups, `job` a
-    Job that is there, so that the garbage collector leaves the pods that are stored.
+    """Draws pods for one namespace. `field` is the field of a pod's spec by which this Kubernetes knows groups, if any,
+    `job` a Job that is there, so that the garbage collector leaves the pods that are stored.
     """
 
-    def __init__(self, seed: int, namespace: str, field: str, job: Manifest) -> None:
+    def __init__(self, seed: int, namespace: str, field: str | None, job: Manifest) -> None:
         self._random = Random(seed)  # noqa: S311 - the same pods in every run, and no secret
         self._namespace = namespace
         self._field = field
@@ -139,7 +139,7 @@ class Pods:
             key = self._random.choice(keys)
             metadata[part][key] = self._value(key)
         if self._one_in(12):
-            spec[self._field] = self._group()
+            self._join_group(spec)
         if self._one_in(5):
             metadata["annotations"][STAMP] = self._value(STAMP)
         if self._one_in(6):
@@ -165,9 +165,13 @@ class Pods:
         for part, key, value in marks:
             metadata[part][key] = value if self._random.random() < 0.8 else self._value(key)
         if scheduler == "default-scheduler" and self._one_in(2):
-            spec[self._field] = self._group()
+            self._join_group(spec)
         if not self._one_in(4):
             metadata["annotations"][STAMP] = f"{scheduler}/0123456789abcdef"
+
+    def _join_group(self, spec: Manifest) -> None:
+        if self._field is not None:
+            spec[self._field] = self._group()
 
     def _grove_s_labels(self) -> Manifest:
         labels = {

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.cluster.control_plane import RECONCILER, ROLLCALL_NAMESPACE, Asked, ControlPlane, Manifest
 from tests.cluster.programs import eventually, free_port
 from tests.cluster.rollcall_server import COMMAND, rollcall
-from webhook.installation.names import LEASE_NAME
+from webhook.installation.names import LEASE_NAME, RECONCILER_ROLE
 
 # For these OwnerReferencesPermissionEnforcement asks, within a request that is about something else.
 FINALIZERS = {
@@ -34,18 +34,23 @@ class ReconcilerProcess:
         plane: ControlPlane,
         config: Manifest,
         *options: str,
+        account: str = RECONCILER,
+        roles: list[Manifest] | None = None,
         narrowed: Callable[[Manifest], Manifest | None] = lambda rule: rule,
     ) -> None:
-        """`narrowed` makes each rule of its roles smaller, or takes it away, for tests of what happens then."""
+        """`roles` are applied in the place of those that are printed for its account, with their bindings. `narrowed`
+        makes each rule of its roles smaller, or takes it away, for tests of what happens then.
+        """
         self.plane = plane
         self.folder = plane.folder / f"reconciler-{time.monotonic_ns()}"
         self.folder.mkdir()
         self.config = self.folder / "rollcall.yaml"
         self.config.write_text(yaml.safe_dump(config))
         plane.kubectl("create", "namespace", ROLLCALL_NAMESPACE)
-        account = f"{ROLLCALL_NAMESPACE}/{RECONCILER}"
-        printed = rollcall("manifests", "rbac", "--config", self.config, "--reconciler", account)
-        roles = [role for role in yaml.safe_load_all(printed) if role["metadata"]["name"] == "rollcall-reconcile"]
+        if roles is None:
+            who = f"{ROLLCALL_NAMESPACE}/{account}"
+            printed = rollcall("manifests", "rbac", "--config", self.config, "--reconciler", who)
+            roles = [role for role in yaml.safe_load_all(printed) if role["metadata"]["name"] == RECONCILER_ROLE]
         for role in roles:
             if "rules" in role:
                 role["rules"] = [rule for rule in map(narrowed, role["rules"]) if rule is not None]
@@ -67,7 +72,7 @@ class ReconcilerProcess:
                 COMMAND,
                 "reconcile",
                 f"--config={self.config}",
-                f"--kubeconfig={plane.write_kubeconfig(RECONCILER)}",
+                f"--kubeconfig={plane.write_kubeconfig(account)}",
                 f"--lease-namespace={ROLLCALL_NAMESPACE}",
                 "--host=127.0.0.1",
                 f"--port={port}",

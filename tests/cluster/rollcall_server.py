@@ -6,7 +6,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import httpx
@@ -33,6 +33,11 @@ def ran(*arguments: str | Path, stdin: str | None = None, timeout: float = 60) -
     return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
 
 
+def trusting(folder: Path) -> ssl.SSLContext:
+    """The context of a client that trusts the authority in that folder."""
+    return ssl.create_default_context(cafile=str(folder / CA_FILE))
+
+
 class RollcallServer:
     """One server and its registration. `close` removes both."""
 
@@ -42,6 +47,7 @@ class RollcallServer:
         config: Manifest,
         account: str = ROLLCALL,
         narrowed: Callable[[Manifest], Manifest | None] = lambda rule: rule,
+        options: Sequence[str] = (),
     ) -> None:
         """`narrowed` makes each rule of its ClusterRole smaller, or takes it away, for tests of what happens then."""
         self.plane = plane
@@ -66,9 +72,11 @@ class RollcallServer:
                 f"--port={self.port}",
                 # Nobody balances here, and each test would wait for the end of the drain.
                 "--drain=0",
+                *options,
             ],
         )
-        tls = ssl.create_default_context(cafile=str(self.folder / CA_FILE))
+        tls = trusting(self.folder)
+        tls.load_cert_chain(plane.client.certificate, plane.client.key)
         self.http = httpx.Client(base_url=self.url, verify=tls, timeout=10, trust_env=False)
 
     def _rights(self, account: str, narrowed: Callable[[Manifest], Manifest | None]) -> list[Manifest]:

@@ -54,6 +54,9 @@ recordings = pytest.mark.skipif(
 
 # default-scheduler, in each generation of the Workload API.
 
+# The first Kubernetes that serves it.
+WORKLOAD_API = "1.35"
+
 # Of the samples' objects that were accepted, the least for each way, with Grove's samples and without.
 LEAST = {"tree": 90, "flat": 16, "apart": 16}
 OF_OUR_OWN = {"tree": 12, "flat": 0, "apart": 0}
@@ -103,20 +106,20 @@ def judge_case(plane: ControlPlane, namespace: str, mode: str, case: Hard) -> No
     write_case(writer, case, case.refused.get(way_of(plane.version, mode)))
 
 
-@pytest.mark.every_version
+@pytest.mark.every_version(since=WORKLOAD_API)
 @pytest.mark.parametrize("mode", ["auto", "apart"])
 def test_default_scheduler_is_given_the_samples(plane: ControlPlane, namespace: str, mode: str) -> None:
     judge_samples(plane, namespace, mode)
 
 
 @recordings
-@pytest.mark.every_version
+@pytest.mark.every_version(since=WORKLOAD_API)
 @pytest.mark.parametrize("mode", ["auto", "apart"])
 def test_default_scheduler_is_given_what_was_recorded(plane: ControlPlane, namespace: str, mode: str) -> None:
     judge_recordings(plane, namespace, mode)
 
 
-@pytest.mark.every_version
+@pytest.mark.every_version(since=WORKLOAD_API)
 @pytest.mark.parametrize("mode", ["auto", "apart"])
 @pytest.mark.parametrize("case", HARD_CASES.values(), ids=HARD_CASES)
 def test_default_scheduler_is_given_a_hard_case(plane: ControlPlane, namespace: str, mode: str, case: Hard) -> None:
@@ -137,7 +140,7 @@ def test_default_scheduler_without_trees_is_given_a_hard_case(plane: ControlPlan
     judge_case(plane, namespace, "merged", case)
 
 
-@pytest.mark.every_version
+@pytest.mark.every_version(since=WORKLOAD_API)
 @pytest.mark.parametrize("mode", ["auto", "apart"])
 def test_a_released_gang_keeps_its_minimums(plane: ControlPlane, namespace: str, mode: str) -> None:
     """In part or as a whole: the API server would take a lower one from 1.37 on, and none before."""
@@ -157,7 +160,7 @@ def minimums(found: object) -> list[int]:
     return own + [minimum for key, value in found.items() if key != "managedFields" for minimum in minimums(value)]
 
 
-@pytest.mark.every_version
+@pytest.mark.every_version(since=WORKLOAD_API)
 def test_a_priority_class_is_taken_where_groups_have_one(plane: ControlPlane, namespace: str) -> None:
     name = f"high-{namespace}"
     head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}

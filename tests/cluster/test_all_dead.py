@@ -161,7 +161,7 @@ class Retrying:
                     yield clique, index
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.chaos
 def test_a_gang_that_was_half_admitted_starts_whole_when_they_are_back(
     plane: ControlPlane,
@@ -211,7 +211,7 @@ def net(plane: ControlPlane, tmp_path: Path) -> Iterator[Manifest]:
     plane.kubectl("delete", "-f", "-", stdin=printed, check=True)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.chaos
 def test_what_is_admitted_unseen_does_not_start_and_is_replaced_when_they_are_back(
     plane: ControlPlane,

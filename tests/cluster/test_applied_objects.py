@@ -20,7 +20,7 @@ from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.gang_writer import path_of, posted, why
 from tests.cluster.rollcall_server import RollcallServer
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 CASES = {
     f"{system}: {name}": case for system, table in (("kai", KAI), ("volcano", VOLCANO)) for name, case in table.items()

@@ -77,7 +77,7 @@ def served(plane: ControlPlane) -> Iterator[SelfManagedServer]:
         found.close()
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.chaos
 def test_certificates_are_kept_and_rotated_while_admissions_go_on(
     plane: ControlPlane, served: SelfManagedServer, started: Started, asked_all_the_while: Callable[[], Asking]
@@ -103,7 +103,7 @@ def test_certificates_are_kept_and_rotated_while_admissions_go_on(
     assert len(written) == 6 + WRITES + 1
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.chaos
 def test_a_leader_that_is_cut_off_at_any_write_breaks_nothing_and_another_completes_the_rotation(
     served: SelfManagedServer, started: Started, asked_all_the_while: Callable[[], Asking]
@@ -136,7 +136,7 @@ LOSSES = {
 }
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.chaos
 @pytest.mark.parametrize("lost", LOSSES.values(), ids=LOSSES)
 def test_secrets_that_are_deleted_are_made_anew_and_nobody_notices(
@@ -160,7 +160,7 @@ def test_secrets_that_are_deleted_are_made_anew_and_nobody_notices(
     del reconciler
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.chaos
 def test_a_configuration_that_is_applied_anew_gets_its_caBundle_at_once(
     plane: ControlPlane, served: SelfManagedServer, started: Started
@@ -180,7 +180,7 @@ def test_a_configuration_that_is_applied_anew_gets_its_caBundle_at_once(
     del reconciler
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.chaos
 def test_a_tool_that_empties_the_caBundle_again_and_again_is_written_over_and_meets_no_conflict(
     plane: ControlPlane, served: SelfManagedServer, started: Started
@@ -205,7 +205,7 @@ def test_a_tool_that_empties_the_caBundle_again_and_again_is_written_over_and_me
     del reconciler
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.chaos
 @pytest.mark.parametrize("options", [(), ("--server-side",)], ids=["client-side", "server-side"])
 def test_an_upgrade_may_drop_a_hook(
@@ -241,7 +241,7 @@ RIGHTS = {
 }
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.chaos
 def test_the_rights_that_are_printed_are_enough_and_are_used(
     plane: ControlPlane, served: SelfManagedServer, reconciler: Callable[..., ReconcilerProcess]
@@ -256,7 +256,7 @@ def test_the_rights_that_are_printed_are_enough_and_are_used(
     assert {(asked.resource, asked.verb) for asked in keeping.asked()} >= RIGHTS
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.chaos
 def test_when_the_namespace_goes_the_configurations_go_with_it(plane: ControlPlane, tmp_path: Path) -> None:
     if not plane.collects_garbage:

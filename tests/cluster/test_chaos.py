@@ -249,7 +249,7 @@ def story(
 
 @pytest.mark.parametrize(
     ("seed", "scheduler_name"),
-    [pytest.param(1, KOORD, marks=pytest.mark.long), pytest.param(2, KOORD, marks=pytest.mark.long), (3, KUBE)],
+    [pytest.param(1, KOORD, marks=pytest.mark.soak), pytest.param(2, KOORD, marks=pytest.mark.soak), (3, KUBE)],
 )
 def test_a_reconciler_that_dies_again_and_again_leaves_what_an_undisturbed_one_does(
     story: Callable[[int, str], Story], undisturbed: Callable[..., Undisturbed], seed: int, scheduler_name: str
@@ -258,7 +258,7 @@ def test_a_reconciler_that_dies_again_and_again_leaves_what_an_undisturbed_one_d
     endured(told, seed, undisturbed(told.plane, scheduler_name, 8))
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(50))
 def test_twenty_gangs_outlive_any_death(
     story: Callable[[int, str], Story], undisturbed: Callable[..., Undisturbed], seed: int
@@ -275,7 +275,7 @@ def process(plane: ControlPlane) -> Iterator[ReconcilerProcess]:
     found.close()
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(3))
 def test_a_process_that_is_killed_again_and_again_is_followed_by_one_that_finishes(
     plane: ControlPlane,

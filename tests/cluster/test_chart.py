@@ -50,16 +50,56 @@ CONFIGURATIONS: dict[str, Manifest] = {
         GANGS, {"name": "scheduler-plugins-scheduler"}, registration={"net": "Warn", "excludedNamespaces": ["a"]}
     ),
     "the net for the audit log": with_profiles({"name": "lpx-scheduler"}, registration={"net": "Audit"}),
+    "tenancy": with_profiles(
+        {**VOLCANO, "controllers": ["system:serviceaccount:batch:vc-controllers"]},
+        {**KOORDINATOR, "controllers": []},
+        tenancy={"exemptUsers": ["ada@example.com", "system:serviceaccount:argocd:controller"]},
+    ),
+    "a writer by another name": with_profiles(GANGS, tenancy={"reconcilers": ["system:serviceaccount:gangs:writer"]}),
     "serving": with_profiles(GANGS, serving={"drainSeconds": 0, "maxInFlight": 100_000}),
     "traces": with_profiles(GANGS, tracing={"endpoint": "http://otel.monitoring.svc:4318/v1/traces", "sampleRatio": 1}),
     "traces by TLS": with_profiles(GANGS, tracing={"endpoint": "https://otel.example.com"}),
 }
+KUBE_SYSTEM = {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}
 # Values beside the configuration, what the command is told in their place, and the mode of the certificates.
 WAYS: dict[str, tuple[Manifest, tuple[str, ...], str]] = {
-    "a sidecar": ({}, (), "files"),
-    "a deployment": ({"reconciler": {"placement": "deployment"}}, ("--reconciler=deployment",), "files"),
+    "a deployment": ({}, (), "files"),
+    "a sidecar": ({"reconciler": {"placement": "sidecar"}}, ("--reconciler=sidecar",), "files"),
+    "a sidecar that moves out": ({"reconciler": {"placement": "moving"}}, ("--reconciler=moving",), "files"),
     "cert-manager": ({"certManager": {"enabled": True}}, ("--cert-manager",), "files"),
     "self-managed": ({}, (), "selfManaged"),
+    "the nodes' network": ({"hostNetwork": True}, ("--host-network",), "files"),
+    "the nodes' network, self-managed": (
+        {"hostNetwork": True, "dnsPolicy": "Default", "ports": {"serving": 10443, "health": 10081}},
+        ("--host-network", "--dns-policy=Default", "--serving-port=10443", "--health-port=10081"),
+        "selfManaged",
+    ),
+    "the nodes' network, a sidecar": (
+        {"hostNetwork": True, "reconciler": {"placement": "sidecar"}},
+        ("--host-network", "--reconciler=sidecar"),
+        "files",
+    ),
+    "a port of the privileged": ({"ports": {"serving": 443}}, ("--serving-port=443",), "files"),
+    "all ports": (
+        {"ports": {"serving": 10250, "next": 10251, "health": 10252, "reconciler": 10253}},
+        ("--serving-port=10250", "--next-port=10251", "--health-port=10252", "--reconciler-port=10253"),
+        "selfManaged",
+    ),
+    "who calls": (
+        {"networkPolicy": {"from": [{"ipBlock": {"cidr": "fd00::/64"}}, {"namespaceSelector": KUBE_SYSTEM}]}},
+        ("--from=fd00::/64", "--from=kube-system"),
+        "selfManaged",
+    ),
+    "certificates of callers": (
+        {"clientCertificates": {"authority": "configmap/api-servers"}},
+        ("--client-ca=configmap/api-servers",),
+        "selfManaged",
+    ),
+    "certificates of callers by name": (
+        {"clientCertificates": {"authority": "secret/a.b", "names": ["kube-apiserver", "x y"]}},
+        ("--client-ca=secret/a.b", "--client-name=kube-apiserver", "--client-name=x y"),
+        "files",
+    ),
 }
 
 
@@ -201,6 +241,16 @@ WRONG: dict[str, tuple[Manifest, str]] = {
     "no image at all": ({"image": None}, "image"),
     "no number of replicas": ({"reconciler": {"replicas": None}}, "replicas"),
     "a collector without a host": ({"configuration": {"tracing": {"endpoint": "http://:4318"}}}, "endpoint"),
+    "two ports of the same number": ({"ports": {"health": 8443}}, "ports.health"),
+    "a port of the privileged on a node": ({"hostNetwork": True, "ports": {"serving": 443}}, "ports.serving"),
+    "the kubelet's port on a node": ({"hostNetwork": True, "ports": {"serving": 10250}}, "ports.serving"),
+    "a policy for Pods in the nodes' network": (
+        {"hostNetwork": True, "networkPolicy": {"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}},
+        "networkPolicy.from",
+    ),
+    "a DNS policy that needs more": ({"dnsPolicy": "None"}, "dnsPolicy"),
+    "names of callers without an authority": ({"clientCertificates": {"names": ["a"]}}, "clientCertificates.names"),
+    "an authority of no kind": ({"clientCertificates": {"authority": "api-servers"}}, "authority"),
     "two who make certificates": (
         {"certManager": {"enabled": True}, "configuration": {"certificates": {"mode": "selfManaged"}}},
         "certManager.enabled",

@@ -18,7 +18,7 @@ from webhook.backends.coscheduling.keys import NAME
 
 Grove = Callable[[Manifest], Played]
 Nodes = Callable[..., list[str]]
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 CONFIG: Manifest = {
     "apiVersion": "rollcall.dev/v1alpha1",

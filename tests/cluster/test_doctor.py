@@ -219,7 +219,7 @@ def test_a_generation_that_is_not_served_is_told(installation: Installation) -> 
 _ANOTHER = {"1.35": "v1beta1", "1.36": "v1alpha1", "1.37": "v1alpha2"}
 
 
-@pytest.mark.every_version
+@pytest.mark.every_version(since="1.35")
 def test_that_the_api_server_keeps_the_membership_of_a_pod_is_tried(plane: ControlPlane) -> None:
     plane.kubectl("create", "namespace", ROLLCALL_NAMESPACE)
     config = deepcopy(KOORDINATOR)

@@ -181,7 +181,7 @@ def test_the_pods_of_a_gang_are_prepared_for_the_scheduler_that_its_set_chose(
     assert leader["metadata"]["annotations"]["rollcall.dev/stamp"].startswith(f"{scheduler}/")
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_crd_of_an_older_volcano_is_refused_until_it_is_replaced(version: str) -> None:
     """The same group and version: only the fields tell. The API server would drop them without a word."""
     plane = ControlPlane(version)

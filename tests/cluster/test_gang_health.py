@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.control_plane import ControlPlane, Manifest
+from tests.cluster.control_plane import RECONCILER, ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.cluster.grove_operator import Played
 from tests.cluster.programs import Program, eventually
 from tests.cluster.reconciler_process import ReconcilerProcess
@@ -40,6 +40,7 @@ CONFIG: Manifest = {
 RECORDED = {LABEL: "koord-scheduler"}
 # More cores than any node here has.
 _TOO_MUCH = "1000"
+RECONCILER_USER = f"system:serviceaccount:{ROLLCALL_NAMESPACE}:{RECONCILER}"
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
@@ -228,7 +229,9 @@ def break_objects(gangs: Gangs) -> None:
     """What may happen to gang objects while no reconciler runs."""
     http, groups = gangs.plane.http, pod_groups(gangs.namespace)
     http.delete(f"{groups}/missing-0-leader").raise_for_status()
-    http.patch(f"{groups}/differs-0-leader", json={"spec": {"minMember": 9}}, headers=_MERGE).raise_for_status()
+    # Only a user whose gang objects are not judged may write a minimum that no pod can meet.
+    exempt = {"Impersonate-User": RECONCILER_USER, "Impersonate-Group": "system:masters", **_MERGE}
+    http.patch(f"{groups}/differs-0-leader", json={"spec": {"minMember": 9}}, headers=exempt).raise_for_status()
     kept = {"metadata": {"finalizers": ["example.com/kept"]}}
     http.patch(f"{groups}/leaving-0-leader", json=kept, headers=_MERGE).raise_for_status()
     http.delete(f"{groups}/leaving-0-leader").raise_for_status()

@@ -21,7 +21,7 @@ from tests.cluster.rollcall_server import RollcallServer
 from tests.cluster.schedulers import SECOND_NAME
 from tests.cluster.test_judged_objects import CONFIG, api_path, placed, send
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 CLIENTS = 8
 WARNED_OF = {"kube/workload-missing", "kube/parent-missing", "kube/pod-group-missing"}

@@ -18,7 +18,7 @@ from tests.cluster.schedulers import SECOND_NAME
 from tests.cluster.test_gang_starts import QUIET_SECONDS
 from tests.cluster.test_judged_objects import SURROUNDINGS, api_path, placed, send, stored
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 
 class Gang(NamedTuple):

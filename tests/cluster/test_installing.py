@@ -64,6 +64,18 @@ def refused_pods(plane: ControlPlane, namespace: str) -> list[str]:
     return [event["message"] for event in events if "status unknown for quota" not in event["message"]]
 
 
+def pods_are_made(plane: ControlPlane, namespace: str, *expected: tuple[str, ...]) -> None:
+    """Wait until the controllers have made Pods with these containers, and none was refused."""
+
+    def made() -> bool:
+        assert refused_pods(plane, namespace) == []
+        found = containers_of_pods(plane, namespace)
+        assert set(expected) <= found, found
+        return True
+
+    eventually(made, "the Pods are made")
+
+
 @pytest.mark.long
 def test_each_variant_is_accepted_and_taken_for_the_next_and_leaves_nothing(cluster: ControlPlane) -> None:
     for variant in VARIANTS:
@@ -71,16 +83,7 @@ def test_each_variant_is_accepted_and_taken_for_the_next_and_leaves_nothing(clus
         # A field that is deprecated, or a Pod that would not be admitted, is a warning. kubectl has one of its own for
         # kustomizations that say an order.
         assert [line for line in told.err.splitlines() if "Sorting order is set both" not in line] == []
-        apart = variant == "self-managed"
-        expected: set[tuple[str, ...]] = {("server",), ("reconciler",)} if apart else {("server", "reconciler")}
-
-        def made(expected: set[tuple[str, ...]] = expected) -> bool:
-            assert refused_pods(cluster, ROLLCALL_NAMESPACE) == []
-            found = containers_of_pods(cluster, ROLLCALL_NAMESPACE)
-            assert expected <= found, found
-            return True
-
-        eventually(made, f"the Pods of {variant} are made")
+        pods_are_made(cluster, ROLLCALL_NAMESPACE, ("server",), ("reconciler",))
         labels = cluster.get("namespace", ROLLCALL_NAMESPACE)["metadata"]["labels"]
         assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
     since = cluster.http.get("/api/v1/namespaces").json()["metadata"]["resourceVersion"]
@@ -98,7 +101,7 @@ def test_pod_security_refuses_what_is_not_as_restricted(cluster: ControlPlane) -
     pod["metadata"] |= {"name": "lax", "namespace": ROLLCALL_NAMESPACE}
     pod["spec"]["priorityClassName"] = ""
     assert cluster.apply(pod, options=("--dry-run=server",)).code == 0
-    pod["spec"]["containers"][1]["securityContext"] = {}
+    pod["spec"]["containers"][0]["securityContext"] = {}
     told = cluster.apply(pod, options=("--dry-run=server",))
     assert told.code == 1
     assert 'violates PodSecurity "restricted:latest"' in told.err
@@ -115,7 +118,7 @@ def test_the_image_that_the_page_sets_is_that_of_every_container(cluster: Contro
         deployments = cluster.items(f"/apis/apps/v1/namespaces/{ROLLCALL_NAMESPACE}/deployments")
         pods = [found["spec"]["template"]["spec"] for found in deployments]
         images = [container["image"] for pod in pods for container in pod["containers"]]
-        assert images == ["registry.example.com/rollcall:0.1.0"] * containers
+        assert images == ["registry.example.com/rollcall:0.2.0"] * containers
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -144,6 +147,52 @@ def test_what_scales_by_itself_is_accepted(plane: ControlPlane, namespace: str) 
 
 def command(config: Path, *options: str) -> list[Manifest]:
     return documents(rollcall("manifests", "all", "--config", config, *options))
+
+
+WAYS = {
+    "beside the server": (("--reconciler=sidecar",), (("server", "reconciler"),)),
+    "moving out": (("--reconciler=moving",), (("server",), ("reconciler",))),
+    "a port of the privileged": (("--serving-port=443",), (("server",), ("reconciler",))),
+    "the port of kubelets, and who calls": (
+        ("--serving-port=10250", "--from=10.0.0.0/28", "--from=kube-system"),
+        (("server",), ("reconciler",)),
+    ),
+    "certificates of callers": (("--client-ca=secret/callers", "--client-name=a"), (("server",), ("reconciler",))),
+    "the nodes' network": (("--host-network", "--serving-port=10443"), (("server",), ("reconciler",))),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_choice_of_an_installation_is_accepted_and_its_pods_are_made(cluster: ControlPlane, way: str) -> None:
+    options, containers = WAYS[way]
+    told = cluster.kubectl("apply", "--validate=strict", "-f", "-", stdin=printed(*options), check=True)
+    assert told.err == ""
+    pods_are_made(cluster, ROLLCALL_NAMESPACE, *containers)
+
+
+def test_the_nodes_network_is_given_back_and_is_for_no_restricted_namespace(cluster: ControlPlane) -> None:
+    def apply(*options: str) -> Manifest:
+        cluster.kubectl("apply", "--validate=strict", "-f", "-", stdin=printed(*options), check=True)
+        pod: Manifest = cluster.get("deployment", "rollcall", ROLLCALL_NAMESPACE)["spec"]["template"]["spec"]
+        return pod
+
+    usual = apply()
+    on_host = apply("--host-network")
+    assert on_host["hostNetwork"] is True
+    assert [port["hostPort"] for port in on_host["containers"][0]["ports"]] == [8443, 8081]
+    level = "pod-security.kubernetes.io/enforce=restricted"
+    cluster.kubectl("label", "namespace", ROLLCALL_NAMESPACE, level, "--overwrite", check=True)
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "hosted", "namespace": ROLLCALL_NAMESPACE}}
+    told = cluster.apply({**pod, "spec": {**on_host, "priorityClassName": ""}}, options=("--dry-run=server",))
+    assert told.code == 1
+    assert "host namespaces (hostNetwork=true)" in told.err
+    # What the API server filled in meanwhile goes with it.
+    assert apply() == usual
+
+
+def printed(*options: str) -> str:
+    """What the command prints for the configuration of this repository."""
+    return rollcall("manifests", "all", "--config", MANIFESTS / "configuration.yaml", *options)
 
 
 @pytest.mark.long
@@ -181,14 +230,7 @@ def test_helm_installs_upgrades_rolls_back_and_uninstalls(cluster: ControlPlane)
     assert after[1] - before[1] == {"scheduling-volcano-sh.validate.rollcall.dev"}
     helmed("rollback", "rollcall")
     assert configured() == before
-
-    def made() -> bool:
-        assert refused_pods(cluster, NAMESPACE_OF_HELM) == []
-        found = containers_of_pods(cluster, NAMESPACE_OF_HELM)
-        assert {("server",), ("reconciler",)} <= found, found
-        return True
-
-    eventually(made, "the Pods are made")
+    pods_are_made(cluster, NAMESPACE_OF_HELM, ("server",), ("reconciler",))
     since = cluster.http.get("/api/v1/namespaces").json()["metadata"]["resourceVersion"]
     helmed("uninstall", "rollcall")
     assert left_over(cluster) == []

@@ -19,7 +19,7 @@ from tests.cluster.programs import eventually
 from tests.cluster.rollcall_server import RollcallServer
 from webhook.backends.kube.backend import KubeBackend
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 VERSIONS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}
 # A namespace that the registration leaves out: there Rollcall is not asked.
@@ -169,7 +169,7 @@ def test_every_rule_about_objects_is_in_the_table() -> None:
     assert told == {declared.id for declared in KubeBackend.rules if declared.kinds}
 
 
-@pytest.mark.every_version
+@pytest.mark.every_version(since="1.35")
 def test_kubectl_shows_why(plane: ControlPlane, asked: RollcallServer, namespace: str) -> None:
     """The first of each version that is refused, and the first that is warned of."""
     shown = {case.refused: case for case in reversed(JUDGED[plane.version].values()) if not case.strict}

@@ -17,7 +17,7 @@ from tests.cluster.rollcall_server import RollcallServer
 from webhook.backends.koordinator.backend import KoordinatorBackend
 from webhook.backends.koordinator.gang_examples import pod, pod_group
 
-pytestmark = [pytest.mark.beside, pytest.mark.long]
+pytestmark = [pytest.mark.beside, pytest.mark.soak]
 CASES = pytest.mark.parametrize("case", WRONG.values(), ids=WRONG)
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 MERGE = {"Content-Type": "application/merge-patch+json"}

@@ -18,7 +18,7 @@ from tests.cluster.koordinator_gangs import ANNOTATION, LABEL, MINIMUM, WRONG, c
 from tests.cluster.programs import Program, eventually
 from webhook.backends.koordinator.gang_examples import gather, pod, pod_group
 
-pytestmark = [pytest.mark.beside, pytest.mark.long]
+pytestmark = [pytest.mark.beside, pytest.mark.soak]
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 

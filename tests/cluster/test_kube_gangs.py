@@ -20,7 +20,8 @@ from tests.cluster.workloads import clique, pod_clique_set, two_cliques
 Grove = Callable[[Manifest], Played]
 Nodes = Callable[..., list[str]]
 
-pytestmark = pytest.mark.every_version
+# Older ones do not serve the Workload API.
+pytestmark = pytest.mark.every_version(since="1.35")
 
 GENERATIONS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}
 
@@ -135,7 +136,7 @@ def test_the_priority_of_the_set_reaches_its_pods(gangs: Gangs, namespace: str, 
     plane.kubectl("delete", "priorityclass", name, check=True)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_under_flat_allow_a_gang_of_two_groups_starts_in_part(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],

@@ -29,7 +29,7 @@ from tests.cluster.replicas import Files, Replicas
 from tests.cluster.workloads import two_cliques
 from webhook.installation.names import CA_SECRET, TLS_SECRET
 
-pytestmark = [pytest.mark.long, pytest.mark.alone]
+pytestmark = [pytest.mark.soak, pytest.mark.alone]
 
 Grove = Callable[[Manifest], Played]
 

@@ -201,7 +201,7 @@ def test_an_owner_that_cannot_be_read_is_our_fault_and_no_verdict(
         limited.http.close()
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_server_that_may_not_list_pods_is_ready_and_judges_by_the_rest(plane: ControlPlane, namespace: str) -> None:
     """As one that was upgraded, and its rights were not."""
     profile = {"name": "default-scheduler", "config": {"gangScheduling": True}}
@@ -222,7 +222,7 @@ def test_a_server_that_may_not_list_pods_is_ready_and_judges_by_the_rest(plane: 
         limited.http.close()
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_kinds_that_appear_later_are_picked_up(version: str) -> None:
     """A cluster without Koordinator: ready all the same, its workloads refused for what is missing; installed, they are
     accepted at once.

@@ -48,7 +48,7 @@ def patched(plane: ControlPlane, pod: Manifest, change: Manifest) -> httpx.Respo
     return plane.http.patch(path, json=change, headers={"Content-Type": "application/merge-patch+json"})
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.chaos
 def test_a_gang_that_comes_past_rollcall_is_held_and_starts_whole_when_it_is_back(
     plane: ControlPlane,
@@ -91,7 +91,7 @@ def test_a_gang_that_comes_past_rollcall_is_held_and_starts_whole_when_it_is_bac
         assert {prepared_fields(pod)[::2] for pod in played.pods()} == {("koord-scheduler", True)}
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.chaos
 def test_a_job_s_pods_are_refused_while_nobody_answers_and_come_when_rollcall_is_back(
     plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str, tmp_path: Path
@@ -130,7 +130,7 @@ def job(namespace: str) -> Manifest:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.chaos
 def test_while_nobody_answers_gang_pods_are_refused_and_no_gate_that_holds_a_stray_is_lifted(
     plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str, grove: Grove, tmp_path: Path

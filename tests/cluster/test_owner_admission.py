@@ -95,7 +95,7 @@ def stamped(scheduler: str, gang: str, member: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.usefixtures("served")
 @pytest.mark.every_version
 def test_what_is_created_in_an_opted_in_namespace_arrives_stamped(
@@ -134,7 +134,7 @@ def test_what_is_created_in_an_opted_in_namespace_arrives_stamped(
     assert made["metadata"]["labels"][LABEL] == "koord-scheduler"
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.usefixtures("served")
 @pytest.mark.every_version
 def test_what_nobody_opted_in_is_left_as_it_is(plane: ControlPlane, namespace: str, lws_webhook: LwsWebhook) -> None:

@@ -16,7 +16,7 @@ from tests.cluster.owners import created, owner_chain, patched, read, until_pods
 from tests.cluster.pod_life import let_run, let_succeed
 from tests.cluster.programs import eventually
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 JOBSET = "jobset.sigs.k8s.io"
 LWS = "leaderworkerset.sigs.k8s.io"
 

@@ -29,7 +29,7 @@ from tests.cluster.rollcall_server import RollcallServer
 from tests.cluster.test_gang_starts import QUIET_SECONDS
 from tests.cluster.trainer_controller import TrainJobController
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 LABEL = "rollcall.dev/scheduler"
 KOORD_LABEL = "pod-group.scheduling.sigs.k8s.io"
 EVERY: Manifest = {

@@ -20,7 +20,7 @@ from tests.cluster.test_kube_gangs import configuration
 from tests.cluster.test_reconciler_rights import without
 
 Nodes = Callable[..., list[str]]
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 LABEL, GATE = "rollcall.dev/scheduler", "rollcall.dev/gang-sync"
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 

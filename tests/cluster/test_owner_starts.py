@@ -23,7 +23,7 @@ from tests.cluster.test_owner_gangs import CASES, LABEL, Case
 from tests.cluster.trainer_controller import TrainJobController
 
 Nodes = Callable[..., list[str]]
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 REVISION = "leaderworkerset.sigs.k8s.io/template-revision-hash"
 GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 

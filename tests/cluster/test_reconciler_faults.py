@@ -96,7 +96,7 @@ def changes(exchanges: list[Exchange]) -> list[Exchange]:
     return [found for found in exchanges if found.changes_gangs]
 
 
-@pytest.mark.parametrize(("code", "word"), [(409, "conflict"), pytest.param(500, "failed", marks=pytest.mark.long)])
+@pytest.mark.parametrize(("code", "word"), [(409, "conflict"), pytest.param(500, "failed", marks=pytest.mark.soak)])
 def test_writes_that_fail_are_tried_again_later_and_later(story: Story, started: Started, code: int, word: str) -> None:
     reconciler = started()
 
@@ -114,7 +114,7 @@ def test_writes_that_fail_are_tried_again_later_and_later(story: Story, started:
     well(reconciler, story)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_an_api_server_that_has_too_much_to_do_is_left_alone_for_as_long_as_it_asks(
     story: Story, started: Started
 ) -> None:
@@ -132,7 +132,7 @@ def test_an_api_server_that_has_too_much_to_do_is_left_alone_for_as_long_as_it_a
     well(reconciler, story)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_watches_whose_version_is_too_old_are_begun_again_with_a_list_and_pauses(
     story: Story, started: Started
 ) -> None:
@@ -163,7 +163,7 @@ def test_watches_whose_version_is_too_old_are_begun_again_with_a_list_and_pauses
     eventually(lambda: reconciler.metric("rollcall_watches_interrupted") == 0, "everything is followed again")
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_slow_answers_delay_and_repeat_nothing(story: Story, started: Started) -> None:
     reconciler = started()
 
@@ -214,7 +214,7 @@ def test_an_answer_that_comes_after_its_object_has_gone_does_not_hide_that(story
     well(reconciler, story)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_an_api_server_that_starts_again_finds_the_reconciler_where_it_was(story: Story, started: Started) -> None:
     reconciler = started()
     story.tell("create")

@@ -30,7 +30,7 @@ from tests.cluster.workloads import nvlink, two_cliques
 from webhook.certificates import make_development_certificates
 from webhook.installation.containers import CONFIGURATION_FILE
 
-pytestmark = [pytest.mark.long, pytest.mark.chaos]
+pytestmark = [pytest.mark.soak, pytest.mark.chaos]
 
 Grove = Callable[[Manifest], Played]
 

@@ -21,7 +21,7 @@ from tests.cluster.test_kube_gangs import configuration
 from tests.cluster.test_reconciler import pod_groups
 from tests.cluster.workloads import clique, pod_clique_set, two_cliques
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 Grove = Callable[[Manifest], Played]
 Nodes = Callable[..., list[str]]

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = [pytest.mark.long, pytest.mark.alone]
+pytestmark = [pytest.mark.soak, pytest.mark.alone]
 
 
 def test_a_minute_of_churn_shows_samples_and_slopes(version: str) -> None:

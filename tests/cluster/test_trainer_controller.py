@@ -15,7 +15,7 @@ from tests.cluster.owners import created, deleted, owner_chain, patched, read
 from tests.cluster.pod_life import let_succeed
 from tests.cluster.trainer_controller import COSCHEDULING_LABEL, VOLCANO_ANNOTATION, TrainJobController
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 SAMPLES = Path(os.environ.get("ROLLCALL_SAMPLES", "none")) / "trainer"
 TRAINER = "trainer.kubeflow.org/v1alpha1"
 

@@ -17,7 +17,7 @@ from tests.cluster.programs import Program, eventually
 from tests.cluster.rollcall_server import COMMAND
 from tests.cluster.test_gang_starts import FORGOTTEN_SECONDS, QUIET_SECONDS
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 TRAINING = Path(__file__).parents[2] / "manifests" / "trees" / "training.yaml"
 KINDS = "workloads.scheduling.k8s.io,compositepodgroups.scheduling.k8s.io,podgroups.scheduling.k8s.io,pods"

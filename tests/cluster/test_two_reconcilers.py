@@ -29,7 +29,7 @@ SLACK_SECONDS = 10.0
 Started = Callable[[], HostedReconciler]
 
 # Whoever is killed closes no connection.
-pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
+pytestmark = [pytest.mark.soak, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
 
 
 @pytest.fixture

@@ -9,10 +9,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cluster.control_plane import ControlPlane, Manifest
+from tests.cluster.conftest import gated
+from tests.cluster.control_plane import RECONCILER, ROLLCALL, ROLLCALL_NAMESPACE, ControlPlane, Manifest
+from tests.cluster.grove_operator import Played
+from tests.cluster.installed import documents
 from tests.cluster.programs import eventually
+from tests.cluster.reconciler_process import ReconcilerProcess, forget_lease
 from tests.cluster.rollcall_server import RollcallServer, rollcall
+from tests.cluster.test_reconciler import pod_groups
 from tests.cluster.workloads import two_cliques
+from webhook.installation.names import LEASE_NAME, RECONCILER_ROLE
+from webhook.installation.names import RECONCILER as OWN_ACCOUNT
 
 PREVIOUS = Path(__file__).parent / "releases" / "0.1.0"
 URL_THEN = "https://127.0.0.1:8443"
@@ -89,14 +96,14 @@ def test_an_upgrade_and_the_way_back_lose_no_admission_and_leave_nothing(
     of_then = previous(server, "rights.yaml"), previous(server, "webhooks.yaml")
     applied(*of_then)
     then = hooks(plane)
-    assert not any("rollcall.dev/exempt" in str(hook) for hook in then.values())
+    assert any("not-ours" in str(hook) for hook in then.values())
     eventually(lambda: recorded(plane, namespace), "the API server asks")
     with Admissions(plane, namespace) as admissions:
         admissions.some_more()
         # Rights first, then who is asked.
         applied(*of_today)
         admissions.some_more()
-        assert all("rollcall.dev/exempt" in str(hook) for hook in hooks(plane).values())
+        assert not any("not-ours" in str(hook) for hook in hooks(plane).values())
         # And back: who is asked first.
         applied(*reversed(of_then))
         admissions.some_more()
@@ -144,3 +151,92 @@ def test_gangs_are_created_while_rollcall_is_uninstalled_and_afterwards(
     assert plane.kubectl("get", "validatingwebhookconfiguration", "v-rollcall").code == 1
     server.program.start()
     server.until_ready()
+
+
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{ROLLCALL_NAMESPACE}/leases/{LEASE_NAME}"
+
+
+def reconciler_rights(server: RollcallServer, placement: str) -> list[Manifest]:
+    """The reconciler's roles and bindings of an installation that has it there; the account of its own is the one by
+    which reconcilers ask in tests.
+    """
+    printed = rollcall("manifests", "all", "--config", server.config, "--reconciler", placement)
+    found = [one for one in documents(printed) if one["metadata"]["name"] == RECONCILER_ROLE]
+    for one in found:
+        for subject in one.get("subjects", ()):
+            subject["name"] = RECONCILER if subject["name"] == OWN_ACCOUNT else subject["name"]
+    return found
+
+
+def may_change_pods(plane: ControlPlane, account: str) -> bool:
+    user = f"system:serviceaccount:{ROLLCALL_NAMESPACE}:{account}"
+    return plane.kubectl("auth", "can-i", "patch", "pods", "--all-namespaces", "--as", user).out.strip() == "yes"
+
+
+def holder(plane: ControlPlane) -> str:
+    held: str = plane.http.get(LEASE).json()["spec"].get("holderIdentity") or ""
+    return held
+
+
+@pytest.mark.long
+def test_a_reconciler_that_moves_out_of_the_server_s_pods_always_has_its_rights_and_no_second_writer(
+    plane: ControlPlane,
+    rollcall: Callable[..., RollcallServer],
+    reconciler: Callable[..., ReconcilerProcess],
+    namespace: str,
+    grove: Callable[[Manifest], Played],
+) -> None:
+    """As docs/installing.md says it: apply with `moving`, wait for the roll, apply with `deployment`."""
+    server = rollcall(plane, gated())
+    forget_lease(plane)
+
+    def gang_is_made(name: str) -> None:
+        grove(two_cliques(name, namespace)).create_podgangs()
+        made = {f"{name}-0-leader", f"{name}-0-worker"}
+        eventually(lambda: made <= pod_groups(plane, namespace).keys(), f"the PodGroups of {name} are there")
+
+    sidecar = reconciler(gated(), account=ROLLCALL, roles=reconciler_rights(server, "sidecar"))
+    sidecar.until_leading()
+    first = holder(plane)
+    assert may_change_pods(plane, ROLLCALL)
+    with Admissions(plane, namespace) as admissions:
+        gang_is_made("before")
+        own = reconciler(gated(), roles=reconciler_rights(server, "moving"))
+        own.until_ready()
+        gang_is_made("meanwhile")
+        # Both may write, and one does.
+        assert (sidecar.metric("rollcall_leads"), own.metric("rollcall_leads")) == (1, 0)
+        assert holder(plane) == first
+        sidecar.program.stop()
+        own.until_leading()
+        assert holder(plane) not in {first, ""}
+        gang_is_made("moved")
+        plane.apply(*reconciler_rights(server, "deployment"), check=True)
+        eventually(lambda: not may_change_pods(plane, ROLLCALL), "the server may change no pods")
+        gang_is_made("after")
+        assert own.metric("rollcall_leads") == 1
+        admissions.some_more()
+    assert admissions.refused == []
+    for one in (sidecar, own):
+        assert "HTTP 403" not in one.program.log.read_text(), "a right was missing"
+
+
+@pytest.mark.long
+def test_without_its_rights_a_sidecar_writes_nothing_and_the_next_one_takes_over(
+    plane: ControlPlane,
+    rollcall: Callable[..., RollcallServer],
+    reconciler: Callable[..., ReconcilerProcess],
+    namespace: str,
+    grove: Callable[[Manifest], Played],
+) -> None:
+    """Whoever leaves the step in between out: gangs wait for as long as the sidecar's lease is good, and are made."""
+    server = rollcall(plane, gated())
+    forget_lease(plane)
+    sidecar = reconciler(gated(), account=ROLLCALL, roles=reconciler_rights(server, "sidecar"))
+    sidecar.until_leading()
+    own = reconciler(gated(), roles=reconciler_rights(server, "deployment"))
+    own.until_leading()
+    assert sidecar.metric("rollcall_leads") == 0
+    grove(two_cliques("demo", namespace)).create_podgangs()
+    eventually(lambda: len(pod_groups(plane, namespace)) == 2, "the PodGroups are there")
+    assert "HTTP 403" in sidecar.program.log.read_text()

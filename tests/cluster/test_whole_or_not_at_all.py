@@ -43,6 +43,7 @@ WORKLOAD, GROUPS = "scheduling.k8s.io/{}/workloads", "scheduling.k8s.io/{}/podgr
 KOORD = Case("koordinator", gated(), {"scheduling.sigs.k8s.io/v1alpha1/podgroups": 2})
 COSCHEDULING = Case("scheduler-plugins", CONFIG, {"scheduling.x-k8s.io/v1alpha1/podgroups": 1})
 CASES: dict[str, dict[str, Case]] = {
+    "1.34": {"koordinator": KOORD},
     "1.35": {
         "kube": Case("kube", configuration(), {WORKLOAD.format("v1alpha1"): 1}),
         "scheduler-plugins": COSCHEDULING,

@@ -16,7 +16,7 @@ from tests.cluster.gang_story import KOORD
 from tests.cluster.programs import eventually
 from tests.cluster.reconciler_process import ReconcilerProcess
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.soak
 
 GANGS, MEMBERS = 1000, 4
 STEADY_SECONDS = 60.0

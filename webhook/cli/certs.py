@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from webhook.cli import REFUSED, tell
+from webhook.cli.json_text import as_json_text
 from webhook.cli.options import Configuration, Format, Kubeconfig, KubeContext, Output, OwnNamespace, configured
 from webhook.installation.names import NAMESPACE
 
@@ -99,7 +99,7 @@ def status(
     snapshot = _asked(find(kubeconfig, context), lambda client: read_snapshot(client, namespace))
     found = status_of(snapshot, settings)
     if output is Format.JSON:
-        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        typer.echo(as_json_text(found))
     else:
         typer.echo("\n".join(status_text(found)))
 
@@ -215,7 +215,7 @@ def _report(checks: list[Check], output: Format) -> None:
     from webhook.cli import NOT_EVALUATED, printable
 
     if output is Format.JSON:
-        typer.echo(json.dumps({"checks": [one.as_json() for one in checks]}, indent=2, ensure_ascii=False))
+        typer.echo(as_json_text({"checks": [one.as_json() for one in checks]}))
     else:
         for one in checks:
             state = "unknown" if one.unknown else "bad" if one.problem else "good"

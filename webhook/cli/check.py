@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +14,7 @@ from rich.text import Text
 
 from webhook.checking import judge
 from webhook.cli import CLEAN, REFUSED, UNREADABLE, printable, tell
+from webhook.cli.json_text import as_json_text
 from webhook.cli.options import (
     Configuration,
     Facts,
@@ -71,7 +71,7 @@ def check(
             unreadable.append(InputError(document.source, str(error), document.line, 1))
     if output is Format.JSON:
         errors = [str(error) for error in unreadable]
-        typer.echo(json.dumps(report.as_json(strict=strict) | {"errors": errors}, indent=2, ensure_ascii=False))
+        typer.echo(as_json_text(report.as_json(strict=strict) | {"errors": errors}))
     else:
         _print(report, unreadable, console())
     for reason in unreadable:

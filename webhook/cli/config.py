@@ -67,8 +67,12 @@ def _process_lines(settings: Settings) -> Iterator[str]:
     serving, certificates, tracing = settings.serving, settings.certificates, settings.tracing
     yield "serving"
     yield f"  maxInFlight: {serving.max_in_flight}"
+    yield f"  maxConnections: {serving.max_connections}"
+    yield f"  bodyMemoryPercent: {serving.body_memory_percent}"
     yield f"  connectionSeconds: {serving.connection_seconds}"
     yield f"  drainSeconds: {serving.drain_seconds}"
+    check = "off in a cluster" if serving.check is None else "on" if serving.check else "off"
+    yield f"  check: {check}"
     yield "certificates"
     yield f"  mode: {'selfManaged' if certificates.self_managed else 'files'}"
     if certificates.self_managed:
@@ -80,6 +84,19 @@ def _process_lines(settings: Settings) -> Iterator[str]:
     yield f"  endpoint: {tracing.endpoint or 'none'}"
     if tracing.endpoint:
         yield f"  sampleRatio: {tracing.sample_ratio:g}"
+    yield from _tenancy_lines(settings)
+
+
+def _tenancy_lines(settings: Settings) -> Iterator[str]:
+    """Whom the rules trust."""
+    tenancy = settings.tenancy
+    yield "tenancy"
+    yield f"  reconcilers: {', '.join(tenancy.reconcilers) or 'the service accounts that Rollcall is installed with'}"
+    yield f"  exemptUsers: {', '.join(tenancy.exempt_users) or 'none'}"
+    yield f"  groveOperators: {', '.join(tenancy.grove_operators) or 'none'}"
+    for profile in settings.profiles.values():
+        if profile.controllers:
+            yield f"  controllers of {profile.name}: {', '.join(profile.controllers)}"
 
 
 def _word(value: object) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ from typing import Annotated
 import typer
 
 from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED, tell
+from webhook.cli.json_text import as_json_text
 from webhook.cli.options import Kubeconfig, KubeContext, OwnNamespace, configured, console
 from webhook.installation.names import NAMESPACE
 
@@ -71,7 +71,7 @@ def doctor(
     if unknown:
         tell(f"what is installed is not known ({unknown}), and there is no --config: every scheduler counts as enabled")
     if output is Format.JSON:
-        typer.echo(json.dumps(diagnosis.as_json(strict=strict), indent=2, ensure_ascii=False))
+        typer.echo(as_json_text(diagnosis.as_json(strict=strict)))
     else:
         from webhook.cli.doctor_text import print_diagnosis
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +14,7 @@ from webhook.cli.drawing import gangs_box
 from webhook.cli.explain_gang import explain_gangs, gangs_named
 from webhook.cli.explain_groups import FoundTree, print_tree, trees_in
 from webhook.cli.explain_text import print_explanation
+from webhook.cli.json_text import as_json_text
 from webhook.cli.mermaid import flowchart
 from webhook.cli.options import (
     Configuration,
@@ -143,7 +143,7 @@ def _print(found: list[Found], trees: list[FoundTree], output: Picture, assumed:
     boxes = [gangs_box(one.explanation.tree) for one in found if one.explanation.tree is not None]
     boxes += [one.box for one in trees]
     if output is Picture.JSON:
-        typer.echo(json.dumps(_json(found, trees, assumed), indent=2, ensure_ascii=False))
+        typer.echo(as_json_text(_json(found, trees, assumed)))
     elif output is Picture.MERMAID:
         typer.echo(flowchart(boxes), nl=False)
     elif output is Picture.SVG:

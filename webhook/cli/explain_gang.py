@@ -5,7 +5,6 @@ why they do not start.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ import typer
 
 from webhook.cli import CLEAN, REFUSED, UNREADABLE, tell
 from webhook.cli.gang_text import print_gang
+from webhook.cli.json_text import as_json_text
 from webhook.cli.options import configured, console
 
 # The kinds that gangs are of, by what kubectl calls them.
@@ -74,7 +74,7 @@ def explain_gangs(
                     if not as_json:
                         print_gang(health, pods, out)
         if as_json:
-            typer.echo(json.dumps({"gangs": [one.as_json() for one in found]}, indent=2, ensure_ascii=False))
+            typer.echo(as_json_text({"gangs": [one.as_json() for one in found]}))
         return code
 
     return asyncio.run(told())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from webhook.cli import NOT_EVALUATED, tell
 from webhook.cli.gang_text import GangTable
+from webhook.cli.json_text import as_json_text
 from webhook.cli.options import Configuration, Format, Kubeconfig, KubeContext, Output, configured, console
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ async def _show(
     async with looking(settings, access) as look:
         found = [one for one in look.gangs(namespace) if one.obstacles or not held]
         if output is Format.JSON and not watch:
-            typer.echo(json.dumps({"gangs": [one.as_json() for one in found]}, indent=2, ensure_ascii=False))
+            typer.echo(as_json_text({"gangs": [one.as_json() for one in found]}))
             return
         table = GangTable(found, console())
         if output is Format.TEXT:
@@ -80,13 +80,13 @@ async def _show(
             table.print(found)
         else:
             for one in found:
-                typer.echo(json.dumps(one.as_json(), ensure_ascii=False))
+                typer.echo(as_json_text(one.as_json(), indent=None))
         if not watch:
             return
         async for one in look.changes(namespace):
             # Also one that has started now, for it was held before.
             if output is Format.JSON:
-                typer.echo(json.dumps(one.as_json(), ensure_ascii=False))
+                typer.echo(as_json_text(one.as_json(), indent=None))
             else:
                 table.add(one)
 
@@ -108,7 +108,8 @@ def ungate(
 ) -> None:
     """Take Rollcall's gate (rollcall.dev/gang-sync) off the pods of gangs, whether their gang objects are there or not.
 
-    The way out where Rollcall was removed, or a profile's `gate` was turned off, while pods bore the gate.
+    The way out where Rollcall was removed, or a profile's `gate` was turned off, while pods bore the gate. Goes by
+    labels, so also off pods that are not of the gang that they name; `rollcall explain` shows which these are.
 
     Exit code 3 where a pod could not be changed.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from base64 import b64encode
 from collections.abc import Iterable
@@ -16,6 +15,21 @@ import typer
 
 from webhook import __version__
 from webhook.cli import tell
+from webhook.cli.json_text import as_json_text
+from webhook.cli.network_options import (
+    USUAL_PORTS,
+    Callers,
+    ClientAuthority,
+    ClientNames,
+    DnsChoice,
+    HealthPort,
+    HostNetwork,
+    NextPort,
+    ReconcilerPort,
+    ServingPort,
+    chosen_clients,
+    chosen_network,
+)
 from webhook.cli.options import Configuration, Format, Output, configured
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.config import NAMESPACE_PATTERN
@@ -25,6 +39,7 @@ from webhook.installation.names import NAMESPACE, NEXT_PATH, RECONCILER, SERVER,
 from webhook.installation.needed_kinds import needed_kinds
 from webhook.installation.net import net_policy
 from webhook.installation.options import Options, Reconciler, named_by_content, placed
+from webhook.installation.pod_network import Ports
 from webhook.installation.webhooks import Address, webhook_configurations
 from webhook.model.reading import Manifest
 from webhook.settings import Settings
@@ -198,14 +213,24 @@ def everything_(  # noqa: PLR0913 - one parameter for each option
     reconciler: Annotated[
         Reconciler | None,
         typer.Option(
-            help="Where `rollcall reconcile` runs: beside the server, or in Pods and with rights of its own.",
-            show_default="sidecar; deployment with certificates of its own",
+            help="Where `rollcall reconcile` runs: in Pods and with rights of its own (moving: earlier sidecars keep "
+            "theirs meanwhile), or beside the server, which then has the rights of both.",
+            show_default="deployment",
         ),
     ] = None,
     cert_manager: Annotated[
         bool, typer.Option("--cert-manager", help="Have cert-manager make the certificates.")
     ] = False,
     ca: Authority = None,
+    client_ca: ClientAuthority = None,
+    client_name: ClientNames = None,
+    callers: Callers = None,
+    host_network: HostNetwork = False,
+    dns_policy: DnsChoice = None,
+    serving_port: ServingPort = USUAL_PORTS.serving,
+    next_port: NextPort = USUAL_PORTS.next,
+    health_port: HealthPort = USUAL_PORTS.health,
+    reconciler_port: ReconcilerPort = USUAL_PORTS.reconciler,
     failure_policy: WithoutAnswer = None,
     output: Output = Format.TEXT,
 ) -> None:
@@ -219,7 +244,9 @@ def everything_(  # noqa: PLR0913 - one parameter for each option
 
     - `rollcall manifests all --config rollcall.yaml --image registry.example.com/rollcall:1.0 | kubectl apply -f -`
     - `rollcall manifests all --config rollcall.yaml --cert-manager | kubectl apply -f -`
+    - `rollcall manifests all --config rollcall.yaml --host-network --serving-port 10443 | kubectl apply -f -`
     """
+    ports = Ports(serving_port, next_port, health_port, reconciler_port)
     settings = _deciding(configured(config), failure_policy)
     options = Options(
         image=_image(image),
@@ -229,6 +256,8 @@ def everything_(  # noqa: PLR0913 - one parameter for each option
         reconciler=_reconciler(settings, reconciler),
         cert_manager=_cert_manager(settings, cert_manager),
         ca_bundle=_bundle(ca),
+        network=chosen_network(ports, host_network=host_network, dns_policy=dns_policy, callers=callers or ()),
+        clients=chosen_clients(client_ca, client_name or ()),
     )
     _print(everything(settings, options), output)
 
@@ -250,7 +279,7 @@ def crds(*, config: Configuration = None, output: Output = Format.TEXT) -> None:
             {"name": one.name, "version": one.version, "wantedBy": list(one.wanted_by), "required": one.required}
             for one in found
         ]
-        typer.echo(json.dumps(named, indent=2))
+        typer.echo(as_json_text(named))
         return
     width = max(len(one.name) for one in found)
     typer.echo("# Rollcall defines no kinds. Of others it needs, or reads where they are served:")
@@ -359,6 +388,6 @@ def _account(written: str, option: str) -> tuple[str, str]:
 def _print(manifests: Iterable[Manifest], output: Format) -> None:
     if output is Format.JSON:
         whole = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
-        typer.echo(json.dumps(whole, indent=2))
+        typer.echo(as_json_text(whole))
     else:
         typer.echo("".join(f"---\n{as_yaml_text(manifest)}" for manifest in manifests), nl=False)

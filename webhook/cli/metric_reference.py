@@ -4,13 +4,13 @@ listed, with the values that its labels can have.
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
+from webhook.client_tls import trusting_system
 from webhook.cluster.access import Access
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.reconciler.run import Reconciler
@@ -47,7 +47,7 @@ class Family(NamedTuple):
 def metrics_of(settings: Settings) -> dict[str, list[Family]]:
     """By process, what it exposes under these settings, by name."""
     # Nothing is asked of it: what is there before the first answer is what there will be.
-    nowhere = Access("https://localhost", ssl.create_default_context(), lambda: None)
+    nowhere = Access("https://localhost", trusting_system(), lambda: None)
     state = ServerState(settings, NOTHING_KNOWN, None)
     state.follow(nowhere)
     reconciler = Reconciler(settings, nowhere)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from webhook.cli.json_text import as_json_text
 from webhook.cli.options import Configuration, configured
 
 
@@ -43,7 +43,7 @@ def metrics(
         typer.echo(reference(found), nl=False)
     elif output is Format.JSON:
         told = {process: [one._asdict() for one in listed] for process, listed in found.items()}
-        typer.echo(json.dumps(told, indent=2))
+        typer.echo(as_json_text(told))
     else:
         width = max(len(one.name) for listed in found.values() for one in listed)
         for process, listed in found.items():

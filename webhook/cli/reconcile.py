@@ -1,4 +1,4 @@
-"""`rollcall reconcile`: the sidecar that writes gang objects and topology objects."""
+"""`rollcall reconcile`: the process that writes gang objects and topology objects."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from webhook.cli.options import Configuration, Kubeconfig, KubeContext, configured
 from webhook.installation.names import NAMESPACE, RECONCILER_PORT
+from webhook.sockets import EVERYWHERE
 
 
 def reconcile(  # noqa: PLR0913 - one parameter for each option
@@ -36,7 +37,9 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
         str,
         typer.Option(metavar="NAME", help="Where the Lease is by which several replicas agree on one that writes."),
     ] = NAMESPACE,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where health and metrics are.")] = "0.0.0.0",  # noqa: S104 - asked by kubelets and scrapers
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where health and metrics are.", show_default="every address")
+    ] = EVERYWHERE,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Their port.")] = RECONCILER_PORT,
 ) -> None:
     """Keep the schedulers' gang objects in step with Grove's PodGangs, and with Jobs, JobSets and LeaderWorkerSets.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +12,7 @@ import typer
 from webhook import admission
 from webhook.checking import judge, kind_of, profile_of
 from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED, printable, tell
+from webhook.cli.json_text import as_json_text
 from webhook.cli.options import Configuration, Facts, Inputs, Scheduler, facts_of, inputs_of, settings_of
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.errors import Inexpressible, InputError
@@ -231,7 +231,7 @@ def _request(manifest: Manifest) -> Request:
 
 def _json(found: list[Rendered]) -> str:
     items = [rendered.manifest for rendered in found]
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=2, ensure_ascii=False) + "\n"
+    return as_json_text({"apiVersion": "v1", "kind": "List", "items": items}) + "\n"
 
 
 def _yaml(found: list[Rendered]) -> str:

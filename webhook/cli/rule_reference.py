@@ -56,6 +56,8 @@ def as_yaml(example: Example) -> str:
     assumed = [f"# profile: {example.config}"] if example.config else []
     if example.version is not None:
         assumed.append(f"# profile: schedulerVersion {example.version}")
+    if example.user:
+        assumed.append(f"# written by the user {example.user}")
     if example.old is not None:
         assumed.append("# an update of:")
         assumed += [f"#   {line}" for line in as_yaml_text(example.old).splitlines()]
@@ -114,5 +116,5 @@ def _plain(value: Any) -> str:
         return "[" + ", ".join(_plain(one) for one in value) + "]"
     if not is_dataclass(value):
         return str(value)
-    parts = {part.name: getattr(value, part.name) for part in fields(value)}
+    parts = {part.name: getattr(value, part.name) for part in fields(value) if part.compare}
     return "(" + ", ".join(f"{name}={one}" for name, one in parts.items()) + ")"

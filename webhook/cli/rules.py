@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
+from webhook.cli.json_text import as_json_text
 from webhook.cli.options import console
 from webhook.cli.rule_reference import as_yaml, every_rule, paragraphs, reference, summary
 from webhook.validators.registry import Rule
@@ -41,7 +41,7 @@ def rules(
         if not found:
             raise typer.BadParameter(f"there is no rule {rule}; `rollcall rules` lists them")
     if output is Format.JSON:
-        typer.echo(json.dumps([_as_json(declared) for declared in found], indent=2, ensure_ascii=False))
+        typer.echo(as_json_text([_as_json(declared) for declared in found]))
     elif output is Format.MARKDOWN:
         typer.echo(reference(found), nl=False)
     elif rule is not None:

@@ -13,10 +13,9 @@ from typing import Annotated
 import typer
 
 from webhook.cli.options import Configuration, Facts, Kubeconfig, KubeContext, configured, facts_of
-from webhook.installation.names import NEXT_PORT, SERVING_PORT
-
-# Addresses that stand for every address of the machine.
-_EVERYWHERE = {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
+from webhook.installation.exempt import installed_in
+from webhook.installation.names import NAMESPACE, NEXT_PORT, SERVING_PORT
+from webhook.sockets import EVERYWHERE, WILDCARDS
 
 
 def serve(  # noqa: PLR0913 - one parameter for each option
@@ -63,7 +62,9 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     ] = None,
     host: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Where to listen.", show_default="127.0.0.1 standalone, else 0.0.0.0"),
+        typer.Option(
+            metavar="ADDRESS", help="Where to listen.", show_default="127.0.0.1 standalone, else every address"
+        ),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = SERVING_PORT,
     health_host: Annotated[
@@ -107,7 +108,8 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     _together("--next-cert", next_cert, "--next-key", next_key)
     if client_name and client_ca is None:
         raise typer.BadParameter("--client-name narrows whom --client-ca lets in")
-    address = host or ("127.0.0.1" if standalone else "0.0.0.0")  # noqa: S104 - a webhook is called from other machines
+    # A webhook is called from other machines.
+    address = host or ("127.0.0.1" if standalone else EVERYWHERE)
     places = {"--port": (address, port), "--health-port": (health_host or address, health_port)}
     _apart(places if next_cert is None else {**places, "--next-port": (address, next_port)})
     settings = replace(configured(config), standalone=standalone)
@@ -117,7 +119,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
 
     # The server brings FastAPI and uvicorn with it; the other commands should not wait for them.
     from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, development_pair
-    from webhook.cluster.access import find
+    from webhook.cluster.access import find, own_namespace
     from webhook.server.run import Plan, run
     from webhook.server.state import ServerState
     from webhook.server.tls import PairFiles
@@ -126,7 +128,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
     def listen(files: PairFiles, ca: Path | None) -> None:
-        state = ServerState(settings, known, None)
+        state = ServerState(installed_in(settings, own_namespace() or NAMESPACE), known, None)
         if not standalone:
             state.follow(find(kubeconfig, context))
         run(
@@ -165,5 +167,5 @@ def _together(certificate: str, file: Path | None, key: str, key_file: Path | No
 def _apart(places: dict[str, tuple[str, int]]) -> None:
     """Refuse two ports that are one; 0 takes a free one, or none."""
     for (one, (host, port)), (other, (beside, same)) in combinations(places.items(), 2):
-        if port and port == same and (host == beside or _EVERYWHERE & {host, beside}):
+        if port and port == same and (host == beside or WILDCARDS & {host, beside}):
             raise typer.BadParameter(f"{one} and {other} are both {port}, and each needs a port of its own")

@@ -44,10 +44,24 @@ def write(folder: Path, files: dict[str, str]) -> None:
         target = folder / path
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
+            _refuse_links(folder, target)
             target.write_text(text, encoding="utf-8")
         except OSError as error:
             raise InputError(str(target), f"cannot be written: {error.strerror}") from None
         typer.echo(str(target))
+
+
+def _refuse_links(folder: Path, target: Path) -> None:
+    """Raise `InputError` where the file, or a folder below `folder` that it is in, is a link: what is written stays
+    in the folder that was named.
+    """
+    for place in (target, *target.parents):
+        if place == folder:
+            return
+        if place.is_symlink():
+            raise InputError(
+                str(place), "is a link, and nothing is written through links; remove it, or name its target"
+            )
 
 
 def _text(config: Path) -> str:

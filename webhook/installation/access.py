@@ -6,10 +6,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.installation.names import CA_SECRET, LABELS, LEASE_NAME, MUTATING, SERVER, TLS_SECRET, VALIDATING
+from webhook.installation.names import (
+    CA_SECRET,
+    LABELS,
+    LEASE_NAME,
+    MUTATING,
+    RECONCILER_ROLE,
+    SERVER,
+    TLS_SECRET,
+    VALIDATING,
+)
 from webhook.model import grove
 from webhook.model.general import GENERAL, general_to_reconciler
 from webhook.model.owners.kinds import GANG_OWNERS
+from webhook.model.pod_controllers import OF_GROVE, OF_OPTED_IN
 from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS
 from webhook.model.reading import Manifest
 from webhook.settings import Settings
@@ -28,8 +38,8 @@ def access_rules(settings: Settings, namespace: str, account: str) -> list[Manif
     return _bound("ClusterRole", "rollcall-serve", rules, namespace, account)
 
 
-def reconciler_access_rules(settings: Settings, namespace: str, account: str) -> list[Manifest]:
-    """The ClusterRole of the reconciler, the Role for its Lease, and their bindings to a service account."""
+def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) -> list[Manifest]:
+    """The ClusterRole of the reconciler, the Role for its Lease, and their bindings to service accounts."""
     rules = _reading(settings, "list", "watch", objects=False)
     for profile in settings.profiles.values():
         if (trees := profile.backend.trees) is not None:
@@ -38,6 +48,10 @@ def reconciler_access_rules(settings: Settings, namespace: str, account: str) ->
         for api in profile.backend.writable_kinds:
             rules.append({"apiGroups": [api.group], "resources": [f"{api.kind.lower()}s"], "verbs": list(_WRITING)})
     # By its pods a gang is judged, and asked how far it has come.
+    made_by = [*OF_GROVE, *(OF_OPTED_IN if settings.makes_gangs_of_owners else ())]
+    rules += [
+        {"apiGroups": [found.api.group], "resources": [found.plural], "verbs": ["list", "watch"]} for found in made_by
+    ]
     pods = ["list", "watch"]
     if any(profile.gate for profile in settings.profiles.values()):
         pods.append("patch")
@@ -70,8 +84,8 @@ def reconciler_access_rules(settings: Settings, namespace: str, account: str) ->
     ]
     cluster, own = _keeping_certificates(namespace) if settings.certificates.self_managed else ([], [])
     return [
-        *_bound("ClusterRole", "rollcall-reconcile", [*rules, events, *cluster], namespace, account),
-        *_bound("Role", "rollcall-reconcile", [*leases, *own], namespace, account),
+        *_bound("ClusterRole", RECONCILER_ROLE, [*rules, events, *cluster], namespace, *accounts),
+        *_bound("Role", RECONCILER_ROLE, [*leases, *own], namespace, *accounts),
     ]
 
 
@@ -122,8 +136,8 @@ def _writing_topologies(settings: Settings) -> list[Manifest]:
     ]
 
 
-def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, account: str) -> list[Manifest]:
-    """A role, and its binding to a service account; a Role is one of the account's namespace."""
+def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, *accounts: str) -> list[Manifest]:
+    """A role, and its binding to service accounts; a Role is one of the accounts' namespace."""
     api_version = "rbac.authorization.k8s.io/v1"
     metadata: Manifest = {"name": name, "labels": dict(LABELS)}
     if kind == "Role":
@@ -135,7 +149,7 @@ def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, account:
             "kind": f"{kind}Binding",
             "metadata": metadata,
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
-            "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": account}],
+            "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": account} for account in accounts],
         },
     ]
 

@@ -6,14 +6,9 @@ what a Pod mounts by itself it mounts into all of them.
 
 from __future__ import annotations
 
-from webhook.installation.names import (
-    HEALTH_PORT,
-    NEXT_PORT,
-    RECONCILER_PORT,
-    SERVING_PORT,
-    SERVING_PORT_NAME,
-    TLS_SECRET,
-)
+from collections.abc import Mapping
+
+from webhook.installation.names import SERVING_PORT_NAME, TLS_SECRET
 from webhook.installation.options import Options
 from webhook.model.reading import Manifest
 from webhook.settings import Settings
@@ -55,36 +50,41 @@ _MOUNTED_SCRATCH = {"name": "scratch", "mountPath": "/tmp"}  # noqa: S108 - a vo
 
 def server_container(settings: Settings, options: Options) -> Manifest:
     """`rollcall serve`: AdmissionReviews over TLS; health and metrics in plain HTTP, for who knows no authority."""
+    network, mounts = options.network, [_MOUNTED_TLS]
     arguments = [
         "serve",
         *_configured(options),
         f"--cert={TLS_FOLDER}/tls.crt",
         f"--key={TLS_FOLDER}/tls.key",
-        f"--port={SERVING_PORT}",
-        f"--health-port={HEALTH_PORT}",
+        f"--port={network.ports.serving}",
+        f"--health-port={network.ports.health}",
     ]
-    ports = [_port(SERVING_PORT_NAME, SERVING_PORT), _port("health", HEALTH_PORT)]
+    ports = {SERVING_PORT_NAME: network.ports.serving, "health": network.ports.health}
     if settings.certificates.self_managed:
         arguments += [
             f"--next-cert={TLS_FOLDER}/next.crt",
             f"--next-key={TLS_FOLDER}/next.key",
-            f"--next-port={NEXT_PORT}",
+            f"--next-port={network.ports.next}",
         ]
-        ports.append(_port("next", NEXT_PORT))
+        ports["next"] = network.ports.next
+    if options.clients is not None:
+        arguments += options.clients.arguments
+        mounts.append(options.clients.mount)
     return {
         "name": "server",
         "image": options.image,
         "args": arguments,
-        "ports": ports,
+        "ports": _container_ports(ports, on_host=network.host_network),
         **_probes("health"),
         "resources": SERVER_RESOURCES,
         "securityContext": _SECURITY,
-        "volumeMounts": _mounted(options, _MOUNTED_TLS),
+        "volumeMounts": _mounted(options, *mounts),
     }
 
 
 def reconciler_container(options: Options) -> Manifest:
     """`rollcall reconcile`. Its Lease is in the Pod's own namespace."""
+    port = options.network.ports.reconciler
     space = {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}
     return {
         "name": "reconciler",
@@ -93,10 +93,10 @@ def reconciler_container(options: Options) -> Manifest:
             "reconcile",
             *_configured(options),
             "--lease-namespace=$(POD_NAMESPACE)",
-            f"--port={RECONCILER_PORT}",
+            f"--port={port}",
         ],
         "env": [space],
-        "ports": [_port("reconciler", RECONCILER_PORT)],
+        "ports": _container_ports({"reconciler": port}, on_host=options.beside and options.network.host_network),
         **_probes("reconciler"),
         "resources": RECONCILER_RESOURCES,
         "securityContext": _SECURITY,
@@ -110,7 +110,8 @@ def server_volumes(settings: Settings, options: Options) -> list[Manifest]:
     if settings.certificates.self_managed:
         # The reconciler makes it, and must not wait for servers that wait for it.
         tls["optional"] = True
-    return [{"name": "tls", "secret": tls}, *reconciler_volumes(options)]
+    clients = [] if options.clients is None else [options.clients.volume]
+    return [{"name": "tls", "secret": tls}, *clients, *reconciler_volumes(options)]
 
 
 def reconciler_volumes(options: Options) -> list[Manifest]:
@@ -139,8 +140,14 @@ def _mounted(options: Options, *further: Manifest) -> list[Manifest]:
     return [*further, _MOUNTED_TOKEN, _MOUNTED_SCRATCH, *configuration]
 
 
-def _port(name: str, number: int) -> Manifest:
-    return {"name": name, "containerPort": number, "protocol": "TCP"}
+def _container_ports(ports: Mapping[str, int], *, on_host: bool) -> list[Manifest]:
+    """The ports of a container. In the node's network Kubernetes would say the hostPort itself, and an apply would not
+    take it away again.
+    """
+    return [
+        {"name": name, "containerPort": port, "protocol": "TCP", **({"hostPort": port} if on_host else {})}
+        for name, port in ports.items()
+    ]
 
 
 def _probes(port: str) -> Manifest:

@@ -12,7 +12,7 @@ from webhook.installation.containers import (
     server_volumes,
 )
 from webhook.installation.names import LABELS, RECONCILER, SERVER
-from webhook.installation.options import Options, Reconciler
+from webhook.installation.options import Options
 from webhook.model.reading import Manifest
 from webhook.settings import Settings
 
@@ -24,6 +24,11 @@ PRIORITY_CLASS = "system-cluster-critical"
 GRACE_SECONDS = 30
 # A lease is given up, and a write that is under way finished.
 RECONCILER_GRACE_SECONDS = 30
+# What is new must be ready before anything old goes.
+_ROLL: Manifest = {"maxUnavailable": 0, "maxSurge": 1}
+# A node has each port once, and the scheduler puts no second Pod there that wants it: where every node has a server, a
+# new one could never start before an old one has gone.
+_ROLL_ON_HOST: Manifest = {"maxUnavailable": 1, "maxSurge": 0}
 _SPREAD_OVER = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
 
 
@@ -35,15 +40,14 @@ def labels_of(component: str) -> dict[str, str]:
 def workloads(settings: Settings, options: Options) -> list[Manifest]:
     """The Deployments, and a PodDisruptionBudget for each."""
     server, reconciler = server_container(settings, options), reconciler_container(options)
-    beside = options.reconciler is Reconciler.SIDECAR
     found = _deployment(
         options,
         SERVER_COMPONENT,
-        [server, reconciler] if beside else [server],
+        [server, reconciler] if options.beside else [server],
         server_volumes(settings, options),
         settings.serving.drain_seconds + GRACE_SECONDS,
     )
-    if not beside:
+    if not options.beside:
         volumes = reconciler_volumes(options)
         found += _deployment(options, RECONCILER_COMPONENT, [reconciler], volumes, RECONCILER_GRACE_SECONDS)
     return found
@@ -55,13 +59,17 @@ def _deployment(
     name = SERVER if component == SERVER_COMPONENT else RECONCILER
     metadata = {"name": name, "namespace": options.namespace, "labels": labels_of(component)}
     selector = {"matchLabels": labels_of(component)}
+    network = options.network
+    of_server = component == SERVER_COMPONENT
+    sysctls = {"sysctls": network.sysctls} if network.sysctls else {}
     pod: Manifest = {
+        **(network.server_pod if of_server else {}),
         "serviceAccountName": name,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "priorityClassName": PRIORITY_CLASS,
         "terminationGracePeriodSeconds": grace,
-        "securityContext": POD_SECURITY,
+        "securityContext": {**POD_SECURITY, **sysctls},
         # Wished for, not insisted on: a cluster of one node has two replicas all the same, for a roll.
         "topologySpreadConstraints": [
             {
@@ -76,8 +84,7 @@ def _deployment(
         "containers": containers,
         "volumes": volumes,
     }
-    # What is new must be ready before anything old goes.
-    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+    rolling = {"type": "RollingUpdate", "rollingUpdate": _ROLL_ON_HOST if of_server and network.host_network else _ROLL}
     template = {"metadata": {"labels": labels_of(component)}, "spec": pod}
     spec = {"replicas": options.replicas, "selector": selector, "strategy": rolling, "template": template}
     return [

@@ -13,7 +13,7 @@ from webhook.installation.deployment import critical_pods, workloads
 from webhook.installation.names import LABELS, RECONCILER, SERVER, SERVICE_PORT
 from webhook.installation.net import net_policy
 from webhook.installation.network import network_policies, services
-from webhook.installation.options import Options, Reconciler
+from webhook.installation.options import Options
 from webhook.installation.webhooks import Address, webhook_configurations
 from webhook.model.reading import Manifest
 from webhook.settings import Settings
@@ -25,15 +25,18 @@ def everything(settings: Settings, options: Options) -> list[Manifest]:
 
 
 def _namespace(_: Settings, options: Options) -> list[Manifest]:
-    """Its own namespace, in which no Pod may have more than ours need."""
-    levels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn", "audit")}
+    """Its own namespace, in which no Pod may have more than ours need. The node's network is for the level
+    *privileged* alone.
+    """
+    level = "privileged" if options.network.host_network else "restricted"
+    levels = {f"pod-security.kubernetes.io/{mode}": level for mode in ("enforce", "warn", "audit")}
     metadata = {"name": options.namespace, "labels": {**LABELS, **levels}}
     return [{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}]
 
 
 def _rights(settings: Settings, options: Options) -> list[Manifest]:
     """The service accounts and what they may do."""
-    names = [SERVER] if options.reconciler is Reconciler.SIDECAR else [SERVER, RECONCILER]
+    names = [SERVER] if options.beside else [SERVER, RECONCILER]
     accounts: list[Manifest] = [
         {
             "apiVersion": "v1",
@@ -47,7 +50,7 @@ def _rights(settings: Settings, options: Options) -> list[Manifest]:
     return [
         *accounts,
         *access_rules(settings, options.namespace, SERVER),
-        *reconciler_access_rules(settings, options.namespace, options.reconciler_account),
+        *reconciler_access_rules(settings, options.namespace, *options.reconciler_accounts),
     ]
 
 

@@ -1,7 +1,7 @@
 """The kustomizations: files on a disk, with the objects that `everything` makes of the same settings.
 
 `base` has certificates that somebody else keeps, `cert-manager` adds who keeps them, and `self-managed` stands for
-itself: its server and its reconciler are apart.
+itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from webhook.installation.cert_manager import injection
 from webhook.installation.containers import CONFIGURATION_FILE
 from webhook.installation.everything import TOPICS
 from webhook.installation.names import LABELS, MUTATING, VALIDATING
-from webhook.installation.options import Configuration, Options, Reconciler
+from webhook.installation.options import Configuration, Options
 from webhook.model.reading import Manifest
 from webhook.settings import Settings
 
@@ -41,15 +41,14 @@ def kustomizations(files: Configured, own: Configured, namespace: str, image: st
     """The text of each file by its path: `files` has certificates of somebody else's, `own` those of the reconciler's.
     `dump` writes an object as YAML.
     """
-    beside = Options(image, namespace, Configuration(CONFIGURATION, files.text), reconciler=Reconciler.SIDECAR)
-    apart = Options(image, namespace, Configuration(CONFIGURATION, own.text), reconciler=Reconciler.DEPLOYMENT)
-    issued = replace(beside, cert_manager=True)
+    kept, made = (Options(image, namespace, Configuration(CONFIGURATION, one.text)) for one in (files, own))
+    issued = replace(kept, cert_manager=True)
     certificates = TOPICS["certificates"](files.settings, issued)
     return {
-        **_complete("base", files, beside, dump),
+        **_complete("base", files, kept, dump),
         "cert-manager/certificates.yaml": _documents(certificates, dump),
         "cert-manager/kustomization.yaml": GENERATED + dump(_issued(issued, dump)),
-        **_complete("self-managed", own, apart, dump),
+        **_complete("self-managed", own, made, dump),
     }
 
 

@@ -13,6 +13,8 @@ NAMESPACE = "rollcall-system"
 SERVER = "rollcall"
 # The Deployment of `rollcall reconcile`, where it has one of its own, and its service account.
 RECONCILER = "rollcall-reconciler"
+# The reconciler's ClusterRole, its Role, and the bindings of both.
+RECONCILER_ROLE = "rollcall-reconcile"
 # The Lease by which the reconciler's replicas agree on the one that writes.
 LEASE_NAME = "rollcall-reconciler"
 
@@ -21,8 +23,9 @@ TLS_SECRET = "rollcall-tls"  # noqa: S105 - the name of one
 # The authority with its key, where certificates are self-managed: the reconciler's alone.
 CA_SECRET = "rollcall-ca"  # noqa: S105 - the name of one
 
-# What the Service's port is, and what containers listen on: AdmissionReviews; the next certificate, shown to those who
-# ask before it is served; health and metrics in plain HTTP, of the server and of the reconciler.
+# The ports of the Services, and what containers listen on unless an installation says otherwise: AdmissionReviews; the
+# next certificate, shown to those who ask before it is served; health and metrics in plain HTTP, of the server and of
+# the reconciler.
 SERVICE_PORT = 443
 SERVING_PORT, NEXT_PORT, HEALTH_PORT, RECONCILER_PORT = 8443, 8444, 8081, 8080
 # What the port for AdmissionReviews is called, by containers and by the Service.

@@ -1,7 +1,10 @@
 """The network: Services by which the processes are found, and policies for who may reach them, and whom they reach.
 
-An API server is no Pod, and its address is nobody's to know beforehand: neither who calls nor whom we call can be
-narrowed to it, so those ports are open to all, and no other port is.
+An API server is no Pod, and nobody knows its address beforehand: so those ports are open to all unless the
+installation says who calls, and no other port is.
+
+The Services say nothing of IP families. Kubernetes then gives them the first family of the cluster, by which the API
+server calls; servers listen in both. With two families each server would be in two EndpointSlices, under two addresses.
 """
 
 from __future__ import annotations
@@ -17,10 +20,9 @@ from webhook.installation.names import (
     RECONCILER_PORT,
     SERVER,
     SERVICE_PORT,
-    SERVING_PORT,
     SERVING_PORT_NAME,
 )
-from webhook.installation.options import Options, Reconciler
+from webhook.installation.options import Options
 from webhook.model.reading import Manifest
 from webhook.settings import Settings
 
@@ -36,7 +38,7 @@ def services(settings: Settings, options: Options) -> list[Manifest]:
     if settings.certificates.self_managed:
         ports.append(_service_port("next", NEXT_PORT))
     of_reconciler = _service_port("reconciler", RECONCILER_PORT)
-    if options.reconciler is Reconciler.SIDECAR:
+    if options.beside:
         return [_service(options, SERVER, SERVER_COMPONENT, [*ports, of_reconciler])]
     return [
         _service(options, SERVER, SERVER_COMPONENT, ports),
@@ -45,27 +47,47 @@ def services(settings: Settings, options: Options) -> list[Manifest]:
 
 
 def network_policies(settings: Settings, options: Options) -> list[Manifest]:
-    """One a Deployment. Both ask the API server, and DNS where its address is a name."""
-    serving, beside = [SERVING_PORT, HEALTH_PORT], options.reconciler is Reconciler.SIDECAR
-    if settings.certificates.self_managed:
-        serving.append(NEXT_PORT)
+    """One for each Deployment whose Pods have a network of their own. Both ask the API server, and DNS where its
+    address is a name.
+    """
     out: list[Manifest] = [
         {"ports": [{"protocol": protocol, "port": _DNS_PORT} for protocol in ("UDP", "TCP")]},
         {"ports": _tcp(*API_SERVER_PORTS)},
     ]
-    found = [
-        _policy(options, SERVER, SERVER_COMPONENT, [*serving, RECONCILER_PORT] if beside else serving, out),
-    ]
-    if not beside:
-        asked = list(out)
-        if settings.certificates.self_managed:
-            # A certificate is taken for switched when each server shows it.
-            servers = [{"podSelector": {"matchLabels": labels_of(SERVER_COMPONENT)}}]
-            asked.append({"to": servers, "ports": _tcp(SERVING_PORT, NEXT_PORT)})
-        found.append(_policy(options, RECONCILER, RECONCILER_COMPONENT, [RECONCILER_PORT], asked))
+    found = []
+    if not options.network.host_network:
+        found.append(_policy(options, SERVER, SERVER_COMPONENT, _to_server(settings, options), out))
+    if not options.beside:
+        asked = [*out, *_to_servers(options)] if settings.certificates.self_managed else out
+        listened = [{"ports": _tcp(options.network.ports.reconciler)}]
+        found.append(_policy(options, RECONCILER, RECONCILER_COMPONENT, listened, asked))
     if settings.tracing.endpoint:
         found.append(_tracing_policy(settings.tracing.endpoint, options))
     return found
+
+
+def _to_server(settings: Settings, options: Options) -> list[Manifest]:
+    """What may come in: calls from those who are said to call, and whoever asks for health and metrics."""
+    network, own = options.network, settings.certificates.self_managed
+    ports = network.ports
+    called = _tcp(ports.serving, ports.next) if own else _tcp(ports.serving)
+    found: list[Manifest] = [{"ports": called, **({"from": list(network.callers)} if network.callers else {})}]
+    if own:
+        # The reconciler looks at what each server presents.
+        found.append({"from": _pods_of(RECONCILER_COMPONENT), "ports": called})
+    asked = (ports.health, ports.reconciler) if options.beside else (ports.health,)
+    return [*found, {"ports": _tcp(*asked)}]
+
+
+def _to_servers(options: Options) -> list[Manifest]:
+    """A certificate is taken for switched when each server shows it. In the network of nodes no Pod can be selected."""
+    network = options.network
+    ports = _tcp(network.ports.serving, network.ports.next)
+    return [{"ports": ports} if network.host_network else {"ports": ports, "to": _pods_of(SERVER_COMPONENT)}]
+
+
+def _pods_of(component: str) -> list[Manifest]:
+    return [{"podSelector": {"matchLabels": labels_of(component)}}]
 
 
 def port_of(url: str) -> int:
@@ -86,7 +108,7 @@ def _tracing_policy(endpoint: str, options: Options) -> Manifest:
     return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata, "spec": spec}
 
 
-def _policy(options: Options, name: str, component: str, listened: list[int], egress: list[Manifest]) -> Manifest:
+def _policy(options: Options, name: str, component: str, ingress: list[Manifest], egress: list[Manifest]) -> Manifest:
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -94,7 +116,7 @@ def _policy(options: Options, name: str, component: str, listened: list[int], eg
         "spec": {
             "podSelector": {"matchLabels": labels_of(component)},
             "policyTypes": ["Ingress", "Egress"],
-            "ingress": [{"ports": _tcp(*listened)}],
+            "ingress": ingress,
             "egress": egress,
         },
     }

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
 
+from webhook.installation.client_certificates import ClientCertificates
 from webhook.installation.names import NAMESPACE, RECONCILER, SERVER
+from webhook.installation.pod_network import Network
 from webhook.settings import Settings
 
 
 class Reconciler(StrEnum):
-    """Where `rollcall reconcile` runs: beside the server in its Pods, or in Pods of its own."""
+    """Where `rollcall reconcile` runs: in Pods of its own with a service account of its own; the same, while the
+    sidecars of an earlier installation run on with the rights that they have; or beside the server in its Pods, which
+    then may all that the reconciler may.
+    """
 
-    SIDECAR = "sidecar"
     DEPLOYMENT = "deployment"
+    MOVING = "moving"
+    SIDECAR = "sidecar"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +36,30 @@ class Options:
     """How it is installed. Without a `configuration` both processes have their defaults.
 
     `cert_manager` has cert-manager make the certificates and fill the caBundle in. `ca_bundle` is PEM in base64, for
-    certificates that somebody else keeps.
+    certificates that somebody else keeps. `clients` is whose certificates callers must show.
     """
 
     image: str
     namespace: str = NAMESPACE
     configuration: Configuration | None = None
     replicas: int = 2
-    reconciler: Reconciler = Reconciler.SIDECAR
+    reconciler: Reconciler = Reconciler.DEPLOYMENT
     cert_manager: bool = False
     ca_bundle: str | None = None
+    network: Network = field(default_factory=Network)
+    clients: ClientCertificates | None = None
 
     @property
-    def reconciler_account(self) -> str:
-        """The service account of the reconciler: a Pod has one, whatever runs in it."""
-        return SERVER if self.reconciler is Reconciler.SIDECAR else RECONCILER
+    def beside(self) -> bool:
+        """Whether the reconciler runs in the server's Pods."""
+        return self.reconciler is Reconciler.SIDECAR
+
+    @property
+    def reconciler_accounts(self) -> tuple[str, ...]:
+        """The service accounts with the reconciler's rights: a Pod has one, whatever runs in it."""
+        if self.beside:
+            return (SERVER,)
+        return (RECONCILER, SERVER) if self.reconciler is Reconciler.MOVING else (RECONCILER,)
 
 
 def named_by_content(text: str) -> Configuration:
@@ -58,4 +73,4 @@ def placed(settings: Settings, wanted: Reconciler | None) -> Reconciler:
     """
     if settings.certificates.self_managed:
         return Reconciler.DEPLOYMENT
-    return wanted or Reconciler.SIDECAR
+    return wanted or Reconciler.DEPLOYMENT

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from webhook.installation.exempt import installed_in, not_exempt
 from webhook.installation.names import EXEMPT_LABEL, LABELS, MUTATING, NEXT_LABEL, NEXT_PATH, NEXT_PORT, VALIDATING
 from webhook.model import grove
-from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.owners.facts import OWNERS
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
@@ -22,10 +22,11 @@ from webhook.settings import Settings
 # Without these a cluster cannot heal; whoever breaks the webhook must still be able to repair the cluster.
 NEVER_HERE = ("kube-system", "kube-node-lease")
 
-# The API server drops a deletionTimestamp from a manifest only after mutation, so at CREATE it excuses nothing.
+# What is stored says that an object is on its way out. What comes in may say anything: the API server drops a
+# deletionTimestamp from a manifest, but only after mutation.
 _NOT_LEAVING = {
     "name": "not-leaving",
-    "expression": "request.operation == 'CREATE' || !has(object.metadata.deletionTimestamp)",
+    "expression": "request.operation == 'CREATE' || !has(oldObject.metadata.deletionTimestamp)",
 }
 
 
@@ -71,7 +72,7 @@ def webhook_configurations(
         ]
         found += [hook(*one) for one in _owner_hooks(path)]
         if path == "validate":
-            found += [hook(*one) for one in _object_hooks(settings)]
+            found += [hook(*one) for one in _object_hooks(settings, own_namespace)]
         if settings.certificates.self_managed:
             found.append(_next_hook(settings, path, address, own_namespace, ca_bundle))
         return found
@@ -134,8 +135,9 @@ _UNLABELLED = {
 }
 
 
-def _object_hooks(settings: Settings) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:
+def _object_hooks(settings: Settings, own_namespace: str) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:
     """The hooks for gang objects that somebody else stores, and for pods that name such: one a group of kinds."""
+    judged_users = not_exempt(installed_in(settings, own_namespace).exempt_users)
     kinds = dict.fromkeys(judged for profile in settings.profiles.values() for judged in profile.judged)
     groups = dict.fromkeys(judged.group for judged in kinds if judged != PODS)
     for group in groups:
@@ -147,7 +149,7 @@ def _object_hooks(settings: Settings) -> Iterator[tuple[str, str, list[Manifest]
             "operations": ["CREATE", "UPDATE"],
             "scope": "*",
         }
-        yield group.replace(".", "-"), "validate", [rule], {"matchConditions": [_NOT_LEAVING, _NOT_OURS, _CHANGED]}
+        yield group.replace(".", "-"), "validate", [rule], {"matchConditions": [_NOT_LEAVING, judged_users, _CHANGED]}
     conditions = [
         condition for profile in settings.profiles.values() if (condition := profile.backend.judged_pods) is not None
     ]
@@ -169,12 +171,6 @@ _CHANGED = {
     "name": "changed",
     "expression": "request.operation == 'CREATE' || "
     + " || ".join(map(_differs, ("spec", "metadata.labels", "metadata.annotations"))),
-}
-# Ours are right, and must not wait for us.
-_NOT_OURS = {
-    "name": "not-ours",
-    "expression": '!has(object.metadata.labels) || !("app.kubernetes.io/managed-by" in object.metadata.labels) || '
-    f'object.metadata.labels["app.kubernetes.io/managed-by"] != "{MANAGED_BY_ROLLCALL}"',
 }
 # Those are asked about by the hook for pods.
 _NOT_GROVES = {

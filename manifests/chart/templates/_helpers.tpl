@@ -5,6 +5,7 @@
 {{- /* Who makes the certificates, and where the reconciler runs. */}}
 {{- define "rollcall.mode" -}}
 {{- include "rollcall.own" . }}
+{{- include "rollcall.network" . }}
 {{- if eq (dig "certificates" "mode" "files" .Values.configuration) "selfManaged" }}
 {{- if .Values.certManager.enabled }}
 {{- fail "certManager.enabled: the reconciler makes the certificates (configuration.certificates.mode: selfManaged)" }}
@@ -82,12 +83,84 @@ rollcall-{{ include "rollcall.configuration" . | sha256sum | trunc 10 }}
 {{- end }}
 {{- end }}
 
+{{- /* What listens where, and what cannot be had together. */}}
+{{- define "rollcall.network" -}}
+{{- $ports := list }}
+{{- range $name := list "serving" "next" "health" "reconciler" }}
+{{- $port := index $.Values.ports $name | int }}
+{{- if has $port $ports }}
+{{- fail (printf "ports.%s: another of the ports is %d, too" $name $port) }}
+{{- end }}
+{{- $ports = append $ports $port }}
+{{- if and $.Values.hostNetwork (lt $port 1024) }}
+{{- fail (printf "ports.%s: with hostNetwork Rollcall, which has no privileges, cannot listen on %d" $name $port) }}
+{{- end }}
+{{- if and $.Values.hostNetwork (eq $port 10250) }}
+{{- fail (printf "ports.%s: with hostNetwork port %d is the kubelet's; choose another and open it" $name $port) }}
+{{- end }}
+{{- end }}
+{{- if and .Values.hostNetwork .Values.networkPolicy.from }}
+{{- fail "networkPolicy.from: NetworkPolicies have no effect with hostNetwork; use the nodes' firewall" }}
+{{- end }}
+{{- end }}
+
+{{- /* What lets a process without privileges listen on the lowest of the ports. */}}
+{{- define "rollcall.sysctls" -}}
+{{- $lowest := 1024 }}
+{{- range .Values.ports }}
+{{- $lowest = min $lowest . }}
+{{- end }}
+{{- $found := list }}
+{{- if lt $lowest 1024 }}
+{{- $found = list (dict "name" "net.ipv4.ip_unprivileged_port_start" "value" (toString $lowest)) }}
+{{- end }}
+{{- toJson $found }}
+{{- end }}
+
+{{- /* Whose certificates callers must show: arguments, mounts and volumes of the server. */}}
+{{- define "rollcall.clients" -}}
+{{- $found := dict "arguments" list "mounts" list "volumes" list }}
+{{- $names := .Values.clientCertificates.names }}
+{{- if and $names (not .Values.clientCertificates.authority) }}
+{{- fail "clientCertificates.names: they need clientCertificates.authority" }}
+{{- end }}
+{{- with .Values.clientCertificates.authority }}
+{{- $name := regexReplaceAll "^[a-z]+/" . "" }}
+{{- $arguments := (list "--client-ca=/etc/rollcall/clients/ca.crt") }}
+{{- range $names }}
+{{- $arguments = append $arguments (printf "--client-name=%s" .) }}
+{{- end }}
+{{- $mounts := list (dict "name" "clients" "mountPath" "/etc/rollcall/clients" "readOnly" true) }}
+{{- $volumes := list (dict "name" "clients" "projected" (dict "defaultMode" 292 "sources" (list (dict "configMap" (dict "name" $name "items" (list (dict "key" "ca.crt" "path" "ca.crt"))))))) }}
+{{- if hasPrefix "secret/" . }}
+{{- $volumes = list (dict "name" "clients" "projected" (dict "defaultMode" 292 "sources" (list (dict "secret" (dict "name" $name "items" (list (dict "key" "ca.crt" "path" "ca.crt"))))))) }}
+{{- end }}
+{{- $found = dict "arguments" $arguments "mounts" $mounts "volumes" $volumes }}
+{{- end }}
+{{- toJson $found }}
+{{- end }}
+
 {{- /* Others live in these: none of their gangs would be judged. */}}
 {{- define "rollcall.own" -}}
 {{- if has .Release.Namespace (list "default" "kube-system" "kube-public" "kube-node-lease") }}
 {{- $why := "is no place for Rollcall, for no gang in it would be judged; take -n rollcall-system" }}
 {{- fail (printf "namespace %q %s" .Release.Namespace $why) }}
 {{- end }}
+{{- end }}
+
+{{- /* Whose gang objects are not judged: ours, those of the schedulers' controllers, and of the users named. */}}
+{{- define "rollcall.exemptUsers" -}}
+{{- $ours := list (printf "system:serviceaccount:%s:rollcall" .Release.Namespace) (printf "system:serviceaccount:%s:rollcall-reconciler" .Release.Namespace) }}
+{{- $users := dig "tenancy" "reconcilers" list .Values.configuration | default $ours }}
+{{- $users = concat $users (dig "tenancy" "exemptUsers" list .Values.configuration | default list) }}
+{{- $controllers := (dict "default-scheduler" (list "system:serviceaccount:kube-system:job-controller" "system:kube-controller-manager") "koord-scheduler" (list "system:serviceaccount:koordinator-system:koord-scheduler") "volcano" (list "system:serviceaccount:volcano-system:volcano-controllers" "system:serviceaccount:volcano-system:volcano-scheduler") "kai-scheduler" (list "system:serviceaccount:kai-scheduler:pod-grouper" "system:serviceaccount:kai-scheduler:podgroup-controller" "system:serviceaccount:kai-scheduler:queue-controller" "system:serviceaccount:kai-scheduler:scheduler") "lpx-scheduler" list "scheduler-plugins-scheduler" list) }}
+{{- range $profile := dig "scheduler" "profiles" list .Values.configuration }}
+{{- $own := index $controllers $profile.name }}
+{{- $users = concat $users (kindIs "slice" $profile.controllers | ternary $profile.controllers $own) }}
+{{- $controllers = unset $controllers $profile.name }}
+{{- end }}
+{{- $users = concat $users (get $controllers "default-scheduler" | default list) }}
+{{- uniq $users | sortAlpha | toJson }}
 {{- end }}
 
 {{- /* On what rights and hooks depend. */}}

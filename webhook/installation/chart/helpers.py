@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 from webhook.backends.registry import installed_backends
 from webhook.installation.chart.features import ALWAYS, ESCAPES, GATE, SELF_MANAGED, Feature
+from webhook.installation.chart.network import network_helpers
 from webhook.installation.chart.template import literal
+from webhook.installation.exempt import own_users
 from webhook.installation.names import SHARED_NAMESPACES
 from webhook.installation.options import Reconciler
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 # Where the reconciler runs, and who makes the certificates: what workloads and network depend on.
-MODES = (SELF_MANAGED, Reconciler.DEPLOYMENT.value, Reconciler.SIDECAR.value)
+MODES = (SELF_MANAGED, *(place.value for place in Reconciler))
 
 _GENERAL = """\
 {{- define "rollcall.image" -}}
@@ -22,6 +24,7 @@ _GENERAL = """\
 {{- /* Who makes the certificates, and where the reconciler runs. */}}
 {{- define "rollcall.mode" -}}
 {{- include "rollcall.own" . }}
+{{- include "rollcall.network" . }}
 {{- if eq (dig "certificates" "mode" "files" .Values.configuration) "selfManaged" }}
 {{- if .Values.certManager.enabled }}
 {{- fail "certManager.enabled: the reconciler makes the certificates (configuration.certificates.mode: selfManaged)" }}
@@ -107,16 +110,34 @@ def helpers(features: Sequence[Feature]) -> str:
         "".join(_profile_feature(feature) for feature in features if feature.scheduler == name)
         for name in installed_backends()
     ]
+    ours = " ".join(f"(printf {literal(user)} .Release.Namespace)" for user in own_users("%s"))
+    controllers = {name: backend.controllers for name, backend in installed_backends().items()}
     gated = {name: backend.gate for name, backend in installed_backends().items()}
     # It is always there, with its defaults.
     default = next(feature.name for feature in features if feature.scheduler == DEFAULT_SCHEDULER and _plain(feature))
     return f"""{_GENERAL}
+{network_helpers()}
 {{{{- /* Others live in these: none of their gangs would be judged. */}}}}
 {{{{- define "rollcall.own" -}}}}
 {{{{- if has .Release.Namespace (list {" ".join(literal(name) for name in SHARED_NAMESPACES)}) }}}}
 {{{{- $why := "is no place for Rollcall, for no gang in it would be judged; take -n rollcall-system" }}}}
 {{{{- fail (printf "namespace %q %s" .Release.Namespace $why) }}}}
 {{{{- end }}}}
+{{{{- end }}}}
+
+{{{{- /* Whose gang objects are not judged: ours, those of the schedulers' controllers, and of the users named. */}}}}
+{{{{- define "rollcall.exemptUsers" -}}}}
+{{{{- $ours := list {ours} }}}}
+{{{{- $users := dig "tenancy" "reconcilers" list .Values.configuration | default $ours }}}}
+{{{{- $users = concat $users (dig "tenancy" "exemptUsers" list .Values.configuration | default list) }}}}
+{{{{- $controllers := {literal(controllers)} }}}}
+{{{{- range $profile := dig "scheduler" "profiles" list .Values.configuration }}}}
+{{{{- $own := index $controllers $profile.name }}}}
+{{{{- $users = concat $users (kindIs "slice" $profile.controllers | ternary $profile.controllers $own) }}}}
+{{{{- $controllers = unset $controllers $profile.name }}}}
+{{{{- end }}}}
+{{{{- $users = concat $users (get $controllers {literal(DEFAULT_SCHEDULER)} | default list) }}}}
+{{{{- uniq $users | sortAlpha | toJson }}}}
 {{{{- end }}}}
 
 {{{{- /* On what rights and hooks depend. */}}}}

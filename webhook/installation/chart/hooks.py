@@ -16,6 +16,7 @@ from webhook.installation.chart.features import (
     configurations,
 )
 from webhook.installation.chart.template import Words, conditional, item, literal
+from webhook.installation.exempt import NOT_EXEMPT
 from webhook.installation.kustomize import Dump
 from webhook.model.reading import Manifest
 
@@ -67,6 +68,9 @@ def _text(hook: Manifest, words: Words, dump: Dump) -> str:
     """One item of the list `webhooks`."""
     if hook["failurePolicy"] == FAILURE_POLICY:
         hook["failurePolicy"] = words.inline("$failurePolicy")
+    for condition in hook.get("matchConditions", ()):
+        if condition["name"] == NOT_EXEMPT:
+            condition["expression"] = words.inline("$notExempt | toJson")
     if hook["timeoutSeconds"] == TIMEOUT_SECONDS:
         hook["timeoutSeconds"] = words.inline("$timeoutSeconds")
     hook["clientConfig"] = {**hook["clientConfig"], "caBundle": words.optional("$.Values.certificates.caBundle")}

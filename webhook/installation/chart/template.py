@@ -9,12 +9,21 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import Any
+from typing import Any, NamedTuple
 
 from webhook.installation.chart.features import NAMESPACE
 from webhook.model.reading import Manifest
 
 _MARKED = re.compile(r"^( *)(- )?([\w.]+): (Optional|Inline)(\d+)x$", re.MULTILINE)
+_EACH = re.compile(r"^( *)- Each(\d+)x$", re.MULTILINE)
+
+
+class Place(NamedTuple):
+    """Where a value stands in an object."""
+
+    path: tuple[str | int, ...]
+    expression: str
+    optional: bool = False
 
 
 class Words:
@@ -31,9 +40,13 @@ class Words:
         """A word for the value of a key that is left out where the value is empty."""
         return self._word("Optional", expression)
 
+    def each(self, expression: str) -> str:
+        """A word for as many items of a list as there are in a list of the values."""
+        return self._word("Each", expression)
+
     def resolved(self, text: str) -> str:
         """`text` as a template."""
-        return resolved(_MARKED.sub(self._resolve, text))
+        return resolved(_EACH.sub(self._resolve_each, _MARKED.sub(self._resolve, text)))
 
     def _word(self, kind: str, expression: str) -> str:
         self._expressions.append(expression)
@@ -45,6 +58,11 @@ class Words:
         if kind == "Inline":
             return f"{indent}{dash}{key}: {{{{ {expression} }}}}"
         return f"{indent}{{{{- with {expression} }}}}\n{indent}{key}: {{{{ toJson . }}}}\n{indent}{{{{- end }}}}"
+
+    def _resolve_each(self, found: re.Match[str]) -> str:
+        indent, number = found.groups()
+        expression = self._expressions[int(number)]
+        return f"{indent}{{{{- range {expression} }}}}\n{indent}- {{{{ toJson . }}}}\n{indent}{{{{- end }}}}"
 
 
 def resolved(text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
 
 from webhook.installation.cert_manager import INJECTED
 from webhook.installation.chart.autoscaling import REPLICAS, autoscaling
@@ -12,24 +11,26 @@ from webhook.installation.chart.features import NAMESPACE, SELF_MANAGED, Feature
 from webhook.installation.chart.helpers import MODES, helpers
 from webhook.installation.chart.hooks import configuration_template
 from webhook.installation.chart.net import net_template
+from webhook.installation.chart.network import PORTS, TRACING_PORT, network_policy, places, with_clients, with_ports
 from webhook.installation.chart.rights import of_features, role_rules
-from webhook.installation.chart.template import Words, conditional, put, resolved
+from webhook.installation.chart.template import Place, Words, conditional, put, resolved
 from webhook.installation.chart.uninstalling import uninstalling
 from webhook.installation.everything import TOPICS
 from webhook.installation.kustomize import Dump
 from webhook.installation.names import SERVER
-from webhook.installation.network import API_SERVER_PORTS
 from webhook.installation.options import Configuration, Options, Reconciler
+from webhook.installation.pod_network import Network
 from webhook.model.reading import Manifest
 from webhook.settings import Serving, Settings, Tracing
 
-# Taken for nothing else in the text: a port, and a time.
-_TRACING_PORT, _DRAIN_SECONDS = 65533, 99_000
+# Taken for nothing else in the text.
+_DRAIN_SECONDS = 99_000
 _FEATURES = '{{- $features := include "rollcall.features" . | fromJsonArray }}\n'
 _EXCLUDED = (
     '{{- $excluded := dig "registration" "excludedNamespaces" list .Values.configuration }}\n'
     "{{- $excluded = without $excluded .Release.Namespace }}\n"
 )
+_NOT_EXEMPT = '{{- $notExempt := printf "!(request.userInfo.username in %s)" (include "rollcall.exemptUsers" .) }}\n'
 _HEAD = {
     "rights": _FEATURES,
     # A plain `off` is false to YAML's older rules.
@@ -76,31 +77,31 @@ certificates.mode: selfManaged. Until then gang pods are refused
 {{- end }}. Wait for
 
   kubectl -n {{ .Release.Namespace }} rollout status deployment/rollcall
+{{- if .Values.hostNetwork }}
+
+The nodes' network is for namespaces of the Pod Security level privileged alone, and no NetworkPolicy has an effect
+there:
+
+  kubectl label namespace {{ .Release.Namespace }} --overwrite pod-security.kubernetes.io/enforce=privileged
+{{- else }}
 
 The namespace should enforce the Pod Security level that all Pods here keep to:
 
   kubectl label namespace {{ .Release.Namespace }} pod-security.kubernetes.io/enforce=restricted
+{{- end }}
 
 When admission blocks what it should not, docs/emergency.md is one page.
 """
 
 
-class _Place(NamedTuple):
-    """Where a value stands in an object."""
-
-    path: tuple[str | int, ...]
-    expression: str
-    optional: bool = False
-
-
 _POD = ("spec", "template", "spec")
 _OF_PODS = (
-    _Place(("spec", "template", "metadata", "annotations"), ".Values.podAnnotations", optional=True),
-    _Place((*_POD, "priorityClassName"), ".Values.priorityClassName", optional=True),
-    _Place((*_POD, "nodeSelector"), ".Values.nodeSelector", optional=True),
-    _Place((*_POD, "tolerations"), ".Values.tolerations", optional=True),
-    _Place((*_POD, "affinity"), ".Values.affinity", optional=True),
-    _Place((*_POD, "imagePullSecrets"), ".Values.imagePullSecrets", optional=True),
+    Place(("spec", "template", "metadata", "annotations"), ".Values.podAnnotations", optional=True),
+    Place((*_POD, "priorityClassName"), ".Values.priorityClassName", optional=True),
+    Place((*_POD, "nodeSelector"), ".Values.nodeSelector", optional=True),
+    Place((*_POD, "tolerations"), ".Values.tolerations", optional=True),
+    Place((*_POD, "affinity"), ".Values.affinity", optional=True),
+    Place((*_POD, "imagePullSecrets"), ".Values.imagePullSecrets", optional=True),
 )
 
 
@@ -108,7 +109,7 @@ def templates(features: Sequence[Feature], dump: Dump) -> Mapping[str, str]:
     """The text of each template by its name."""
     always = features[0].settings
     plain = Settings(always.profiles, always.default, serving=Serving(drain_seconds=_DRAIN_SECONDS))
-    plain = replace(plain, tracing=Tracing(f"https://traces:{_TRACING_PORT}"))
+    plain = replace(plain, tracing=Tracing(f"https://traces:{TRACING_PORT}"))
     found = {
         "_helpers.tpl": helpers(features),
         "NOTES.txt": _NOTES,
@@ -127,7 +128,7 @@ def templates(features: Sequence[Feature], dump: Dump) -> Mapping[str, str]:
 
 def _webhooks(features: Sequence[Feature], dump: Dump) -> str:
     registration = Settings({}, "").registration
-    head = _HEAD["webhooks"] % {
+    head = _NOT_EXEMPT + _HEAD["webhooks"] % {
         "failure_policy": f'"{registration.failure_policy}"',
         "timeout_seconds": registration.timeout_seconds,
         "injected": INJECTED,
@@ -152,13 +153,13 @@ def _topic(topic: str, settings: Settings, features: Sequence[Feature], dump: Du
 def _modes(topic: str, settings: Settings) -> Iterator[tuple[str, list[Manifest]]]:
     for mode in MODES:
         own = mode == SELF_MANAGED
-        reconciler = Reconciler.SIDECAR if mode == Reconciler.SIDECAR.value else Reconciler.DEPLOYMENT
         options = Options(
             image="theimage",
             namespace=NAMESPACE,
             configuration=Configuration("thename", "thetext"),
-            reconciler=reconciler,
+            reconciler=Reconciler.DEPLOYMENT if own else Reconciler(mode),
             cert_manager=not own,
+            network=Network(PORTS),
         )
         chosen = replace(settings, certificates=replace(settings.certificates, self_managed=own))
         yield mode, TOPICS[topic](chosen, options)
@@ -175,6 +176,8 @@ def _of_modes(key: tuple[str, str], texts: Mapping[str, str], features: Sequence
     condition = of_features(*key, features, lambda feature: roles(feature.settings)) if "Role" in key[0] else ""
     if key[1] == "rollcall-tracing":
         condition = _WHERE_TRACED
+    elif key == ("NetworkPolicy", SERVER):
+        condition = "not .Values.hostNetwork"
     return conditional(condition, found) if condition and len(texts) == len(MODES) else found
 
 
@@ -190,48 +193,36 @@ def _object(manifest: Manifest, features: Sequence[Feature], dump: Dump) -> str:
         (file,) = manifest["data"]
         return f'---\n{text}data:\n  {file}: |\n    {{{{- include "rollcall.configuration" . | nindent 4 }}}}\n'
     if kind == "Deployment":
-        for place in _places(manifest):
+        for place in (*_places(manifest), *places(manifest)):
             word = (words.optional if place.optional else words.inline)(place.expression)
             manifest = put(manifest, place.path, word)
+        manifest = with_clients(manifest, words)
     if kind == "NetworkPolicy":
-        manifest = _network_policy(manifest, words)
-    text = dump(manifest)
-    return "---\n" + words.resolved(text)
+        manifest = network_policy(manifest, words)
+    return "---\n" + with_ports(words.resolved(dump(manifest)))
 
 
 _NAMED = 'include "rollcall.configurationName" .'
 _DRAINED = '(dig "serving" "drainSeconds" %d .Values.configuration | int)'
 
 
-def _places(deployment: Manifest) -> Iterator[_Place]:
+def _places(deployment: Manifest) -> Iterator[Place]:
     if deployment["metadata"]["name"] == SERVER:
-        yield _Place(("spec", "replicas"), REPLICAS, optional=True)
+        yield Place(("spec", "replicas"), REPLICAS, optional=True)
     else:
-        yield _Place(("spec", "replicas"), ".Values.reconciler.replicas")
+        yield Place(("spec", "replicas"), ".Values.reconciler.replicas")
     yield from _OF_PODS
     pod = deployment["spec"]["template"]["spec"]
     grace = pod["terminationGracePeriodSeconds"] - _DRAIN_SECONDS
     if grace > 0:
         drained = _DRAINED % Serving().drain_seconds
-        yield _Place((*_POD, "terminationGracePeriodSeconds"), f"add {grace} {drained}")
+        yield Place((*_POD, "terminationGracePeriodSeconds"), f"add {grace} {drained}")
     for index, container in enumerate(pod["containers"]):
         place = (*_POD, "containers", index)
         values = ".Values" if container["name"] == "server" else ".Values.reconciler"
-        yield _Place((*place, "image"), 'include "rollcall.image" . | quote')
-        yield _Place((*place, "imagePullPolicy"), ".Values.image.pullPolicy", optional=True)
-        yield _Place((*place, "resources"), f"toJson {values}.resources")
+        yield Place((*place, "image"), 'include "rollcall.image" . | quote')
+        yield Place((*place, "imagePullPolicy"), ".Values.image.pullPolicy", optional=True)
+        yield Place((*place, "resources"), f"toJson {values}.resources")
     for index, volume in enumerate(pod["volumes"]):
         if volume["name"] == "configuration":
-            yield _Place((*_POD, "volumes", index, "configMap", "name"), _NAMED)
-
-
-def _network_policy(policy: Manifest, words: Words) -> Manifest:
-    """The ports of API servers are a value, and that of traces follows from the configuration."""
-    for index, rule in enumerate(policy["spec"].get("egress", ())):
-        ports: list[Any] = [port["port"] for port in rule["ports"]]
-        place: tuple[str | int, ...] = ("spec", "egress", index, "ports")
-        if ports == list(API_SERVER_PORTS):
-            policy = put(policy, place, words.inline('include "rollcall.apiServerPorts" .'))
-        elif ports == [_TRACING_PORT]:
-            policy = put(policy, (*place, 0, "port"), words.inline('include "rollcall.tracingPort" .'))
-    return policy
+            yield Place((*_POD, "volumes", index, "configMap", "name"), _NAMED)

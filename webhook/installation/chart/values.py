@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 from webhook.installation.containers import RECONCILER_RESOURCES, SERVER_RESOURCES
 from webhook.installation.deployment import PRIORITY_CLASS
 from webhook.installation.kustomize import Dump
+from webhook.installation.names import HEALTH_PORT, NEXT_PORT, RECONCILER_PORT, SERVING_PORT
 from webhook.installation.network import API_SERVER_PORTS
+from webhook.installation.pod_network import DnsPolicy
 from webhook.model.reading import Manifest
 
 _STRING: Manifest = {"type": "string"}
@@ -19,11 +21,8 @@ _COUNT: Manifest = {"type": "integer", "minimum": 1}
 _WORDS: Manifest = {"type": "object", "additionalProperties": {"type": "string"}}
 _OBJECT: Manifest = {"type": "object"}
 _OBJECTS: Manifest = {"type": "array", "items": {"type": "object"}}
-_PORTS: Manifest = {
-    "type": "array",
-    "minItems": 1,
-    "items": {"type": "integer", "minimum": 1, "maximum": 65535},
-}
+_PORT: Manifest = {"type": "integer", "minimum": 1, "maximum": 65535}
+_PORTS: Manifest = {"type": "array", "minItems": 1, "items": _PORT}
 # Enough to tell a slip from an image: no space, no tag in the repository, and no repository in the tag.
 _REPOSITORY: Manifest = {"type": "string", "pattern": r"^[A-Za-z0-9\[][^\s@]*$"}
 _TAG: Manifest = {"type": "string", "pattern": r"^[A-Za-z0-9_.@:-]*$"}
@@ -64,10 +63,11 @@ VALUES = (
     Value("reconciler.replicas", 2, "How many reconcilers there are where they have a Deployment; one writes.", _COUNT),
     Value(
         "reconciler.placement",
-        "sidecar",
-        "`sidecar`: in the server's Pods. `deployment`: in Pods and with rights of its own, as it always is where it "
-        "makes the certificates.",
-        {"enum": ["sidecar", "deployment"]},
+        "deployment",
+        "`deployment`: in Pods and with rights of its own. `moving`: the same, and sidecars of an earlier installation "
+        "keep their rights meanwhile. `sidecar`: in the server's Pods, which then have the rights of both; not where "
+        "the reconciler makes the certificates.",
+        {"enum": ["deployment", "moving", "sidecar"]},
     ),
     Value("reconciler.resources", RECONCILER_RESOURCES, "Of its container.", _OBJECT),
     Value("priorityClassName", PRIORITY_CLASS, "Of all Pods; empty for none.", _STRING),
@@ -75,7 +75,25 @@ VALUES = (
     Value("tolerations", [], "Of all Pods.", _OBJECTS),
     Value("affinity", {}, "Of all Pods, besides their spread over nodes and zones.", _OBJECT),
     Value("podAnnotations", {}, "Of all Pods.", _WORDS),
+    Value(
+        "hostNetwork",
+        False,
+        "Whether the server's Pods have the network of their nodes, for API servers that cannot reach Pods "
+        "(docs/managed-clusters.md).",
+        _FLAG,
+    ),
+    Value(
+        "dnsPolicy",
+        "",
+        "Of the server's Pods; `ClusterFirstWithHostNet` with `hostNetwork`, else Kubernetes' default unless set.",
+        {"enum": ["", *(policy.value for policy in DnsPolicy)]},
+    ),
+    Value("ports.serving", SERVING_PORT, "Where containers listen for AdmissionReviews.", _PORT),
+    Value("ports.next", NEXT_PORT, "Where they show the next certificate.", _PORT),
+    Value("ports.health", HEALTH_PORT, "Where the server tells health and metrics.", _PORT),
+    Value("ports.reconciler", RECONCILER_PORT, "Where the reconciler tells health and metrics.", _PORT),
     Value("networkPolicy.enabled", True, "Whether there are NetworkPolicies.", _FLAG),
+    Value("networkPolicy.from", [], "Who may call the server, as in a NetworkPolicy; anybody unless set.", _OBJECTS),
     Value(
         "networkPolicy.apiServerPorts",
         list(API_SERVER_PORTS),
@@ -97,6 +115,19 @@ VALUES = (
         "The authority of a certificate of your own (Secret rollcall-tls): PEM in base64. Empty where cert-manager or "
         "the reconciler fills it in.",
         _BASE64,
+    ),
+    Value(
+        "clientCertificates.authority",
+        "",
+        "The ConfigMap or Secret (`configmap/NAME`, `secret/NAME`) whose `ca.crt` has the authorities of callers: the "
+        "API server must show a certificate. None is asked for unless set.",
+        {"type": "string", "pattern": r"^((configmap|secret)/[a-z0-9]([-.a-z0-9]*[a-z0-9])?)?$", "maxLength": 263},
+    ),
+    Value(
+        "clientCertificates.names",
+        [],
+        "For which names it must be; any unless set.",
+        {"type": "array", "items": {"type": "string", "minLength": 1}},
     ),
 )
 CONFIGURATION = "The RollcallConfiguration (docs/configuration.md). Rights, hooks and network follow from it."

@@ -1,0 +1,85 @@
+"""The network of Rollcall's Pods: what they listen on, whether the server has the node's network, and who may call it.
+
+Where the API server cannot reach the network of Pods, it can mostly reach nodes, or a few ports of either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from webhook.installation.names import HEALTH_PORT, NEXT_PORT, RECONCILER_PORT, SERVING_PORT
+from webhook.model.reading import Manifest
+
+# Below it only a privileged process may listen, unless the network namespace says otherwise.
+FIRST_UNPRIVILEGED = 1024
+# On each node the kubelet itself listens there.
+KUBELET_PORT = 10250
+
+
+class DnsPolicy(StrEnum):
+    """Whom a Pod asks for names. `None` is left out: it needs name servers as well."""
+
+    CLUSTER_FIRST = "ClusterFirst"
+    CLUSTER_FIRST_WITH_HOST_NET = "ClusterFirstWithHostNet"
+    DEFAULT = "Default"
+
+
+class Ports(NamedTuple):
+    """What the containers listen on: AdmissionReviews, the next certificate, and health and metrics of each process."""
+
+    serving: int = SERVING_PORT
+    next: int = NEXT_PORT
+    health: int = HEALTH_PORT
+    reconciler: int = RECONCILER_PORT
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """How Pods are reached. `callers` are the NetworkPolicyPeers that may call the server; none for everybody.
+
+    With `host_network` the server's Pods have the network of their nodes. The reconciler's own Pods never do: nobody
+    calls them.
+    """
+
+    ports: Ports = field(default_factory=Ports)
+    host_network: bool = False
+    dns_policy: DnsPolicy | None = None
+    callers: tuple[Manifest, ...] = ()
+
+    @property
+    def problem(self) -> str | None:
+        """Why this network cannot be had, or None."""
+        if len(set(self.ports)) < len(self.ports):
+            return "two of the ports are the same"
+        if not self.host_network:
+            return None
+        if min(self.ports) < FIRST_UNPRIVILEGED:
+            return (
+                f"in the node's network Rollcall, which has no privileges, cannot listen on port {min(self.ports)}; "
+                f"choose {FIRST_UNPRIVILEGED} or higher"
+            )
+        if KUBELET_PORT in self.ports:
+            return f"in the node's network port {KUBELET_PORT} is the kubelet's; choose another and open it"
+        if self.callers:
+            return "NetworkPolicies have no effect on Pods in the node's network; limit callers by the nodes' firewall"
+        return None
+
+    @property
+    def sysctls(self) -> list[Manifest]:
+        """What lets a process without privileges listen on the lowest of the ports, in a Pod's own network.
+
+        Source: Kubernetes documentation, "Using sysctls in a Kubernetes Cluster": it is among the safe ones.
+        """
+        lowest = min(self.ports)
+        if lowest >= FIRST_UNPRIVILEGED:
+            return []
+        return [{"name": "net.ipv4.ip_unprivileged_port_start", "value": str(lowest)}]
+
+    @property
+    def server_pod(self) -> Manifest:
+        """The fields of the server's Pods."""
+        policy = self.dns_policy or (DnsPolicy.CLUSTER_FIRST_WITH_HOST_NET if self.host_network else None)
+        found: Manifest = {"hostNetwork": True} if self.host_network else {}
+        return found if policy is None else {**found, "dnsPolicy": policy.value}
