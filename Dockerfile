@@ -1,9 +1,14 @@
 # The service as an image: Python, the locked dependencies and the wheel. No pip, no build tool, no root.
 #
-#   docker build --build-arg VERSION=0.1.0 --build-arg REVISION="$(git rev-parse HEAD)" --tag rollcall .
+#   docker build --build-arg BASE=python:3.13-slim@sha256:... --build-arg VERSION=0.2.0 \
+#       --build-arg REVISION="$(git rev-parse HEAD)" --tag rollcall .
 #   docker run --read-only --publish 8443:8443 --volume "$PWD/etc:/etc/rollcall:ro" rollcall
+#
+# BASE is an image with Python under /usr/local. Name it by the digest that your registry shows for it: a tag may be
+# another image tomorrow. scripts/test-image builds and runs this file without a container engine.
 
-FROM python:3.13-slim AS builder
+ARG BASE=python:3.13-slim
+FROM ${BASE} AS builder
 WORKDIR /src
 
 # The virtual environment is made where it will be used, since its scripts hold absolute paths. The builder's own pip
@@ -21,8 +26,13 @@ COPY webhook webhook
 RUN python -m pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
  && python -m pip --python /opt/rollcall/bin/python install --no-cache-dir --no-deps --no-index /wheels/*.whl
 
+# Of the kubernetes package only the reader of kubeconfigs is used. It imports the rest on demand, which is half of the
+# image: the typed clients, and all of them once more for asyncio.
+RUN cd /opt/rollcall/lib/python3*/site-packages/kubernetes && rm -r aio client/api \
+ && find client/models -type f ! -name '__init__.*' -delete
 
-FROM python:3.13-slim
+
+FROM ${BASE}
 ARG VERSION=unversioned
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="rollcall" \
@@ -33,7 +43,7 @@ LABEL org.opencontainers.image.title="rollcall" \
 
 # The base image's pip, and the copy of it that ensurepip keeps, have no use at run time.
 RUN python -m pip uninstall --yes --root-user-action ignore pip \
- && rm -rf /usr/local/lib/python3.13/ensurepip
+ && rm -rf /usr/local/lib/python3*/ensurepip
 
 COPY --from=builder /opt/rollcall /opt/rollcall
 

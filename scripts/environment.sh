@@ -5,6 +5,8 @@
 #   .venv/run     what a deployment has: the runtime lock and the wheel, no pip, no build tool
 #   .venv/dev     the same plus the tools of tests and checks
 #
+# With PYTHON set, build and dev are called .venv/dev-3.13 and so on: one who tests on several Pythons keeps them all.
+#
 # Each is made once and again only when a lock file, the sources, the Python or the place of the checkout changes.
 
 root="$(CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)"
@@ -17,13 +19,32 @@ export PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 
 say() { printf 'rollcall: %s\n' "$*" >&2; }
 
-# Sets `python` to one that can make virtual environments: $PYTHON and no other where it is set, else the first on PATH.
+# The releases of Python that are supported, oldest first, as pyproject.toml has them.
+supported=(3.11 3.12 3.13 3.14)
+
+# python_of RELEASE: prints a Python of that release, on PATH or of pyenv. A shim of pyenv may be there and not run.
+python_of() {
+    local candidate probe='import sys, venv, ensurepip; sys.exit("%d.%d" % sys.version_info[:2] != sys.argv[1])'
+    for candidate in "python$1" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1".*/bin/"python$1"; do
+        if "$candidate" -I -c "$probe" "$1" 2>/dev/null; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
+release_of() { "$1" -I -c 'import sys; print("%d.%d" % sys.version_info[:2])'; }
+
+# Sets `python` to one that can make virtual environments: $PYTHON and no other where it is set, else the first on PATH;
+# and `suffix` to what the names of its environments end with.
 find_python() {
     local candidate candidates=(python3 python3.14 python3.13 python3.12 python3.11 python)
     [ -z "${PYTHON:-}" ] || candidates=("$PYTHON")
     for candidate in "${candidates[@]}"; do
         if "$candidate" -I -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
             python="$candidate"
+            suffix="${PYTHON:+-$(release_of "$python")}"
             return
         fi
     done
@@ -54,41 +75,46 @@ END
 is_current() { [ -x "$1/bin/python" ] && [ -f "$1/$2" ] && [ "$(cat "$1/$2")" = "$3" ]; }
 
 build_environment() {
-    local venv="$root/.venv/build" wanted
+    local wanted
     wanted="$(digest requirements-build.lock)"
-    is_current "$venv" stamp "$wanted" && return
-    say "preparing .venv/build"
-    "$python" -m venv --clear "$venv"
-    "$venv/bin/python" -m pip install --quiet --require-hashes --only-binary :all: -r "$root/requirements-build.lock"
-    printf '%s\n' "$wanted" >"$venv/stamp"
+    is_current "$builder" stamp "$wanted" && return
+    say "preparing .venv/build$suffix"
+    "$python" -m venv --clear "$builder"
+    "$builder/bin/python" -m pip install --quiet --require-hashes --only-binary :all: -r "$root/requirements-build.lock"
+    printf '%s\n' "$wanted" >"$builder/stamp"
 }
 
-# pip_into VENV ARGUMENTS: the build environment's pip installs into another one.
-pip_into() {
-    local venv="$1"
-    shift
-    "$root/.venv/build/bin/python" -m pip --python "$venv/bin/python" "$@"
-}
+# pip_here ARGUMENTS: the build environment's pip, for what is in `venv`.
+pip_here() { "$builder/bin/python" -m pip --python "$venv/bin/python" "$@"; }
 
-# environment NAME LOCK: .venv/NAME holds exactly LOCK and the wheel of the checkout.
-environment() {
-    local name="$1" lock="$2" venv="$root/.venv/$1" locked built
+# locked_environment NAME LOCK: .venv/NAME, which is then `venv`, holds LOCK.
+locked_environment() {
+    local name="$1" lock="$2" locked
     find_python
+    builder="$root/.venv/build$suffix"
+    # The README says where `run` is.
+    [ "$name" = run ] || name="$name$suffix"
+    venv="$root/.venv/$name"
     locked="$(digest "$lock")"
+    is_current "$venv" locked "$locked" && return
+    build_environment
+    say "installing $lock into .venv/$name"
+    "$python" -m venv --clear --without-pip "$venv"
+    pip_here install --quiet --require-hashes --only-binary :all: -r "$root/$lock"
+    printf '%s\n' "$locked" >"$venv/locked"
+}
+
+# environment NAME LOCK: .venv/NAME, which is then `venv`, holds exactly LOCK and the wheel of the checkout.
+environment() {
+    local lock="$2" built
+    locked_environment "$@"
     built="$(digest "$lock" requirements-build.lock pyproject.toml README.md LICENSE webhook)"
     is_current "$venv" built "$built" && return
 
     build_environment
-    if ! is_current "$venv" locked "$locked"; then
-        say "installing $lock into .venv/$name"
-        "$python" -m venv --clear --without-pip "$venv"
-        pip_into "$venv" install --quiet --require-hashes --only-binary :all: -r "$root/$lock"
-        printf '%s\n' "$locked" >"$venv/locked"
-    fi
-
-    say "installing the wheel of this checkout into .venv/$name"
+    say "installing the wheel of this checkout into .venv/${venv##*/}"
     rm -rf "$venv/built" "$venv/wheel"
-    "$root/.venv/build/bin/python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$venv/wheel" "$root"
-    pip_into "$venv" install --quiet --no-deps --no-index --force-reinstall "$venv/wheel/"*.whl
+    "$builder/bin/python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$venv/wheel" "$root"
+    pip_here install --quiet --no-deps --no-index --force-reinstall "$venv/wheel/"*.whl
     printf '%s\n' "$built" >"$venv/built"
 }
