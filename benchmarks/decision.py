@@ -16,7 +16,7 @@ from webhook.config import settings_from
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.review import request_from
-from webhook.server.admission_endpoint import Decision
+from webhook.server.deliberation import Decision
 from webhook.settings import Settings
 
 _ROUNDS, _CALLS = 7, 2000
