@@ -41,6 +41,8 @@ _NUMBERS = (
     0, 1, -1, 2, 3, 7, 63, 64, 100, 1000, 2**31 - 1, 2**31, -(2**31), 2**53, 2**63 - 1, 2**63, 2**64, 2**80, 0.5,
     -0.0, 1.0, 2.0, 1e300, 5e-324, 1e22,
 )  # fmt: skip
+# Deeper than what is written here may be: so by hand.
+_TOO_DEEP = b'{"a":' * 3000 + b"1" + b"}" * 3000
 # What makes a whole body unreadable: half of a surrogate pair, a number out of range.
 _POISON = ("\ud800", 10**400, 1e999)
 _TOKENS = (
@@ -138,8 +140,7 @@ class Mutator:
         try:
             body = self._body(value, found.path)
         except RecursionError:
-            # Deeper than what is written here may be: so by hand.
-            body = b'{"a":' * 3000 + b"1" + b"}" * 3000
+            body = _TOO_DEEP
         if random.random() < 0.06:
             body = self._bytes(body)
         return found._replace(body=body if len(body) <= MAX_BODY else found.body)
@@ -164,7 +165,10 @@ class Mutator:
         try:
             return _yaml(documents, False)
         except (yaml.YAMLError, UnicodeEncodeError, RecursionError):
-            return b"\n".join(json.dumps(document).encode() for document in documents)
+            try:
+                return b"\n".join(json.dumps(document).encode() for document in documents)
+            except RecursionError:
+                return _TOO_DEEP
 
     # Structure
 

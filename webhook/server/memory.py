@@ -19,6 +19,9 @@ _UNLIMITED = 1 << 60
 # How often memory is looked at, and how much it must have grown: giving back takes some milliseconds.
 LOOK_SECONDS = 5.0
 GROWN_BYTES = 32 * 1024 * 1024
+# From malloc.h of glibc, and what its threshold is at the start.
+_M_MMAP_THRESHOLD = -3
+_LARGE_BYTES = 128 * 1024
 
 
 def memory_limit(cgroup: Path = _CGROUP) -> int:
@@ -42,6 +45,17 @@ def resident_bytes() -> int:
     except OSError:
         return 0
     return int(pages) * resource.getpagesize()
+
+
+def return_large_blocks() -> None:
+    """Have the C library return every large block when it is freed. By itself it keeps blocks of the size of a body
+    once one was freed, in pieces that no other body fits into: 250 uploads under a budget of 128 MiB took 540 MiB.
+
+    Source: mallopt(3), which stops moving the threshold once it is set. Other C libraries do not have it.
+    """
+    mallopt: Callable[[int, int], int] | None = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
 async def give_back_memory() -> None:

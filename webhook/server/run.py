@@ -21,7 +21,7 @@ from webhook.server.descriptors import HEALTH_CONNECTIONS, NEXT_CONNECTIONS, rai
 from webhook.server.drain import Signals, drain
 from webhook.server.life import create_health_app
 from webhook.server.listener import Listener
-from webhook.server.memory import give_back_memory
+from webhook.server.memory import give_back_memory, return_large_blocks
 from webhook.server.next_port import create_next_app
 from webhook.server.self_probe import SelfProbe
 from webhook.server.state import ServerState
@@ -67,6 +67,7 @@ def run(state: ServerState, plan: Plan) -> None:
         log.warning("degraded", reason=reason)
     server = _Server(state, plan)
     _tame_the_garbage_collector()
+    return_large_blocks()
     sys.setswitchinterval(_SWITCH_SECONDS)
     with (
         tracing.started(state.settings.tracing, "rollcall"),
