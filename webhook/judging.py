@@ -94,14 +94,14 @@ def judged_by(
 ) -> Outcome:
     """What the rules of one profile say, as it enforces them: the general ones and its backend's."""
     rules = profile.set_rules[settings.ceiling(profile, facts, workload.namespace)]
-    context = gang_context(profile, facts, choice, capabilities_used(workload), workload, settings.proceed)
+    context = gang_context(profile, facts, choice, capabilities_used(workload), workload, proceed=settings.proceed)
     return run(rules, context, tuple(workload.pod_templates()), old)
 
 
 def pod_verdict(pod: Pod, profile: Profile, facts: ClusterFacts, settings: Settings) -> Verdict:
     """What the rules about pods say of one that was prepared for the scheduler of `profile`."""
     choice = Choice(profile.name, SPEC / "schedulerName", settings.available)
-    context = replace(gang_context(profile, facts, choice, capabilities_of_pod(pod.template)), namespace=pod.namespace)
+    context = gang_context(profile, facts, choice, capabilities_of_pod(pod.template), namespace=pod.namespace)
     outcome = run(profile.pod_rules[settings.ceiling(profile, facts, pod.namespace)], context, (pod.template,))
     outcome.findings.sort(key=lambda finding: -finding.action)
     allowed = not any(finding.action is Action.DENY for finding in outcome.findings)
@@ -128,15 +128,19 @@ def softened(findings: Iterable[Finding], before: Iterable[Finding]) -> list[Fin
     return [replace(finding, action=Action.WARN) if known(finding) else finding for finding in findings]
 
 
-def gang_context(
+def gang_context(  # noqa: PLR0913 - a context is one flat list of what rules may look at
     profile: Profile,
     facts: ClusterFacts,
     choice: Choice,
     uses: Uses,
     workload: PodCliqueSet | None = None,
+    *,
     proceed: Proceed = go_on,
+    namespace: str = "",
 ) -> Context[Any]:
-    """What the rules of a profile are told. `uses` gains what its settings make every workload use."""
+    """What the rules of a profile are told. `uses` gains what its settings make every workload use; `namespace` is that
+    of what is judged by itself, without a `workload`.
+    """
     backend = profile.backend
     for capability in backend.implied:
         uses.setdefault(capability, [])
@@ -149,6 +153,7 @@ def gang_context(
         backend.scheduler_version,
         backend.required_apis,
         backend.required_fields,
+        namespace,
         makes_gangs=backend.makes_gangs_of_owners,
         reads_claims_of=backend.reads_claims_of,
         proceed=proceed,
@@ -192,7 +197,7 @@ def opinion_of(
     """What the scheduler of `profile` makes of `workload`, which uses `uses`, where that is known already."""
     uses = capabilities_used(workload) if uses is None else uses
     # The context adds what the profile implies; the opinion is about what the workload asks for.
-    context = gang_context(profile, facts, choice, dict(uses), workload, settings.proceed)
+    context = gang_context(profile, facts, choice, dict(uses), workload, proceed=settings.proceed)
     rules = _every_rule(profile, profile.rules[settings.ceiling(profile, facts, workload.namespace)])
     return opinion_on(profile, uses, run(rules, context, tuple(workload.pod_templates())))
 

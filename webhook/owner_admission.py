@@ -212,7 +212,7 @@ def judged_at(  # noqa: PLR0913, PLR0917 - what is judged, by whom, how strictly
     `ceiling` is the most that any of them may do.
     """
     rules = profile.rules[ceiling]
-    context = replace(gang_context(profile, facts, choice, {}, proceed=proceed), namespace=workload.namespace)
+    context = gang_context(profile, facts, choice, {}, proceed=proceed, namespace=workload.namespace)
     found = run_on_owner(rules, context, workload, old)
     if not isinstance(workload, TrainJob):
         return _with_pods(rules, profile, workload, context, found)

@@ -32,7 +32,7 @@ class Placed(Protocol):
 class PodTemplate:
     """A read view of a pod's labels, annotations and spec, and of where each stands in the object judged."""
 
-    __slots__ = ("_holder", "annotations", "labels", "spec")
+    __slots__ = ("_asked", "_holder", "annotations", "labels", "spec")
 
     def __init__(self, metadata: Mapping[str, Any], spec: Mapping[str, Any], holder: Placed) -> None:
         self.labels = mapping(metadata.get("labels"))
@@ -40,6 +40,7 @@ class PodTemplate:
         self.spec = spec
         # Paths are made only for findings.
         self._holder = holder
+        self._asked: set[str] | None = None
 
     @property
     def labels_path(self) -> FieldPath:
@@ -58,7 +59,10 @@ class PodTemplate:
 
     def request_of(self, resources: frozenset[str]) -> Request | None:
         """The first request or limit, in any container, for a non-zero amount of one of `resources`."""
-        return find_request(self.spec, resources)
+        if self._asked is None:
+            # Several rules ask, and most pods have nothing that they ask for.
+            self._asked = _resources(self.spec)
+        return None if resources.isdisjoint(self._asked) else find_request(self.spec, resources)
 
     def total_request(self, resource: str) -> Fraction | None:
         """What the whole pod requests of `resource`: its containers and sidecars together, or its largest init
@@ -100,20 +104,34 @@ class Request(NamedTuple):
 def find_request(spec: Mapping[str, Any], resources: frozenset[str]) -> Request | None:
     """The first request or limit in a pod spec for a non-zero amount of one of `resources`, in any container."""
     for field in ("containers", "initContainers"):
-        for index, container in enumerate(sequence(spec.get(field))):
+        containers = spec.get(field)
+        # Nearly always: this is on the path of every PodCliqueSet. So is what is skipped below.
+        if containers is None:
+            continue
+        for index, container in enumerate(sequence(containers)):
             asked = mapping(container).get("resources")
             if not asked:
                 continue
+            asked = mapping(asked)
             for kind in ("requests", "limits"):
-                amounts = mapping(mapping(asked).get(kind))
-                # Nearly always: this is on the path of every PodCliqueSet.
-                if resources.isdisjoint(amounts):
+                amounts = asked.get(kind)
+                if amounts is None or resources.isdisjoint(mapping(amounts)):
                     continue
                 for resource in sorted(resources.intersection(amounts)):
                     if parse_quantity(amounts[resource]) != _ZERO:
                         place = (field, Item(index, text(container.get("name"))), "resources", kind, resource)
                         return Request(resource, place)
     return None
+
+
+def _resources(spec: Mapping[str, Any]) -> set[str]:
+    """Every resource that a container of a pod spec requests or limits."""
+    found: set[str] = set()
+    for field in ("containers", "initContainers"):
+        for container in sequence(spec.get(field)):
+            asked = mapping(mapping(container).get("resources"))
+            found.update(mapping(asked.get("requests")), mapping(asked.get("limits")))
+    return found
 
 
 def _request(container: Mapping[str, Any], resource: str) -> Fraction | None:

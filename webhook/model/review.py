@@ -54,19 +54,14 @@ def request_from(review: object) -> Request:
     )
 
 
-def _text(holder: dict[str, Any], key: str, path: str = "request") -> str:
-    value = _string(holder, key, path)
-    if len(value) > MAX_TEXT_CHARACTERS:
-        raise ReviewError(f"{path}.{key} has {len(value)} characters, more than {MAX_TEXT_CHARACTERS}")
-    return value
-
-
-def _string(holder: dict[str, Any], key: str, path: str) -> str:
+def _text(holder: dict[str, Any], key: str, path: str = "request", most: int | None = MAX_TEXT_CHARACTERS) -> str:
     value = holder.get(key)
     if value is None:
         return ""
     if not isinstance(value, str):
         raise ReviewError(f"{path}.{key} is {shown(value)}, not a string")
+    if most is not None and len(value) > most:
+        raise ReviewError(f"{path}.{key} has {len(value)} characters, more than {most}")
     return value
 
 
@@ -84,7 +79,7 @@ def _user(request: dict[str, Any]) -> str:
         return ""
     if not isinstance(found, dict):
         raise ReviewError(f"request.userInfo is {shown(found)}, not an object")
-    return _string(found, "username", "request.userInfo")[:MAX_USER_CHARACTERS]
+    return _text(found, "username", "request.userInfo", most=None)[:MAX_USER_CHARACTERS]
 
 
 def _object(request: dict[str, Any], key: str, *, needed: bool) -> Manifest | None:

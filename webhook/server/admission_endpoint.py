@@ -57,7 +57,7 @@ class AdmissionEndpoint:
         if scope["method"] != "POST":
             await plain(send, 405, "only POST is answered here", (b"allow", b"POST"))
             return
-        self._state.metrics.in_flight.inc()
+        self._state.in_flight += 1
         try:
             if tracing.on():
                 status, body, outcome = await self._traced(scope, receive)
@@ -67,7 +67,7 @@ class AdmissionEndpoint:
             self._calls["gone"].inc()
             return
         finally:
-            self._state.metrics.in_flight.dec()
+            self._state.in_flight -= 1
         self._calls[outcome].inc()
         if status == HTTPStatus.OK:
             await answer(send, status, body, JSON)
@@ -200,7 +200,10 @@ class AdmissionEndpoint:
 
 
 def _is_small(body: bytes) -> bool:
-    return len(body) <= SMALL_BYTES and body.count(b"{") <= SMALL_OBJECTS and body.count(b",") <= SMALL_ITEMS
+    # Shorter ones have too few, and most bodies are.
+    return len(body) <= SMALL_OBJECTS * 2 or (
+        len(body) <= SMALL_BYTES and body.count(b"{") <= SMALL_OBJECTS and body.count(b",") <= SMALL_ITEMS
+    )
 
 
 def _trace_request(found: Deliberation) -> None:

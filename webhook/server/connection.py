@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState as UvicornState
 
+from webhook.server.answer_writer import AnswerWriter
 from webhook.server.answers import plain
 from webhook.server.carriers import CARRIER
 from webhook.server.network_metrics import Ended
@@ -70,6 +71,7 @@ class Connection(HttpToolsProtocol):
         self.made = False
         # Whether a valid AdmissionReview has come over it.
         self.reviewed = False
+        self._writer: AnswerWriter | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._ageing: asyncio.TimerHandle | None = None
         # Whether any request has begun to come; whether the head of one has come in part, what of it, and what ends the
@@ -145,6 +147,7 @@ class Connection(HttpToolsProtocol):
         """Begin: note when it ends, what its client was shown, and whether it is let in."""
         super().connection_made(transport)
         self.made = True
+        self._writer = AnswerWriter(transport, self.loop)
         transport.set_write_buffer_limits(high=_WRITE_BYTES)
         if self._all.ending:
             self.end()
@@ -228,6 +231,7 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
         # An answer that is given before the body has come is the last: the rest of the body is not read.
         self._keeps = self.cycle.keep_alive
+        self.cycle.transport = cast("Any", self._writer)
         self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:

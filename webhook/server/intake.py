@@ -155,10 +155,11 @@ class Upload:
         """Pay everything back."""
         intake = self._intake
         intake.arrived(self)
-        intake.end_decoding(self._decoding)
-        intake.pay_back(self._decoded)
-        self._give_up_body()
-        self._decoded = self._decoding = 0
+        intake.small -= self._small
+        intake.pay_back(self._decoded + self.size)
+        if self._decoding:
+            intake.end_decoding(self._decoding)
+        self.size = self._decoded = self._decoding = 0
 
     def arriving(self, clock: asyncio.Timeout) -> None:
         """The body is waited for, within `clock`: whoever ends the upload lets it run out."""

@@ -19,9 +19,9 @@ _UNLIMITED = 1 << 60
 # How often memory is looked at, and how much it must have grown: giving back takes some milliseconds.
 LOOK_SECONDS = 5.0
 GROWN_BYTES = 32 * 1024 * 1024
-# From malloc.h of glibc, and what its threshold is at the start.
+# From malloc.h of glibc. Python takes 256 KiB for each read from a TLS connection, which must stay cheap.
 _M_MMAP_THRESHOLD = -3
-_LARGE_BYTES = 128 * 1024
+_LARGE_BYTES = 384 * 1024
 
 
 def memory_limit(cgroup: Path = _CGROUP) -> int:

@@ -35,7 +35,8 @@ class ServerState:
     certificate: Pair | None
     # The cluster that the facts follow; None where they are what they were at the start.
     cluster: LiveFacts | None = None
-    # Calls of the webhook whose body is here and whose answer is not.
+    # Calls of the webhook that are being answered; and of these, small ones whose body is here.
+    in_flight: int = 0
     judging: int = 0
     # Why files of certificates hold something else than what is used, by whose: serving, next, client-ca.
     refused: dict[str, str] = field(default_factory=dict)
@@ -62,6 +63,7 @@ class ServerState:
         self.intake = Intake(limit, self.metrics.network, kept)
         self.reviews = Lane(REVIEWS, self.metrics.lanes[REVIEWS], share)
         self.manifests = Lane(MANIFESTS, self.metrics.lanes[MANIFESTS], share)
+        self.metrics.in_flight.set_function(lambda: self.in_flight)
         self.metrics.life.ready.set_function(lambda: float(not any(self.unready())))
         if self.certificate is not None:
             self.metrics.life.expiry[SERVING].set(self.certificate.not_after.timestamp())

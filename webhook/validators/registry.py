@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import chain, islice
+from itertools import chain, repeat
 from types import ModuleType
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -56,6 +56,10 @@ class Subject(StrEnum):
     OWNER = "workload of another kind"
     # Called with an `OwnerChange`, on UPDATE only.
     OWNER_CHANGE = "change of another kind"
+
+
+# On the path of every review, where looking a member up in its enumeration takes as long as calling a rule.
+_POD, _WORKLOAD, _CHANGE = Subject.POD, Subject.WORKLOAD, Subject.CHANGE
 
 
 class Change(NamedTuple):
@@ -194,7 +198,11 @@ class Outcome:
         known in part may be there.
         """
         declared = bound.rule
-        for result in islice(results, MAX_FINDINGS):
+        room = MAX_FINDINGS
+        for result in results:
+            if not room:
+                break
+            room -= 1
             if isinstance(result, Finding):
                 if result.absent is not None and result.absent.part in (facts.partial or ()):
                     self.unjudged.append(Unjudged(result.at, f"the {result.absent}", declared.id))
@@ -214,21 +222,22 @@ def run(
 ) -> Outcome:
     """Run each rule that applies: on `context.workload`, on each of the pods, or on the change from `old`."""
     outcome = Outcome()
-    uses, workload, proceed = context.uses, context.workload, context.proceed
+    uses, workload, facts, proceed = context.uses, context.workload, context.facts, context.proceed
     for bound in rules:
         declared = bound.rule
         if declared.capabilities and declared.capabilities.isdisjoint(uses):
             continue
         proceed()
-        if declared.subject is Subject.POD:
-            found = chain.from_iterable(declared.check(pod, context) for pod in pods)
-            outcome.add(bound, found, context.facts)
+        subject = declared.subject
+        if subject is _POD:
+            found = chain.from_iterable(map(declared.check, pods, repeat(context)))
+            outcome.add(bound, found, facts)
         elif workload is None:
             continue
-        elif declared.subject is Subject.WORKLOAD:
-            outcome.add(bound, declared.check(workload, context), context.facts)
-        elif declared.subject is Subject.CHANGE and old is not None:
-            outcome.add(bound, declared.check(Change(old, workload), context), context.facts)
+        elif subject is _WORKLOAD:
+            outcome.add(bound, declared.check(workload, context), facts)
+        elif subject is _CHANGE and old is not None:
+            outcome.add(bound, declared.check(Change(old, workload), context), facts)
     return outcome
 
 

@@ -1,0 +1,59 @@
+"""An answer's head and body leave together, over a real connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+from webhook.server.answer_writer import AnswerWriter
+
+Act = Callable[[AnswerWriter], None]
+
+
+def received(*turns: Act) -> list[bytes]:
+    """What a client receives when the acts are done, each in a turn of the event loop of its own: a part for each."""
+
+    async def run() -> list[bytes]:
+        found: list[bytes] = []
+        writers: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+        server = await asyncio.start_server(lambda _, writer: writers.put_nowait(writer), "127.0.0.1", 0)
+        reader, client = await asyncio.open_connection(*server.sockets[0].getsockname())
+        transport = cast("asyncio.Transport", (await writers.get()).transport)
+        answers = AnswerWriter(transport, asyncio.get_running_loop())
+        for turn in turns:
+            turn(answers)
+            found.append(await reader.read(100))
+        client.close()
+        transport.abort()
+        server.close()
+        return found
+
+    return asyncio.run(run())
+
+
+def two(writer: AnswerWriter) -> None:
+    writer.write(b"head ")
+    writer.write(b"body")
+
+
+def one(writer: AnswerWriter) -> None:
+    writer.write(b"100")
+
+
+def closing(writer: AnswerWriter) -> None:
+    writer.write(b"last")
+    writer.close()
+    assert writer.is_closing()
+
+
+def test_two_writes_of_one_turn_are_one() -> None:
+    assert received(two) == [b"head body"]
+
+
+def test_a_write_alone_leaves_at_the_end_of_its_turn() -> None:
+    assert received(one, two) == [b"100", b"head body"]
+
+
+def test_what_is_held_is_written_before_the_connection_ends() -> None:
+    assert received(closing) == [b"last"]
