@@ -30,7 +30,7 @@ from webhook.model.stored_object import StoredObject
 from webhook.mutators.prepare_pod import foreign_claims, prepare_pod
 from webhook.mutators.record import record_scheduler
 from webhook.settings import CHOICE_BOUND, CHOICE_RULE_IDS, SHAPE_BOUND, Profile, Settings
-from webhook.validators.registry import Context, Outcome, PodCreation, run, run_on_creation, run_on_object
+from webhook.validators.registry import Context, Outcome, PodCreation, run, run_each, run_on_object
 from webhook.validators.selection import (
     DEFAULT_SCHEDULER,
     Choice,
@@ -311,7 +311,7 @@ def _validate_member(pod: Pod, found: _Gang, user: str, facts: ClusterFacts, set
     verdict = pod_verdict(pod, profile, facts, settings) if prepared else ALLOWED
     creation = PodCreation(pod.template, user, settings.tenancy.is_grove_operator(user))
     rules = profile.creation_rules[settings.ceiling(profile, facts, pod.namespace)]
-    origin = run_on_creation(rules, gang_context(profile, facts, Choice(profile.name, ROOT), {}), creation).findings
+    origin = run_each(rules, gang_context(profile, facts, Choice(profile.name, ROOT), {}), creation).findings
     return _with(replace(verdict, scheduler=profile.name), origin) if origin else verdict
 
 
