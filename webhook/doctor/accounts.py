@@ -121,7 +121,7 @@ def exempt(world: World) -> Symptoms:
 
 def trusted(settings: Settings) -> dict[str, str]:
     """The users that the configuration trusts by their name, each with the field that names it. Left out are service
-    accounts of the namespaces in which Rollcall judges nothing: whoever may create one there needs no exemption.
+    accounts of the namespaces in which Rollcall judges nothing: only administrators create one there.
     """
     places = {
         f"scheduler.profiles[{name}].controllers": profile.controllers for name, profile in settings.profiles.items()
@@ -147,8 +147,8 @@ def _trusting(*, there: bool) -> World:
 )
 def there(world: World) -> Symptoms:
     """The service accounts are there that `controllers` of a profile, `tenancy.exemptUsers` and
-    `tenancy.groveOperators` name. The name alone is trusted, so whoever may create an account of that name has the
-    exemption; and a controller that runs with another account is judged. Accounts of kube-system are not looked at.
+    `tenancy.groveOperators` name. The name alone is trusted, so a tenant who may create an account of that name is
+    exempt; and a controller that runs with another account is judged. Accounts of kube-system are not looked at.
 
     Source: webhook/settings.py (`exempt_users`); Kubernetes documentation, "Authenticating" (service accounts).
     """
@@ -157,6 +157,6 @@ def there(world: World) -> Symptoms:
             yield Symptom(
                 place,
                 f"the service account {user} is not there",
-                "whoever may create it has its exemption, and who runs with another account has none",
+                "a tenant who may create it is exempt, and a controller that runs with another account is not",
                 "name the accounts that run, and no others; [] where there are none",
             )
