@@ -7,7 +7,9 @@ the pod for that scheduler; `validate` judges the prepared pod. Everything else 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from webhook import owner_admission as owners
 from webhook.backends.base import GangMember
@@ -25,10 +27,10 @@ from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL, record_in
 from webhook.model.size import values_in
 from webhook.model.stored_object import StoredObject
-from webhook.mutators.prepare_pod import prepare_pod
+from webhook.mutators.prepare_pod import foreign_claims, prepare_pod
 from webhook.mutators.record import record_scheduler
 from webhook.settings import CHOICE_BOUND, CHOICE_RULE_IDS, SHAPE_BOUND, Profile, Settings
-from webhook.validators.registry import Context, Outcome, PodCreation, run, run_on_creation, run_on_object
+from webhook.validators.registry import Context, Outcome, PodCreation, run, run_each, run_on_object
 from webhook.validators.selection import (
     DEFAULT_SCHEDULER,
     Choice,
@@ -44,6 +46,8 @@ _POD = ("", "Pod")
 # A refused set of more values is not judged by the other schedulers' rules as well: that is advice, and others wait.
 _MOST_COMPARED = 10_000
 _NOT_COMPARED = "the set is too large to say which other scheduler could run it; rollcall explain does"
+# Of a pod: its profile and its place in a gang, or why it has none.
+_Gang = tuple[Profile, GangMember] | str | None
 # For the rule about malformed objects, which are judged by nothing but themselves.
 _NO_CONTEXT: Context[None] = Context(NOTHING_KNOWN, Choice("", ROOT), {}, None)
 
@@ -51,25 +55,21 @@ _NO_CONTEXT: Context[None] = Context(NOTHING_KNOWN, Choice("", ROOT), {}, None)
 def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     """Whether the object may be stored. Raises `FactsUnavailable` where a pod's workload could not be read."""
     try:
-        if _passes(request) or _leaving(request):
+        if _passes(request) or (_leaving(request) and not _rewritten(request, settings)):
             return ALLOWED
         if request.kind[::2] == _POD_CLIQUE_SET:
             return _validate_workload(request, facts, settings)
         if request.kind[::2] == _POD and request.operation == "CREATE":
-            verdict = _validate_member(Pod(_manifest(request), request.namespace), request.user, facts, settings)
-            if verdict is not None:
-                return verdict
+            return _validate_pod(request, Pod(_manifest(request), request.namespace), facts, settings)
         if owners.is_owner(request):
             return owners.validate_owner(request, facts, settings)
-        if (profiles := settings.judging.get(request.kind[::2])) is not None:
-            try:
-                return _validate_object(request, profiles, facts, settings)
-            except Malformed:
-                # An old object of a past schema is as good as none: it must not hold up its repair.
-                return _validate_object(replace(request, old=None), profiles, facts, settings)
+        try:
+            return _validate_object(request, facts, settings)
+        except Malformed:
+            # An old object of a past schema is as good as none: it must not hold up its repair.
+            return _validate_object(replace(request, old=None), facts, settings)
     except Malformed:
         return malformed(request, settings)
-    return ALLOWED
 
 
 def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
@@ -112,10 +112,21 @@ def _passes(request: Request) -> bool:
 
 
 def _leaving(request: Request) -> bool:
-    """Nor are objects on their way out: nothing may keep a gang from going, and finalizers are removed by updates. What
-    is stored says so; a deletionTimestamp that comes with the update itself may be anybody's.
-    """
+    """Whether the stored object is being deleted. A deletionTimestamp that comes with an update may be forged."""
     return mapping(mapping(request.old).get("metadata")).get("deletionTimestamp") is not None
+
+
+def _rewritten(request: Request, settings: Settings) -> bool:
+    """Whether an update changes what a scheduler reads of a gang object. It reads such an object also while a finalizer
+    keeps it from being deleted. The removal of finalizers changes none of this, and always passes.
+    """
+    return request.kind[::2] in settings.judging and _read_of(request.object) != _read_of(request.old)
+
+
+def _read_of(manifest: Manifest | None) -> tuple[Any, ...]:
+    found = mapping(manifest)
+    metadata = mapping(found.get("metadata"))
+    return found.get("spec"), metadata.get("labels"), metadata.get("annotations")
 
 
 def _manifest(request: Request) -> Manifest:
@@ -220,13 +231,12 @@ def _ratchet(findings: list[Finding], old: PodCliqueSet, facts: ClusterFacts, se
 # Gang objects that somebody else stores, and pods that name them
 
 
-def _validate_object(
-    request: Request, profiles: tuple[Profile, ...], facts: ClusterFacts, settings: Settings
-) -> Verdict:
+def _validate_object(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     """What the rules about objects of that kind say of one, unless who writes it is exempt. On UPDATE what was wrong
     before becomes a warning.
     """
-    if _exempt(request, settings):
+    profiles = settings.judging.get(request.kind[::2], ())
+    if not profiles or _exempt(request, settings):
         return ALLOWED
     found = _stored(request, _manifest(request))
     if request.old is not None:
@@ -244,9 +254,14 @@ def _validate_object(
         else:
             findings += outcome.findings
         unjudged += outcome.unjudged
-    findings.sort(key=lambda finding: -finding.action)
-    allowed = not any(finding.action is Action.DENY for finding in findings)
-    return Verdict(allowed, profiles[0].name, tuple(findings), tuple(unjudged))
+    return _with(Verdict(scheduler=profiles[0].name), findings, unjudged)
+
+
+def _with(verdict: Verdict, findings: Iterable[Finding], unjudged: Iterable[Unjudged] = ()) -> Verdict:
+    """`verdict`, and what else was found."""
+    every = sorted((*verdict.findings, *findings), key=lambda finding: -finding.action)
+    allowed = not any(finding.action is Action.DENY for finding in every)
+    return replace(verdict, allowed=allowed, findings=tuple(every), unjudged=(*verdict.unjudged, *unjudged))
 
 
 def _exempt(request: Request, settings: Settings) -> bool:
@@ -263,28 +278,39 @@ def _stored(request: Request, manifest: Manifest) -> StoredObject:
 # Pod
 
 
-def _validate_member(pod: Pod, user: str, facts: ClusterFacts, settings: Settings) -> Verdict | None:
-    """The verdict on a pod of a gang that Rollcall prepared, which is judged as that, and by nothing else; None for any
-    other pod.
+def _validate_pod(request: Request, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
+    """The verdict on a pod that is created. A member of a gang is judged as that. A pod that may name a group by itself
+    is also judged by the rules about such pods: labels alone make no member.
     """
-    if pod.podgang is not None:
-        return _validate_pod(pod, user, facts, settings)
-    return owners.validate_owned_pod(pod, facts, settings) if owners.is_owned(pod, settings) else None
-
-
-def _validate_pod(pod: Pod, user: str, facts: ClusterFacts, settings: Settings) -> Verdict:
+    if pod.podgang is None:
+        member = owners.validate_owned_pod(pod, facts, settings) if owners.is_owned(pod, settings) else None
+        return _validate_object(request, facts, settings) if member is None else member
     found = _gang_of(pod, facts, settings)
+    member = _validate_member(pod, found, request.user, facts, settings)
+    if _is_groves(pod, found, request.user, settings):
+        return member
+    besides = _validate_object(request, facts, settings)
+    named = replace(member, scheduler=member.scheduler or besides.scheduler)
+    return _with(named, besides.findings, besides.unjudged)
+
+
+def _is_groves(pod: Pod, found: _Gang, user: str, settings: Settings) -> bool:
+    """Whether a pod with Grove's labels is a member as Grove makes it: by the user who creates it. Where no user is
+    known, as in a file, the pod must name no group but the one that it was prepared for.
+    """
+    if user:
+        return settings.tenancy.is_grove_operator(user)
+    return isinstance(found, tuple) and not foreign_claims(pod, *found)
+
+
+def _validate_member(pod: Pod, found: _Gang, user: str, facts: ClusterFacts, settings: Settings) -> Verdict:
     profile = found[0] if isinstance(found, tuple) else settings.profiles[settings.default]
     prepared = isinstance(found, tuple) and pod.scheduler_name == profile.name
     verdict = pod_verdict(pod, profile, facts, settings) if prepared else ALLOWED
     creation = PodCreation(pod.template, user, settings.tenancy.is_grove_operator(user))
     rules = profile.creation_rules[settings.ceiling(profile, facts, pod.namespace)]
-    origin = run_on_creation(rules, gang_context(profile, facts, Choice(profile.name, ROOT), {}), creation).findings
-    if not origin:
-        return verdict
-    findings = sorted((*verdict.findings, *origin), key=lambda finding: -finding.action)
-    allowed = not any(finding.action is Action.DENY for finding in findings)
-    return replace(verdict, allowed=allowed, scheduler=profile.name, findings=tuple(findings))
+    origin = run_each(rules, gang_context(profile, facts, Choice(profile.name, ROOT), {}), creation).findings
+    return _with(replace(verdict, scheduler=profile.name), origin) if origin else verdict
 
 
 def _mutate_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
@@ -299,7 +325,7 @@ def _mutate_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
     return Verdict(scheduler=profile.name, patch=prepared.operations)
 
 
-def _gang_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> tuple[Profile, GangMember] | str | None:
+def _gang_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> _Gang:
     """The profile that a gang's pod is prepared for and its place in the gang; None for a pod that is left alone in
     silence, a sentence for one that is left alone and whose author should know why.
     """

@@ -34,7 +34,7 @@ from webhook.model.record import SCHEDULER_LABEL
 from webhook.mutators.json_patch import PatchBuilder
 from webhook.mutators.prepare_pod import foreign_claims, prepare_pod
 from webhook.settings import CHOICE_BOUND, Profile, Settings
-from webhook.validators.registry import BoundRule, Context, Outcome, Proceed, go_on, run, run_on_owner
+from webhook.validators.registry import BoundRule, Context, Outcome, Proceed, go_on, run, run_each, run_on_owner
 from webhook.validators.selection import DEFAULT_SCHEDULER, Choice, namespace_choice
 
 _TOLD_OF_KEY = 80
@@ -113,7 +113,7 @@ def _keys(path: FieldPath) -> tuple[str | int, ...]:
 
 
 def is_part(workload: OwnedWorkload) -> bool:
-    """Whether it is a Job of a JobSet's, which says everything."""
+    """Whether it is a Job of a JobSet's, which says everything. Whether the JobSet is there is for a rule to say."""
     controller = workload.controller
     return isinstance(workload, Job) and controller is not None and is_a(controller, JOB_SETS)
 
@@ -140,14 +140,14 @@ def choice_of(
 def validate_owner(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     """What the rules say of it. Raises `Malformed`."""
     workload = view_of(request, request.object or {})
-    if is_part(workload):
-        return ALLOWED
     old = None if request.old is None else _readable(request)
     choice = choice_of(workload, old, facts, settings)
     if choice is None:
         # In a cluster it never comes here, unless it is older than what opts it in. One that names its gang by itself
         # needs no advice.
-        advised = settings.standalone and not any(any(claims_on(template)) for template in workload.templates)
+        advised = settings.standalone and not (
+            is_part(workload) or any(any(claims_on(template)) for template in workload.templates)
+        )
         return Verdict(notes=(NOT_OPTED_IN,)) if advised else ALLOWED
     outcome = _judge(workload, old, choice, facts, settings)
     findings = outcome.findings
@@ -178,12 +178,22 @@ def _faults_of(old: OwnedWorkload, facts: ClusterFacts, settings: Settings) -> l
 def _judge(
     workload: OwnedWorkload, old: OwnedWorkload | None, choice: Choice, facts: ClusterFacts, settings: Settings
 ) -> Outcome:
+    if is_part(workload):
+        return _judge_part(workload, choice, facts, settings)
     outcome = run_on_owner(CHOICE_BOUND, Context(facts, choice, {}, None), workload, old)
     profile = settings.profiles.get(choice.scheduler)
     if profile is None:
         return outcome
     then = judged_by(profile, workload, old, choice, facts, settings)
     return Outcome([*outcome.findings, *then.findings], [*outcome.unjudged, *then.unjudged])
+
+
+def _judge_part(part: OwnedWorkload, choice: Choice, facts: ClusterFacts, settings: Settings) -> Outcome:
+    profile = settings.profiles.get(choice.scheduler)
+    if profile is None:
+        return Outcome()
+    rules = profile.part_rules[settings.ceiling(profile, facts, part.namespace)]
+    return run_each(rules, gang_context(profile, facts, choice, {}), part)
 
 
 def judged_by(

@@ -29,7 +29,7 @@ from webhook.model.owners.place import (
     REPLICATED_JOB_NAME,
 )
 from webhook.model.owners.trainjob import Runtime, TrainJob
-from webhook.model.owners.workload import OwnedWorkload, Part, controller_in
+from webhook.model.owners.workload import OwnedWorkload, Part
 from webhook.model.pod import Pod
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.owner_admission import made_of, mutate_owned_pod, record_choice
@@ -206,7 +206,7 @@ def _of_job_set(workload: JobSet, index: int, part: Part) -> ExpectedPod:
     _add(pod, keys, {**keys, **{key: value for key, value in spread.items() if value}})
     _created_by_job(pod, job, None, indexed=indexed)
     chain = f"Job {job} of JobSet {workload.name}"
-    maker = controller_in(workload.metadata)
+    maker = workload.controller
     return ExpectedPod(part, pod, chain if maker is None else f"{chain} of {maker.kind} {maker.name}")
 
 

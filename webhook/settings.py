@@ -80,6 +80,7 @@ class Profile:
         "gate",
         "judged",
         "name",
+        "part_rules",
         "pod_rules",
         "prepared",
         "rules",
@@ -114,6 +115,7 @@ class Profile:
         self.set_rules = about(self.rules, Subject.WORKLOAD, Subject.POD, Subject.CHANGE)
         self.pod_rules = about(self.rules, Subject.POD)
         self.creation_rules = about(self.rules, Subject.POD_CREATION)
+        self.part_rules = about(self.rules, Subject.PART)
         # The kinds of objects that it has rules about, besides PodCliqueSets and their pods.
         self.judged = backend.judged_kinds
 

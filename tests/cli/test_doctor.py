@@ -67,10 +67,10 @@ def well(*more: Manifest) -> World:
 
 def test_all_is_well(rollcall: Run, cluster: Reads) -> None:
     cluster(well())
-    assert rollcall("doctor") == (0, "38 checks, all is well\n", "")
+    assert rollcall("doctor") == (0, "40 checks, all is well\n", "")
     assert rollcall("doctor", "--strict").code == 0
     found = json.loads(rollcall("doctor", "-o", "json").out)
-    assert (found["well"], found["findings"], found["notKnown"], len(found["checks"])) == (True, [], [], 38)
+    assert (found["well"], found["findings"], found["notKnown"], len(found["checks"])) == (True, [], [], 40)
 
 
 def test_what_is_wrong_is_printed_with_what_to_do(rollcall: Run, cluster: Reads) -> None:
@@ -88,7 +88,7 @@ note namespaces/exempt
     found  it bears the label rollcall.dev/exempt
     why    nothing of it is asked about: gangs are neither checked nor made there
     do     when the emergency is over: kubectl label namespace team-b rollcall.dev/exempt-
-38 checks, 1 error, 1 note
+40 checks, 1 error, 1 note
 """,
         "",
     )
@@ -100,7 +100,7 @@ def test_a_warning_fails_only_a_strict_look(rollcall: Run, cluster: Reads) -> No
         World(world.settings, world.now, parts={**world.parts, BUDGETS: ()}, presented=world.presented, apis=world.apis)
     )
     ran = rollcall("doctor")
-    assert (ran.code, ran.out.splitlines()[-1]) == (0, "38 checks, 1 warning")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "40 checks, 1 warning")
     assert rollcall("doctor", "--strict").code == 1
     said = [json.loads(rollcall("doctor", "-o", "json", *options).out)["well"] for options in ((), ("--strict",))]
     assert said == [True, False]
@@ -121,7 +121,7 @@ not known reconciler/leader
     why    the Lease could not be read: HTTP 403: no; it takes the right to get leases
 not known clocks/agree
     why    the Lease could not be read: HTTP 403: no; it takes the right to get leases
-38 checks, 2 not known
+40 checks, 2 not known
 """
     )
     found = json.loads(rollcall("doctor", "-o", "json").out)

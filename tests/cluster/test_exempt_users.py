@@ -73,3 +73,49 @@ def test_a_pod_with_grove_s_labels_is_reported_unless_grove_s_operator_creates_i
     assert len(found[TENANT]) == 1
     assert "tenancy.groveOperators" in found[TENANT][0]
     assert server.metric("rollcall_findings_total", rule="grove/foreign-pod", action="warn") == 1
+
+
+def test_grove_s_labels_on_a_pod_that_names_two_gangs_exempt_no_tenant(
+    plane: ControlPlane, server: RollcallServer, namespace: str
+) -> None:
+    names = {"labels": {"pod-group.scheduling.sigs.k8s.io": "worker"}}
+    pod = gang_pod(
+        **names, annotations={"gang.scheduling.koordinator.sh/name": "leader"}, schedulerName="koord-scheduler"
+    )
+    pod["metadata"]["namespace"] = namespace
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    refused = sent(plane, TENANT, path, pod)
+    assert refused.status_code == httpx.codes.UNPROCESSABLE_ENTITY, why(refused)
+    assert "koordinator/gang-names-disagree" in refused.json()["message"]
+    assert sent(plane, OPERATOR, path, pod).is_success
+
+
+def test_an_object_that_is_being_deleted_is_judged_and_its_finalizer_can_be_removed(
+    plane: ControlPlane, server: RollcallServer, namespace: str
+) -> None:
+    # The stale fault is stored by a user whose objects are not judged.
+    right, stale = moved(pod_group("right"), namespace), moved(labelled(WRONG, name="stale"), namespace)
+    for user, manifest in ((TENANT, right), (WRITER, stale)):
+        held = labelled(manifest, finalizers=["example.com/hold"])
+        headers = {"Impersonate-User": user, "Impersonate-Group": "system:masters"}
+        created = plane.http.post(path_of(held, named=False), json=held, headers=headers)
+        assert created.is_success, why(created)
+        assert plane.http.delete(path_of(held)).is_success
+
+    def merged(manifest: Manifest, **metadata: object) -> httpx.Response:
+        headers = {
+            "Content-Type": "application/merge-patch+json",
+            "Impersonate-User": TENANT,
+            "Impersonate-Group": "system:masters",
+        }
+        return plane.http.patch(path_of(manifest), json={"metadata": metadata}, headers=headers)
+
+    rewritten = merged(right, annotations=WRONG["metadata"]["annotations"])
+    assert rewritten.status_code == httpx.codes.UNPROCESSABLE_ENTITY, why(rewritten)
+    assert RULE in rewritten.json()["message"]
+    for manifest in (right, stale):
+        noted = merged(manifest, annotations={"example.com/note": "bye"})
+        assert noted.is_success, why(noted)
+        freed = merged(manifest, finalizers=[])
+        assert freed.is_success, why(freed)
+        assert plane.http.get(path_of(manifest)).status_code == httpx.codes.NOT_FOUND

@@ -5,12 +5,13 @@ else is touched; what can never start is refused with a reason.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 
 import httpx
 import pytest
 
 from tests.cluster.control_plane import ControlPlane, Manifest
-from tests.cluster.jobset_controller import JobSetController, defaulted
+from tests.cluster.jobset_controller import JobSetController, children, defaulted, job_of
 from tests.cluster.lws_controller import LeaderWorkerSetController
 from tests.cluster.lws_webhook import LwsWebhook
 from tests.cluster.owner_workloads import (
@@ -283,3 +284,20 @@ def test_a_train_job_is_refused_for_what_its_runtime_has(
     ran = plane.apply(train_job("tune", namespace, f"{namespace}-torch", nodes=4))
     assert ran.code != 0
     assert "spec.runtimeRef.name: owner/exclusive-topology: " in ran.err, ran.err
+
+
+@pytest.mark.usefixtures("served")
+def test_only_the_jobs_of_a_jobset_that_is_there_are_left_to_it(
+    plane: ControlPlane, namespace: str, opt_in: Callable[[str], None]
+) -> None:
+    # It is older than the opt-in, so Rollcall does not follow it and must read it live.
+    older = created(plane, defaulted(job_set("run", namespace, replicated_job("a"))))
+    opt_in("koord-scheduler")
+    (child,) = children(older)
+    part = job_of(older, child)
+    forged = deepcopy(part)
+    forged["metadata"]["ownerReferences"][0]["uid"] = "00000000-0000-4000-8000-000000000000"
+    refused = plane.http.post(path_of("batch/v1", "Job", namespace), json=forged)
+    assert refused.status_code == httpx.codes.UNPROCESSABLE_ENTITY, refused.text
+    assert "owner/foreign-job" in refused.json()["message"]
+    assert LABEL not in created(plane, part)["metadata"].get("labels", {})

@@ -79,7 +79,6 @@ def pod_groups() -> dict[str, Any]:
             }
         ],
         "matchConditions": [
-            *sets("validate")["matchConditions"],
             {
                 "name": "not-exempt",
                 "expression": "!(request.userInfo.username in ["
@@ -241,7 +240,7 @@ def test_gang_objects_of_others_are_asked_about_when_they_come_or_change() -> No
             "scope": "*",
         }
     ]
-    assert [condition["name"] for condition in hook["matchConditions"]] == ["not-leaving", "not-exempt", "changed"]
+    assert [condition["name"] for condition in hook["matchConditions"]] == ["not-exempt", "changed"]
 
 
 def validating(profile: dict[str, Any]) -> list[dict[str, Any]]:
@@ -265,7 +264,7 @@ def test_the_workload_api_s_objects_are_asked_about_where_gangs_are_made_of_them
             "scope": "*",
         }
     ]
-    assert [condition["name"] for condition in objects["matchConditions"]] == ["not-leaving", "not-exempt", "changed"]
+    assert [condition["name"] for condition in objects["matchConditions"]] == ["not-exempt", "changed"]
     assert members["rules"][0]["resources"] == ["pods"]
     assert [condition["name"] for condition in members["matchConditions"]] == [
         "not-groves",

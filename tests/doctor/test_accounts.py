@@ -1,4 +1,4 @@
-"""As whom the reconciler runs, and whether the server may write."""
+"""As whom the reconciler runs, whether the server may write, and whether the accounts that are trusted are there."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.doctor.told import remedies, told
-from webhook.doctor.accounts import reconciler_accounts
+from tests.doctor.told import remedies, told, unknown
+from webhook.doctor.accounts import reconciler_accounts, trusted
 from webhook.doctor.checking import Level
 from webhook.doctor.examples import configured, deployment, installed, thing
-from webhook.doctor.world import World
+from webhook.doctor.world import Unread, World
 from webhook.installation.access import reconciler_access_rules
 from webhook.installation.deployment import workloads
 from webhook.installation.options import Options, Reconciler
@@ -114,3 +114,36 @@ def test_the_reconciler_that_runs_is_one_whose_gang_objects_are_not_judged(
 ) -> None:
     world = replace(running(place), settings=configured(tenancy=tenancy))
     assert [found for _, _, found in told(world, "reconciler/exempt")] == wanted
+
+
+KOORD = "system:serviceaccount:koordinator-system:koord-scheduler"
+ARGO = "system:serviceaccount:argocd:controller"
+GROVE = "system:serviceaccount:dynamo:grove-operator"
+
+
+def test_each_account_that_is_trusted_and_not_there_is_told_with_the_field_that_names_it() -> None:
+    tenancy = {"exemptUsers": [ARGO, "alice"], "groveOperators": [GROVE, "system:serviceaccount:*:grove-operator"]}
+    settings = configured({"name": "koord-scheduler"}, {"name": "default-scheduler"}, tenancy=tenancy)
+    absent = dict.fromkeys((KOORD, ARGO, GROVE), False)
+    assert told(installed(settings=settings, accounts=absent), "accounts/there") == [
+        (Level.WARNING, "scheduler.profiles[koord-scheduler].controllers", f"the service account {KOORD} is not there"),
+        (Level.WARNING, "tenancy.exemptUsers", f"the service account {ARGO} is not there"),
+        (Level.WARNING, "tenancy.groveOperators", f"the service account {GROVE} is not there"),
+    ]
+    assert told(installed(settings=settings, accounts=dict.fromkeys(absent, True)), "accounts/there") == []
+
+
+def test_an_account_that_may_not_be_read_is_not_known() -> None:
+    unread = Unread("the ServiceAccount koord-scheduler", "HTTP 403", "get serviceaccounts koord-scheduler")
+    (why,) = unknown(installed(accounts={KOORD: unread}), "accounts/there")
+    assert "it takes the right to get serviceaccounts koord-scheduler" in why
+
+
+def test_accounts_of_kube_system_and_other_users_are_not_looked_for() -> None:
+    tenancy = {"exemptUsers": ["alice", "system:serviceaccount:kube-system:backup"]}
+    settings = configured({"name": "default-scheduler", "config": {"gangScheduling": True}}, tenancy=tenancy)
+    assert set(trusted(settings)) == {
+        "system:kube-controller-manager",
+        "alice",
+        "system:serviceaccount:*:grove-operator",
+    }

@@ -6,10 +6,19 @@ from typing import Any
 
 import pytest
 
-from tests.doctor.told import told, unknown
+from tests.doctor.told import remedies, told, unknown
 from webhook.doctor.checking import Level, examine
 from webhook.doctor.checks import EVERY_CHECK
-from webhook.doctor.examples import configured, installed, namespace, pod_clique_set, served, thing
+from webhook.doctor.examples import (
+    configured,
+    deployment,
+    installed,
+    namespace,
+    pod_clique_set,
+    served,
+    thing,
+    webhook_of,
+)
 from webhook.doctor.world import Unread
 from webhook.model.facts import Api
 from webhook.model.reading import Manifest
@@ -120,3 +129,70 @@ def test_what_an_exempt_namespace_has_is_not_asked_about() -> None:
     world = installed(namespace("team-b", exempt="true"), pod_clique_set("demo", within="team-b"), changed=exempting)
     (found,) = told(world, "gangs/asked-about")
     assert found[:2] == (Level.WARNING, "Namespace team-b")
+
+
+OPERATOR = "system:serviceaccount:dynamo:grove-operator"
+ANYWHERE = "system:serviceaccount:*:grove-operator"
+ACCOUNTS: dict[str, tuple[list[str], str, list[tuple[Level, str, str]]]] = {
+    "the one that runs": ([OPERATOR], "grove-operator", []),
+    "the one that runs, and any": ([ANYWHERE, OPERATOR], "grove-operator", []),
+    "any of that name": (
+        [ANYWHERE],
+        "grove-operator",
+        [
+            (
+                Level.WARNING,
+                "tenancy.groveOperators",
+                f"it names the account in any namespace, and Deployment dynamo/grove-operator runs as {OPERATOR}",
+            )
+        ],
+    ),
+    "another": (
+        [ANYWHERE],
+        "dynamo-grove",
+        [
+            (
+                Level.ERROR,
+                "Deployment dynamo/grove-operator",
+                "it runs as system:serviceaccount:dynamo:dynamo-grove, which tenancy.groveOperators does not name",
+            )
+        ],
+    ),
+    "none": (
+        [],
+        "",
+        [
+            (
+                Level.ERROR,
+                "Deployment dynamo/grove-operator",
+                "it runs as system:serviceaccount:dynamo:default, which tenancy.groveOperators does not name",
+            )
+        ],
+    ),
+}
+DEFAULTING = webhook_of(
+    "MutatingWebhookConfiguration",
+    "podcliqueset-defaulting-webhook",
+    "pcs.defaulting.webhooks.grove.io",
+    clientConfig={"service": {"namespace": "dynamo", "name": "grove-operator"}},
+)
+
+
+def running(account: str, within: str = "dynamo") -> Manifest:
+    return deployment("grove-operator", "grove-operator:v0.1.0", within, serviceAccountName=account)
+
+
+@pytest.mark.parametrize(("operators", "account", "wanted"), ACCOUNTS.values(), ids=ACCOUNTS)
+def test_the_account_that_grove_s_operator_runs_as_is_the_one_that_is_trusted(
+    operators: list[str], account: str, wanted: list[tuple[Level, str, str]]
+) -> None:
+    settings = configured(KOORDINATOR, tenancy={"groveOperators": operators})
+    assert told(installed(DEFAULTING, running(account), settings=settings), "grove/operator-account") == wanted
+
+
+def test_what_to_set_is_said_and_never_the_account_of_a_tenant_s_deployment() -> None:
+    settings = configured(KOORDINATOR)
+    world = installed(DEFAULTING, running("grove-operator"), running("grove-operator", "team-a"), settings=settings)
+    assert remedies(world, "grove/operator-account") == [f"say tenancy.groveOperators: [{OPERATOR}]"]
+    # Without Grove's webhooks nothing says where its operator is.
+    assert told(installed(running("other", "team-a"), settings=settings), "grove/operator-account") == []

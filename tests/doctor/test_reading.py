@@ -110,6 +110,28 @@ def test_the_set_is_tried_where_the_webhooks_ask_about_it() -> None:
     assert [one.url.path for one in cluster.asked if one.method == "POST"] == [GROVE.replace("default", "team-a")]
 
 
+def test_whether_the_accounts_that_the_configuration_trusts_are_there_is_read_one_by_one() -> None:
+    cluster = Cluster()
+    koordinator = "/api/v1/namespaces/koordinator-system/serviceaccounts/koord-scheduler"
+    argo = "/api/v1/namespaces/argocd/serviceaccounts/controller"
+    flux = "/api/v1/namespaces/flux/serviceaccounts/controller"
+    cluster.answers[koordinator] = (200, {"metadata": {"name": "koord-scheduler"}})
+    cluster.answers[flux] = (403, {"message": "serviceaccounts is forbidden"})
+    named = ["argocd:controller", "flux:controller", "kube-system:backup"]
+    users = [f"system:serviceaccount:{name}" for name in named]
+    world = cluster.read(configured(tenancy={"exemptUsers": [*users, "alice"]}))
+    asked = [request.url.path for request in cluster.asked if "serviceaccounts" in request.url.path]
+    assert sorted(asked) == [argo, flux, koordinator]
+    found = dict(world.accounts)
+    refused = found.pop("system:serviceaccount:flux:controller")
+    assert found == {
+        "system:serviceaccount:koordinator-system:koord-scheduler": True,
+        "system:serviceaccount:argocd:controller": False,
+    }
+    assert isinstance(refused, Unread)
+    assert refused.right == "get serviceaccounts controller in flux"
+
+
 def test_a_right_that_is_missing_is_named() -> None:
     cluster = Cluster()
     cluster.answers[path_of(GANG_PODS)] = (403, {"message": "pods is forbidden"})

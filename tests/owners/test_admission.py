@@ -10,9 +10,10 @@ import pytest
 
 from tests.core.worlds import rules
 from tests.owners.worlds import EVERY, RECORD, known, mutate, schedulers, stored, validate
-from webhook.model.facts import Namespace
+from webhook.model.facts import Api, Namespace, Needed
 from webhook.model.findings import Action
 from webhook.model.reading import Manifest
+from webhook.required_facts import in_doubt
 from webhook.validators.owner_examples import (
     job,
     job_set,
@@ -137,9 +138,52 @@ def _made_by(manifest: Manifest, version: str, kind: str, name: str = "demo") ->
 
 def test_a_job_of_a_jobset_is_the_jobset_s_affair() -> None:
     part = _made_by(job(scheduler=None, parallelism=2, completions=5), "jobset.x-k8s.io/v1alpha2", "JobSet")
-    facts = known(default="koord-scheduler")
+    made_it = job_set()
+    made_it["metadata"]["uid"] = "1"
+    facts = known(made_it, default="koord-scheduler")
     assert mutate(part, facts=facts)[1].patch == ()
     assert validate(part, facts=facts).findings == ()
+
+
+NO_SUCH = "there is no such JobSet, so the Job is a part of none, and the garbage collector deletes it"
+ANOTHER = "the JobSet demo has another uid, so the Job is a part of none, and the garbage collector deletes it"
+
+
+@pytest.mark.parametrize("scheduler", [None, "koord-scheduler"], ids=["by its namespace", "by its own label"])
+@pytest.mark.parametrize(("uid", "why"), [(None, NO_SUCH), ("2", ANOTHER)], ids=["no JobSet", "another JobSet"])
+def test_a_job_of_no_jobset_is_refused_after_a_live_read(uid: str | None, why: str, scheduler: str | None) -> None:
+    forged = _made_by(job(scheduler=scheduler), "jobset.x-k8s.io/v1alpha2", "JobSet")
+    there = job_set()
+    there["metadata"]["uid"] = uid
+    facts = known(*([] if uid is None else [there]), default="koord-scheduler")
+    verdict = validate(forged, facts=facts)
+    assert (verdict.allowed, [(one.rule, one.why) for one in verdict.findings]) == (False, [("owner/foreign-job", why)])
+    (needed,) = in_doubt(verdict)
+    assert needed == Needed("job_sets", ("default", "demo"))
+    # The cache was late: the JobSet was created, or created again, a moment before.
+    there["metadata"]["uid"] = "1"
+    assert validate(forged, facts=known(there, default="koord-scheduler")).findings == ()
+
+
+def test_a_job_of_a_jobset_is_not_refused_where_jobsets_cannot_be_read() -> None:
+    part = _made_by(job(scheduler=None), "jobset.x-k8s.io/v1alpha2", "JobSet")
+    facts = known(default="koord-scheduler")
+    newer = Api("jobset.x-k8s.io", "v1", "JobSet")
+    for unread in (replace(facts, job_sets=None), replace(facts, apis=frozenset({newer}))):
+        verdict = validate(part, facts=unread)
+        assert verdict.allowed
+        assert [str(one) for one in verdict.unjudged] == [
+            "owner/foreign-job at metadata.ownerReferences: not judged: the JobSet default/demo unknown"
+        ]
+    for read in (replace(newer, version="v1alpha2"), Api("batch", "v1", "Job")):
+        assert not validate(part, facts=replace(facts, apis=frozenset({read}))).allowed
+
+
+def test_an_update_cannot_make_a_recorded_job_the_part_of_a_jobset_that_is_not_there() -> None:
+    forged = _made_by(job(), "jobset.x-k8s.io/v1alpha2", "JobSet")
+    assert rules(validate(forged, job(), facts=known())) == ["owner/foreign-job"]
+    # One that was stored before may go on: the garbage collector ends it.
+    assert validate(forged, forged, facts=known()).allowed
 
 
 def test_a_job_of_something_else_is_a_workload() -> None:

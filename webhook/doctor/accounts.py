@@ -1,4 +1,6 @@
-"""Checks of service accounts: who has the right to write, and that the server, which others call, has not."""
+"""Checks of service accounts: who has the right to write, that the server, which others call, has not, and that those
+which the configuration trusts are there.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,16 @@ from collections.abc import Iterator
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import configured, installed
 from webhook.doctor.parts import DEPLOYMENTS, RECONCILER_BINDING
-from webhook.doctor.world import World
+from webhook.doctor.world import World, known
 from webhook.installation.deployment import workloads
 from webhook.installation.exempt import installed_in
 from webhook.installation.names import RECONCILER_ROLE, SERVER
 from webhook.installation.options import Options, Reconciler
+from webhook.installation.webhooks import NEVER_HERE
 from webhook.model.projections import name_of
 from webhook.model.reading import Manifest, mapping, sequence, text
-from webhook.model.users import service_account
+from webhook.model.users import account_of, service_account
+from webhook.settings import Settings
 
 _MOVE = 'docs/installing.md, "From a sidecar to a Deployment"'
 
@@ -112,4 +116,47 @@ def exempt(world: World) -> Symptoms:
                 f"its reconciler runs as {user_of(world, account)}, whose gang objects are judged",
                 "what it writes waits for an answer: while no server gives one, no gang object is written",
                 f"name it in the configuration: tenancy.reconcilers: [{user_of(world, account)}]",
+            )
+
+
+def trusted(settings: Settings) -> dict[str, str]:
+    """The users that the configuration trusts by their name, each with the field that names it. Left out are service
+    accounts of the namespaces in which Rollcall judges nothing: only administrators create one there.
+    """
+    places = {
+        f"scheduler.profiles[{name}].controllers": profile.controllers for name, profile in settings.profiles.items()
+    }
+    places["tenancy.exemptUsers"] = settings.tenancy.exempt_users
+    places["tenancy.groveOperators"] = settings.tenancy.grove_operators
+    named = {user: place for place, users in places.items() for user in users}
+    return {user: place for user, place in named.items() if (account_of(user) or ("",))[0] not in NEVER_HERE}
+
+
+_ARGO = service_account("argocd", "argocd-application-controller")
+
+
+def _trusting(*, there: bool) -> World:
+    return installed(settings=configured(tenancy={"exemptUsers": [_ARGO]}), accounts={_ARGO: there})
+
+
+@check(
+    "accounts/there",
+    level=Level.WARNING,
+    well=lambda: _trusting(there=True),
+    ill=lambda: _trusting(there=False),
+)
+def there(world: World) -> Symptoms:
+    """The service accounts are there that `controllers` of a profile, `tenancy.exemptUsers` and
+    `tenancy.groveOperators` name. The name alone is trusted, so a tenant who may create an account of that name is
+    exempt; and a controller that runs with another account is judged. Accounts of kube-system are not looked at.
+
+    Source: webhook/settings.py (`exempt_users`); Kubernetes documentation, "Authenticating" (service accounts).
+    """
+    for user, place in trusted(world.settings).items():
+        if not known(world.accounts.get(user, True)):
+            yield Symptom(
+                place,
+                f"the service account {user} is not there",
+                "a tenant who may create it is exempt, and a controller that runs with another account is not",
+                "name the accounts that run, and no others; [] where there are none",
             )

@@ -5,25 +5,40 @@ Source: ai-dynamo/grove, operator/api/config, operator/charts (Deployment `grove
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from webhook.doctor.accounts import reconciler_accounts, user_of
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
-from webhook.doctor.examples import configured, installed, served, webhook_of
-from webhook.doctor.parts import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from webhook.doctor.examples import configured, deployment, installed, served, webhook_of
+from webhook.doctor.parts import DEPLOYMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from webhook.doctor.world import World, known
 from webhook.installation.names import RECONCILER
 from webhook.model import grove
 from webhook.model.facts import Api
 from webhook.model.projections import POD_CLIQUE_SETS, TOPOLOGY_BINDINGS, name_of
 from webhook.model.reading import Manifest, flag, mapping, sequence, text
+from webhook.model.users import service_account
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 POD_GANG_MAP = Api(grove.GROUP, "v1alpha1", "PodGangMap")
 # Grove's backends that write gang objects themselves, of the names that ours would have.
 _WRITERS = ("volcano", "kai-scheduler")
 _WHERE = "Grove's OperatorConfiguration"
+# By Grove's chart: its Deployment, and that container's too.
+_OPERATOR = "grove-operator"
+
+
+def is_operator(deployment: Manifest) -> bool:
+    """Whether a Deployment is called as that of Grove's operator, or has its container."""
+    return _OPERATOR in {
+        name_of(deployment),
+        *(mapping(one).get("name") for one in sequence(_pod(deployment).get("containers"))),
+    }
+
+
+def _pod(deployment: Manifest) -> Mapping[str, Any]:
+    return mapping(mapping(mapping(deployment.get("spec")).get("template")).get("spec"))
 
 
 def _operator(**sections: Any) -> Manifest:
@@ -186,3 +201,60 @@ def webhooks(world: World) -> Symptoms:
                 "sets are stored without Grove's defaults, or with what Grove cannot do",
                 "install Grove's chart again",
             )
+
+
+def _operated(*operators: str, account: str = _OPERATOR) -> World:
+    service = {"clientConfig": {"service": {"namespace": "grove-system", "name": _OPERATOR}}}
+    return installed(
+        webhook_of("MutatingWebhookConfiguration", _DEFAULTING, "pcs.defaulting.webhooks.grove.io", **service),
+        deployment(_OPERATOR, "grove-operator:v0.1.0", "grove-system", serviceAccountName=account),
+        settings=configured(tenancy={"groveOperators": list(operators)}),
+    )
+
+
+@check(
+    "grove/operator-account",
+    well=lambda: _operated(service_account("grove-system", _OPERATOR)),
+    ill=lambda: _operated(service_account("grove-system", _OPERATOR), account="grove"),
+)
+def operator_account(world: World) -> Symptoms:
+    """The service account that Grove's operator runs as is in `tenancy.groveOperators`, by its full name: a `*` for the
+    namespace also trusts accounts of that name that tenants create, and is a warning. Grove's operator is looked for
+    in the namespace that its webhook configurations name, because only an administrator writes these.
+
+    Source: ai-dynamo/grove, operator/charts (Deployment and `serviceAccount.name`); webhook/model/users.py.
+    """
+    tenancy = world.settings.tenancy
+    for where, user in _accounts(world):
+        if not tenancy.is_grove_operator(user):
+            yield Symptom(
+                where,
+                f"it runs as {user}, which tenancy.groveOperators does not name",
+                "the pods that it creates are judged like those of a tenant: each is reported, and some are refused",
+                f"say tenancy.groveOperators: [{user}]",
+            )
+        elif user not in tenancy.grove_operators:
+            yield Symptom(
+                "tenancy.groveOperators",
+                f"it names the account in any namespace, and {where} runs as {user}",
+                "a tenant who may create a service account of that name is taken for Grove's operator",
+                f"say tenancy.groveOperators: [{user}]",
+                Level.WARNING,
+            )
+
+
+def _accounts(world: World) -> Iterator[tuple[str, str]]:
+    """The Deployments of Grove's operator, each with the user that it is. Raises `FactsUnavailable`."""
+    hooks = [
+        mapping(hook)
+        for part, name in _WEBHOOKS
+        for raw in world.all(part)
+        if name_of(raw) == name
+        for hook in sequence(raw.get("webhooks"))
+    ]
+    namespaces = {mapping(mapping(hook.get("clientConfig")).get("service")).get("namespace") for hook in hooks}
+    for raw in world.all(DEPLOYMENTS) if hooks else ():
+        namespace = mapping(raw.get("metadata")).get("namespace")
+        if namespace in namespaces and is_operator(raw):
+            account = text(_pod(raw).get("serviceAccountName")) or "default"
+            yield f"Deployment {namespace}/{name_of(raw)}", service_account(str(namespace), account)

@@ -19,8 +19,10 @@ from webhook.cluster.access import Access
 from webhook.cluster.client import Answer, Client
 from webhook.cluster.discovery import Discovery
 from webhook.cluster.schemas import Schemas
+from webhook.doctor.accounts import trusted
 from webhook.doctor.certificates import bundles, called, reached
 from webhook.doctor.dry_runs import grouped_pod, namespace_asked_about, refused_set
+from webhook.doctor.grove_operator import is_operator
 from webhook.doctor.handshakes import Endpoint, clock_of, look_at
 from webhook.doctor.parts import (
     DEPLOYMENTS,
@@ -35,9 +37,10 @@ from webhook.doctor.parts import (
 from webhook.doctor.world import Clock, Tried, Unread, World, serves_next
 from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 from webhook.model.endpoint_slices import endpoints_in, port_name
-from webhook.model.kubernetes_kinds import CONFIG_MAPS, PODS
+from webhook.model.kubernetes_kinds import CONFIG_MAPS, PODS, SERVICE_ACCOUNTS
 from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
+from webhook.model.users import account_of
 from webhook.settings import Settings
 from webhook.sources.limits import Problem
 from webhook.sources.yaml_values import documents_of
@@ -46,8 +49,6 @@ from webhook.sources.yaml_values import documents_of
 _PAGE = 500
 # What the API server does not let one do.
 _FORBIDDEN = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
-# By Grove's chart: its Deployment, and that container's too.
-_OPERATOR = "grove-operator"
 
 T = TypeVar("T")
 
@@ -77,8 +78,10 @@ class _Reader:
         wanted = [part for part in PARTS if part is not SECRET and (isinstance(apis, Unread) or _served(part, apis))]
         every = await asyncio.gather(*(self._part(part) for part in wanted))
         world = replace(world, parts=dict(zip(wanted, every, strict=True)), spec_fields=await self._spec_fields())
-        operator, asked, grouped = await asyncio.gather(self._operator(world), self._asked(world), self._grouped(world))
-        world = replace(world, operator=operator, asked=asked, grouped=grouped)
+        operator, asked, grouped, accounts = await asyncio.gather(
+            self._operator(world), self._asked(world), self._grouped(world), self._accounts()
+        )
+        world = replace(world, operator=operator, asked=asked, grouped=grouped, accounts=accounts)
         try:
             seen = await look_at(endpoints(world), bundles(world))
         except FactsUnavailable:
@@ -161,6 +164,15 @@ class _Reader:
                 return Unread(f"whether a {resource.api.kind} would be admitted", str(error), right)
             return Tried(None, str(error))
 
+    async def _accounts(self) -> dict[str, bool | Unread]:
+        """By user, whether the service account is there that the configuration trusts."""
+        wanted = {user: account for user in trusted(self._settings) if (account := account_of(user)) is not None}
+        parts = (Part(SERVICE_ACCOUNTS, namespace=namespace, name=name) for namespace, name in wanted.values())
+        every = await asyncio.gather(*(self._part(part) for part in parts))
+        return {
+            user: found if isinstance(found, Unread) else bool(found) for user, found in zip(wanted, every, strict=True)
+        }
+
     # Grove's operator
 
     async def _operator(self, world: World) -> Manifest | Unread | None:
@@ -214,8 +226,7 @@ def _config_maps(deployment: Manifest) -> Iterator[tuple[str, str]]:
     """The ConfigMaps that Grove's operator is given, where that Deployment is its."""
     metadata = mapping(deployment.get("metadata"))
     pod = mapping(mapping(mapping(deployment.get("spec")).get("template")).get("spec"))
-    containers = {mapping(one).get("name") for one in sequence(pod.get("containers"))}
-    if _OPERATOR in {metadata.get("name"), *containers}:
+    if is_operator(deployment):
         for volume in map(mapping, sequence(pod.get("volumes"))):
             if name := text(mapping(volume.get("configMap")).get("name")):
                 yield str(metadata.get("namespace")), name

@@ -76,6 +76,8 @@ class World:
     # The creation of a PodCliqueSet that Rollcall refuses, and that of a pod of a group: None where it was not tried.
     asked: Tried | Unread | None = None
     grouped: Tried | Unread | None = None
+    # By user: whether the service account that the configuration trusts is there.
+    accounts: Mapping[str, bool | Unread] = field(default_factory=dict)
     # Grove's OperatorConfiguration; None where no operator was found.
     operator: Manifest | Unread | None = None
 

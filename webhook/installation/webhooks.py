@@ -149,7 +149,7 @@ def _object_hooks(settings: Settings, own_namespace: str) -> Iterator[tuple[str,
             "operations": ["CREATE", "UPDATE"],
             "scope": "*",
         }
-        yield group.replace(".", "-"), "validate", [rule], {"matchConditions": [_NOT_LEAVING, judged_users, _CHANGED]}
+        yield group.replace(".", "-"), "validate", [rule], {"matchConditions": [judged_users, _CHANGED]}
     conditions = [
         condition for profile in settings.profiles.values() if (condition := profile.backend.judged_pods) is not None
     ]
@@ -166,7 +166,8 @@ def _differs(field: str) -> str:
 
 
 # Schedulers write their status into the object itself where its kind has no subresource for it (Koordinator's and
-# Volcano's PodGroups): that must not wait for us either.
+# Volcano's PodGroups): that must not wait for us either. Nor must finalizers that are removed from an object that is
+# being deleted; a scheduler still reads its spec, so a change of that is judged.
 _CHANGED = {
     "name": "changed",
     "expression": "request.operation == 'CREATE' || "

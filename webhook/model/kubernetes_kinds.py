@@ -9,6 +9,7 @@ from webhook.model.projections import Resource
 
 PODS = Resource(Api("", "v1", "Pod"), "pods")
 SERVICES = Resource(Api("", "v1", "Service"), "services")
+SERVICE_ACCOUNTS = Resource(Api("", "v1", "ServiceAccount"), "serviceaccounts")
 SECRETS = Resource(Api("", "v1", "Secret"), "secrets")
 CONFIG_MAPS = Resource(Api("", "v1", "ConfigMap"), "configmaps")
 ENDPOINT_SLICES = Resource(Api("discovery.k8s.io", "v1", "EndpointSlice"), "endpointslices")

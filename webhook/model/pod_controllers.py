@@ -15,8 +15,7 @@ from webhook.model import grove
 from webhook.model.facts import Api
 from webhook.model.owners.kinds import JOBS, STATEFUL_SETS
 from webhook.model.owners.place import JOB_SET_NAME, LWS_NAME
-from webhook.model.owners.workload import controller_in
-from webhook.model.podgang import OwnerReference
+from webhook.model.podgang import OwnerReference, controller_in
 from webhook.model.projections import Resource
 
 POD_CLIQUES = Resource(Api(grove.GROUP, "v1alpha1", "PodClique"), "podcliques")
@@ -31,9 +30,9 @@ OF_OPTED_IN: PodControllers = MappingProxyType({JOBS: JOB_SET_NAME, STATEFUL_SET
 _LONGEST = 317
 
 
-def controller_of(metadata: Mapping[str, Any]) -> OwnerReference | None:
-    """The reference to the controller among an object's owner references, if there can be such an object. Each text is
-    shared: siblings have one controller.
+def kept_controller(metadata: Mapping[str, Any]) -> OwnerReference | None:
+    """The reference to an object's controller as it is kept: none where there can be no such object, and each text is
+    shared, because siblings have one controller.
     """
     found = controller_in(metadata)
     if found is None or any(len(part or "") > _LONGEST for part in found):

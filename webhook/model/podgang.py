@@ -22,6 +22,25 @@ class OwnerReference(NamedTuple):
     name: str
     uid: str | None
 
+    @property
+    def group(self) -> str:
+        """The API group of its kind."""
+        return self.api_version.rpartition("/")[0]
+
+
+def controller_in(metadata: Mapping[str, Any]) -> OwnerReference | None:
+    """The reference to the controller among an object's owner references."""
+    for raw in sequence(metadata.get("ownerReferences")):
+        found = mapping(raw)
+        if found.get("controller") is True:
+            return OwnerReference(
+                text(found.get("apiVersion")) or "",
+                text(found.get("kind")) or "",
+                text(found.get("name")) or "",
+                text(found.get("uid")),
+            )
+    return None
+
 
 class PackConstraint(NamedTuple):
     """The node label keys required and preferred, and where they stand."""

@@ -33,6 +33,13 @@ def service_account(namespace: str, name: str) -> str:
     return f"system:serviceaccount:{namespace}:{name}"
 
 
+def account_of(user: str) -> tuple[str, str] | None:
+    """Namespace and name of the service account that a user is; None for another user, and for one in any namespace."""
+    start, _, rest = user.partition("system:serviceaccount:")
+    namespace, colon, name = rest.partition(":")
+    return (namespace, name) if not start and colon and namespace != ANY_NAMESPACE else None
+
+
 def in_any_namespace(user: str) -> str:
     """The user with its namespace left open, where it is a service account."""
     return _NAMESPACE_OF_ACCOUNT.sub(ANY_NAMESPACE, user)

@@ -56,7 +56,7 @@ def prepare_pod(pod: Pod, profile: Profile, member: GangMember) -> Prepared:
     subdomain and every grove.io key stay.
     """
     changes, marked = _changes(profile, member)
-    claim = next(_foreign_claims(pod, changes, owned=member.owned), None)
+    claim = next(_foreign_claims(pod, changes, kept=not member.owned), None)
     if claim is not None:
         return Prepared((), claim)
     # Read before anything is written: a pod that cannot be read is left whole.
@@ -86,7 +86,7 @@ def prepare_pod(pod: Pod, profile: Profile, member: GangMember) -> Prepared:
 
 def foreign_claims(pod: Pod, profile: Profile, member: GangMember) -> list[Claim]:
     """Every claim on `pod` that is not the one by which it becomes a member of its gang."""
-    return list(_foreign_claims(pod, _changes(profile, member)[0], owned=member.owned))
+    return list(_foreign_claims(pod, _changes(profile, member)[0], kept=False))
 
 
 def _changes(profile: Profile, member: GangMember) -> tuple[PodChanges, str]:
@@ -116,12 +116,13 @@ def _characters(member: GangMember) -> int:
     return sum(len(text or "") for text in (member.namespace, member.podgang, member.podclique, *named))
 
 
-def _foreign_claims(pod: Pod, changes: PodChanges, *, owned: bool) -> Iterator[Claim]:
-    """The claims on `pod` that are not those which `changes` would make."""
+def _foreign_claims(pod: Pod, changes: PodChanges, *, kept: bool) -> Iterator[Claim]:
+    """The claims on `pod` that are not those which `changes` would make. With `kept`, a field that `changes` would only
+    set where it is missing is no such claim, whatever it says: its author brings the objects, too.
+    """
     for claim in claims_on(pod.template):
         if claim.key in changes.default_fields:
-            # Kept as it is: whoever set it brings the objects, too. In a gang that is not Grove's it may be ours.
-            if owned and claim.value != changes.default_fields[claim.key]:
+            if not kept and claim.value != changes.default_fields[claim.key]:
                 yield claim
         elif claim.value not in (changes.labels.get(claim.key), changes.annotations.get(claim.key)):
             yield claim

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Watch
 from webhook.model.facts import Api, ObjectKey
-from webhook.model.pod_controllers import PodControllers, controller_of
+from webhook.model.pod_controllers import PodControllers, kept_controller
 from webhook.model.podgang import OwnerReference
 from webhook.model.projections import Projection, key_of
 from webhook.model.reading import Manifest, mapping, text
@@ -124,4 +124,4 @@ class Controllers:
 
 def _read(raw: Manifest) -> tuple[ObjectKey, Controlled]:
     metadata = mapping(raw.get("metadata"))
-    return key_of(raw), Controlled(text(metadata.get("uid")) or "", controller_of(metadata))
+    return key_of(raw), Controlled(text(metadata.get("uid")) or "", kept_controller(metadata))

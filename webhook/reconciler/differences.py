@@ -13,7 +13,7 @@ from typing import Any
 from webhook.model.findings import shown
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.grove import LABEL_MANAGED_BY
-from webhook.model.podgang import OwnerReference
+from webhook.model.podgang import OwnerReference, controller_in
 from webhook.model.reading import Manifest
 
 FIELD_MANAGER = MANAGED_BY_ROLLCALL
@@ -70,40 +70,29 @@ def _differs(wanted: Any, live: Any, path: str) -> str | None:
     return None if holds(wanted, live) else f"{path} is {shown(live)}, and should be {shown(wanted)}"
 
 
-def controller_of(live: Manifest) -> Manifest | None:
-    """The reference to the object's controller."""
-    owners: list[Manifest] = live["metadata"].get("ownerReferences") or []
-    return next((owner for owner in owners if owner.get("controller") is True), None)
-
-
-def group_of(reference: Manifest) -> str:
-    """The API group of the kind that a reference names."""
-    return str(reference.get("apiVersion") or "").rpartition("/")[0]
-
-
 def is_ours(live: Manifest, uid: str) -> bool:
     """Whether it is an object of Rollcall's that the PodGang, or workload, of that uid controls."""
-    controller = controller_of(live)
+    controller = controller_in(live["metadata"])
     managed = (live["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
-    return managed and controller is not None and controller.get("uid") == uid
+    return managed and controller is not None and controller.uid == uid
 
 
 def left_behind(live: Manifest, owner: OwnerReference) -> bool:
     """Whether it is of a PodGang, or workload, that had the name of `owner` before, and goes with that."""
-    controller = controller_of(live)
+    controller = controller_in(live["metadata"])
     return (
         controller is not None
-        and (controller.get("kind"), controller.get("name")) == (owner.kind, owner.name)
-        and group_of(controller) == owner.api_version.rpartition("/")[0]
-        and controller.get("uid") != owner.uid
+        and (controller.kind, controller.name) == (owner.kind, owner.name)
+        and controller.group == owner.group
+        and controller.uid != owner.uid
     )
 
 
 def stranger(live: Manifest, uid: str) -> str | None:
     """Whose the object is, when it is not for the owner of that uid to have; None when it is ours, or nobody's."""
-    controller = controller_of(live)
+    controller = controller_in(live["metadata"])
     if controller is not None:
-        return None if controller.get("uid") == uid else f"{controller.get('kind')} {controller.get('name')}"
+        return None if controller.uid == uid else f"{controller.kind} {controller.name}"
     # Without a controller: one that we made and somebody cut loose, or one that was there before.
     manager = (live["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY)
     return None if manager == MANAGED_BY_ROLLCALL else f"whoever made it ({manager or 'it names nobody'})"

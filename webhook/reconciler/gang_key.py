@@ -13,10 +13,9 @@ from webhook.model.facts import ObjectKey
 from webhook.model.owners.gang import GANG_LABEL, OwnedGang
 from webhook.model.owners.kinds import GANG_OWNERS
 from webhook.model.owners.place import label_value
-from webhook.model.podgang import PodGang
+from webhook.model.podgang import PodGang, controller_in
 from webhook.model.projections import POD_GANGS, Resource
 from webhook.model.reading import Manifest
-from webhook.reconciler.differences import controller_of, group_of
 
 # By kind, the workloads that are not Grove's and that gangs are made of.
 OWNER_RESOURCES: dict[str, Resource] = {found.api.kind: found for found in GANG_OWNERS}
@@ -52,15 +51,14 @@ def gang_of_object(live: Manifest) -> GangKey | None:
     """
     metadata = live["metadata"]
     namespace, labels = metadata.get("namespace") or "default", metadata.get("labels") or {}
-    controller = controller_of(live)
+    controller = controller_in(metadata)
     if controller is None:
         if (podgang := labels.get(grove.LABEL_PODGANG)) is not None:
             return GangKey(namespace, podgang)
         return GangKey(namespace, labels[GANG_LABEL], "") if GANG_LABEL in labels else None
-    kind, name = str(controller.get("kind")), str(controller.get("name") or "")
-    if kind == POD_GANG:
-        return GangKey(namespace, name)
-    resource = OWNER_RESOURCES.get(kind)
-    if resource is None or group_of(controller) != resource.api.group:
+    if controller.kind == POD_GANG:
+        return GangKey(namespace, controller.name)
+    resource = OWNER_RESOURCES.get(controller.kind)
+    if resource is None or controller.group != resource.api.group:
         return None
-    return GangKey(namespace, str(labels.get(GANG_LABEL) or ""), kind, name)
+    return GangKey(namespace, str(labels.get(GANG_LABEL) or ""), controller.kind, controller.name)

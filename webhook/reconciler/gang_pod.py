@@ -16,7 +16,7 @@ from webhook.model.owners.facts import PROJECTIONS
 from webhook.model.owners.gang import GANG_LABEL, MEMBER_LABEL
 from webhook.model.owners.place import LWS_SIZE, label_value, membership, place_of
 from webhook.model.pod import Pod
-from webhook.model.pod_controllers import controller_of
+from webhook.model.pod_controllers import kept_controller
 from webhook.model.podgang import OwnerReference
 from webhook.model.projections import key_of
 from webhook.model.reading import Manifest, mapping, sequence, text
@@ -129,7 +129,7 @@ def read_gang_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
         tuple(text(mapping(gate).get("name")) or "" for gate in sequence(spec.get("schedulingGates"))),
         _unscheduled(status),
         text(metadata.get("creationTimestamp")) or "",
-        controller_of(metadata),
+        kept_controller(metadata),
         labels,
         _interned(annotations),
         {sys.intern(field): value for field, value in spec.items() if field not in _LARGE},

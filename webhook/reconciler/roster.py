@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from webhook.model.owners.gang import OwnedGang
 from webhook.model.owners.kinds import is_a
-from webhook.model.pod_controllers import POD_CLIQUES, controller_of
+from webhook.model.pod_controllers import POD_CLIQUES, kept_controller
 from webhook.model.podgang import OwnerReference, PodGang
 from webhook.model.reading import mapping
 from webhook.reconciler.gang_pod import GangPod
@@ -50,7 +50,7 @@ def is_controlled(podgang: PodGang, above: Sequence[OwnerReference]) -> bool:
     """Whether a pod with these controllers above it is of the workload of a gang."""
     if isinstance(podgang, OwnedGang):
         return any(found.uid == podgang.workload.uid for found in above)
-    workload = controller_of(mapping(podgang.raw.get("metadata")))
+    workload = kept_controller(mapping(podgang.raw.get("metadata")))
     if workload is None or not above:
         return False
     return is_a(above[0], POD_CLIQUES) and any(found.uid == workload.uid for found in above[1:])

@@ -14,7 +14,7 @@ from webhook.model.naming import LABEL_VALUE_LIMIT
 from webhook.model.owners.gang import GANG_LABEL, OwnedGang
 from webhook.model.owners.job import Job
 from webhook.model.owners.place import NAME_LABELS, label_value
-from webhook.model.pod_controllers import controller_of
+from webhook.model.pod_controllers import kept_controller
 from webhook.model.podgang import OwnerReference, PodGang
 from webhook.model.reading import mapping
 
@@ -53,6 +53,6 @@ class Stages:
         pods = self._client.items(PODS, namespace=podgang.namespace, selector=selector, accept=METADATA_ONLY)
         async with aclosing(pods):
             async for raw in pods:
-                if self._is_controlled(podgang, controller_of(mapping(mapping(raw).get("metadata")))):
+                if self._is_controlled(podgang, kept_controller(mapping(mapping(raw).get("metadata")))):
                     return True
         return False

@@ -20,10 +20,11 @@ from webhook.model.bounds import (
     weight,
 )
 from webhook.model.facts import Api, ObjectKey
+from webhook.model.podgang import controller_in
 from webhook.model.projections import POD_GANGS, Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping, sequence
 from webhook.model.record import OWN_LABELS
-from webhook.reconciler.differences import controller_of, is_ours
+from webhook.reconciler.differences import is_ours
 from webhook.reconciler.grouping import Grouping
 
 # What of an object decides anything. Status is not among it, nor are the versions that it moves.
@@ -115,12 +116,12 @@ class Store:
         if (before := self._concerned.pop(key, None)) is not None:
             concerned.add(before)
         found = self.objects.get(key)
-        controller = None if found is None else controller_of(found)
+        controller = None if found is None else controller_in(found["metadata"])
         whose = None if found is None else self._whose(found)
         if whose is not None:
             self._concerned[key] = whose
             concerned.add(whose)
-        self._of.move(key, None if controller is None else (str(controller.get("uid") or ""), whose))
+        self._of.move(key, None if controller is None else (controller.uid or "", whose))
         self._changed(key, concerned)
 
 

@@ -17,10 +17,11 @@ from webhook.cluster.client import Client
 from webhook.cluster.watch import Watch
 from webhook.errors import FactsUnavailable, Inexpressible, RequestFailed
 from webhook.model.facts import Api, ObjectKey
+from webhook.model.podgang import controller_in
 from webhook.model.projections import TOPOLOGY_BINDINGS, key_of
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding
-from webhook.reconciler.differences import controller_of, in_step, is_ours, stranger, to_apply
+from webhook.reconciler.differences import in_step, is_ours, stranger, to_apply
 from webhook.reconciler.events import Events
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.obstacles import TopologyReason
@@ -260,8 +261,8 @@ def _owner(live: Manifest, uid: str) -> str | None:
     """Whose the object is, when it is not for us to write; None when it is ours, or was."""
     if is_ours(live, uid):
         return None
-    controller = controller_of(live)
-    if controller is not None and controller.get("uid") == uid:
+    controller = controller_in(live["metadata"])
+    if controller is not None and controller.uid == uid:
         # It has the same controller, and not our label.
         return "Grove's operator"
     return stranger(live, uid)
@@ -269,9 +270,10 @@ def _owner(live: Manifest, uid: str) -> str | None:
 
 def _outlived(live: Manifest, binding: ClusterTopologyBinding) -> bool:
     """Whether it is of an earlier binding of that name: the garbage collector is about to take it."""
-    controller = controller_of(live) or {}
-    named = (controller.get("kind"), controller.get("name")) == (TOPOLOGY_BINDINGS.resource.api.kind, binding.name)
-    return named and controller.get("uid") != binding.uid
+    controller = controller_in(live["metadata"])
+    if controller is None or controller.uid == binding.uid:
+        return False
+    return (controller.kind, controller.name) == (TOPOLOGY_BINDINGS.resource.api.kind, binding.name)
 
 
 def _leaving(raw: Manifest) -> bool:
@@ -287,8 +289,8 @@ def _read(raw: Manifest) -> ClusterTopologyBinding:
 
 
 def _controller_name(live: Manifest) -> str | None:
-    controller = controller_of(live)
-    return None if controller is None else str(controller.get("name") or "")
+    controller = controller_in(live["metadata"])
+    return None if controller is None else controller.name
 
 
 def _key(name: str) -> ObjectKey:

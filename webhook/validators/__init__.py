@@ -10,6 +10,7 @@ from webhook.validators import (
     owner_agreement,
     owner_choice,
     owner_claims,
+    owner_origin,
     owner_shape,
     owners,
     pod_origin,
@@ -23,4 +24,4 @@ SHAPE_RULES = collect(shape, owner_shape)
 # Judged before a backend is known.
 CHOICE_RULES = collect(choice, owner_choice)
 # Judged for every backend, before its own.
-GENERAL_RULES = collect(podcliqueset, gang_shape, pod_origin, owners, owner_claims, owner_agreement)
+GENERAL_RULES = collect(podcliqueset, gang_shape, pod_origin, owners, owner_origin, owner_claims, owner_agreement)

@@ -54,6 +54,8 @@ class Subject(StrEnum):
     OBJECT = "gang object"
     # Called with an `OwnedWorkload`, one that is not Grove's; for a TrainJob also with the JobSet that is made of it.
     OWNER = "workload of another kind"
+    # Called with a Job that names a JobSet as its controller. No other rule judges it.
+    PART = "Job of a JobSet"
     # Called with an `OwnerChange`, on UPDATE only.
     OWNER_CHANGE = "change of another kind"
 
@@ -256,11 +258,11 @@ def run_on_owner(
     return outcome
 
 
-def run_on_creation(rules: Sequence[BoundRule], context: Context[Any], creation: PodCreation) -> Outcome:
-    """Run each of `rules`, which are about who creates a pod."""
+def run_each(rules: Sequence[BoundRule], context: Context[Any], found: PodCreation | OwnedWorkload) -> Outcome:
+    """Run each of `rules`, all of which are called with a `PodCreation`, or with a Job of a JobSet."""
     outcome = Outcome()
     for bound in rules:
-        outcome.add(bound, bound.rule.check(creation, context), context.facts)
+        outcome.add(bound, bound.rule.check(found, context), context.facts)
     return outcome
 
 

@@ -19,7 +19,6 @@ _POLICY: dict[str, Any] = {
 
 SHAPES: dict[tuple[str, str], dict[str, Any]] = {
     POD_GROUPS[:2]: {
-        # Volcano's Jobs are known by the owner.
         "metadata": METADATA,
         "spec": {
             "queue": str,

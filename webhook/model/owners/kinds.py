@@ -25,4 +25,4 @@ GANG_OWNERS = (JOBS, JOB_SETS, LEADER_WORKER_SETS)
 
 def is_a(reference: OwnerReference, resource: Resource) -> bool:
     """Whether a reference is to an object of that kind, in whatever version."""
-    return (reference.api_version.partition("/")[0], reference.kind) == (resource.api.group, resource.api.kind)
+    return (reference.group, reference.kind) == (resource.api.group, resource.api.kind)

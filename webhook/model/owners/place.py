@@ -12,8 +12,8 @@ from typing import NamedTuple
 from webhook.model.facts import Needed
 from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name
 from webhook.model.owners.kinds import JOBS, STATEFUL_SETS, is_a
-from webhook.model.owners.workload import controller_in
 from webhook.model.pod import Pod
+from webhook.model.podgang import controller_in
 from webhook.model.reading import mapping, text
 
 JOB_SET_NAME = "jobset.sigs.k8s.io/jobset-name"

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 from webhook.model.capabilities import VOLCANO_QUEUE
 from webhook.model.facts import ObjectKey, Record
 from webhook.model.fields import SPEC, FieldPath
-from webhook.model.podgang import OwnerReference
+from webhook.model.podgang import OwnerReference, controller_in
 from webhook.model.podtemplate import PodTemplate
 from webhook.model.projections import Resource
 from webhook.model.reading import EMPTY, Manifest, flag, mapping, sequence, text
@@ -176,20 +176,6 @@ class OwnedWorkload(ABC):
         quota = quota_of_template(self.metadata)
         ordered = tuple((key, queues[key]) for key in sorted(queues))
         return Record(self.scheduler, quota, ordered, self.priority_class)
-
-
-def controller_in(metadata: Mapping[str, Any]) -> OwnerReference | None:
-    """The reference to the controller among an object's owner references."""
-    for raw in sequence(metadata.get("ownerReferences")):
-        found = mapping(raw)
-        if found.get("controller") is True:
-            return OwnerReference(
-                text(found.get("apiVersion")) or "",
-                text(found.get("kind")) or "",
-                text(found.get("name")) or "",
-                text(found.get("uid")),
-            )
-    return None
 
 
 def template_at(raw: Mapping[str, Any], path: FieldPath) -> PodTemplate:

@@ -1,0 +1,67 @@
+"""Whether the JobSet is there that a Job names as its controller: any author of a Job can write that reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webhook.model.facts import ClusterFacts, Needed, Record
+from webhook.model.fields import METADATA
+from webhook.model.findings import Finding, Unjudged
+from webhook.model.owners.facts import Owner
+from webhook.model.owners.kinds import JOB_SETS
+from webhook.model.owners.workload import OwnedWorkload
+from webhook.model.reading import Manifest
+from webhook.validators.owner_examples import job
+from webhook.validators.registry import Context, Example, Results, Subject, rule
+
+_UID = "7c1c5bd2-5d4f-4b0e-9a35-4a6a9d0b1c11"
+_KNOWN = ClusterFacts(job_sets={("default", "train"): Owner(Record("koord-scheduler"), uid=_UID)})
+
+
+def _made_by(uid: str) -> Manifest:
+    found = job()
+    reference = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "train", "uid": uid}
+    found["metadata"] |= {"name": "train-node-0", "ownerReferences": [{**reference, "controller": True}]}
+    return found
+
+
+@rule(
+    "owner/foreign-job",
+    subject=Subject.PART,
+    passes=Example(_made_by(_UID), facts=_KNOWN),
+    fails=Example(_made_by("0b0e5f0e-2f0a-4f0b-8c1d-3f1f5e0d9a22"), facts=_KNOWN),
+)
+def foreign_job(part: OwnedWorkload, context: Context[Any]) -> Results:
+    """A Job that names a JobSet as its controller is left to that JobSet: no other rule judges it, and Rollcall makes
+    no gang of it. Only the uid tells whether the JobSet is the one that is there. The garbage collector deletes a Job
+    whose controller is not there, so no work is lost. JobSets that are not known are read live before a Job is refused.
+
+    Source: kubernetes, pkg/controller/garbagecollector (`isDangling`: an owner with another uid is absent).
+    """
+    controller = part.controller
+    if controller is None:
+        return
+    at = METADATA / "ownerReferences"
+    key = part.namespace, controller.name
+    needed = Needed("job_sets", key)
+    known = context.facts.job_sets
+    if known is None or _of_another_version(context.facts):
+        yield Unjudged(at, f"the {needed}")
+        return
+    found = known.get(key)
+    if found is None or found.uid not in {None, controller.uid}:
+        lacking = "there is no such JobSet" if found is None else f"the JobSet {controller.name} has another uid"
+        yield Finding(
+            at=at,
+            found=controller.uid,
+            why=f"{lacking}, so the Job is a part of none, and the garbage collector deletes it",
+            remedy="remove the reference: the JobSet's controller writes it on the Jobs that it creates",
+            absent=needed,
+        )
+
+
+def _of_another_version(facts: ClusterFacts) -> bool:
+    """Whether the cluster serves JobSets, and not of the version that Rollcall reads: none would be found."""
+    wanted = JOB_SETS.api
+    served = {api for api in facts.apis or () if (api.group, api.kind) == (wanted.group, wanted.kind)}
+    return bool(served) and wanted not in served
