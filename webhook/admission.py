@@ -307,9 +307,12 @@ def _validate_member(pod: Pod, found: _Gang, user: str, facts: ClusterFacts, set
     profile = found[0] if isinstance(found, tuple) else settings.profiles[settings.default]
     prepared = isinstance(found, tuple) and pod.scheduler_name == profile.name
     verdict = pod_verdict(pod, profile, facts, settings) if prepared else ALLOWED
-    creation = PodCreation(pod.template, user, settings.tenancy.is_grove_operator(user))
+    if not user or settings.tenancy.is_grove_operator(user):
+        return verdict
     rules = profile.creation_rules[settings.ceiling(profile, facts, pod.namespace)]
-    origin = run_each(rules, gang_context(profile, facts, Choice(profile.name, ROOT), {}), creation).findings
+    origin = run_each(
+        rules, gang_context(profile, facts, Choice(profile.name, ROOT), {}), PodCreation(pod.template, user)
+    ).findings
     return _with(replace(verdict, scheduler=profile.name), origin) if origin else verdict
 
 

@@ -44,7 +44,7 @@ def foreign_pod(creation: PodCreation, _: Context[Any]) -> Results:
     operator/charts/values.yaml (`serviceAccount.name`).
     """
     podgang, podclique = (creation.pod.labels.get(key) for key in (grove.LABEL_PODGANG, grove.LABEL_PODCLIQUE))
-    if podgang is None or podclique is None or not creation.user or creation.by_operator:
+    if podgang is None or podclique is None:
         return
     yield Finding(
         at=creation.pod.labels_path / grove.LABEL_PODGANG,

@@ -44,7 +44,7 @@ class Subject(StrEnum):
     WORKLOAD = "PodCliqueSet"
     # Called once for each clique of a PodCliqueSet, and once for a Pod.
     POD = "Pod"
-    # Called with a `PodCreation`, once for a Pod that has Grove's labels.
+    # Called with a `PodCreation`, once for a Pod with Grove's labels that is not known to be Grove's.
     POD_CREATION = "creation of a Pod"
     # Called with the plain dict of an object that could not be read.
     MALFORMED = "malformed object"
@@ -79,13 +79,10 @@ class OwnerChange(NamedTuple):
 
 
 class PodCreation(NamedTuple):
-    """A Pod that is created, and the user who does, empty where that is not known; `by_operator` says whether the user
-    is Grove's operator.
-    """
+    """A Pod with Grove's labels, and the user who creates it, who is not Grove's operator."""
 
     pod: PodTemplate
     user: str
-    by_operator: bool
 
 
 @dataclass(frozen=True, slots=True)
