@@ -46,6 +46,12 @@ class _Unread(NamedTuple):
     call: object
 
 
+class Room(NamedTuple):
+    """Room for one more connection: in the place of another, or None where a place is free."""
+
+    held_by: Connection | None
+
+
 class Connections:
     """The connections of one port, and what holds for all of them."""
 
@@ -104,25 +110,23 @@ class Connections:
         """Count one that the server ended."""
         self._network.closed[reason].inc()
 
-    def may_come(self) -> bool:
-        """Whether another may be taken: there is room, or one to replace that had its time."""
+    def room(self) -> Room | None:
+        """Room for one more: a free place, or the place of one that had its time. None where there is neither."""
         if len(self) < self.most:
-            return True
+            return Room(None)
         least = self._least()
         now = asyncio.get_running_loop().time()
-        return least is not None and (least.reviewed or now - least.opened_at >= YOUNG_SECONDS)
+        had_its_time = least is not None and (least.reviewed or now - least.opened_at >= YOUNG_SECONDS)
+        return Room(least) if had_its_time else None
 
-    def make_room(self) -> bool:
-        """End one where there are as many as there may be; whether there is room for another."""
-        return len(self) < self.most or self.replace()
+    def take(self, room: Room) -> None:
+        """End the connection in whose place another comes, if there is one."""
+        if room.held_by is not None:
+            self._cut(room.held_by, Ended.REPLACED)
 
-    def replace(self) -> bool:
-        """End the connection that is needed least; whether there was one."""
-        least = self._least()
-        if least is None:
-            return False
-        self._cut(least, Ended.REPLACED)
-        return True
+    def replace(self) -> None:
+        """End the connection that is needed least, if there is one."""
+        self.take(Room(self._least()))
 
     def _least(self) -> Connection | None:
         """The connection that is needed least. Where most are known, an idle one of them: strangers keep half of the
