@@ -35,8 +35,9 @@ class ServerState:
     certificate: Pair | None
     # The cluster that the facts follow; None where they are what they were at the start.
     cluster: LiveFacts | None = None
-    # Calls of the webhook whose body is here and whose answer is not.
-    judging: int = 0
+    # Calls of the webhook that wait for what they read live. All others are answered in one step of the event loop, or
+    # in the lane.
+    reading: int = 0
     # Why files of certificates hold something else than what is used, by whose: serving, next, client-ca.
     refused: dict[str, str] = field(default_factory=dict)
     # Whether clients must show certificates, and nobody can say whose are good.
