@@ -112,6 +112,24 @@ def test_the_slowest_upload_is_ended_where_the_next_finds_no_room() -> None:
     assert value(intake.metrics.uploads_refused) == 0
 
 
+def test_an_upload_that_goes_on_is_ended_after_one_that_stalled_with_more() -> None:
+    async def story(intake: Intake) -> None:
+        slow = await Stalled(intake, 50).begun()
+        stalled = await Stalled(intake, 700).begun()
+        loop = asyncio.get_running_loop()
+        before = loop.time
+        # As over a round trip of 200 ms: one second later the next bytes came, and 200 ms later they are what is known.
+        loop.time = lambda: before() + 1  # type: ignore[method-assign]
+        slow.upload.receive(50)
+        loop.time = lambda: before() + 1.2  # type: ignore[method-assign]
+        assert await read(intake, 300) == 300
+        assert await stalled.task == intake_module.SLOWER
+        assert not slow.task.done()
+        await slow.stop()
+
+    run(story)
+
+
 def test_who_has_carried_a_review_is_ended_after_all_strangers() -> None:
     async def story(intake: Intake) -> None:
         known = await Stalled(intake, 100, reviewed=True).begun()

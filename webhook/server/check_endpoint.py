@@ -35,8 +35,8 @@ from webhook.sources.manifests import Document, read_text
 
 # The manifests of a release; rollcall check reads more.
 MAX_MANIFEST_BYTES = 1024 * 1024
-# Each call holds its whole body, and waits for those before it: reading YAML takes Python's whole attention for a while,
-# and two threads at it would leave admission half of what one leaves.
+# Each call holds its whole body, and waits for those before it: reading YAML keeps other threads from running, and
+# two threads at it would leave admission half of what one leaves.
 MAX_CHECKS = 8
 # A pipeline's upload is done in less.
 BODY_SECONDS = 30
