@@ -21,7 +21,7 @@ from webhook.server.app import create_app
 from webhook.server.connection import MAX_AHEAD, Connection
 from webhook.server.connections import UNREAD_SECONDS, UNUSED_SECONDS, Connections, Room
 from webhook.server.listener import Listener
-from webhook.server.network_metrics import Ended, NetworkMetrics
+from webhook.server.network_metrics import ConnectionMetrics, Ended
 from webhook.server.state import ServerState
 
 # The API server closes a connection that has been silent for so long (k8s.io/apimachinery, pkg/util/net, the
@@ -41,7 +41,7 @@ class Kept(Connections):
 
     def __init__(self, most: int = 1000, seconds: float = 0) -> None:
         self.registry = CollectorRegistry()
-        super().__init__(most, NetworkMetrics(self.registry), seconds=seconds)
+        super().__init__(most, ConnectionMetrics(self.registry), seconds=seconds)
         self.found: list[Connection] = []
 
     def opened(self, connection: Connection) -> None:

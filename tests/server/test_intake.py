@@ -17,7 +17,7 @@ from webhook.server import intake as intake_module
 from webhook.server.answers import read_body
 from webhook.server.intake import Intake
 from webhook.server.memory import ASSUMED_LIMIT, memory_limit
-from webhook.server.network_metrics import NetworkMetrics
+from webhook.server.network_metrics import IntakeMetrics
 
 LIMIT = 1000
 
@@ -39,7 +39,7 @@ class Known:
 
 def run(story: Callable[[Intake], Awaitable[None]]) -> Intake:
     """Tell a story about an intake; it holds nothing afterwards."""
-    metrics = NetworkMetrics(CollectorRegistry())
+    metrics = IntakeMetrics(CollectorRegistry())
 
     async def told() -> Intake:
         found = Intake(LIMIT, metrics)

@@ -22,7 +22,7 @@ from uvicorn.server import ServerState as UvicornState
 
 from webhook.server.connection import Connection
 from webhook.server.life_metrics import LifeMetrics
-from webhook.server.network_metrics import Ended, NetworkMetrics
+from webhook.server.network_metrics import ConnectionMetrics, Ended
 
 # How often those are looked for that nothing comes over, and that take nothing.
 SWEEP_SECONDS = 1.0
@@ -58,7 +58,7 @@ class Connections:
     def __init__(
         self,
         most: int,
-        network: NetworkMetrics,
+        counted: ConnectionMetrics,
         *,
         seconds: float = 0,
         client_names: Iterable[str] = (),
@@ -72,7 +72,7 @@ class Connections:
         self.client_names = frozenset(client_names)
         self.metrics = metrics
         self.ending = False
-        self._network = network
+        self._counted = counted
         # In the order in which they came; and those that carried a review, in the order of their last.
         self._strangers: OrderedDict[Connection, None] = OrderedDict()
         self._known: OrderedDict[Connection, None] = OrderedDict()
@@ -108,7 +108,7 @@ class Connections:
 
     def count(self, reason: Ended) -> None:
         """Count one that the server ended."""
-        self._network.closed[reason].inc()
+        self._counted.closed[reason].inc()
 
     def room(self) -> Room | None:
         """Room for one more: a free place, or the place of one that had its time. None where there is neither."""

@@ -21,12 +21,13 @@ A part of the budget is kept for small bodies: large ones that are complete are 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from typing import Self
 
 from webhook.errors import Overloaded
 from webhook.server.carriers import Carrier
-from webhook.server.network_metrics import NetworkMetrics
+from webhook.server.network_metrics import IntakeMetrics
 
 # An upload is not ended before it is this old: an API server sends 3 MB in a tenth of the time where it is near.
 # Were it longer, uploads that stall would hold the budget longer.
@@ -43,7 +44,7 @@ SLOWER = "the memory for requests is full, and this body came more slowly than o
 class Intake:
     """The budget of one process: `limit` bytes, of which `used` are charged now. `kept` are for small bodies alone."""
 
-    def __init__(self, limit: int, metrics: NetworkMetrics, kept: int = 0) -> None:
+    def __init__(self, limit: int, metrics: IntakeMetrics, kept: int = 0) -> None:
         self.limit = limit
         self.kept = kept
         self.used = 0
@@ -191,7 +192,7 @@ class Upload:
 
     def lately(self, now: float) -> float:
         """How many bytes came lately: the longer ago, the less they count."""
-        return self._lately * 0.5 ** ((now - self._weighed) / HALF_SECONDS)
+        return self._lately * math.exp2((self._weighed - now) / HALF_SECONDS)
 
     def receive(self, size: int) -> None:
         """Charge bytes that have come. Raises `Overloaded` where there is no room for them."""

@@ -60,7 +60,7 @@ class ServerState:
         share = limit // LANE_SHARE
         # The small bodies that may be answered at once always find room.
         kept = min(serving.max_in_flight * SMALL_BYTES, share)
-        self.intake = Intake(limit, self.metrics.network, kept)
+        self.intake = Intake(limit, self.metrics.intake, kept)
         self.reviews = Lane(REVIEWS, self.metrics.lanes[REVIEWS], share)
         self.manifests = Lane(MANIFESTS, self.metrics.lanes[MANIFESTS], share)
         self.metrics.life.ready.set_function(lambda: float(not any(self.unready())))
