@@ -119,7 +119,7 @@ class RegistrationSection(_Section):
 
 
 class ServingSection(_Section):
-    """The server's own life: how many calls it answers at once, how many connections it keeps and how old they grow,
+    """The server's own life: how many calls read live at once, how many connections it keeps and how old they grow,
     how much of its memory bodies may take, how it ends.
     """
 

@@ -15,6 +15,7 @@
     │   └── NotModified        nothing changed since it was last asked
     ├── NotLeading             another process holds the lease, and writes                      (tried again)
     ├── FactsUnavailable       a decision needs facts that could not be had                     CLI exit 3, HTTP 500
+    │   └── TooManyReads       the facts are not read, because too many calls read already      HTTP 503
     ├── Inexpressible          a gang that its scheduler cannot express, as a whole             CLI exit 1
     └── Unavailable            the server will not answer this request
         ├── Overloaded         too many requests at once                                        HTTP 503
@@ -192,6 +193,10 @@ class Unavailable(RollcallError):
 
 class Overloaded(Unavailable):
     """More requests at once than the server takes on."""
+
+
+class TooManyReads(FactsUnavailable, Overloaded):
+    """Facts are not read, because as many calls as may wait for the API server already."""
 
 
 class DeadlineExceeded(Unavailable):

@@ -7,7 +7,9 @@ without the words of the exception, which may quote a value.
 from __future__ import annotations
 
 import logging
+import math
 import sys
+import time
 import traceback
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager, suppress
@@ -24,6 +26,8 @@ from webhook.model.reading import Malformed
 
 # Of what a library says: as much as says what it is about.
 MAX_WORDS = 200
+# How long a library waits for its next line of the same level.
+LIBRARY_SECONDS = 1.0
 # A value in a line: names have at most 253 characters, and a reason is a sentence or two. A caller's uid or name may be
 # megabytes.
 MAX_VALUE_CHARACTERS = 1_000
@@ -99,15 +103,28 @@ def _fault(error: BaseException) -> Iterator[str]:
 
 
 class _Libraries(logging.Handler):
-    """What libraries say of themselves, as lines like ours. Of several lines the first: the others quote objects."""
+    """What libraries say of themselves, as lines like ours. Of several lines the first: the others quote objects.
+
+    A client can have uvicorn warn of each of its requests, so a library gets one line in a while for each level.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
+        # By library and level: when its last line was written, and how many were left out since.
+        self._written: dict[tuple[str, int], tuple[float, int]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tell it."""
+        """Tell it, or that it was left out with the next."""
+        source, now = (record.name, record.levelno), time.monotonic()
+        last, left_out = self._written.get(source, (-math.inf, 0))
+        if now - last < LIBRARY_SECONDS:
+            self._written[source] = (last, left_out + 1)
+            return
+        self._written[source] = (now, 0)
         words = record.getMessage().strip().partition("\n")[0][:MAX_WORDS]
-        said = {"library": record.name, "why": words}
+        said: dict[str, Any] = {"library": record.name, "why": words}
+        if left_out:
+            said["leftOut"] = left_out
         if record.exc_info and record.exc_info[1] is not None:
             log.error("fault of a library", **said, exc_info=record.exc_info)
         else:

@@ -87,7 +87,7 @@ class Slow:
         raise AssertionError
 
 
-def test_beyond_the_bound_a_call_is_turned_away_at_once(state: ServerState) -> None:
+def test_beyond_the_bound_a_call_that_would_read_is_turned_away_at_once(state: ServerState) -> None:
     state = replace_settings(state, replace(koordinator(standalone=False), serving=Serving(max_in_flight=3)))
     state.cluster = Slow()  # type: ignore[assignment]
 
@@ -96,8 +96,8 @@ def test_beyond_the_bound_a_call_is_turned_away_at_once(state: ServerState) -> N
         # One bound for both endpoints: what it protects is the machine.
         waiting = [asyncio.create_task(Call(body(review(gang_pod())), path="/mutate").to(app)) for _ in range(3)]
         await asyncio.sleep(0)
-        assert state.judging == 3
-        turned_away = await Call(body(review())).to(app)
+        assert state.reading == 3
+        turned_away = await Call(body(review(gang_pod())), path="/mutate").to(app)
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
@@ -105,10 +105,10 @@ def test_beyond_the_bound_a_call_is_turned_away_at_once(state: ServerState) -> N
         return turned_away, await Call(body(review())).to(app)
 
     turned_away, afterwards = asyncio.run(crowd())
-    assert (turned_away.status, turned_away.text) == (503, "more than 3 calls at once\n")
+    assert (turned_away.status, turned_away.text) == (503, "more than 3 calls wait for the API server at once\n")
     assert (b"retry-after", b"1") in turned_away.sent[0]["headers"]
     assert afterwards.status == 200
-    assert (counted(state, "overloaded"), state.judging) == (1, 0)
+    assert (counted(state, "overloaded", "mutate"), state.reading) == (1, 0)
 
 
 def test_uploads_that_stall_keep_no_call_from_its_answer(state: ServerState) -> None:

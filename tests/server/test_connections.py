@@ -19,9 +19,9 @@ from webhook.server import acceptor
 from webhook.server import connections as connections_module
 from webhook.server.app import create_app
 from webhook.server.connection import MAX_AHEAD, Connection
-from webhook.server.connections import UNREAD_SECONDS, UNUSED_SECONDS, Connections
+from webhook.server.connections import UNREAD_SECONDS, UNUSED_SECONDS, Connections, Room
 from webhook.server.listener import Listener
-from webhook.server.network_metrics import Ended, NetworkMetrics
+from webhook.server.network_metrics import ConnectionMetrics, Ended
 from webhook.server.state import ServerState
 
 # The API server closes a connection that has been silent for so long (k8s.io/apimachinery, pkg/util/net, the
@@ -41,7 +41,7 @@ class Kept(Connections):
 
     def __init__(self, most: int = 1000, seconds: float = 0) -> None:
         self.registry = CollectorRegistry()
-        super().__init__(most, NetworkMetrics(self.registry), seconds=seconds)
+        super().__init__(most, ConnectionMetrics(self.registry), seconds=seconds)
         self.found: list[Connection] = []
 
     def opened(self, connection: Connection) -> None:
@@ -167,12 +167,12 @@ def test_at_the_cap_strangers_go_first_the_oldest_before_the_others(state: Serve
             await ask(asked, HEALTH)
             uploading[1].write(REVIEW[:-5])
             await until(lambda: not connections.found[3].idle)
-            assert connections.make_room()
+            connections.replace()
             assert await is_ended(asked)
             # Now there is room, so nobody goes.
-            assert connections.make_room()
+            assert connections.room() == Room(None)
             for gone in (silent, uploading):
-                assert connections.replace()
+                connections.replace()
                 assert await is_ended(gone)
             assert [found for found in connections.found if found.reviewed] == [connections.found[0]]
             assert (len(connections), connections.ended(Ended.REPLACED)) == (1, 3)
@@ -188,9 +188,10 @@ def test_among_those_with_a_review_the_one_whose_last_is_longest_ago_goes_first(
             for client in (*clients, clients[0]):
                 await ask(client, REVIEW)
             for gone in (clients[1], clients[2], clients[0]):
-                assert connections.replace()
+                connections.replace()
                 assert await is_ended(gone)
-            assert not connections.replace()
+            connections.replace()
+            assert connections.ended(Ended.REPLACED) == 3
 
     run(story)
 
@@ -209,7 +210,7 @@ def test_where_most_have_carried_a_review_an_idle_one_of_them_goes_before_a_newc
                 for newcomer in newcomers:
                     assert (await ask(newcomer, HEALTH)).startswith(b"HTTP/1.1 200 ")
                 # Now there are as many strangers, so the oldest of them goes.
-                assert connections.replace()
+                connections.replace()
                 assert await is_ended(newcomers[0])
                 assert (await ask(clients[3], REVIEW)).startswith(b"HTTP/1.1 200 ")
 
@@ -225,9 +226,9 @@ def test_a_known_connection_that_is_being_answered_is_not_taken_for_a_newcomer(
             await ask(first, REVIEW)
             await ask(second, REVIEW)
             monkeypatch.setattr(Connection, "idle", property(lambda found: found is connections.found[1]))
-            assert connections.make_room()
+            connections.replace()
             assert await is_ended(second)
-            assert connections.replace()
+            connections.replace()
             assert await is_ended(stranger)
             assert not connections.found[0].transport.is_closing()
             assert len(connections) == 1
@@ -243,7 +244,7 @@ def test_a_newcomer_waits_in_the_kernel_until_one_has_had_its_time(
     async def story() -> None:
         connections = Kept(2)
         async with opened(state, connections, 2) as clients, opened_more(clients[0], 1):
-            assert not connections.may_come()
+            assert connections.room() is None
             for client in clients:
                 assert (await ask(client, HEALTH)).startswith(b"HTTP/1.1 200 ")
             assert (len(connections.found), connections.ended(Ended.REPLACED)) == (2, 0)
@@ -260,7 +261,7 @@ def test_one_that_is_being_answered_goes_after_all_others(state: ServerState, mo
         async with opened(state, connections, 2) as (first, second):
             await ask(second, REVIEW)
             monkeypatch.setattr(Connection, "answering", property(lambda found: found is connections.found[0]))
-            assert connections.make_room()
+            connections.replace()
             assert await is_ended(second)
             assert not connections.found[0].transport.is_closing()
             connections.replace()

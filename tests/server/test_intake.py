@@ -17,7 +17,7 @@ from webhook.server import intake as intake_module
 from webhook.server.answers import read_body
 from webhook.server.intake import Intake
 from webhook.server.memory import ASSUMED_LIMIT, memory_limit
-from webhook.server.network_metrics import NetworkMetrics
+from webhook.server.network_metrics import IntakeMetrics
 
 LIMIT = 1000
 
@@ -39,7 +39,7 @@ class Known:
 
 def run(story: Callable[[Intake], Awaitable[None]]) -> Intake:
     """Tell a story about an intake; it holds nothing afterwards."""
-    metrics = NetworkMetrics(CollectorRegistry())
+    metrics = IntakeMetrics(CollectorRegistry())
 
     async def told() -> Intake:
         found = Intake(LIMIT, metrics)
@@ -110,6 +110,24 @@ def test_the_slowest_upload_is_ended_where_the_next_finds_no_room() -> None:
     intake = run(story)
     assert value(intake.metrics.uploads_ended) == 1
     assert value(intake.metrics.uploads_refused) == 0
+
+
+def test_an_upload_that_goes_on_is_ended_after_one_that_stalled_with_more() -> None:
+    async def story(intake: Intake) -> None:
+        slow = await Stalled(intake, 50).begun()
+        stalled = await Stalled(intake, 700).begun()
+        loop = asyncio.get_running_loop()
+        before = loop.time
+        # As over a round trip of 200 ms: one second later the next bytes came, and 200 ms later they are what is known.
+        loop.time = lambda: before() + 1  # type: ignore[method-assign]
+        slow.upload.receive(50)
+        loop.time = lambda: before() + 1.2  # type: ignore[method-assign]
+        assert await read(intake, 300) == 300
+        assert await stalled.task == intake_module.SLOWER
+        assert not slow.task.done()
+        await slow.stop()
+
+    run(story)
 
 
 def test_who_has_carried_a_review_is_ended_after_all_strangers() -> None:

@@ -95,7 +95,10 @@ def dense(member: bytes, size: int) -> bytes:
     return b'{"items":[' + member * (size // len(member)) + member.rstrip(b",") + b"]}"
 
 
-@pytest.mark.parametrize("member", [b"{},", b'"",', b'{"name":"a"},', b'{"a":[[],{"b":"c"}]},', b"[[[[]]]],"])
+@pytest.mark.parametrize(
+    "member",
+    [b"{},", b'"",', b'{"name":"a"},', b'{"a":[[],{"b":"c"}]},', b"[[[[]]]],", b"1,", b"-1.5e10,", b"null  ,\n\t"],
+)
 def test_other_threads_run_between_the_pieces(member: bytes) -> None:
     body = dense(member, 1 << 20)
     turns = 0
@@ -106,6 +109,29 @@ def test_other_threads_run_between_the_pieces(member: bytes) -> None:
 
     assert decode(body, proceed).value == orjson.loads(body)
     assert turns >= len(body) // large_json.PIECE_BYTES - 1
+
+
+# Of each of these 300 KB, with a comma where a list goes on.
+LONG = {
+    "numbers": b"1," * 150_000 + b"1",
+    "white space": b" " * 300_000 + b"1",
+    "a string": b'"' + b"x" * 300_000 + b'"',
+    "a string of escapes": b'"' + b"\\n" * 150_000 + b'"',
+    "a string of quotes": b'"' + b'\\"' * 150_000 + b'"',
+    "a string whose parts are as long as a match": b'"' + (b"x" * 4096 + b'\\"') * 73 + b'",{"a":"b"}',
+    "a string of brackets and commas": b'"' + b"{,]" * 100_000 + b'"',
+}
+
+
+@pytest.mark.parametrize("content", LONG.values(), ids=LONG.keys())
+def test_no_match_takes_long_and_what_is_long_is_read_to_its_end(content: bytes) -> None:
+    body = b'{"a":[{},' + content + b'],"b":{"c":[1]}}'
+    # 300 KB take a millisecond.
+    assert max(len(match[0]) for match in large_json._TOKEN.finditer(body)) < 300_000
+    assert max(len(match[0]) for match in large_json._REST_OF_STRING.finditer(body)) < 300_000
+    assert outcome(body, 1000) == orjson.loads(body)
+    assert outcome(body[:-1], 1000) == "no JSON"
+    assert outcome(body.replace(b'{"c":', b'{"c" '), 1000) == "no JSON"
 
 
 def test_keys_with_numbers_are_cut_too() -> None:

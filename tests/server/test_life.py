@@ -162,8 +162,7 @@ def test_beyond_the_bound_a_check_is_turned_away_and_the_others_take_turns(state
     async def slowly() -> AsyncIterator[bytes]:
         nonlocal arrived
         arrived += 1
-        # The last of those that are let in sees the bound reached; the one turned away never gets here.
-        if arrived == MAX_CHECKS:
+        if arrived == MAX_CHECKS + 1:
             whole.set()
         await whole.wait()
         yield FINE.encode()
@@ -175,7 +174,32 @@ def test_beyond_the_bound_a_check_is_turned_away_and_the_others_take_turns(state
     assert post_check(state, FINE)[0].status_code == 200
 
 
-def test_a_check_whose_body_never_ends_gives_its_place_up(state: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_whose_bodies_stall_keep_no_other_from_its_answer(state: ServerState) -> None:
+    begun = 0
+
+    async def stalled() -> AsyncIterator[bytes]:
+        nonlocal begun
+        begun += 1
+        yield b"#"
+        await asyncio.Event().wait()
+
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(create_app(state))
+        async with httpx.AsyncClient(transport=transport, base_url="http://rollcall") as asking:
+            waiting = [asyncio.create_task(asking.post("/check", content=stalled())) for _ in range(MAX_CHECKS * 4)]
+            async with asyncio.timeout(30):
+                while begun < len(waiting):
+                    await asyncio.sleep(0)
+            answered = await asking.post("/check", content=FINE)
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+            return answered
+
+    assert asyncio.run(ask()).status_code == 200
+
+
+def test_a_check_whose_body_never_ends_is_told_so(state: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
     async def never() -> AsyncIterator[bytes]:
         await asyncio.Event().wait()
         yield b""

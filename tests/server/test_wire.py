@@ -9,9 +9,12 @@ import ssl
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.cluster.programs import eventually
 from tests.server.conftest import review
 from tests.server.issuing import Authority
 from tests.server.serving_process import ServingProcess, serving_process, trusting
@@ -102,6 +105,27 @@ def test_requests_in_one_breath_are_answered_in_their_order(wire: Wire) -> None:
     said = wire.send(whole(BODY) + whole(b"{") + whole(BODY, POST.replace(b"/validate", b"/mutate"))).read(3)
     assert wire.statuses == [200, 400, 200]
     assert said.count(b'"uid"') == 2
+
+
+def test_requests_that_are_no_http_leave_one_line_a_second(tmp_path: Path, authority: Authority) -> None:
+    with serving_process(tmp_path, authority.issue("tls"), "--drain", "0") as server:
+        sent, begun = 0, time.monotonic()
+
+        def told() -> list[dict[str, Any]]:
+            return [line for line in server.lines() if line.get("why") == "Invalid HTTP request received."]
+
+        def counted() -> bool:
+            nonlocal sent
+            with closing(Wire(server, authority)) as wire:
+                wire.send(b"hello\r\n\r\n").read()
+                assert wire.statuses == [400]
+            sent += 1
+            return "leftOut" in told()[-1]
+
+        eventually(counted, "a line says how many were left out")
+        seconds, lines = time.monotonic() - begun, told()
+    assert len(lines) <= seconds + 1
+    assert len(lines) + lines[-1]["leftOut"] == sent
 
 
 def test_bytes_that_come_one_by_one_are_a_request(wire: Wire) -> None:

@@ -22,7 +22,7 @@ from webhook.cluster import lookup
 from webhook.cluster.access import Access
 from webhook.cluster.facts import LiveFacts
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Namespace
-from webhook.model.projections import POD_CLIQUE_SETS
+from webhook.model.projections import POD_CLIQUE_SETS, Resource
 from webhook.server.app import create_app
 from webhook.server.state import ServerState
 from webhook.validators.examples import pod_clique_set
@@ -128,6 +128,41 @@ def test_a_cluster_that_does_not_answer_is_waited_for_no_longer_than_the_api_ser
     answer = asyncio.run(story())
     assert (answer.status, len(world.asked)) == (500, 1)
     assert answer.text.endswith(" could not be read: no answer in time\n")
+
+
+class Held(World):
+    """A cluster that answers nothing until it is let go."""
+
+    def __init__(self, *served: Resource) -> None:
+        super().__init__(*served)
+        self.let_go = asyncio.Event()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """The answer, later."""
+        await self.let_go.wait()
+        return await super().handle_async_request(request)
+
+
+def test_256_calls_that_wait_for_the_api_server_keep_no_other_from_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "LOOKUP_SECONDS", 600.0)
+    pods = [body(review(gang_pod(labels={"app.kubernetes.io/part-of": f"s{number}"}))) for number in range(257)]
+
+    async def story() -> tuple[list[Call], list[Call], Call]:
+        world = Held(POD_CLIQUE_SETS.resource)
+        state = following(world, ClusterFacts(namespaces={"default": Namespace({})}))
+        app = create_app(state)
+        waiting = [asyncio.create_task(Call(pod, path="/mutate").to(app)) for pod in pods[:256]]
+        await asyncio.sleep(0)
+        assert state.reading == 256
+        others = [await Call(body(review()), path=path).to(app) for path in ("/mutate", "/validate")]
+        too_many = await Call(pods[256], path="/mutate").to(app)
+        world.let_go.set()
+        return await asyncio.gather(*waiting), others, too_many
+
+    waited, others, too_many = asyncio.run(story())
+    assert [answer.status for answer in others] == [200, 200]
+    assert (too_many.status, too_many.text) == (503, "more than 256 calls wait for the API server at once\n")
+    assert [answer.status for answer in waited] == [200] * 256
 
 
 def test_a_quota_created_a_moment_ago_is_no_reason_to_refuse() -> None:

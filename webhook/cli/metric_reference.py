@@ -14,6 +14,7 @@ from webhook.client_tls import trusting_system
 from webhook.cluster.access import Access
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.reconciler.run import Reconciler
+from webhook.server.network_metrics import ConnectionMetrics
 from webhook.server.state import ServerState
 from webhook.settings import Settings
 
@@ -51,6 +52,8 @@ def metrics_of(settings: Settings) -> dict[str, list[Family]]:
     state = ServerState(settings, NOTHING_KNOWN, None)
     state.follow(nowhere)
     reconciler = Reconciler(settings, nowhere)
+    # As its port does.
+    ConnectionMetrics(reconciler.metrics.registry)
     registries = {SERVER: state.metrics.registry, RECONCILER: reconciler.metrics.registry}
     return {process: families(registry) for process, registry in registries.items()}
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from webhook.cli.options import Configuration, Kubeconfig, KubeContext, configured
 from webhook.installation.names import NAMESPACE, RECONCILER_PORT
 from webhook.sockets import EVERYWHERE
+
+if TYPE_CHECKING:
+    from webhook.reconciler.run import Reconciler
+    from webhook.server.listener import Listener
 
 
 def reconcile(  # noqa: PLR0913 - one parameter for each option
@@ -72,4 +76,17 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
             configure()
             asyncio.run(reconciler.once())
         else:
-            run(reconciler, host, port)
+            run(reconciler, _listener(reconciler, (host, port)))
+
+
+def _listener(reconciler: Reconciler, place: tuple[str, int]) -> Listener:
+    """Where health and metrics are told, with the limits of the server's health port."""
+    from webhook.reconciler.endpoints import create_app
+    from webhook.server.connections import Connections
+    from webhook.server.descriptors import HEALTH_CONNECTIONS
+    from webhook.server.listener import Listener
+    from webhook.server.network_metrics import ConnectionMetrics
+
+    metrics = reconciler.metrics
+    connections = Connections(HEALTH_CONNECTIONS, ConnectionMetrics(metrics.registry))
+    return Listener(place, create_app(reconciler.unready, metrics), connections, None)

@@ -11,10 +11,9 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
-import uvicorn
 
 from webhook import __version__, tracing
 from webhook.cluster.access import Access
@@ -26,7 +25,6 @@ from webhook.model.facts import Api, ObjectKey
 from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS
 from webhook.reconciler.certificates import CertificateController
 from webhook.reconciler.circle_watch import CircleWatch
-from webhook.reconciler.endpoints import create_app
 from webhook.reconciler.escape_deletion import EscapeDeletion
 from webhook.reconciler.events import Events
 from webhook.reconciler.following import Following
@@ -40,7 +38,6 @@ from webhook.reconciler.stages import Stages
 from webhook.reconciler.topologies import Topologies
 from webhook.reconciler.writing import Writer
 from webhook.settings import Settings
-from webhook.sockets import listening
 
 # Gangs worked on at once: most of the time is spent waiting for the API server.
 WORKERS = 8
@@ -52,6 +49,8 @@ READ_SECONDS = 30.0
 SAID_AT_MOST = 3
 # A write that is under way when the process is told to stop.
 DRAIN_SECONDS = 5.0
+# Then, an answer about health or metrics that is under way.
+FINISH_SECONDS = 1
 
 
 class Reconciler:
@@ -325,39 +324,34 @@ async def _ended(tasks: list[asyncio.Task[Any]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def run(reconciler: Reconciler, host: str, port: int) -> None:
-    """Run with the health and metrics endpoints, until SIGTERM or SIGINT.
+class Port(Protocol):
+    """Where health and metrics are told."""
 
-    Raises `InputError` where they cannot listen there.
-    """
+    def open(self) -> None:
+        """Answer from now on."""
+
+    async def close(self, seconds: int) -> None:
+        """Finish what is being answered, in at most so many seconds."""
+
+
+def run(reconciler: Reconciler, port: Port) -> None:
+    """Run, with health and metrics at `port`, until SIGTERM or SIGINT."""
     configure()
-    config = uvicorn.Config(
-        create_app(reconciler.unready, reconciler.metrics),
-        lifespan="off",
-        access_log=False,
-        server_header=False,
-        log_config=None,
-        ws="none",
-    )
-    asyncio.run(_serve(reconciler, config, listening(host, port)))
+    asyncio.run(_serve(reconciler, port))
 
 
-async def _serve(reconciler: Reconciler, config: uvicorn.Config, listener: socket.socket) -> None:
+async def _serve(reconciler: Reconciler, port: Port) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
-    server = uvicorn.Server(config)
-    # The signals are ours: uvicorn would end the process before what is being written is.
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    port.open()
     log.info("reconciling", version=__version__)
     work = asyncio.create_task(reconciler.run())
-    endpoints = asyncio.create_task(server._serve([listener]))
     stopped = asyncio.create_task(stop.wait())
-    await asyncio.wait({work, endpoints, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({work, stopped}, return_when=asyncio.FIRST_COMPLETED)
     log.info("stopping")
-    server.should_exit = True
     await _ended([work, stopped])
-    await asyncio.gather(endpoints, return_exceptions=True)
+    await port.close(FINISH_SECONDS)
     if work.done() and not work.cancelled() and (error := work.exception()) is not None:
         raise error

@@ -72,7 +72,8 @@ class Acceptor:
 
     def _take(self) -> None:
         for _ in range(BATCH):
-            if not self._connections.may_come():
+            room = self._connections.room()
+            if room is None:
                 self._rest(YOUNG_REST_SECONDS)
                 return
             try:
@@ -87,10 +88,8 @@ class Acceptor:
                 self._connections.replace()
                 self._rest(REST_SECONDS)
                 return
-            if self._connections.make_room():
-                self._begin(accepted)
-            else:
-                accepted.close()
+            self._connections.take(room)
+            self._begin(accepted)
 
     def _rest(self, seconds: float) -> None:
         """Take nothing for so long: the listening socket stays readable meanwhile."""

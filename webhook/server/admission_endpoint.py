@@ -16,7 +16,7 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from webhook import tracing
-from webhook.errors import DeadlineExceeded, FactsUnavailable, Overloaded, ReviewError, TooLarge
+from webhook.errors import DeadlineExceeded, FactsUnavailable, Overloaded, ReviewError, TooLarge, TooManyReads
 from webhook.logs import decided, log, outline
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import ClusterFacts
@@ -93,7 +93,7 @@ class AdmissionEndpoint:
             with self._state.intake.upload(carrier) as upload:
                 body = await read_body(scope, receive, upload, seconds)
                 if _is_small(body):
-                    found = await self._in_turn(body, deadline)
+                    found = await self._verdict(body, deadline)
                 else:
                     found = await self._in_lane(body, deadline, scope, receive, upload.moved())
             carrier.carried_review()
@@ -114,19 +114,6 @@ class AdmissionEndpoint:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is our fault and no verdict
             log.exception("failed", endpoint=self._name)
             return 500, f"internal error: {type(error).__name__}; the log says more".encode(), "failed"
-
-    async def _in_turn(self, body: bytes, deadline: float) -> Answer:
-        """The verdict, unless too many are being found already. Uploads are not counted, or stalled ones would keep
-        all others out.
-        """
-        # A call that is answered late is worth nothing; saying no at once lets the caller try another replica.
-        if self._state.judging >= self._max_in_flight:
-            raise Overloaded(f"more than {self._max_in_flight} calls at once")
-        self._state.judging += 1
-        try:
-            return await self._verdict(body, deadline)
-        finally:
-            self._state.judging -= 1
 
     async def _in_lane(self, body: bytes, deadline: float, scope: Scope, receive: Receive, upload: Upload) -> Answer:
         """The verdict on a large review, found in the thread for these."""
@@ -174,13 +161,19 @@ class AdmissionEndpoint:
 
     async def _read(self, question: Question, deadline: float) -> ClusterFacts | FactsUnavailable:
         """The facts with what was asked for, or why it cannot be had: what that means the decision says."""
-        cluster = self._state.cluster
+        state, cluster = self._state, self._state.cluster
         if cluster is None:
             return FactsUnavailable("there is no cluster to read from")
+        # A call that is answered late is worth nothing; saying no at once lets the caller try another replica.
+        if state.reading >= self._max_in_flight:
+            return TooManyReads(f"more than {self._max_in_flight} calls wait for the API server at once")
+        state.reading += 1
         try:
             return await cluster.learn(question.needed, question.facts, deadline - perf_counter())
         except FactsUnavailable as error:
             return error
+        finally:
+            state.reading -= 1
 
     def _answered(self, found: Deliberation, begun: float) -> Answer:
         """The answer, once it is counted, logged and traced."""

@@ -25,6 +25,7 @@ from webhook.model.plain_text import escaped, plain
 from webhook.reporting import Report
 from webhook.server.answers import ClientGone, caller_of, read_body
 from webhook.server.carriers import carrier_of
+from webhook.server.intake import Upload
 from webhook.server.lane import Turn
 from webhook.server.state import ServerState
 from webhook.settings import Settings
@@ -34,10 +35,10 @@ from webhook.sources.manifests import Document, read_text
 
 # The manifests of a release; rollcall check reads more.
 MAX_MANIFEST_BYTES = 1024 * 1024
-# Each call holds a body, and waits for those before it: reading YAML takes Python's whole attention for a while, and
+# Each call holds its whole body, and waits for those before it: reading YAML keeps other threads from running, and
 # two threads at it would leave admission half of what one leaves.
 MAX_CHECKS = 8
-# A pipeline's upload is done in less; a call that never ends must not keep its place.
+# A pipeline's upload is done in less.
 BODY_SECONDS = 30
 # The worst megabyte takes some seconds, and may wait for others.
 WORK_SECONDS = 30
@@ -52,7 +53,7 @@ Work = Callable[[list[Document], ClusterFacts, Settings], tuple[int, dict[str, A
 
 
 class ManifestEndpoint:
-    """What is asked with manifests, with the number of calls that it holds. One of them is answered at a time."""
+    """What is asked with manifests, and the number of calls whose bodies are here. One is answered at a time."""
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
@@ -84,11 +85,8 @@ class ManifestEndpoint:
         if not self._answers:
             why = f'POST {request.url.path} is off; serving.check: "on" in the configuration turns it on\n'
             return PlainTextResponse(why, 403, {"Connection": "close"})
-        if self._held >= MAX_CHECKS:
-            return _error(503, f"more than {MAX_CHECKS} checks at once", {"Retry-After": "1"})
-        self._held += 1
         try:
-            status, content = await self._in_lane(request, work)
+            status, content = await self._in_turn(request, work)
         except TooLarge as error:
             return _error(413, str(error), {"Connection": "close"})
         except (InputError, ConfigurationError) as error:
@@ -99,15 +97,25 @@ class ManifestEndpoint:
             return _error(504, str(error), {"Connection": "close"})
         except ClientGone:
             return Response(status_code=400)
-        finally:
-            self._held -= 1
         return Response(content, status, media_type="application/json")
 
-    async def _in_lane(self, request: Request, work: Work) -> tuple[int, bytes]:
-        """Status and body of the answer, found in the thread for manifests."""
+    async def _in_turn(self, request: Request, work: Work) -> tuple[int, bytes]:
+        """Status and body of the answer, unless too many wait for theirs already. Uploads are not counted, or stalled
+        ones would keep all others out.
+        """
         with self._state.intake.upload(carrier_of(request.scope)) as receiving:
             body = await read_body(request.scope, request.receive, receiving, BODY_SECONDS, MAX_MANIFEST_BYTES)
+            if self._held >= MAX_CHECKS:
+                raise Overloaded(f"more than {MAX_CHECKS} checks at once")
             upload = receiving.moved()
+        self._held += 1
+        try:
+            return await self._in_lane(request, work, body, upload)
+        finally:
+            self._held -= 1
+
+    async def _in_lane(self, request: Request, work: Work, body: bytes, upload: Upload) -> tuple[int, bytes]:
+        """The same, found in the thread for manifests."""
         scheduler = request.query_params.get("scheduler")
         deadline = perf_counter() + WORK_SECONDS
 

@@ -22,7 +22,7 @@ from uvicorn.server import ServerState as UvicornState
 
 from webhook.server.connection import Connection
 from webhook.server.life_metrics import LifeMetrics
-from webhook.server.network_metrics import Ended, NetworkMetrics
+from webhook.server.network_metrics import ConnectionMetrics, Ended
 
 # How often those are looked for that nothing comes over, and that take nothing.
 SWEEP_SECONDS = 1.0
@@ -46,13 +46,19 @@ class _Unread(NamedTuple):
     call: object
 
 
+class Room(NamedTuple):
+    """Room for one more connection: in the place of another, or None where a place is free."""
+
+    held_by: Connection | None
+
+
 class Connections:
     """The connections of one port, and what holds for all of them."""
 
     def __init__(
         self,
         most: int,
-        network: NetworkMetrics,
+        counted: ConnectionMetrics,
         *,
         seconds: float = 0,
         client_names: Iterable[str] = (),
@@ -66,7 +72,7 @@ class Connections:
         self.client_names = frozenset(client_names)
         self.metrics = metrics
         self.ending = False
-        self._network = network
+        self._counted = counted
         # In the order in which they came; and those that carried a review, in the order of their last.
         self._strangers: OrderedDict[Connection, None] = OrderedDict()
         self._known: OrderedDict[Connection, None] = OrderedDict()
@@ -102,27 +108,25 @@ class Connections:
 
     def count(self, reason: Ended) -> None:
         """Count one that the server ended."""
-        self._network.closed[reason].inc()
+        self._counted.closed[reason].inc()
 
-    def may_come(self) -> bool:
-        """Whether another may be taken: there is room, or one to replace that had its time."""
+    def room(self) -> Room | None:
+        """Room for one more: a free place, or the place of one that had its time. None where there is neither."""
         if len(self) < self.most:
-            return True
+            return Room(None)
         least = self._least()
         now = asyncio.get_running_loop().time()
-        return least is not None and (least.reviewed or now - least.opened_at >= YOUNG_SECONDS)
+        had_its_time = least is not None and (least.reviewed or now - least.opened_at >= YOUNG_SECONDS)
+        return Room(least) if had_its_time else None
 
-    def make_room(self) -> bool:
-        """End one where there are as many as there may be; whether there is room for another."""
-        return len(self) < self.most or self.replace()
+    def take(self, room: Room) -> None:
+        """End the connection in whose place another comes, if there is one."""
+        if room.held_by is not None:
+            self._cut(room.held_by, Ended.REPLACED)
 
-    def replace(self) -> bool:
-        """End the connection that is needed least; whether there was one."""
-        least = self._least()
-        if least is None:
-            return False
-        self._cut(least, Ended.REPLACED)
-        return True
+    def replace(self) -> None:
+        """End the connection that is needed least, if there is one."""
+        self.take(Room(self._least()))
 
     def _least(self) -> Connection | None:
         """The connection that is needed least. Where most are known, an idle one of them: strangers keep half of the

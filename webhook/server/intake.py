@@ -11,9 +11,9 @@ of it, and pays everything back when the call has been answered:
 All of this is for the event loop alone.
 
 Where a charge does not fit, the slowest uploads are ended to make room: first those over connections that never carried
-a valid review. A stalled upload gets slower with each second that it holds its bytes, and an API server's is complete
-long before it counts as old, so that a valid review is answered while strangers fill the budget. Addresses are not
-looked at: behind kube-proxy all callers may have the same.
+a valid review. What counts is what came lately: a stalled upload is slower than any that goes on, whatever it sent
+before. An API server's is complete before it counts as old, or it goes on, so that a valid review is answered while
+strangers fill the budget. Addresses are not looked at: behind kube-proxy all callers may have the same.
 
 A part of the budget is kept for small bodies: large ones that are complete are not ended, and would leave them no room.
 """
@@ -21,15 +21,20 @@ A part of the budget is kept for small bodies: large ones that are complete are 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from typing import Self
 
 from webhook.errors import Overloaded
 from webhook.server.carriers import Carrier
-from webhook.server.network_metrics import NetworkMetrics
+from webhook.server.network_metrics import IntakeMetrics
 
-# An upload is not ended before it is this old: an API server sends 3 MB in a tenth of the time.
+# An upload is not ended before it is this old: an API server sends 3 MB in a tenth of the time where it is near.
+# Were it longer, uploads that stall would hold the budget longer.
 YOUNG_SECONDS = 0.5
+# Bytes that came so long ago count half. Over a round trip of 200 ms some 48 KiB come every 200 ms, of which at least a
+# quarter counts; of 7 MB that stall less does after a second.
+HALF_SECONDS = 0.1
 # A body of no more than this may use what is kept for small ones: that of a pod or of most workloads is one.
 SMALL_BYTES = 64 * 1024
 # Why an upload was ended.
@@ -39,7 +44,7 @@ SLOWER = "the memory for requests is full, and this body came more slowly than o
 class Intake:
     """The budget of one process: `limit` bytes, of which `used` are charged now. `kept` are for small bodies alone."""
 
-    def __init__(self, limit: int, metrics: NetworkMetrics, kept: int = 0) -> None:
+    def __init__(self, limit: int, metrics: IntakeMetrics, kept: int = 0) -> None:
         self.limit = limit
         self.kept = kept
         self.used = 0
@@ -67,7 +72,7 @@ class Intake:
             for other in self._arriving
             if other is not upload and other.size and now - other.begun > YOUNG_SECONDS
         ]
-        old.sort(key=lambda other: (other.carrier.reviewed, other.size / (now - other.begun)))
+        old.sort(key=lambda other: (other.carrier.reviewed, other.lately(now)))
         for slowest in old:
             self.metrics.uploads_ended.inc()
             slowest.end()
@@ -131,7 +136,18 @@ class Intake:
 class Upload:
     """The account of one call."""
 
-    __slots__ = ("_clock", "_decoded", "_decoding", "_intake", "begun", "carrier", "ended", "size")
+    __slots__ = (
+        "_clock",
+        "_decoded",
+        "_decoding",
+        "_intake",
+        "_lately",
+        "_weighed",
+        "begun",
+        "carrier",
+        "ended",
+        "size",
+    )
 
     def __init__(self, intake: Intake, carrier: Carrier) -> None:
         self.carrier = carrier
@@ -142,6 +158,9 @@ class Upload:
         self.ended = False
         self._intake = intake
         self._clock: asyncio.Timeout | None = None
+        # How much came lately, as it was when that was weighed.
+        self._lately = 0.0
+        self._weighed = 0.0
         self._decoded = 0
         self._decoding = 0
 
@@ -164,13 +183,17 @@ class Upload:
     def arriving(self, clock: asyncio.Timeout) -> None:
         """The body is waited for, within `clock`: whoever ends the upload lets it run out."""
         self._clock = clock
-        self.begun = asyncio.get_running_loop().time()
+        self.begun = self._weighed = asyncio.get_running_loop().time()
         self._intake.arriving(self)
 
     def arrived(self) -> None:
         """Nothing more is waited for."""
         self._clock = None
         self._intake.arrived(self)
+
+    def lately(self, now: float) -> float:
+        """How many bytes came lately: the longer ago, the less they count."""
+        return self._lately * math.exp2((self._weighed - now) / HALF_SECONDS)
 
     def receive(self, size: int) -> None:
         """Charge bytes that have come. Raises `Overloaded` where there is no room for them."""
@@ -184,6 +207,9 @@ class Upload:
         intake.small += size if small else -self._small
         self.size += size
         intake.charge(size)
+        if self._clock is not None:
+            now = asyncio.get_running_loop().time()
+            self._lately, self._weighed = self.lately(now) + size, now
 
     async def decode(self, size: int, seconds: float) -> None:
         """Charge what decoding will take, `size` bytes as the caller estimates it, and wait at most `seconds` for room.

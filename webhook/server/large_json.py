@@ -28,11 +28,13 @@ TOKEN_BYTES = 60
 # As deep as orjson goes.
 _MAX_DEPTH = 1024
 
-# A string that never ends is one token up to the end: were it none, the search would begin again at each quote in it,
-# which takes minutes for some hundred kilobytes.
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
+# A bracket or a string (1), behind what is neither. No match takes more than some hundred kilobytes, because no other
+# thread runs during one: so it may end before a token, and a string without its end (2). A string that never ends is
+# one token up to the end: were it none, the search would begin again at each quote in it, which takes minutes.
+_IN_STRING = rb'[^"\\]{0,4096}+(?:\\.[^"\\]{0,4096}+){0,64}+("|\\?\Z)?'
+_TOKEN = re.compile(rb'[^"{}\[\]]{0,65536}+("' + _IN_STRING + rb"|[{}\[\]])?", re.DOTALL)
+_REST_OF_STRING = re.compile(_IN_STRING, re.DOTALL)
 _BLANK = b" \t\n\r"
-_SPACE_BYTES = 256
 _QUOTE = ord('"')
 _CLOSING = {ord("{"): b"}", ord("["): b"]"}
 
@@ -101,17 +103,27 @@ class _Pieces:
     def decoded(self) -> Decoded:
         """The whole body, decoded."""
         body, opened = self._body, self._open
-        string, mark = (0, 0), 0
-        for number, token in enumerate(_TOKEN.finditer(body)):
-            start, end = token.span()
-            if opened and start - mark > self._piece_bytes and (comma := self._comma_before(start)):
+        string, mark, number = (0, 0), 0, 0
+        tokens = _TOKEN.finditer(body)
+        while (token := next(tokens, None)) is not None:
+            start, end = token.span(1)
+            found = start >= 0
+            before = start if found else token.end()
+            # What is before a token is in no string, so the last comma in it is between two members.
+            if opened and before - mark > self._piece_bytes and (comma := body.rfind(b",", token.start(), before)) > 0:
                 if number > MAX_TOKENS:
                     raise TooManyValues(MAX_TOKENS)
                 self._proceed()
                 self._take(comma)
                 mark = comma
+            if not found:
+                continue
+            number += 1
             character = body[start]
             if character == _QUOTE:
+                if token.end(2) < 0:
+                    end = self._end_of_string(end)
+                    tokens = _TOKEN.finditer(body, end)
                 string = (start, end)
             elif character in _CLOSING:
                 opened.append((start, string))
@@ -126,12 +138,13 @@ class _Pieces:
                     mark = end
         return self._finished()
 
-    def _comma_before(self, start: int) -> int:
-        """Where the comma is that a member of a container begins behind; 0 where none does. Behind very much white
-        space nobody looks.
-        """
-        before = self._body[max(0, start - _SPACE_BYTES) : start].rstrip(_BLANK)
-        return max(0, start - _SPACE_BYTES) + len(before) - 1 if before.endswith(b",") else 0
+    def _end_of_string(self, at: int) -> int:
+        """Where a long string ends, whose part up to `at` was read."""
+        while (rest := _REST_OF_STRING.match(self._body, at)) is not None:
+            at = rest.end()
+            if rest.end(1) >= 0:
+                break
+        return at
 
     def _finished(self) -> Decoded:
         if self._done.value is None:

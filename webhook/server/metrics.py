@@ -15,7 +15,7 @@ from webhook.model.admission_request import DECISIONS, Verdict
 from webhook.model.findings import Action
 from webhook.server.lane_metrics import lane_metrics
 from webhook.server.life_metrics import LifeMetrics
-from webhook.server.network_metrics import NetworkMetrics
+from webhook.server.network_metrics import ConnectionMetrics, IntakeMetrics
 from webhook.validators import CHOICE_RULES, SHAPE_RULES
 
 ENDPOINTS = ("validate", "mutate")
@@ -60,7 +60,8 @@ class Metrics(Exposition):
         )
         self.in_flight = Gauge("rollcall_requests_in_flight", "Calls being answered now.", registry=self.registry)
         self.life = LifeMetrics(self.registry)
-        self.network = NetworkMetrics(self.registry)
+        self.connections = ConnectionMetrics(self.registry)
+        self.intake = IntakeMetrics(self.registry)
         self.lanes = lane_metrics(self.registry)
         every_rule = {*rules, *(rule.id for rule in (*SHAPE_RULES, *CHOICE_RULES))}
         # Looking a child up by its labels takes a lock and a tuple; each is looked up once, here.

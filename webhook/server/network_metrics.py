@@ -1,4 +1,4 @@
-"""Metrics of what comes over the network: bytes of bodies, and connections that the server ended."""
+"""Metrics of what comes over the network: bytes of bodies, and connections that the process ended."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 
 class Ended(StrEnum):
-    """Why the server ended a connection before its client did."""
+    """Why the process ended a connection before its client did."""
 
     # It was silent for longer than an API server keeps one.
     IDLE = "idle"
@@ -26,15 +26,21 @@ class Ended(StrEnum):
     UNREAD = "unread"
 
 
-class NetworkMetrics:
-    """One server's, in the registry of its other metrics."""
+class ConnectionMetrics:
+    """One process's, in the registry of its other metrics."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         closed = Counter(
-            "rollcall_connections_closed", "Connections to any port that the server ended, by why.", ("reason",),
+            "rollcall_connections_closed", "Connections to any port that the process ended, by why.", ("reason",),
             registry=registry,
         )  # fmt: skip
         self.closed = {reason: closed.labels(reason) for reason in Ended}
+
+
+class IntakeMetrics:
+    """One server's, in the registry of its other metrics."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
         self.intake_bytes = Gauge(
             "rollcall_intake_bytes", "Bytes of bodies, and of what is decoded of them, that are held now.",
             registry=registry,

@@ -94,10 +94,10 @@ class _Server:
         life, serving = state.metrics.life, state.settings.serving
         self._tls = serving_tls(plan.files, life, plan.client_ca)
         self._next_tls: Tls | None = None
-        network = state.metrics.network
+        counted = state.metrics.connections
         connections = Connections(
             serving_connections(serving.max_connections, raise_limit(serving.max_connections)),
-            network,
+            counted,
             seconds=serving.connection_seconds,
             client_names=plan.client_names,
             metrics=life,
@@ -109,11 +109,11 @@ class _Server:
             self._next = Listener(
                 plan.next_place,
                 create_next_app(state.intake),
-                Connections(NEXT_CONNECTIONS, network),
+                Connections(NEXT_CONNECTIONS, counted),
                 self._next_tls.listening,
             )
         if plan.health_place is not None:
-            health = Connections(HEALTH_CONNECTIONS, network)
+            health = Connections(HEALTH_CONNECTIONS, counted)
             self._health = Listener(plan.health_place, create_health_app(state), health, None)
         self._every = [self._tls] if self._next_tls is None else [self._tls, self._next_tls]
         self._look()

@@ -35,9 +35,11 @@ class ServerState:
     certificate: Pair | None
     # The cluster that the facts follow; None where they are what they were at the start.
     cluster: LiveFacts | None = None
-    # Calls of the webhook that are being answered; and of these, small ones whose body is here.
+    # Calls of the webhook that are being answered.
     in_flight: int = 0
-    judging: int = 0
+    # Calls of the webhook that wait for what they read live. All others are answered in one step of the event loop, or
+    # in the lane.
+    reading: int = 0
     # Why files of certificates hold something else than what is used, by whose: serving, next, client-ca.
     refused: dict[str, str] = field(default_factory=dict)
     # Whether clients must show certificates, and nobody can say whose are good.
@@ -60,7 +62,7 @@ class ServerState:
         share = limit // LANE_SHARE
         # The small bodies that may be answered at once always find room.
         kept = min(serving.max_in_flight * SMALL_BYTES, share)
-        self.intake = Intake(limit, self.metrics.network, kept)
+        self.intake = Intake(limit, self.metrics.intake, kept)
         self.reviews = Lane(REVIEWS, self.metrics.lanes[REVIEWS], share)
         self.manifests = Lane(MANIFESTS, self.metrics.lanes[MANIFESTS], share)
         self.metrics.in_flight.set_function(lambda: self.in_flight)
