@@ -12,7 +12,6 @@ from webhook.model.pod_controllers import OF_GROVE, PodControllers
 from webhook.model.podgang import OwnerReference, PodGang
 from webhook.model.projections import Projection
 from webhook.model.reading import Manifest
-from webhook.mutators.prepare_pod import GATE
 from webhook.reconciler.controllers import Controlled, ControllerKey, Controllers, controller_key
 from webhook.reconciler.gang_key import GangKey
 from webhook.reconciler.gang_pod import OF_GANGS, POD_BYTES, GangPod, read_gang_pod
@@ -95,7 +94,7 @@ class GangPods:
         found: GangPod | None = self._watch.index.entries.get(key)
         now = None if found is None or not found.kind else found.gang
         self._of.move(key, now)
-        self._gated.move(key, now if found is not None and GATE in found.gates else None)
+        self._gated.move(key, now if found is not None and found.gate is not None else None)
         controller = None if found is None else found.controller
         self._below.move(key, None if controller is None else controller_key(key[0], controller))
         if before is not None and before != now:
