@@ -29,7 +29,8 @@ POD_GANG_BYTES = 256 * 1024
 MOST_ITEMS, MOST_CHARACTERS = 64, 4096
 # The longest name of an object (RFC 1123 subdomain).
 _LONGEST_NAME = 253
-_START, _DIGITS = 64, 32
+# The start is as much as a message quotes.
+_START, _DIGITS = 80, 32
 
 
 def name_text(value: object) -> str | None:
