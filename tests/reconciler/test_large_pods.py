@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.core.worlds import koordinator, settings_of
-from tests.reconciler.gated_pods import OURS, Opened, pod
+from tests.core.worlds import settings_of
+from tests.reconciler.gated_pods import GATED, OURS, Opened, pod
 from tests.reconciler.grove import put_pods
 from tests.reconciler.running import podgang, running, settled, told, until, world
 from webhook.model.bounds import weight
@@ -18,7 +18,6 @@ from webhook.mutators.prepare_pod import prepare_pod
 from webhook.reconciler.escapes import Escape, escaped
 from webhook.reconciler.gang_pod import POD_BYTES, read_gang_pod, read_owned_pod
 
-GATED = koordinator(standalone=False, gate=True)
 # What the API server takes of the annotations of one object, in all.
 ANNOTATIONS_BYTES = 256 * 1024
 QUEUE = "example.com/queue"
@@ -82,7 +81,7 @@ def test_whatever_is_in_a_pod_what_is_read_of_it_is_kept_within_its_bound() -> N
     assert read.cut == {"labels", "annotations", "spec"}
     # A text that is too long to be a name equals no other.
     stamp, group = (str(read.annotations[key]) for key in ("rollcall.dev/stamp", "pod-group-name"))
-    assert (len(stamp) < 100, len(group) < 100, stamp != group) == (True, True, True)
+    assert (len(stamp) < 120, len(group) < 120, stamp != group) == (True, True, True)
     assert (read.podgang, read.podclique, read.gate) == ("demo-0", "demo-0-a", 100)
     assert read.labels["batch.kubernetes.io/job-name"] == "j" * 63
 
