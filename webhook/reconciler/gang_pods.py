@@ -16,7 +16,7 @@ from webhook.reconciler.controllers import Controlled, ControllerKey, Controller
 from webhook.reconciler.gang_key import GangKey
 from webhook.reconciler.gang_pod import OF_GANGS, POD_BYTES, GangPod, read_gang_pod
 from webhook.reconciler.grouping import Grouping
-from webhook.reconciler.roster import Roster, is_controlled, roster
+from webhook.reconciler.roster import Roster, roster
 
 
 class GangPods:
@@ -57,9 +57,10 @@ class GangPods:
         """Those of `pods` that have the object of that uid above them."""
         return [pod for pod in pods if any(found.uid == uid for found in self._above(pod))]
 
-    def is_controlled(self, podgang: PodGang, controller: OwnerReference | None) -> bool:
-        """Whether `controller` makes pods for the workload of a gang."""
-        return is_controlled(podgang, self._controllers.above(podgang.namespace, controller))
+    @property
+    def controllers(self) -> Controllers:
+        """What is between pods and their workloads."""
+        return self._controllers
 
     def follow(self, served: Container[Api]) -> None:
         """Follow what is between pods and their workloads, of the kinds that are served."""

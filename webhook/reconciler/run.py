@@ -102,7 +102,7 @@ class Reconciler:
             writer,
             events,
             self.metrics,
-            Stages(client, self.following.is_controlled).of,
+            Stages(client, self.following.controllers).of,
             self.following,
         )
         deleted = settings.deleted_escapes
