@@ -17,10 +17,11 @@ from webhook.backends.kube.facts import Membership, read_group_pod
 from webhook.backends.kube.gang_examples import known, member, pod, root, waiting
 from webhook.backends.kube.judged import MOST_BELOW
 from webhook.model.bounds import weight
-from webhook.model.facts import ClusterFacts, Needed, ObjectKey
+from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.group_pods import GroupPod, GroupPods
 from webhook.model.group_tree import Group, Groups
+from webhook.model.keys import Needed, ObjectKey
 from webhook.model.reading import Manifest
 from webhook.required_facts import in_doubt
 

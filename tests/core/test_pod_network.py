@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.core.test_installation import WAYS, installed, of_kind
-from webhook.config import default_settings
+from webhook.config.file import default_settings
 from webhook.installation.client_certificates import ClientCertificates
 from webhook.installation.everything import everything
 from webhook.installation.options import Options

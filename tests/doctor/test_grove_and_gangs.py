@@ -11,7 +11,7 @@ from webhook.doctor.checking import Level, examine
 from webhook.doctor.checks import EVERY_CHECK
 from webhook.doctor.examples import configured, installed, namespace, pod_clique_set, served, thing
 from webhook.doctor.world import Unread
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.model.reading import Manifest
 
 DEFAULT = "default-scheduler"

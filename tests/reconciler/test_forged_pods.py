@@ -26,7 +26,7 @@ from tests.reconciler.running import (
     until,
     world,
 )
-from webhook.config import settings_from
+from webhook.config.file import settings_from
 from webhook.errors import ConfigurationError
 from webhook.reconciler import escape_deletion, gangs, health_watch
 from webhook.reconciler.run import Reconciler

@@ -10,7 +10,8 @@ from tests.reconciler.gated_pods import GATED, OURS, Opened, pod
 from tests.reconciler.grove import put_pods
 from tests.reconciler.running import podgang, running, settled, told, until, world
 from webhook.model.bounds import weight
-from webhook.model.facts import NOTHING_KNOWN, Record
+from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.keys import Record
 from webhook.model.pod import Pod
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest

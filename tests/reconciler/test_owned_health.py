@@ -24,7 +24,8 @@ from tests.reconciler.owners import (
     owner_world,
 )
 from tests.reconciler.running import names, running, running_written, sample, told, until
-from webhook.model.facts import NOTHING_KNOWN, Record
+from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.keys import Record
 from webhook.model.pod import Pod
 from webhook.mutators.prepare_pod import prepare_pod
 from webhook.reconciler import escape_deletion, health_watch

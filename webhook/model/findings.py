@@ -13,8 +13,8 @@ from enum import IntEnum
 from typing import Any
 
 from webhook.model.bounds import name_text
-from webhook.model.facts import Needed
 from webhook.model.fields import FieldPath
+from webhook.model.keys import Needed
 from webhook.model.plain_text import plain
 
 # A found value longer than this is cut: a message must never carry a whole spec.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Watch
-from webhook.model.facts import Api, ObjectKey
+from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.pod_controllers import PodControllers, controller_of
 from webhook.model.podgang import OwnerReference

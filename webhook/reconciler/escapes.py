@@ -10,7 +10,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from webhook.errors import FactsUnavailable
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Record
 from webhook.model.owners.gang import OwnedGang
 from webhook.model.owners.place import label_value
 from webhook.model.pod import Pod

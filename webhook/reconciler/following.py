@@ -16,7 +16,8 @@ from webhook.cluster.facts import LiveFacts, live_facts
 from webhook.cluster.watch import Watch
 from webhook.errors import FactsUnavailable
 from webhook.model import grove
-from webhook.model.facts import Api, ClusterFacts, ObjectKey
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.owners.facts import TRAIN_JOB_FACTS
 from webhook.model.owners.gang import OwnedGang, no_gang

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from webhook.model import grove
 from webhook.model.bounds import name_text
-from webhook.model.facts import ObjectKey
+from webhook.model.keys import ObjectKey
 from webhook.model.owners.facts import PROJECTIONS
 from webhook.model.owners.gang import GANG_LABEL, MEMBER_LABEL
 from webhook.model.owners.place import LWS_SIZE, label_value, membership, place_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Index, Watch
-from webhook.model.facts import Api, ObjectKey
+from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.pod_controllers import OF_GROVE, PodControllers
 from webhook.model.podgang import OwnerReference, PodGang

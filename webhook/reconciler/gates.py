@@ -15,7 +15,7 @@ from typing import Any
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import NotFound, RequestFailed
-from webhook.model.facts import ObjectKey
+from webhook.model.keys import ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.owners.place import label_value
 from webhook.model.podgang import PodGang

@@ -22,7 +22,7 @@ from webhook.cluster.watch import Watch
 from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
 from webhook.installation.names import LEASE_NAME
 from webhook.logs import configure, log, outline
-from webhook.model.facts import Api, ObjectKey
+from webhook.model.keys import Api, ObjectKey
 from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS
 from webhook.reconciler.certificates import CertificateController
 from webhook.reconciler.circle_watch import CircleWatch

@@ -16,7 +16,7 @@ from webhook.backends.base import Backend, DriftReason
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Watch
 from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
-from webhook.model.facts import Api, ObjectKey
+from webhook.model.keys import Api, ObjectKey
 from webhook.model.projections import TOPOLOGY_BINDINGS, key_of
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding

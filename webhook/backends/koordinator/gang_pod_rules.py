@@ -15,9 +15,9 @@ from webhook.backends.koordinator.keys import (
 )
 from webhook.backends.koordinator.rules import Rules
 from webhook.model.bounds import name_text
-from webhook.model.facts import Needed
 from webhook.model.fields import ANNOTATIONS, LABELS, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.keys import Needed
 from webhook.model.reading import text
 from webhook.model.stored_object import PODS, StoredObject
 from webhook.validators.creation_order import least_action

@@ -25,9 +25,9 @@ from webhook.backends.koordinator.keys import (
     POD_GROUP,
 )
 from webhook.model.bounds import digest, fits, list_kept, name_text
-from webhook.model.facts import ObjectKey
 from webhook.model.fields import ANNOTATIONS, LABELS, FieldPath
 from webhook.model.gang_groups import GatherRule, KoordinatorPodGroup, gang_id
+from webhook.model.keys import ObjectKey
 from webhook.model.reading import integer, text
 from webhook.model.stored_object import StoredObject
 

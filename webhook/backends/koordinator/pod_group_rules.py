@@ -20,10 +20,10 @@ from webhook.backends.koordinator.gang_settings import (
 )
 from webhook.backends.koordinator.keys import ANNOTATION_GROUPS, POD_GROUP, POD_GROUPS
 from webhook.backends.koordinator.rules import Rules
-from webhook.model.facts import Needed, ObjectKey
 from webhook.model.fields import ANNOTATIONS
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.gang_groups import gang_id
+from webhook.model.keys import Needed, ObjectKey
 from webhook.model.reading import text
 from webhook.model.stored_object import PODS, StoredObject
 from webhook.validators.list_faults import told

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from webhook.backends.base import Trees
 from webhook.backends.kube.generation import COMPOSITE, GROUP
 from webhook.model.bounds import name_text
-from webhook.model.facts import Api, ObjectKey
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.group_pods import GroupPod, GroupPods, waits
 from webhook.model.group_tree import Disruption, Group, Groups, Workload
+from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
