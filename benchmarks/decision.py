@@ -12,7 +12,7 @@ import orjson
 from benchmarks.reviews import pod_clique_set_review, pod_review
 from benchmarks.servers import FIVE_PROFILES, ONE_PROFILE, configuration
 from webhook import admission
-from webhook.config import settings_from
+from webhook.config.file import settings_from
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.review import request_from

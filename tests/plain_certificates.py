@@ -45,21 +45,6 @@ def signed_plainly(
     return KeyPair(builder.sign(signing, hashes.SHA256()), key)
 
 
-def usage(*, signs: bool) -> x509.KeyUsage:
-    """What an authority says that its key is for, or a server."""
-    return x509.KeyUsage(
-        digital_signature=not signs,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs,
-        crl_sign=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
 def version_1(name: str) -> KeyPair:
     """An authority of X.509 version 1, which knows no extensions. `cryptography` makes no such certificates."""
     made = signed_plainly(name, None)

@@ -13,8 +13,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from tests.plain_certificates import DAY, NOW, signed_plainly, usage, version_1
-from webhook.authority import KeyPair, new_authority, new_leaf, pem
+from tests.plain_certificates import DAY, NOW, signed_plainly, version_1
+from webhook.authority import KeyPair, key_usage, new_authority, new_leaf, pem
 from webhook.certificates import Pair
 
 HOST, ADDRESS = "rollcall.rollcall-system.svc", "127.0.0.1"
@@ -75,7 +75,7 @@ TRUSTED: dict[str, TrustCase] = {
         signed_plainly("of version 1", FIRST_VERSION, NAMED), (), only(FIRST_VERSION)
     ),
     "an authority with nothing but basic constraints": TrustCase(PLAIN, (), only(ROOT)),
-    "an authority without key identifiers": self_signed(MAY_SIGN, usage(signs=True)),
+    "an authority without key identifiers": self_signed(MAY_SIGN, key_usage(authority=True)),
     "an authority without key usage": self_signed(
         MAY_SIGN, x509.SubjectKeyIdentifier.from_public_key(OURS.certificate.public_key())
     ),
@@ -114,7 +114,7 @@ REFUSED: dict[str, TrustCase] = {
     ),
     # A certificate of version 3 must say that it may sign, in Go too.
     "a version 3 authority without any extension": self_signed()._replace(refused="invalid CA certificate"),
-    "an authority whose key usage is not to sign": self_signed(MAY_SIGN, usage(signs=False))._replace(
+    "an authority whose key usage is not to sign": self_signed(MAY_SIGN, key_usage(authority=False))._replace(
         refused="invalid CA certificate"
     ),
 }
@@ -122,7 +122,10 @@ REFUSED: dict[str, TrustCase] = {
 # Trusted by Go and not by OpenSSL, which cannot be told to: docs/installing.md lists them.
 STRICTER: dict[str, TrustCase] = {
     "a server's key usage that is not for TLS": TrustCase(
-        signed_plainly("rollcall", ROOT, NAMED, usage(signs=True)), (), only(ROOT), "unsuitable certificate purpose"
+        signed_plainly("rollcall", ROOT, NAMED, key_usage(authority=True)),
+        (),
+        only(ROOT),
+        "unsuitable certificate purpose",
     ),
     "the key identifier of another authority": TrustCase(
         signed_plainly(

@@ -18,9 +18,10 @@ from webhook.judging import could_run, gang_context, judged_by, pod_verdict, sof
 from webhook.model import grove
 from webhook.model.admission_request import ALLOWED, Request, Verdict
 from webhook.model.capabilities import capabilities_used
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Record
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.fields import LABELS, ROOT, SPEC
 from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.keys import Record
 from webhook.model.pod import Pod
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import Malformed, Manifest, mapping

@@ -53,7 +53,7 @@ def new_authority(name: str, now: datetime, lifetime: timedelta) -> KeyPair:
     certificate = (
         _builder(subject, subject, key.public_key(), now, now + lifetime)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(authority=True), critical=True)
+        .add_extension(key_usage(authority=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
@@ -70,7 +70,7 @@ def new_leaf(authority: KeyPair, hosts: Iterable[str], now: datetime, until: dat
     certificate = (
         _builder(subject, issuer.subject, key.public_key(), now, until)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(authority=False), critical=True)
+        .add_extension(key_usage(authority=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName(general_names(hosts)), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -167,7 +167,7 @@ def general_names(hosts: Iterable[str]) -> list[x509.GeneralName]:
     return names
 
 
-def _key_usage(*, authority: bool) -> x509.KeyUsage:
+def key_usage(*, authority: bool) -> x509.KeyUsage:
     """An authority signs certificates, a server signs handshakes, and neither does anything else."""
     return x509.KeyUsage(
         digital_signature=not authority,

@@ -19,8 +19,8 @@ from webhook.backends.kube.facts import Membership
 from webhook.backends.kube.generation import GROUP as API_GROUP
 from webhook.gang_satisfaction import Branch, Fault, Kind, walk
 from webhook.model.circles import circles
-from webhook.model.facts import ObjectKey
 from webhook.model.group_tree import MAX_DEPTH, Groups, Workload
+from webhook.model.keys import ObjectKey
 from webhook.model.reading import Malformed, Manifest, integer, mapping, text
 from webhook.model.stored_object import StoredObject
 

@@ -17,9 +17,10 @@ from webhook.judging import gang_context, pod_verdict, softened
 from webhook.model.admission_request import ALLOWED, Operation, Request, Verdict
 from webhook.model.capabilities import SUPPORTED, Support, capabilities_of_pod, unsupported
 from webhook.model.claims import claims_on
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA, FieldPath, Item
 from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.keys import Record
 from webhook.model.naming import NAME_LIMIT
 from webhook.model.owners.facts import VIEWS, Owner
 from webhook.model.owners.job import Job

@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from webhook.model.claims import claims_on
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Record
 from webhook.model.owners.facts import PROJECTIONS, owner_of
 from webhook.model.owners.gang import OwnedGang, gangs_of, group_gang, no_gang
 from webhook.model.owners.job import Job

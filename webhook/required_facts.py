@@ -11,8 +11,9 @@ from heapq import nsmallest
 
 from webhook.model import grove
 from webhook.model.admission_request import Request, Verdict
-from webhook.model.facts import ClusterFacts, Needed
+from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
+from webhook.model.keys import Needed
 from webhook.model.owners.facts import VIEWS
 from webhook.model.owners.jobset import JobSet
 from webhook.model.owners.place import place_of

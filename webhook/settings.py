@@ -1,7 +1,7 @@
 """Settings: what a configuration comes to, ready for the hot path. No pydantic here, and nothing left to look up.
 
-`webhook.config` makes it from a file; `admission` reads it. Each profile carries its rules with the action that each
-takes, worked out once for every mode that a namespace may set.
+`webhook.config.file` makes it from a file; `admission` reads it. Each profile carries its rules with the action that
+each takes, worked out once for every mode that a namespace may set.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 
 from webhook.backends.base import Backend, GangMember, PodChanges, PodPriority
 from webhook.errors import FactsUnavailable
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
+from webhook.model.keys import Record
 from webhook.model.users import GROVE_OPERATORS, in_any_namespace
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import BoundRule, Proceed, Rule, Subject, go_on

@@ -14,7 +14,8 @@ from typing import Any
 from webhook.backends.base import GangMember, PodChanges
 from webhook.model.admission_request import Request
 from webhook.model.claims import CLAIMS, claims_on
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Record
 from webhook.model.owners.place import membership, place_of
 from webhook.model.pod import Pod
 from webhook.model.reading import Manifest, mapping, sequence

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from webhook.errors import FactsUnavailable
 from webhook.model import grove
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Record
 from webhook.model.pod import Pod
 from webhook.model.podcliqueset import Clique, PodCliqueSet, ScalingGroup, Topology
 from webhook.model.podgang import PodGang

@@ -17,8 +17,8 @@ from webhook.cluster.discovery import Discovery
 from webhook.cluster.lookup import Lookup
 from webhook.cluster.schemas import Schemas
 from webhook.errors import FactsUnavailable, RequestFailed
-from webhook.model.facts import Needed
 from webhook.model.general import GENERAL
+from webhook.model.keys import Needed
 
 # What 32 reviews may ask for at once.
 READS = 32 * 8

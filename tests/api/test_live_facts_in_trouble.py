@@ -20,7 +20,7 @@ from webhook.cluster.client import Client
 from webhook.cluster.facts import LiveFacts
 from webhook.errors import AccessError
 from webhook.model.admission_request import Kind, Request
-from webhook.model.facts import Needed
+from webhook.model.keys import Needed
 from webhook.required_facts import required_facts
 
 GROVE = {"grove.io": ["PodCliqueSet", "ClusterTopologyBinding"], "scheduler.grove.io": ["PodGang"]}

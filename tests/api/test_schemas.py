@@ -10,7 +10,7 @@ import pytest
 from tests.api.scripted import Script, Step, client, failure
 from webhook.cluster.schemas import Schemas
 from webhook.errors import RequestFailed
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 
 GROUPS = Api("scheduling.volcano.sh", "v1beta1", "PodGroup")
 QUEUES = Api("scheduling.volcano.sh", "v1beta1", "Queue")

@@ -16,7 +16,7 @@ from rich.console import Console
 from tests.cli.conftest import Run
 from webhook.cli.doctor_text import print_diagnosis
 from webhook.cluster import access
-from webhook.config import default_settings
+from webhook.config.file import default_settings
 from webhook.doctor import installed, reading
 from webhook.doctor.checking import examine
 from webhook.doctor.checks import EVERY_CHECK

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.plain_certificates import usage
+from webhook.authority import key_usage
 from webhook.certificates import CERTIFICATE_FILE, KEY_FILE
 
 _PEM = serialization.Encoding.PEM
@@ -27,7 +27,7 @@ class Authority:
         self._certificate = (
             self._builder(self._name, self._key.public_key())
             .add_extension(constraints, critical=True)
-            .add_extension(usage(signs=True), critical=True)
+            .add_extension(key_usage(authority=True), critical=True)
             .sign(self._key, hashes.SHA256())
         )
 

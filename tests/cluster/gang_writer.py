@@ -13,7 +13,8 @@ import httpx
 
 from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.programs import eventually
-from webhook.model.facts import Api, ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Api, Record
 from webhook.model.podgang import PodGang
 from webhook.settings import Profile
 

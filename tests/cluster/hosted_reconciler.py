@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tests.cluster.control_plane import Manifest
 from tests.cluster.network import Network
 from tests.cluster.programs import eventually
-from webhook.config import settings_from
+from webhook.config.file import settings_from
 from webhook.reconciler.run import Reconciler
 
 # After so long a reconciler that was told to stop has not done so: what is being written may take five seconds.

@@ -13,7 +13,8 @@ from tests.cluster.gang_writer import GangWriter, served
 from tests.cluster.given_gangs import Hard, recorded_gangs, sample_sets, without_preference
 from tests.core.worlds import validate
 from webhook.errors import Inexpressible
-from webhook.model.facts import ClusterFacts, HyperNode, Record, TopologyBinding, TopologyLayer
+from webhook.model.facts import ClusterFacts, HyperNode, TopologyBinding, TopologyLayer
+from webhook.model.keys import Record
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
 from webhook.model.record import record_of

@@ -25,7 +25,7 @@ from tests.cluster.reconciler_process import ReconcilerProcess
 from tests.cluster.rollcall_server import COMMAND, RollcallServer
 from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 from webhook.cluster.access import find
-from webhook.config import settings_from
+from webhook.config.file import settings_from
 from webhook.doctor.checking import Diagnosis, Level, examine
 from webhook.doctor.checks import EVERY_CHECK
 from webhook.doctor.gates import pod_field_kept

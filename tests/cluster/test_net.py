@@ -20,7 +20,7 @@ from tests.cluster.net_pods import SCHEDULERS, Case, Pods
 from tests.cluster.programs import eventually
 from tests.cluster.rollcall_server import rollcall
 from webhook.backends.kube.generation import Generation, kinds
-from webhook.config import settings_from
+from webhook.config.file import settings_from
 from webhook.model.admission_request import Kind, Request
 from webhook.model.facts import ClusterFacts
 from webhook.settings import Settings

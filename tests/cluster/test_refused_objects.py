@@ -20,7 +20,8 @@ from tests.cluster.given_gangs import HARD_CASES
 from tests.cluster.judged_gangs import known, said
 from tests.core.worlds import rules, settings_of, validate
 from webhook.errors import Inexpressible
-from webhook.model.facts import ClusterFacts, PodGangFacts, PriorityClass, Record
+from webhook.model.facts import ClusterFacts, PodGangFacts, PriorityClass
+from webhook.model.keys import Record
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.record import record_of
 from webhook.settings import Settings

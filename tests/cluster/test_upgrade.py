@@ -178,25 +178,34 @@ def holder(plane: ControlPlane) -> str:
     return held
 
 
+@pytest.fixture
+def beside(
+    plane: ControlPlane, rollcall: Callable[..., RollcallServer], reconciler: Callable[..., ReconcilerProcess]
+) -> tuple[RollcallServer, ReconcilerProcess]:
+    """A server, and the reconciler in its Pods, which leads."""
+    server = rollcall(plane, gated())
+    forget_lease(plane)
+    sidecar = reconciler(gated(), account=ROLLCALL, roles=reconciler_rights(server, "sidecar"))
+    sidecar.until_leading()
+    return server, sidecar
+
+
 @pytest.mark.long
 def test_a_reconciler_that_moves_out_of_the_server_s_pods_always_has_its_rights_and_no_second_writer(
     plane: ControlPlane,
-    rollcall: Callable[..., RollcallServer],
+    beside: tuple[RollcallServer, ReconcilerProcess],
     reconciler: Callable[..., ReconcilerProcess],
     namespace: str,
     grove: Callable[[Manifest], Played],
 ) -> None:
     """As docs/installing.md says it: apply with `moving`, wait for the roll, apply with `deployment`."""
-    server = rollcall(plane, gated())
-    forget_lease(plane)
+    server, sidecar = beside
 
     def gang_is_made(name: str) -> None:
         grove(two_cliques(name, namespace)).create_podgangs()
         made = {f"{name}-0-leader", f"{name}-0-worker"}
         eventually(lambda: made <= pod_groups(plane, namespace).keys(), f"the PodGroups of {name} are there")
 
-    sidecar = reconciler(gated(), account=ROLLCALL, roles=reconciler_rights(server, "sidecar"))
-    sidecar.until_leading()
     first = holder(plane)
     assert may_change_pods(plane, ROLLCALL)
     with Admissions(plane, namespace) as admissions:
@@ -224,16 +233,13 @@ def test_a_reconciler_that_moves_out_of_the_server_s_pods_always_has_its_rights_
 @pytest.mark.long
 def test_without_its_rights_a_sidecar_writes_nothing_and_the_next_one_takes_over(
     plane: ControlPlane,
-    rollcall: Callable[..., RollcallServer],
+    beside: tuple[RollcallServer, ReconcilerProcess],
     reconciler: Callable[..., ReconcilerProcess],
     namespace: str,
     grove: Callable[[Manifest], Played],
 ) -> None:
     """Whoever leaves the step in between out: gangs wait for as long as the sidecar's lease is good, and are made."""
-    server = rollcall(plane, gated())
-    forget_lease(plane)
-    sidecar = reconciler(gated(), account=ROLLCALL, roles=reconciler_rights(server, "sidecar"))
-    sidecar.until_leading()
+    server, sidecar = beside
     own = reconciler(gated(), roles=reconciler_rights(server, "deployment"))
     own.until_leading()
     assert sidecar.metric("rollcall_leads") == 0

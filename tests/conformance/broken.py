@@ -8,8 +8,9 @@ from typing import Any
 
 from tests.conformance.sound import MappedBackend, SoundBackend, topology
 from webhook.backends.base import BackendSettings, Frozen, GangMember, PodChanges, Stage
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Finding
+from webhook.model.keys import Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from webhook.backends.base import Backend, BackendSettings, DriftReason, GangMember, PodChanges, TopologyDrift
 from webhook.errors import Inexpressible
 from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, unsupported
-from webhook.model.facts import Api, ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Finding
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL, gang_metadata
 from webhook.model.grove import LABEL_MANAGED_BY
+from webhook.model.keys import Api, Record
 from webhook.model.naming import cut_name, pod_group_name
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang

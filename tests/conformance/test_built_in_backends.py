@@ -16,7 +16,8 @@ from webhook.backends.lpx.backend import LpxBackend
 from webhook.backends.registry import BUILT_IN, BackendClass
 from webhook.backends.volcano import keys as volcano
 from webhook.backends.volcano.backend import VolcanoBackend
-from webhook.model.facts import Api, ClusterFacts, HyperNode, KaiQueue, TopologyLayer, VolcanoQueue
+from webhook.model.facts import ClusterFacts, HyperNode, KaiQueue, TopologyLayer, VolcanoQueue
+from webhook.model.keys import Api
 from webhook.testing import BackendConformance
 
 

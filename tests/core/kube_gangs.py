@@ -7,7 +7,8 @@ from typing import Any
 from webhook.backends.kube.backend import KubeBackend
 from webhook.backends.kube.generation import COMPOSITE, GROUP
 from webhook.backends.kube.settings import KubeSettings
-from webhook.model.facts import Api, ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Api, Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 

@@ -13,8 +13,9 @@ from tests.core.worlds import gang_pod, koordinator, request, rules, settings_of
 from webhook import admission
 from webhook.checking import judge
 from webhook.model.admission_request import Kind
-from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Namespace, Needed
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Namespace
 from webhook.model.findings import Action, Finding
+from webhook.model.keys import Api, Needed
 from webhook.settings import NamespaceDefaults
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
 

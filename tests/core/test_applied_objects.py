@@ -33,16 +33,9 @@ from webhook.backends.volcano import examples as volcano
 from webhook.backends.volcano.examples import policy
 from webhook.checking import judge
 from webhook.model.admission_request import Verdict
-from webhook.model.facts import (
-    NOTHING_KNOWN,
-    ClusterFacts,
-    KaiQueue,
-    Needed,
-    ObjectKey,
-    QueuedGroups,
-    QueueTree,
-)
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, KaiQueue, QueuedGroups, QueueTree
 from webhook.model.findings import Action
+from webhook.model.keys import Needed, ObjectKey
 from webhook.model.reading import Manifest
 from webhook.required_facts import in_doubt
 from webhook.server.review import MAX_WARNING_BYTES

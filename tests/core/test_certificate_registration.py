@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.core.registrations import COMMON, HEAD, SERVICE
-from webhook.config import settings_from
+from webhook.config.file import settings_from
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.webhooks import Address, webhook_configurations
 

@@ -14,7 +14,8 @@ from webhook.backends.coscheduling.backend import CoschedulingBackend
 from webhook.backends.coscheduling.keys import NAME
 from webhook.checking import judge
 from webhook.errors import Inexpressible
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, PriorityClass, Record
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, PriorityClass
+from webhook.model.keys import Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.model.version import Version

@@ -12,8 +12,9 @@ from tests.strategies import json_objects, pod_clique_sets
 from webhook.explaining import Explanation, capability_tables, explain, explain_document
 from webhook.judging import Answer, could_run
 from webhook.model.capabilities import Capability
-from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, PriorityClass, Quota
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, PriorityClass, Quota
 from webhook.model.findings import Action
+from webhook.model.keys import Api
 from webhook.model.reading import Manifest
 from webhook.settings import Settings
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group

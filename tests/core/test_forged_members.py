@@ -13,8 +13,9 @@ from tests.core.worlds import gang_pod, request, rules, settings_of, validate
 from webhook import admission
 from webhook.backends.koordinator.gang_examples import known, pod_group
 from webhook.model.admission_request import Verdict
-from webhook.model.facts import ClusterFacts, Namespace, Record
+from webhook.model.facts import ClusterFacts, Namespace
 from webhook.model.findings import Action
+from webhook.model.keys import Record
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import PODS
 from webhook.validators.registry import Rule

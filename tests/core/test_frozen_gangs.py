@@ -11,7 +11,8 @@ import pytest
 from tests.core.pod_gangs import asks, member, podgang
 from tests.core.worlds import settings_of
 from webhook.backends.base import Backend, Stage
-from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Record
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.keys import Api, Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import EMPTY, Manifest
 

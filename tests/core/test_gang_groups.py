@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.model.facts import ClusterFacts, Needed
+from webhook.model.facts import ClusterFacts
 from webhook.model.gang_groups import KoordinatorPodGroup, KoordinatorPodGroups, gang_id
+from webhook.model.keys import Needed
 
 KEYS = [("default", name) for name in "abc"]
 

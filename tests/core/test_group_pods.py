@@ -16,10 +16,12 @@ from tests.core.worlds import rules, settings_of, validate
 from webhook.backends.kube.facts import Membership, read_group_pod
 from webhook.backends.kube.gang_examples import known, member, pod, root, waiting
 from webhook.backends.kube.judged import MOST_BELOW
-from webhook.model.facts import ClusterFacts, Needed, ObjectKey
+from webhook.model.bounds import weight
+from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.group_pods import GroupPod, GroupPods
 from webhook.model.group_tree import Group, Groups
+from webhook.model.keys import Needed, ObjectKey
 from webhook.model.reading import Manifest
 from webhook.required_facts import in_doubt
 
@@ -72,6 +74,14 @@ def test_a_pod_that_waits_in_a_group_is_known(manifest: Manifest, expected: Grou
         assert read is None
     else:
         assert read == ((manifest["metadata"]["namespace"], "worker-0"), expected)
+
+
+def test_a_scheduler_s_name_of_any_length_is_kept_short_and_apart_from_others() -> None:
+    first, second = (read_group_pod(member(schedulerName="s" * 100_000 + last)) for last in "ab")
+    assert first is not None
+    assert second is not None
+    assert first != second
+    assert weight(first) < 2048
 
 
 # How they are found

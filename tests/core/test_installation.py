@@ -11,7 +11,7 @@ import yaml
 from typer.main import get_command
 
 from webhook.cli.app import app
-from webhook.config import default_settings, settings_from
+from webhook.config.file import default_settings, settings_from
 from webhook.installation.everything import everything
 from webhook.installation.network import port_of
 from webhook.installation.options import Options, Reconciler, named_by_content, placed

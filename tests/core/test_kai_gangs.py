@@ -12,7 +12,8 @@ from tests.core.worlds import gang_pod, request, settings_of
 from webhook import admission
 from webhook.backends.base import GangMember
 from webhook.errors import Inexpressible
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Record, TopologyBinding
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, TopologyBinding
+from webhook.model.keys import Record
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
 from webhook.model.record import record_of

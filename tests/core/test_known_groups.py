@@ -18,8 +18,9 @@ from webhook.backends.kube.facts import PROJECTIONS
 from webhook.backends.kube.gang_examples import TREE, branch, child_of, composite, known, leaf, member, pod_group, root
 from webhook.backends.kube.gang_examples import workload as workload_of
 from webhook.backends.kube.judged import MOST_BELOW
-from webhook.model.facts import ClusterFacts, Needed, ObjectKey
+from webhook.model.facts import ClusterFacts
 from webhook.model.group_tree import Disruption, Group, Groups, Workload
+from webhook.model.keys import Needed, ObjectKey
 from webhook.model.reading import Manifest
 
 ON = settings_of("default-scheduler", {"gangScheduling": True})

@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.core.koordinator_gang_objects import CLUSTER, LAYERS, WORKER, found, judged
@@ -26,6 +26,7 @@ from webhook.model.findings import Action
 from webhook.model.reading import Manifest
 from webhook.testing.strategies import words
 
+AT = "metadata.annotations[gang.scheduling.koordinator.sh/groups]"
 SPINE = {"layer": "SpineLayer", "strategy": "MustGather"}
 
 
@@ -237,6 +238,26 @@ def test_a_network_topology_is_read_as_go_reads_it(written: str, expected: list[
     assert found(topology(written)) == expected
 
 
+def test_of_an_annotation_that_is_no_list_a_finding_keeps_a_short_text_that_tells_it_apart() -> None:
+    before, same, other = (setting("groups", "x" * 200_000 + last) for last in ("", "", "y"))
+    (first,), (second,), (third,) = (judged(one).findings for one in (before, same, other))
+    assert len(first.found) < 253
+    assert first.identity == second.identity != third.identity
+    assert sum(map(len, first.identity)) < 1024
+    assert str(first).startswith(f'koordinator/gang-groups-unread at {AT}: "{"x" * 77}...": it is no JSON, so')
+    # An update is not blamed for what was there.
+    assert judged(same, old=before).allowed
+    assert not judged(other, old=before).allowed
+
+
+def test_a_gang_s_name_of_any_length_is_kept_short() -> None:
+    named = pod(annotations={ANNOTATION_NAME: "w" * 200_000})
+    (finding,) = judged(named, known()).findings
+    assert finding.rule == "koordinator/gang-min-available"
+    assert finding.absent is not None
+    assert len(str(finding.absent.key)) < 253
+
+
 def test_a_topology_needs_one_to_be_there() -> None:
     group = pod_group(settings=gather(SPINE))
     assert found(group, known(network_topologies={})) == ["gang-topology-missing"]
@@ -283,6 +304,7 @@ settings = st.dictionaries(st.sampled_from([*GANG_SETTINGS, ANNOTATION_NAME]), t
 
 
 @given(settings, settings)
+@example({ANNOTATION_NAME: "\U0001f600" * 400, GANG_PREFIX + "groups": '["default/worker"]'}, {})
 def test_no_annotation_is_too_strange_to_be_judged(these: dict[str, str], those: dict[str, str]) -> None:
     group, other, alone = pod_group("leader"), pod_group("worker"), pod(annotations=these)
     group["metadata"]["annotations"] = these

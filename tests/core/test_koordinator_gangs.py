@@ -9,7 +9,8 @@ import pytest
 
 from tests.core.worlds import koordinator
 from webhook.errors import Inexpressible
-from webhook.model.facts import ClusterFacts, Record, TopologyLayer
+from webhook.model.facts import ClusterFacts, TopologyLayer
+from webhook.model.keys import Record
 from webhook.model.podgang import PodGang
 from webhook.translation import gang_objects
 

@@ -10,7 +10,8 @@ import pytest
 from tests.core.worlds import rules, validate
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
 from webhook.cluster.watch import Index
-from webhook.model.facts import ClusterFacts, ElasticQuotas, Needed, PodGangFacts, Quota
+from webhook.model.facts import ClusterFacts, ElasticQuotas, PodGangFacts, Quota
+from webhook.model.keys import Needed
 from webhook.validators.examples import clique, pod_clique_set
 
 QUOTAS = ClusterFacts(elastic_quotas={"team-a": Quota(is_parent=False), "all": Quota(is_parent=True)})

@@ -25,7 +25,8 @@ from webhook.backends.base import GangMember, PodPriority
 from webhook.backends.kube.generation import GROUP, Generation, generation
 from webhook.backends.kube.settings import KubeSettings
 from webhook.errors import FactsUnavailable
-from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, PriorityClass, Record
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, PriorityClass
+from webhook.model.keys import Api, Record
 from webhook.model.reading import Manifest
 
 STANDING = GangMember("default", "demo-0", "demo-0-wrk", RECORD)

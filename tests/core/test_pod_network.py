@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.core.test_installation import WAYS, installed, of_kind
-from webhook.config import default_settings
+from webhook.config.file import default_settings
 from webhook.installation.client_certificates import ClientCertificates
 from webhook.installation.everything import everything
 from webhook.installation.options import Options
@@ -120,14 +120,24 @@ def test_callers_are_limited_and_who_looks_after_servers_is_not() -> None:
 
 
 def test_a_port_of_the_privileged_is_opened_by_the_pod_s_own_network() -> None:
-    low = Network(Ports(serving=443))
-    assert low.problem is None
-    for deployment in deployments("self-managed", low).values():
+    assert low_ports("self-managed", Ports(serving=443)) == {"rollcall": "443", "rollcall-reconciler": None}
+    assert low_ports("self-managed", Ports(reconciler=80)) == {"rollcall": None, "rollcall-reconciler": "80"}
+    assert low_ports("self-managed", Ports(443, 444, 81, 80)) == {"rollcall": "81", "rollcall-reconciler": "80"}
+    assert low_ports("self-managed", Ports(serving=10250)) == {"rollcall": None, "rollcall-reconciler": None}
+    assert low_ports("sidecar", Ports(reconciler=80)) == {"rollcall": "80"}
+
+
+def low_ports(kind: str, ports: Ports) -> dict[str, str | None]:
+    """By Deployment the first port that its Pods' network leaves to processes without privileges, None for 1024."""
+    assert Network(ports).problem is None
+    found: dict[str, str | None] = {}
+    for name, deployment in deployments(kind, Network(ports)).items():
         security = deployment["spec"]["template"]["spec"]["securityContext"]
-        assert security["sysctls"] == [{"name": "net.ipv4.ip_unprivileged_port_start", "value": "443"}]
         assert (security["runAsNonRoot"], security["runAsUser"]) == (True, 65532)
-    for deployment in deployments("self-managed", Network(Ports(serving=10250))).values():
-        assert "sysctls" not in deployment["spec"]["template"]["spec"]["securityContext"]
+        (sysctl,) = security.get("sysctls") or [None]
+        assert sysctl is None or sysctl["name"] == "net.ipv4.ip_unprivileged_port_start"
+        found[name] = None if sysctl is None else sysctl["value"]
+    return found
 
 
 PROBLEMS = {

@@ -12,7 +12,8 @@ from tests.core.worlds import gang_pod, koordinator, request
 from webhook import admission
 from webhook.backends.base import GangMember, PodChanges
 from webhook.errors import FactsUnavailable
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Namespace, Record
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Namespace
+from webhook.model.keys import Record
 from webhook.required_facts import required_facts
 from webhook.settings import Settings
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.core.registrations import COMMON, GANGS, HEAD, OUTSIDE, SERVICE
 from tests.core.worlds import koordinator
-from webhook.config import default_settings, settings_from
+from webhook.config.file import default_settings, settings_from
 from webhook.installation.webhooks import Address, webhook_configurations
 
 LABELS = {"app.kubernetes.io/name": "rollcall", "app.kubernetes.io/part-of": "rollcall"}

@@ -12,9 +12,10 @@ import pytest
 from tests.core.worlds import gang_pod, request
 from webhook import admission
 from webhook.backends.registry import installed_backends
-from webhook.config import settings_from
+from webhook.config.file import settings_from
 from webhook.errors import ConfigurationError
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Record
 
 BACKEND = """
 from webhook.backends.base import Backend, BackendSettings, GangMember, PodChanges

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.core.registrations import GANGS, HEAD
-from webhook.config import default_settings, settings_from
+from webhook.config.file import default_settings, settings_from
 from webhook.installation.access import access_rules, reconciler_access_rules
 
 

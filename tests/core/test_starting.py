@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from tests.core.worlds import POD, gang_pod, request
 from webhook import admission
 from webhook.backends.kube.generation import Generation, kinds
-from webhook.config import settings_from
+from webhook.config.file import settings_from
 from webhook.model.admission_request import Request
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Record
 from webhook.settings import Settings
 from webhook.starting import may_start
 from webhook.testing.strategies import gang_pods, records

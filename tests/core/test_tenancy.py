@@ -15,14 +15,15 @@ from webhook import admission
 from webhook.backends.kai import examples as kai
 from webhook.backends.koordinator.gang_examples import known, pod_group
 from webhook.backends.volcano import examples as volcano
-from webhook.config import settings_from
+from webhook.config.file import settings_from
 from webhook.errors import ReviewError
 from webhook.installation.exempt import installed_in
 from webhook.model.admission_request import Kind, Request
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, KaiQueue, Record, VolcanoQueue
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, KaiQueue, VolcanoQueue
 from webhook.model.findings import Action
 from webhook.model.gang_groups import KoordinatorPodGroup, KoordinatorPodGroups
 from webhook.model.group_pods import GroupPod
+from webhook.model.keys import Record
 from webhook.model.reading import Manifest
 from webhook.model.review import request_from
 from webhook.settings import Settings

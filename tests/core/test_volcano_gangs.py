@@ -12,7 +12,8 @@ from tests.core.volcano_gangs import RECORD, subgroup, translated
 from tests.core.worlds import settings_of
 from webhook.backends.base import GangMember
 from webhook.errors import Inexpressible
-from webhook.model.facts import NOTHING_KNOWN, Record
+from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.keys import Record
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
 from webhook.model.record import record_of

@@ -9,9 +9,10 @@ import pytest
 from tests.core.worlds import gang_pod, rules, settings_of, validate
 from webhook.backends.volcano.facts import HYPER_NODES, PROJECTIONS, QUEUES
 from webhook.backends.volcano.settings import VolcanoSettings
-from webhook.config import settings_from
+from webhook.config.file import settings_from
 from webhook.errors import ConfigurationError
-from webhook.model.facts import Api, ClusterFacts, HyperNode, Needed, PodGangFacts, VolcanoQueue
+from webhook.model.facts import ClusterFacts, HyperNode, PodGangFacts, VolcanoQueue
+from webhook.model.keys import Api, Needed
 from webhook.model.projections import Missing
 from webhook.required_facts import in_doubt
 from webhook.validators.examples import clique, pod_clique_set, scaling_group

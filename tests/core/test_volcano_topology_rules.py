@@ -11,7 +11,8 @@ from tests.core.pod_gangs import asks, member, podgang
 from tests.core.volcano_gangs import subgroup, translated
 from tests.core.worlds import rules, settings_of, validate
 from webhook.errors import Inexpressible
-from webhook.model.facts import ClusterFacts, HyperNode, Needed
+from webhook.model.facts import ClusterFacts, HyperNode
+from webhook.model.keys import Needed
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.required_facts import in_doubt
 from webhook.translation import expected_gangs

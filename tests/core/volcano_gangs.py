@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.core.worlds import settings_of
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Record
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.keys import Record
 from webhook.model.podgang import PodGang
 from webhook.translation import gang_objects
 

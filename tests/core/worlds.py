@@ -9,7 +9,7 @@ from typing import Any
 
 from webhook import admission
 from webhook.checking import kind_of
-from webhook.config import settings_from
+from webhook.config.file import settings_from
 from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.reading import Manifest

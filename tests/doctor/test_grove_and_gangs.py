@@ -20,7 +20,7 @@ from webhook.doctor.examples import (
     webhook_of,
 )
 from webhook.doctor.world import Unread
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.model.reading import Manifest
 
 DEFAULT = "default-scheduler"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.doctor.test_reading import OWN, Cluster
 from webhook.cluster.access import Access
-from webhook.config import default_settings, settings_from
+from webhook.config.file import default_settings, settings_from
 from webhook.doctor.installed import Installed, installed_settings
 from webhook.errors import ConfigurationError
 from webhook.installation.everything import everything

@@ -21,7 +21,7 @@ from webhook.doctor.parts import DEPLOYMENTS, GANG_PODS, LEASE, NAMESPACES, PART
 from webhook.doctor.reading import endpoints, read_world
 from webhook.doctor.world import Clock, Presented, Tried, Unread, World
 from webhook.errors import FactsUnavailable
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.model.reading import Manifest
 from webhook.settings import Settings
 

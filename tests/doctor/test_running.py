@@ -15,7 +15,7 @@ from webhook.doctor.kinds import OF_137
 from webhook.doctor.parts import LEASE, SERVICE
 from webhook.doctor.reading import endpoints
 from webhook.doctor.world import Clock, Tried, Unread
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.model.reading import Manifest
 
 SERVICE_IS = "Service rollcall-system/rollcall"

@@ -12,10 +12,11 @@ from starlette.types import ASGIApp
 
 from tests.core.worlds import koordinator
 from webhook.backends.registry import installed_backends
-from webhook.config import settings_from
+from webhook.config.file import settings_from
 from webhook.errors import InputError
-from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Needed
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.general import GENERAL
+from webhook.model.keys import Api, Needed
 from webhook.server.app import create_app
 from webhook.server.state import ServerState
 from webhook.settings import Settings

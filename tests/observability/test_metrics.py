@@ -24,7 +24,7 @@ from tests.server.conftest import Call, body, refused, review
 from webhook.cli.metric_reference import metrics_of, reference
 from webhook.cluster.facts import LiveFacts
 from webhook.cluster.metrics import CacheCollector
-from webhook.config import choosing_settings
+from webhook.config.file import choosing_settings
 from webhook.exposition import Exposition
 from webhook.model.projections import NAMESPACES, POD_CLIQUE_SETS
 from webhook.server.app import create_app
@@ -216,7 +216,7 @@ def test_what_is_read_live_is_counted_by_how_it_ended() -> None:
     registry = CollectorRegistry()
     registry.register(CacheCollector(live))
     from webhook.errors import FactsUnavailable
-    from webhook.model.facts import Needed
+    from webhook.model.keys import Needed
 
     async def read(name: str) -> None:
         await live.lookup.find([Needed("pod_clique_sets", ("default", name))], 5)

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from webhook.cli.metric_reference import RECONCILER, SERVER, Family, metrics_of
-from webhook.config import choosing_settings
+from webhook.config.file import choosing_settings
 from webhook.installation.names import HEALTH_PORT, LABELS, NAMESPACE, RECONCILER_PORT
 
 CHECKOUT = Path(__file__).parents[2]

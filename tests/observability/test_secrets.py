@@ -22,7 +22,8 @@ from tests.reconciler.running import GANGS, SETS, podgang, running, until, workl
 from tests.server.conftest import Call, body, review
 from webhook import logs, tracing
 from webhook.cluster.facts import LiveFacts
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Record
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.keys import Record
 from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.server.app import create_app
 from webhook.server.state import ServerState

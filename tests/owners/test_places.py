@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.owners.worlds import job_pod, job_set_pod, leader_pod, worker_pod
-from webhook.model.facts import Needed
+from webhook.model.keys import Needed
 from webhook.model.owners.place import Membership, Place, membership, place_of
 from webhook.model.pod import Pod
 from webhook.model.reading import Manifest

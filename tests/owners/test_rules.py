@@ -9,8 +9,9 @@ import pytest
 
 from tests.core.worlds import rules
 from tests.owners.worlds import EVERY, known, schedulers, validate, with_kai
-from webhook.model.facts import ClusterFacts, PodGangFacts, Record, VolcanoQueue
+from webhook.model.facts import ClusterFacts, PodGangFacts, VolcanoQueue
 from webhook.model.findings import Action
+from webhook.model.keys import Record
 from webhook.model.owners.facts import Owner
 from webhook.model.reading import Manifest
 from webhook.required_facts import in_doubt

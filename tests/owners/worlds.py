@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.core.worlds import request
 from webhook import admission
-from webhook.config import settings_from
+from webhook.config.file import settings_from
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Namespace
 from webhook.model.owners.facts import PROJECTIONS

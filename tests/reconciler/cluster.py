@@ -85,13 +85,15 @@ class WritableWorld(World):
             return None
         self.asked.append(request.url.path)
         wanted = request.url.params.get("labelSelector", "")
-        bound = request.url.params.get("fieldSelector") == "spec.nodeName!="
+        fields = request.url.params.get("fieldSelector", "")
+        bound, named = fields == "spec.nodeName!=", fields.removeprefix("metadata.name=")
         found = [
             one
             for one in self.objects.get(f"{before}/{plural}", [])
             if one["metadata"]["namespace"] == namespace
             and selected(one, wanted)
             and (not bound or one["spec"].get("nodeName"))
+            and (named == fields or one["metadata"]["name"] == named)
         ]
         return {"metadata": {}, "items": found}
 

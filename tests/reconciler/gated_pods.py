@@ -6,9 +6,13 @@ from typing import Any
 
 import httpx
 
+from tests.core.worlds import koordinator
 from tests.reconciler.cluster import PODS, WritableWorld
 from tests.reconciler.grove import grove_pod
 
+# Koordinator's gangs with the gate, and pods that only have a gang's labels, as a metric counts them.
+GATED = koordinator(standalone=False, gate=True)
+UNOWNED = {"scheduler": "koord-scheduler", "escape": "unowned"}
 OURS, GROVES = "rollcall.dev/gang-sync", "grove.io/podgang-pending-creation"
 
 

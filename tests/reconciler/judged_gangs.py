@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.core.worlds import koordinator
-from webhook.model.facts import Api, ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Api, Record
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest

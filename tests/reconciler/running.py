@@ -12,6 +12,7 @@ from tests.core.worlds import koordinator
 from tests.reconciler import grove
 from tests.reconciler.cluster import WritableWorld
 from webhook.cluster.access import Access
+from webhook.reconciler import health_watch
 from webhook.reconciler.run import Reconciler
 from webhook.validators.examples import clique
 
@@ -72,6 +73,22 @@ async def running(cluster: WritableWorld, **options: Any) -> AsyncIterator[Recon
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def running_written(cluster: WritableWorld, **options: Any) -> AsyncIterator[Reconciler]:
+    """As `running`, from when everything is read and written: what holds a gang is told only from then on, so that a
+    test that counts what is told does not count what a slow machine was about to write.
+    """
+    hurried = health_watch.SETTLE_SECONDS
+    health_watch.SETTLE_SECONDS = 3600.0
+    try:
+        async with running(cluster, **options) as found:
+            await until(lambda: found.idle and not any(found.following.unseen()))
+            health_watch.SETTLE_SECONDS = hurried
+            yield found
+    finally:
+        health_watch.SETTLE_SECONDS = hurried
 
 
 async def until(probe: Callable[[], Any]) -> None:

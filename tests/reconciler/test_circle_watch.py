@@ -13,7 +13,7 @@ from tests.reconciler.cluster import SERVED, WritableWorld
 from tests.reconciler.running import running, sample, told, until
 from webhook.backends.kube.facts import PROJECTIONS, TREES
 from webhook.cluster import facts as following
-from webhook.model.facts import ObjectKey
+from webhook.model.keys import ObjectKey
 from webhook.reconciler import circle_watch, events
 from webhook.reconciler.circle_watch import note
 from webhook.reconciler.run import Reconciler

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.core.worlds import koordinator
 from tests.reconciler.cluster import PODS
-from tests.reconciler.gated_pods import Opened
+from tests.reconciler.gated_pods import GATED, UNOWNED, Opened
 from tests.reconciler.owners import (
     GATE,
     JOB_PATH,
@@ -28,9 +27,6 @@ from tests.reconciler.owners import (
 )
 from tests.reconciler.running import names, running, sample, settled, told, until
 from webhook.reconciler import health_watch
-
-GATED = koordinator(standalone=False, gate=True)
-UNOWNED = {"scheduler": "koord-scheduler", "escape": "unowned"}
 
 
 @pytest.fixture(autouse=True)

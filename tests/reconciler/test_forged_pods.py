@@ -12,26 +12,24 @@ import pytest
 from tests.api.scripted import failure
 from tests.core.worlds import koordinator
 from tests.reconciler.cluster import PODS, WritableWorld
-from tests.reconciler.gated_pods import GROVES, OURS, Opened, pod
+from tests.reconciler.gated_pods import GATED, GROVES, OURS, UNOWNED, Opened, pod
 from tests.reconciler.grove import CLIQUES, SCALING_GROUPS, controlled_by, name_pods, pod_clique, put_pods
 from tests.reconciler.running import (
     GANGS,
     names,
     podgang,
     running,
+    running_written,
     sample,
     settled,
     told,
     until,
     world,
 )
-from webhook.config import settings_from
+from webhook.config.file import settings_from
 from webhook.errors import ConfigurationError
 from webhook.reconciler import escape_deletion, gangs, health_watch
 from webhook.reconciler.run import Reconciler
-
-GATED = koordinator(standalone=False, gate=True)
-UNOWNED = {"scheduler": "koord-scheduler", "escape": "unowned"}
 
 
 @pytest.fixture(autouse=True)
@@ -221,7 +219,7 @@ def test_forged_pods_are_counted_and_named_and_never_deleted() -> None:
         cluster = demo()
         cluster.put(PODS, unowned("forged"))
         deleting = replace(koordinator(standalone=False), deleted_escapes=frozenset({"unmutated", "stale", "foreign"}))
-        async with running(cluster, settings=deleting) as found:
+        async with running_written(cluster, settings=deleting) as found:
             await until(lambda: sample(found, "rollcall_escaped_pods", **UNOWNED) == 1)
             await until(lambda: [event["reason"] for event in cluster.events] == ["GangTooFewPods"])
             assert cluster.events[0]["note"].endswith(

@@ -5,12 +5,9 @@ from __future__ import annotations
 import httpx
 
 from tests.api.scripted import failure
-from tests.core.worlds import koordinator
-from tests.reconciler.gated_pods import GROVES, OURS, Opened, pod
+from tests.reconciler.gated_pods import GATED, GROVES, OURS, Opened, pod
 from tests.reconciler.grove import CLIQUES, name_pods, pod_clique, put_pods
 from tests.reconciler.running import GANGS, GROUPS, names, podgang, running, sample, told, until, world
-
-GATED = koordinator(standalone=False, gate=True)
 
 
 def test_the_gate_comes_off_all_pods_once_the_objects_are_there_and_no_other_gate_is() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.core.worlds import settings_of
 from tests.reconciler.judged_gangs import FACTS, in_step, judged, pod, podgang, whole
-from webhook.model.facts import Record
+from webhook.model.keys import Record
 from webhook.model.reading import Manifest
 from webhook.reconciler.escapes import Escape
 from webhook.reconciler.gang_pod import Unscheduled

@@ -9,7 +9,7 @@ import pytest
 from tests.core.worlds import koordinator, settings_of
 from tests.reconciler.judged_gangs import FACTS, judged, pod, podgang, reasons, whole
 from webhook.errors import FactsUnavailable
-from webhook.model.facts import Api, Record
+from webhook.model.keys import Api, Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.mutators.prepare_pod import stamp

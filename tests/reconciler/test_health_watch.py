@@ -12,7 +12,7 @@ from tests.api.scripted import failure
 from tests.core.worlds import koordinator
 from tests.reconciler.cluster import PODS, WritableWorld
 from tests.reconciler.grove import grove_pod, put_pods
-from tests.reconciler.running import GANGS, SETS, names, podgang, running, sample, told, until, world
+from tests.reconciler.running import GANGS, SETS, names, podgang, running, running_written, sample, told, until, world
 from webhook.reconciler import escape_deletion, health_watch
 from webhook.reconciler.obstacles import Reason
 
@@ -37,7 +37,7 @@ def reasons(cluster: WritableWorld) -> list[str]:
 def test_what_holds_a_gang_is_told_once_and_counted_until_it_changes() -> None:
     async def story() -> None:
         cluster = world("demo-0-a")
-        async with running(cluster) as found:
+        async with running_written(cluster) as found:
             await until(lambda: reasons(cluster) == ["GangTooFewPods"])
             event = cluster.events[0]
             assert event["regarding"]["name"] == "demo-0"
@@ -82,7 +82,7 @@ def test_a_gang_of_no_enabled_scheduler_is_counted_as_another() -> None:
 def test_who_does_not_lead_says_nothing_and_counts_all_the_same() -> None:
     async def story() -> None:
         cluster = world("demo-0-a")
-        async with running(cluster) as found:
+        async with running_written(cluster) as found:
             leading = False
             found.health._leads = lambda: leading
             held = {"scheduler": "koord-scheduler", "health": "GangTooFewPods"}
@@ -105,7 +105,7 @@ def test_many_gangs_are_told_one_after_another(monkeypatch: pytest.MonkeyPatch) 
             gang["metadata"] |= {"name": f"demo-{index}", "uid": f"g{index}"}
             gang["spec"]["podgroups"][0]["name"] = f"demo-{index}-a"
             cluster.put(GANGS, gang)
-        async with running(cluster):
+        async with running_written(cluster):
             await until(lambda: len(cluster.events) == 5)
             assert {event["regarding"]["name"] for event in cluster.events} == {f"demo-{index}" for index in range(5)}
 
@@ -117,7 +117,7 @@ def test_what_lasts_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def story() -> None:
         cluster = world("demo-0-a")
-        async with running(cluster):
+        async with running_written(cluster):
             await until(lambda: len(cluster.events) >= 2)
             assert set(reasons(cluster)) == {Reason.TOO_FEW_PODS.value}
 
@@ -127,9 +127,9 @@ def test_what_lasts_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_who_starts_anew_does_not_say_everything_again() -> None:
     async def story() -> None:
         cluster = world("demo-0-a")
-        async with running(cluster):
+        async with running_written(cluster):
             await until(lambda: len(cluster.events) == 1)
-        async with running(cluster) as found:
+        async with running_written(cluster) as found:
             held = {"scheduler": "koord-scheduler", "health": "GangTooFewPods"}
             await until(lambda: sample(found, "rollcall_gangs", **held) == 1)
             await until(lambda: cluster.told_twice == 1)

@@ -26,9 +26,15 @@ OBJECT_BYTES = 1024 * 1024
 GANG_POD: Manifest = {
     "metadata": {
         "labels": {grove.LABEL_PODGANG: "demo-0", grove.LABEL_PODCLIQUE: "demo-0-a"},
-        "annotations": {"example.com/a": "b"},
+        "annotations": {"example.com/a": "b", "rollcall.dev/stamp": "koord-scheduler/0"},
+        "ownerReferences": [{"apiVersion": "a/v1", "kind": "PodClique", "name": "a", "uid": "u", "controller": True}],
     },
-    "spec": {"schedulingGates": [{"name": "a"}], "containers": [{"name": "main"}], "schedulerName": "a"},
+    "spec": {
+        "schedulingGates": [{"name": "a"}],
+        "containers": [{"name": "main"}],
+        "schedulerName": "a",
+        "resourceClaims": [{"name": "a"}],
+    },
     "status": {
         "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}]
     },
@@ -80,6 +86,13 @@ def test_hostile_objects_cost_a_bounded_amount_each(projection: Projection, samp
         index.put(attack.object(number))
         assert len(index.entries) + len(index.left_out) == 1
         assert weight(index.entries, 2 * most) < most + KEPT_BYTES, attack.field
+
+
+def test_no_pod_is_left_out_whatever_is_in_it() -> None:
+    for number, attack in enumerate(attacks(GANG_POD, OBJECT_BYTES)):
+        index = Index(pods())
+        index.put(attack.object(number))
+        assert len(index.entries) == 1, attack.field
 
 
 def test_a_gang_of_thousands_of_pods_is_kept_whole() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import ssl
 from dataclasses import replace
 from typing import Any
 
@@ -25,20 +23,15 @@ from tests.reconciler.owners import (
     lws_pod,
     owner_world,
 )
-from tests.reconciler.running import names, running, sample, told, until
-from webhook.backends.base import Stage
-from webhook.cluster.access import Access
-from webhook.cluster.client import Client
-from webhook.model.facts import NOTHING_KNOWN, Record
-from webhook.model.owners.gang import gangs_of
-from webhook.model.owners.job import Job
+from tests.reconciler.running import names, running, running_written, sample, told, until
+from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.keys import Record
 from webhook.model.pod import Pod
 from webhook.mutators.prepare_pod import prepare_pod
 from webhook.reconciler import escape_deletion, health_watch
 from webhook.reconciler.gang_key import GangKey
 from webhook.reconciler.gang_pod import read_owned_pod
 from webhook.reconciler.health import GangHealth, State
-from webhook.reconciler.stages import Stages
 
 TRAIN = GangKey("team-a", "train", "Job", "train")
 
@@ -193,7 +186,7 @@ def test_a_group_of_a_leader_worker_set_is_told_on_the_set_by_its_name() -> None
         cluster = owner_world((LWS_PATH, lws()))
         for index in range(2):
             cluster.put(PODS, prepared(lws_pod(index, 0, "new")))
-        async with running(cluster) as found:
+        async with running_written(cluster) as found:
             await until(lambda: len(cluster.events) == 2)
             notes = sorted(event["note"] for event in cluster.events)
             start = "gang serve-{}-new: The gang does not start: serve-{}-new has 1 pod of the 2 that it starts with"
@@ -239,23 +232,3 @@ def test_a_group_s_size_that_is_no_number_of_pods_says_nothing_and_ends_no_watch
     pod = lws_pod(0, 0, "old")
     pod["metadata"]["annotations"]["leaderworkerset.sigs.k8s.io/size"] = said
     assert read_owned_pod(pod)[1].size is None
-
-
-def test_the_pods_of_a_job_with_a_selector_of_its_own_are_seen_on_their_nodes() -> None:
-    async def story() -> Stage:
-        bound, other = job_pod(0), job_set_pod("node", 0, of="train", gang="train")
-        # The Job controller does not label them then.
-        del bound["metadata"]["labels"]["batch.kubernetes.io/job-name"]
-        other["spec"]["nodeName"] = "n1"
-        cluster = owner_world()
-        for pod in (bound, other):
-            cluster.put(PODS, pod)
-        client = Client(Access("https://cluster", ssl.create_default_context(), lambda: None), cluster)
-        gang = next(gangs_of(Job(job(manualSelector=True))))
-        stages = Stages(client, lambda _, controller: controller is not None)
-        before = await stages.of(gang)
-        assert before is Stage.WAITING, "what is on a node is the JobSet's"
-        bound["spec"]["nodeName"] = "n1"
-        return await stages.of(gang)
-
-    assert asyncio.run(story()) is Stage.BOUND

@@ -8,10 +8,11 @@ import pytest
 
 from tests.core.worlds import koordinator, settings_of
 from tests.reconciler.owners import job, job_set
-from webhook.config import settings_from
+from webhook.config.file import settings_from
 from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.model.capabilities import VOLCANO_QUEUE
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Record
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.keys import Record
 from webhook.model.owners.facts import Owner
 from webhook.model.owners.gang import OwnedGang, gangs_of
 from webhook.model.owners.job import Job

@@ -11,7 +11,7 @@ from tests.reconciler.test_topologies import quick
 from tests.reconciler.topologies import KAI, ROW, ZONE, binding, levels, methods, problems, topology, world
 from webhook.backends.kai.backend import KaiBackend
 from webhook.backends.kai.facts import TOPOLOGIES
-from webhook.errors import FactsUnavailable
+from webhook.errors import FactsUnavailable, NotLeading
 
 __all__ = ["quick"]
 
@@ -67,6 +67,20 @@ def test_who_does_not_lead_writes_nothing_and_counts_no_problems() -> None:
             found.following.look_at_all()
             assert problems(found, "TopologyNotFound") == 0
             await until(lambda: found.idle)
+            assert problems(found, "TopologyNotFound") == 0
+
+    told(story())
+
+
+def test_a_binding_that_was_taken_before_another_process_led_counts_no_problem() -> None:
+    async def story() -> None:
+        cluster = world(binding(ZONE, reference="site"))
+        async with running(cluster, settings=KAI) as found:
+            await until(lambda: problems(found, "TopologyNotFound") == 1)
+            found._topologies._leads = lambda: False
+            found._topologies.look_at_all()
+            with pytest.raises(NotLeading):
+                await found._topologies.reconcile("dc")
             assert problems(found, "TopologyNotFound") == 0
 
     told(story())

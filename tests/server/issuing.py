@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.mount import Mount
-from tests.plain_certificates import usage
+from webhook.authority import key_usage
 from webhook.server.tls import PairFiles
 
 HOSTS = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
@@ -30,7 +30,7 @@ class Authority:
         self.certificate = (
             self._builder(self._name, self._key, (-1, 30))
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(usage(signs=True), critical=True)
+            .add_extension(key_usage(authority=True), critical=True)
             .sign(self._key, hashes.SHA256())
         )
         self.file = folder / f"{name}.ca.crt"

@@ -10,7 +10,8 @@ from tests.api.world import World
 from tests.server.test_capabilities import ask
 from tests.server.test_life import FINE
 from tests.server.test_with_a_cluster import following
-from webhook.config import API_VERSION, KIND, settings_from
+from webhook.config.file import settings_from
+from webhook.config.sections import API_VERSION, KIND
 from webhook.errors import ConfigurationError
 from webhook.model.facts import ClusterFacts, Quota
 from webhook.model.gang_groups import KoordinatorPodGroup, KoordinatorPodGroups

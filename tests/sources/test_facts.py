@@ -10,7 +10,6 @@ from webhook.backends.kube.facts import Membership
 from webhook.errors import InputError
 from webhook.model.facts import (
     NOTHING_KNOWN,
-    Api,
     ClusterFacts,
     HyperNode,
     KaiQueue,
@@ -18,13 +17,13 @@ from webhook.model.facts import (
     PodGangFacts,
     PriorityClass,
     Quota,
-    Record,
     TopologyBinding,
     TopologyLayer,
     VolcanoQueue,
 )
 from webhook.model.gang_groups import GatherRule, KoordinatorPodGroup, KoordinatorPodGroups
 from webhook.model.group_pods import GroupPod, GroupPods
+from webhook.model.keys import Api, Record
 from webhook.sources.facts import facts_from, one_world
 from webhook.sources.manifests import read_text
 

@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict
 
 from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import CLAIMS, Mark
-from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Record, SpecField
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, SpecField
+from webhook.model.keys import Api, Record
 from webhook.model.podgang import PodGang
 from webhook.model.projections import Projection, Resource
 from webhook.model.reading import Manifest

@@ -28,7 +28,7 @@ from webhook.cli.options import (
     settings_of,
 )
 from webhook.cli.svg import drawing
-from webhook.config import choosing_settings, force_scheduler
+from webhook.config.file import choosing_settings, force_scheduler
 from webhook.errors import InputError, ReviewError
 from webhook.explaining import Explanation, explain_document
 from webhook.judging import Answer

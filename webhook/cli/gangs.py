@@ -136,10 +136,10 @@ async def _ungate(access: Access, namespace: str | None, names: list[str] | None
 
     client, failed, found = Client(access), 0, 0
     try:
-        async for pod in gated(client, namespace, names):
+        async for pod, index in gated(client, namespace, names):
             found += 1
             try:
-                done = dry_run or await lift(client.write, pod.key, pod.gates.index(GATE))
+                done = dry_run or await lift(client.write, pod.key, index)
             except RequestFailed as error:
                 failed += 1
                 tell(f"pod {pod.namespace}/{pod.name}: {error}")

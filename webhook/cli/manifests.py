@@ -32,7 +32,7 @@ from webhook.cli.network_options import (
 )
 from webhook.cli.options import Configuration, Format, Output, configured
 from webhook.cli.yaml_text import as_yaml_text
-from webhook.config import NAMESPACE_PATTERN
+from webhook.config.sections import NAMESPACE_PATTERN
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.everything import everything
 from webhook.installation.names import NAMESPACE, NEXT_PATH, RECONCILER, SERVER, SERVICE_PORT, SHARED_NAMESPACES

@@ -36,7 +36,7 @@ def metrics(
     """
     # Both processes are put together for it, and the other commands should not wait for that.
     from webhook.cli.metric_reference import metrics_of, reference
-    from webhook.config import choosing_settings
+    from webhook.config.file import choosing_settings
 
     found = metrics_of(choosing_settings() if config is None else configured(config))
     if output is Format.MARKDOWN:

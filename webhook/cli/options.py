@@ -14,7 +14,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from webhook.config import NAMESPACE_PATTERN, default_settings, force_scheduler
+from webhook.config.file import default_settings, force_scheduler
+from webhook.config.sections import NAMESPACE_PATTERN
 from webhook.errors import InputError
 from webhook.model.facts import ClusterFacts
 from webhook.settings import Settings

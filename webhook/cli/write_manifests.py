@@ -11,8 +11,9 @@ import yaml
 
 from webhook import __version__
 from webhook.cli.yaml_text import as_yaml_text
-from webhook.config import API_VERSION, KIND, settings_from
-from webhook.config_schema import configuration_schema
+from webhook.config.file import settings_from
+from webhook.config.schema import configuration_schema
+from webhook.config.sections import API_VERSION, KIND
 from webhook.errors import InputError
 from webhook.installation.chart.files import chart
 from webhook.installation.chart.monitoring import FILES

@@ -10,7 +10,7 @@ from typing import Any
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import NotModified, RequestFailed
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, mapping, sequence, text
 

@@ -18,8 +18,9 @@ from webhook.cluster.schemas import Schemas
 from webhook.cluster.watch import Index, Watch, backoff
 from webhook.errors import RequestFailed
 from webhook.logs import log
-from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, Needed
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.general import GENERAL, general_to_reconciler
+from webhook.model.keys import Api, Needed
 from webhook.model.projections import Projection, Resource
 from webhook.settings import Settings
 

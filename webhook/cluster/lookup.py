@@ -16,7 +16,7 @@ from webhook.cluster.schemas import Schemas
 from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 from webhook.logs import outline
 from webhook.model import grove
-from webhook.model.facts import Needed, ObjectKey
+from webhook.model.keys import Needed, ObjectKey
 from webhook.model.projections import Projection, labels_of
 from webhook.model.reading import Malformed, Manifest, sequence
 

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from webhook.cluster.facts import LiveFacts
 from webhook.cluster.watch import Watch
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 
 # Two schedulers may each have a Queue, so a kind is told with its group; of its versions the one that is served counts.
 _LABELS = ("group", "kind")

@@ -11,7 +11,7 @@ from typing import Any
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import NotFound, NotModified, RequestFailed
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.model.projections import spec_fields
 from webhook.model.reading import Malformed, mapping, sequence
 

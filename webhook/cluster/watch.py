@@ -19,7 +19,7 @@ from webhook.cluster.client import Client, read_event
 from webhook.errors import Gone, RequestFailed
 from webhook.logs import MAX_WORDS, log, outline
 from webhook.model.bounds import weight
-from webhook.model.facts import ObjectKey
+from webhook.model.keys import ObjectKey
 from webhook.model.projections import Projection, key_of
 from webhook.model.reading import Malformed, Manifest, mapping, text
 

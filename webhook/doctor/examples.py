@@ -10,12 +10,12 @@ from functools import cache
 from typing import Any
 
 from webhook.backends.koordinator.keys import POD_GROUP
-from webhook.config import settings_from
+from webhook.config.file import settings_from
 from webhook.doctor.parts import PARTS
 from webhook.doctor.world import World
 from webhook.installation.names import LEASE_NAME, NAMESPACE, SERVER, SERVICE_PORT
 from webhook.installation.webhooks import Address, webhook_configurations
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
 from webhook.model.reading import Manifest
 from webhook.settings import Settings

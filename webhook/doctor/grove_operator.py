@@ -15,7 +15,7 @@ from webhook.doctor.parts import DEPLOYMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBH
 from webhook.doctor.world import World, known
 from webhook.installation.names import RECONCILER
 from webhook.model import grove
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.model.projections import POD_CLIQUE_SETS, TOPOLOGY_BINDINGS, name_of
 from webhook.model.reading import Manifest, flag, mapping, sequence, text
 from webhook.model.users import service_account

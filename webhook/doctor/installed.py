@@ -12,7 +12,7 @@ import httpx
 from webhook.cluster import requests
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
-from webhook.config import default_settings, settings_from
+from webhook.config.file import default_settings, settings_from
 from webhook.doctor.parts import DEPLOYMENTS
 from webhook.errors import RequestFailed
 from webhook.installation.containers import CONFIGURATION_FILE, CONFIGURATION_VOLUME

@@ -9,7 +9,7 @@ from webhook.backends.kube.generation import GROUP, generation, missing
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import configured, installed, served, world
 from webhook.doctor.world import World
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
 
 _PRIORITY_CLASS = Api(GROUP, "v1", "PriorityClass")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from webhook.installation.names import LEASE_NAME, RECONCILER_ROLE, SERVER, TLS_SECRET
 from webhook.model import grove, kubernetes_kinds
 from webhook.model.endpoint_slices import slices_of
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.model.owners.gang import GANG_LABEL
 from webhook.model.owners.kinds import GANG_OWNERS, TRAIN_JOBS
 from webhook.model.projections import NAMESPACES as NAMESPACES_READ

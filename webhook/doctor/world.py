@@ -11,7 +11,8 @@ from webhook.doctor.parts import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Part
 from webhook.errors import FactsUnavailable
 from webhook.installation.names import MUTATING, NAMESPACE, SERVER, SERVICE_PORT, VALIDATING
 from webhook.installation.webhooks import Address, is_next_hook
-from webhook.model.facts import Api, ClusterFacts
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Api
 from webhook.model.projections import name_of
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.settings import Settings

@@ -13,6 +13,7 @@ from webhook.installation.containers import (
 )
 from webhook.installation.names import LABELS, RECONCILER, SERVER
 from webhook.installation.options import Options
+from webhook.installation.pod_network import sysctls
 from webhook.model.reading import Manifest
 from webhook.settings import Settings
 
@@ -61,7 +62,7 @@ def _deployment(
     selector = {"matchLabels": labels_of(component)}
     network = options.network
     of_server = component == SERVER_COMPONENT
-    sysctls = {"sysctls": network.sysctls} if network.sysctls else {}
+    low_ports = {"sysctls": found} if (found := sysctls(containers)) else {}
     pod: Manifest = {
         **(network.server_pod if of_server else {}),
         "serviceAccountName": name,
@@ -69,7 +70,7 @@ def _deployment(
         "enableServiceLinks": False,
         "priorityClassName": PRIORITY_CLASS,
         "terminationGracePeriodSeconds": grace,
-        "securityContext": {**POD_SECURITY, **sysctls},
+        "securityContext": {**POD_SECURITY, **low_ports},
         # Wished for, not insisted on: a cluster of one node has two replicas all the same, for a roll.
         "topologySpreadConstraints": [
             {

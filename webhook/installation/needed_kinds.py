@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.model.owners.facts import OWNERS
 from webhook.model.owners.facts import PROJECTIONS as OF_OWNERS
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS, Resource

@@ -5,6 +5,7 @@ Where the API server cannot reach the network of Pods, it can mostly reach nodes
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -67,19 +68,19 @@ class Network:
         return None
 
     @property
-    def sysctls(self) -> list[Manifest]:
-        """What lets a process without privileges listen on the lowest of the ports, in a Pod's own network.
-
-        Source: Kubernetes documentation, "Using sysctls in a Kubernetes Cluster": it is among the safe ones.
-        """
-        lowest = min(self.ports)
-        if lowest >= FIRST_UNPRIVILEGED:
-            return []
-        return [{"name": "net.ipv4.ip_unprivileged_port_start", "value": str(lowest)}]
-
-    @property
     def server_pod(self) -> Manifest:
         """The fields of the server's Pods."""
         policy = self.dns_policy or (DnsPolicy.CLUSTER_FIRST_WITH_HOST_NET if self.host_network else None)
         found: Manifest = {"hostNetwork": True} if self.host_network else {}
         return found if policy is None else {**found, "dnsPolicy": policy.value}
+
+
+def sysctls(containers: Iterable[Manifest]) -> list[Manifest]:
+    """What lets processes without privileges listen on the lowest port of these containers, in their Pod's own network.
+
+    Source: Kubernetes documentation, "Using sysctls in a Kubernetes Cluster": it is among the safe ones.
+    """
+    lowest = min(port["containerPort"] for container in containers for port in container["ports"])
+    if lowest >= FIRST_UNPRIVILEGED:
+        return []
+    return [{"name": "net.ipv4.ip_unprivileged_port_start", "value": str(lowest)}]

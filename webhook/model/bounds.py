@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from enum import Enum
 from hashlib import sha256
 from itertools import islice
@@ -29,7 +29,8 @@ POD_GANG_BYTES = 256 * 1024
 MOST_ITEMS, MOST_CHARACTERS = 64, 4096
 # The longest name of an object (RFC 1123 subdomain).
 _LONGEST_NAME = 253
-_START, _DIGITS = 64, 32
+# The start is as much as a message quotes.
+_START, _DIGITS = 80, 32
 
 
 def name_text(value: object) -> str | None:
@@ -99,6 +100,21 @@ def labels_kept(labels: Mapping[str, Any], first: str) -> tuple[dict[str, str], 
             return found, False
         found[key] = value
     return found, True
+
+
+def entries_kept(entries: Mapping[str, Any], first: Container[str], room: int) -> dict[str, Any]:
+    """Of labels, annotations or fields those in `first`, which are few, and of the others as many as take no more than
+    `room` bytes. A text in `first` is kept as `name_text` keeps it, any other value whole or not at all.
+    """
+    found: dict[str, Any] = {}
+    for key in sorted(entries, key=lambda key: key not in first):
+        value = entries[key]
+        if key in first and isinstance(value, str):
+            found[key] = name_text(value)
+        elif (taken := weight((key, value), room)) <= room:
+            found[key] = value
+            room -= taken
+    return found
 
 
 class Packed(bytes):

@@ -12,15 +12,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from webhook.model.indexed import Indexed
+from webhook.model.keys import Api, Needed, ObjectKey, Record
 
 if TYPE_CHECKING:
     from webhook.model.gang_groups import KoordinatorPodGroups
     from webhook.model.group_pods import GroupPods
     from webhook.model.group_tree import Groups, Workload
     from webhook.model.owners.facts import Owner
-
-# (namespace, name)
-ObjectKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +28,6 @@ class Namespace:
     """
 
     labels: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What a workload recorded at CREATE, and what else of it its pods are prepared from. Hashable: it keys a cache.
-
-    `scheduler` is None for a workload that is older than Rollcall, or was admitted while it was down.
-    """
-
-    scheduler: str | None
-    quota: str | None = None
-    # What it says under keys that name a queue, whichever scheduler's: `webhook.model.record.queues_of`.
-    queues: tuple[tuple[str, str], ...] = ()
-    priority_class: str | None = None
-
-    def queue(self, key: str) -> str | None:
-        """The queue that the workload names under `key`."""
-        return next((queue for found, queue in self.queues if found == key), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,18 +220,6 @@ class QueuedGroups(Indexed[ObjectKey, QueuedGroup]):
         return self.having(("queue", queue))
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Api:
-    """A kind that a cluster may serve."""
-
-    group: str
-    version: str
-    kind: str
-
-    def __str__(self) -> str:
-        return f"{self.group}/{self.version} {self.kind}"
-
-
 class SpecField(NamedTuple):
     """A field of a kind's spec that a scheduler's backend writes, and `since` when there is one, in words.
 
@@ -264,59 +232,6 @@ class SpecField(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.api} spec.{self.name}"
-
-
-class Needed(NamedTuple):
-    """One fact that a decision needs and a snapshot lacks: the part, and the key in it.
-
-    Without a key the part is needed as a whole, as `apis` always is; an empty name is a key, of nothing. For
-    `bound_gangs` the key is that of a PodCliqueSet.
-    """
-
-    part: str
-    key: ObjectKey | str | None = None
-
-    @property
-    def name(self) -> str:
-        """The name of the object, without its namespace."""
-        return self.key if isinstance(self.key, str) else (self.key or ("", ""))[1]
-
-    def __str__(self) -> str:
-        name = self.key if isinstance(self.key, str) else "/".join(self.key or ())
-        return f"{_PARTS.get(self.part, self.part)} {name}".rstrip()
-
-
-# What the parts are called in messages.
-_PARTS = {
-    "namespaces": "Namespace",
-    "pod_clique_sets": "PodCliqueSet",
-    "pod_gangs": "PodGang",
-    "bound_gangs": "bound pods of PodCliqueSet",
-    "elastic_quotas": "ElasticQuota",
-    "topology_bindings": "ClusterTopologyBinding",
-    "network_topologies": "ClusterNetworkTopology",
-    "koordinator_pod_groups": "Koordinator PodGroup",
-    "priority_classes": "PriorityClass",
-    "volcano_queues": "Volcano Queue",
-    "hyper_nodes": "HyperNode",
-    "kai_queues": "KAI Queue",
-    "kai_topologies": "KAI Topology",
-    "kai_shards": "SchedulingShard",
-    "kai_pod_groups": "KAI PodGroup",
-    "volcano_pod_groups": "Volcano PodGroup",
-    "workloads": "Workload",
-    "pod_groups": "PodGroup",
-    "composite_pod_groups": "CompositePodGroup",
-    "jobs": "Job",
-    "job_sets": "JobSet",
-    "leader_worker_sets": "LeaderWorkerSet",
-    "train_jobs": "TrainJob",
-    "training_runtimes": "TrainingRuntime",
-    "cluster_training_runtimes": "ClusterTrainingRuntime",
-    "group_pods": "Pod",
-    "apis": "list of served APIs",
-    "spec_fields": "schemas of served APIs",
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from webhook.model.facts import Needed
+from webhook.model.bounds import name_text
 from webhook.model.fields import FieldPath
+from webhook.model.keys import Needed
 from webhook.model.plain_text import plain
 
 # A found value longer than this is cut: a message must never carry a whole spec.
@@ -67,6 +68,9 @@ class Finding:
     instead: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
+        # An annotation's value tells two faults apart, and needs no room for that.
+        if isinstance(self.found, str):
+            object.__setattr__(self, "found", name_text(self.found))
         if len(self.why) > MAX_SAID_CHARACTERS:
             object.__setattr__(self, "why", _cut(self.why, MAX_SAID_CHARACTERS))
         if len(self.remedy) > MAX_SAID_CHARACTERS:
@@ -85,7 +89,7 @@ class Finding:
         """Rule, place and value: equal in two versions of an object means the fault is the same one. Items of a list
         that have no names are told apart by what they hold; as often as one is found, as often the fault is there.
         """
-        return (self.rule, self.at.anchor, json.dumps(self.found, sort_keys=True, default=str))
+        return (self.rule, self.at.anchor, name_text(json.dumps(self.found, sort_keys=True, default=str)) or "")
 
 
 @dataclass(frozen=True, slots=True)

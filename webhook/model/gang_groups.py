@@ -9,8 +9,8 @@ from collections.abc import Hashable, Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from webhook.model.bounds import is_cut
-from webhook.model.facts import ObjectKey
 from webhook.model.indexed import Indexed, Overlay
+from webhook.model.keys import ObjectKey
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -11,8 +11,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from webhook.model.facts import ObjectKey
 from webhook.model.indexed import Indexed
+from webhook.model.keys import ObjectKey
 from webhook.model.reading import mapping, text
 
 

@@ -11,8 +11,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from webhook.model.facts import ObjectKey
 from webhook.model.indexed import Indexed, Overlay
+from webhook.model.keys import ObjectKey
 
 # Levels of a tree, its leaves included, that a Workload can declare (WorkloadMaxTreeDepth, k8s.io/api
 # scheduling/v1beta1).

@@ -4,7 +4,7 @@ projection.
 
 from __future__ import annotations
 
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.model.projections import Resource
 
 PODS = Resource(Api("", "v1", "Pod"), "pods")

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from webhook.model import grove
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.model.owners.kinds import JOBS, STATEFUL_SETS
 from webhook.model.owners.place import JOB_SET_NAME, LWS_NAME
 from webhook.model.podgang import OwnerReference, controller_in

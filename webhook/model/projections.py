@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from webhook.model import grove
 from webhook.model.bounds import KEPT_BYTES, labels_kept, name_text, names_kept
-from webhook.model.facts import Api, Namespace, ObjectKey, PodGangFacts, PodGangs, PriorityClass, TopologyBinding
+from webhook.model.facts import Namespace, PodGangFacts, PodGangs, PriorityClass, TopologyBinding
 from webhook.model.fields import METADATA, FieldPath
+from webhook.model.keys import Api, ObjectKey
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Malformed, Manifest, integer, mapping, text

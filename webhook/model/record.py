@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL, VOLCANO_QUEUE
-from webhook.model.facts import Record
+from webhook.model.keys import Record
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import mapping, text
 

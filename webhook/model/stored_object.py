@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from webhook.model.facts import ObjectKey
+from webhook.model.keys import ObjectKey
 from webhook.model.reading import Manifest, mapping, text
 
 

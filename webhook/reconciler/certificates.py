@@ -20,7 +20,7 @@ from webhook.cluster.watch import Watch
 from webhook.errors import CertificateError, NotLeading, RequestFailed
 from webhook.installation.names import CA_SECRET, TLS_SECRET
 from webhook.logs import log, outline
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.model.kubernetes_kinds import SECRETS
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping

@@ -12,7 +12,7 @@ from math import inf
 from webhook.backends.base import Trees
 from webhook.logs import log
 from webhook.model.circles import circles
-from webhook.model.facts import Api, ObjectKey
+from webhook.model.keys import Api, ObjectKey
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.reconciler.events import REPEAT_SECONDS, CircledGroup, Events
 from webhook.reconciler.metrics import Metrics

@@ -5,22 +5,23 @@ so a pod belongs to a workload only where each controller above it has the uid t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Watch
-from webhook.model.facts import Api, ObjectKey
+from webhook.model.keys import Api, ObjectKey
+from webhook.model.kubernetes_kinds import PODS
 from webhook.model.pod_controllers import PodControllers, kept_controller
 from webhook.model.podgang import OwnerReference
-from webhook.model.projections import Projection, key_of
+from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping, text
 from webhook.reconciler.grouping import Grouping
 from webhook.reconciler.served_watch import ServedWatch
 
 # Worker pod, StatefulSet, leader pod, StatefulSet, LeaderWorkerSet: the longest chain that there is.
-_LONGEST = 5
+LONGEST = 5
 
 # API group, kind, namespace and name.
 ControllerKey = tuple[str, str, str, str]
@@ -57,7 +58,7 @@ class Controllers:
         self._kinds = {
             (resource.api.group, resource.api.kind): ServedWatch(
                 client,
-                Projection("", resource, _read),
+                Projection("", resource, read_controlled),
                 partial(self._noticed, resource.api),
                 {"labelSelector": selector} if selector else None,
                 filled,
@@ -95,15 +96,28 @@ class Controllers:
         object that is there with the uid by which the one before names it.
         """
         found: list[OwnerReference] = []
-        while controller is not None and len(found) < _LONGEST:
+        while controller is not None and len(found) < LONGEST:
             found.append(controller)
             known = self._known(controller_key(namespace, controller))
             controller = None if known is None or known.uid != controller.uid else known.controller
         return found
 
+    def unseen(self, namespace: str, above: Sequence[OwnerReference]) -> Resource | None:
+        """The kind of the last object of a chain from `above`, where no such object is known: it may be too new."""
+        if not above or len(above) == LONGEST:
+            return None
+        last, kind = above[-1], controller_key(namespace, above[-1])[:2]
+        followed = self._kinds.get(kind)
+        known = self._known(controller_key(namespace, last))
+        if known is not None and known.uid == last.uid:
+            return None
+        if kind == (PODS.api.group, PODS.api.kind):
+            return PODS
+        return followed.resource if followed is not None and followed.watch is not None else None
+
     def _known(self, key: ControllerKey) -> Controlled | None:
         group, kind, *place = key
-        if (group, kind) == ("", "Pod"):
+        if (group, kind) == (PODS.api.group, PODS.api.kind):
             return self._pod((place[0], place[1]))
         followed = self._kinds.get((group, kind))
         return None if followed is None else followed.entries.get((place[0], place[1]))
@@ -122,6 +136,7 @@ class Controllers:
                 waiting.extend(self._below.members(one))
 
 
-def _read(raw: Manifest) -> tuple[ObjectKey, Controlled]:
+def read_controlled(raw: Manifest) -> tuple[ObjectKey, Controlled]:
+    """What is known of one object. Raises `Malformed`."""
     metadata = mapping(raw.get("metadata"))
     return key_of(raw), Controlled(text(metadata.get("uid")) or "", kept_controller(metadata))

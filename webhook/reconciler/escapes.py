@@ -10,7 +10,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from webhook.errors import FactsUnavailable
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Record
 from webhook.model.owners.gang import OwnedGang
 from webhook.model.owners.place import label_value
 from webhook.model.pod import Pod
@@ -18,6 +19,7 @@ from webhook.model.podgang import PodGang
 from webhook.model.reading import Malformed
 from webhook.mutators.prepare_pod import GATE, STAMP_ANNOTATION, prepare_pod
 from webhook.reconciler.gang_pod import GangPod
+from webhook.reconciler.pod_parts import READ
 from webhook.settings import Profile
 
 _STAMP = f"/metadata/annotations/{STAMP_ANNOTATION.replace('/', '~1')}"
@@ -71,11 +73,18 @@ def escaped(pod: GangPod, podgang: PodGang, profile: Profile, record: Record, fa
         return None
     if prepared.claim is not None:
         return Escaped(pod, Escape.FOREIGN, (str(prepared.claim.path),))
-    fields = tuple(str(operation["path"]) for operation in prepared.operations)
+    fields = tuple(path for operation in prepared.operations if not _may_be_there(path := str(operation["path"]), pod))
     if not fields:
         return None
     kind = Escape.STALE if STAMP_ANNOTATION in pod.annotations else Escape.UNMUTATED
     return Escaped(pod, kind, fields)
+
+
+def _may_be_there(path: str, pod: GangPod) -> bool:
+    """Whether a field that preparation would write may be among what is not kept of a pod."""
+    *_, part, key = path.split("/")
+    key = key.replace("~1", "/").replace("~0", "~")
+    return any(part == cut and key not in READ[cut] and key not in getattr(pod, cut) for cut in pod.cut)
 
 
 def not_its_own(pods: Iterable[GangPod]) -> tuple[Escaped, ...]:

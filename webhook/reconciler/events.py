@@ -19,7 +19,7 @@ from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import RequestFailed
 from webhook.logs import log, outline
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.model.plain_text import plain
 from webhook.model.podgang import PodGang
 from webhook.model.projections import TOPOLOGY_BINDINGS, Resource

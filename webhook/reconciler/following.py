@@ -16,16 +16,18 @@ from webhook.cluster.facts import LiveFacts, live_facts
 from webhook.cluster.watch import Watch
 from webhook.errors import FactsUnavailable
 from webhook.model import grove
-from webhook.model.facts import Api, ClusterFacts, ObjectKey
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.owners.facts import TRAIN_JOB_FACTS
 from webhook.model.owners.gang import OwnedGang, no_gang
 from webhook.model.owners.kinds import JOB_SETS
 from webhook.model.pod_controllers import OF_GROVE, OF_OPTED_IN
 from webhook.model.podcliqueset import PodCliqueSet
-from webhook.model.podgang import OwnerReference, PodGang
+from webhook.model.podgang import PodGang
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection
 from webhook.model.reading import Manifest
+from webhook.reconciler.controllers import Controllers
 from webhook.reconciler.gang_key import OWNER_RESOURCES, GangKey, gang_of_object, key_of_gang
 from webhook.reconciler.gang_pod import GangPod
 from webhook.reconciler.gang_pods import GangPods
@@ -119,14 +121,12 @@ class Following:
         found = self.roster_of(podgang)
         return None if found is None else found.members
 
-    def is_controlled(self, podgang: PodGang, controller: OwnerReference | None) -> bool:
-        """Whether `controller` makes pods for the workload of a gang. Raises `FactsUnavailable` where that is not known
-        yet.
-        """
+    def controllers(self, podgang: PodGang) -> Controllers:
+        """What is between the pods of a gang and its workload. Raises `FactsUnavailable` where that is not read yet."""
         pods = self._pods_for(podgang)
         if not pods.filled:
             raise FactsUnavailable("the objects between pods and their workloads are not read yet")
-        return pods.is_controlled(podgang, controller)
+        return pods.controllers
 
     def _pods_for(self, podgang: PodGang) -> GangPods:
         return self.owned.pods if isinstance(podgang, OwnedGang) else self._pods

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from webhook.model import grove
-from webhook.model.facts import ObjectKey
+from webhook.model.keys import ObjectKey
 from webhook.model.owners.gang import GANG_LABEL, OwnedGang
 from webhook.model.owners.kinds import GANG_OWNERS
 from webhook.model.owners.place import label_value

@@ -5,13 +5,12 @@ Kept of its spec is what is small: containers, volumes and the like decide nothi
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from webhook.model import grove
-from webhook.model.bounds import MOST_CHARACTERS, list_kept
-from webhook.model.facts import ObjectKey
+from webhook.model.bounds import name_text
+from webhook.model.keys import ObjectKey
 from webhook.model.owners.facts import PROJECTIONS
 from webhook.model.owners.gang import GANG_LABEL, MEMBER_LABEL
 from webhook.model.owners.place import LWS_SIZE, label_value, membership, place_of
@@ -20,38 +19,22 @@ from webhook.model.pod_controllers import kept_controller
 from webhook.model.podgang import OwnerReference
 from webhook.model.projections import key_of
 from webhook.model.reading import Manifest, mapping, sequence, text
+from webhook.mutators.prepare_pod import GATE
 from webhook.reconciler.gang_key import POD_GANG, GangKey
+from webhook.reconciler.pod_parts import BASE_PODGANG, Part, parts_of
 
 # Pods that name a PodGang, of whatever owner.
 OF_GANGS = {"labelSelector": grove.LABEL_PODGANG}
 # Pods that were prepared for a gang of a workload that is not Grove's.
 OF_OWNED_GANGS = {"labelSelector": f"{GANG_LABEL},!{grove.LABEL_PODGANG}"}
 
-# What of a pod's spec is large, and says nothing about its gang. Everything else is kept: by which field a pod is
-# placed is for its backend to know.
-_LARGE = frozenset(
-    {
-        "affinity",
-        "containers",
-        "dnsConfig",
-        "ephemeralContainers",
-        "hostAliases",
-        "imagePullSecrets",
-        "initContainers",
-        "nodeSelector",
-        "securityContext",
-        "tolerations",
-        "topologySpreadConstraints",
-        "volumes",
-    }
-)
-# What one pod may take: its labels and annotations are anybody's to write, and injectors write some.
-POD_BYTES = 32 * 1024
-# A label on pods of scaled gangs: the gang for which Grove waits before it lifts their gates.
-_BASE_PODGANG = "grove.io/base-podgang"
+# What one pod takes at most, whatever is in it: its parts, its first gates and the scheduler's message.
+POD_BYTES = 40 * 1024
+# A pod has one gate or two. Of more the first are told, and that others are left is all that matters.
+_GATES = 8
+# A scheduler's message groups nodes by reason.
+_MESSAGE_CHARACTERS = 1024
 _INT32_DIGITS = 10
-# kubectl's copy of the whole manifest.
-_COPY = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Unscheduled(NamedTuple):
@@ -64,9 +47,10 @@ class Unscheduled(NamedTuple):
 class GangPod(NamedTuple):
     """A pod that names a PodGang, or is of a workload that is not Grove's: then `podgang` and `podclique` are its gang
     and its member there, as labels say them, `kind` and `workload` say whose it is, and `group` which one of a
-    LeaderWorkerSet, of `size` pods. `node` is where it was bound, `gates` are the names of its scheduling gates in
-    their order, `controller` is the object that the pod names as its controller. `labels`, `annotations` and `spec` are
-    what preparation may have written.
+    LeaderWorkerSet, of `size` pods. `node` is where it was bound, `gates` are the names of its first scheduling gates,
+    and `gate` is where Rollcall's stands among all of them. `controller` is the object that the pod names as its
+    controller. `labels`, `annotations` and `spec` are what preparation may have written, as `pod_parts` keeps them, and
+    `cut` says of which of them more was there.
     """
 
     namespace: str
@@ -79,12 +63,14 @@ class GangPod(NamedTuple):
     leaving: bool
     failed: bool
     gates: tuple[str, ...]
+    gate: int | None
     unscheduled: Unscheduled | None
     created: str
     controller: OwnerReference | None
     labels: Mapping[str, Any]
     annotations: Mapping[str, Any]
     spec: Mapping[str, Any]
+    cut: frozenset[Part]
     kind: str = POD_GANG
     workload: str = ""
     group: str = ""
@@ -110,29 +96,24 @@ def read_gang_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
     """The projection of a pod. Raises `Malformed`."""
     namespace, name = key = key_of(raw)
     metadata, spec, status = mapping(raw.get("metadata")), mapping(raw.get("spec")), mapping(raw.get("status"))
-    labels = _interned(mapping(metadata.get("labels")))
-    annotations = {
-        key: list_kept((value,))[0] if isinstance(value, str) else value
-        for key, value in mapping(metadata.get("annotations")).items()
-        if key != _COPY
-    }
+    parts = parts_of(raw)
+    gates = [text(mapping(gate).get("name")) or "" for gate in sequence(spec.get("schedulingGates"))]
     return key, GangPod(
         namespace,
         name,
         text(metadata.get("uid")) or "",
-        text(labels.get(grove.LABEL_PODGANG)) or "",
-        text(labels.get(grove.LABEL_PODCLIQUE)) or "",
-        text(labels.get(_BASE_PODGANG)),
+        text(parts.labels.get(grove.LABEL_PODGANG)) or "",
+        text(parts.labels.get(grove.LABEL_PODCLIQUE)) or "",
+        text(parts.labels.get(BASE_PODGANG)),
         text(spec.get("nodeName")),
         metadata.get("deletionTimestamp") is not None,
         status.get("phase") == "Failed",
-        tuple(text(mapping(gate).get("name")) or "" for gate in sequence(spec.get("schedulingGates"))),
+        tuple(name_text(gate) or "" for gate in gates[:_GATES]),
+        gates.index(GATE) if GATE in gates else None,
         _unscheduled(status),
         text(metadata.get("creationTimestamp")) or "",
         kept_controller(metadata),
-        labels,
-        _interned(annotations),
-        {sys.intern(field): value for field, value in spec.items() if field not in _LARGE},
+        *parts,
     )
 
 
@@ -142,7 +123,8 @@ def read_owned_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
     `Malformed`.
     """
     key, found = read_gang_pod(raw)
-    place = place_of(Pod(raw))
+    # One whose names are longer than any object's has no controller.
+    place = None if found.controller is None else place_of(Pod(raw))
     if place is None:
         return key, found._replace(podgang="", podclique="", kind="")
     would_be = membership(place, sequenced=False)
@@ -174,10 +156,5 @@ def _unscheduled(status: Mapping[str, Any]) -> Unscheduled | None:
         said = condition.get("type") == "PodScheduled" and condition.get("status") == "False"
         # SchedulingGated is the API server's word, which nobody takes back before a scheduler looks at the pod.
         if said and (reason := text(condition.get("reason")) or "") != "SchedulingGated":
-            return Unscheduled(reason, (text(condition.get("message")) or "")[:MOST_CHARACTERS])
+            return Unscheduled(name_text(reason) or "", (text(condition.get("message")) or "")[:_MESSAGE_CHARACTERS])
     return None
-
-
-def _interned(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with each text once: siblings differ in few, and there are thousands of them."""
-    return {sys.intern(key): sys.intern(value) if type(value) is str else value for key, value in found.items()}

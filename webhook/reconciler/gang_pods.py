@@ -6,18 +6,17 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Index, Watch
-from webhook.model.facts import Api, ObjectKey
+from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.pod_controllers import OF_GROVE, PodControllers
 from webhook.model.podgang import OwnerReference, PodGang
 from webhook.model.projections import Projection
 from webhook.model.reading import Manifest
-from webhook.mutators.prepare_pod import GATE
 from webhook.reconciler.controllers import Controlled, ControllerKey, Controllers, controller_key
 from webhook.reconciler.gang_key import GangKey
 from webhook.reconciler.gang_pod import OF_GANGS, POD_BYTES, GangPod, read_gang_pod
 from webhook.reconciler.grouping import Grouping
-from webhook.reconciler.roster import Roster, is_controlled, roster
+from webhook.reconciler.roster import Roster, roster
 
 
 class GangPods:
@@ -58,9 +57,10 @@ class GangPods:
         """Those of `pods` that have the object of that uid above them."""
         return [pod for pod in pods if any(found.uid == uid for found in self._above(pod))]
 
-    def is_controlled(self, podgang: PodGang, controller: OwnerReference | None) -> bool:
-        """Whether `controller` makes pods for the workload of a gang."""
-        return is_controlled(podgang, self._controllers.above(podgang.namespace, controller))
+    @property
+    def controllers(self) -> Controllers:
+        """What is between pods and their workloads."""
+        return self._controllers
 
     def follow(self, served: Container[Api]) -> None:
         """Follow what is between pods and their workloads, of the kinds that are served."""
@@ -95,7 +95,7 @@ class GangPods:
         found: GangPod | None = self._watch.index.entries.get(key)
         now = None if found is None or not found.kind else found.gang
         self._of.move(key, now)
-        self._gated.move(key, now if found is not None and GATE in found.gates else None)
+        self._gated.move(key, now if found is not None and found.gate is not None else None)
         controller = None if found is None else found.controller
         self._below.move(key, None if controller is None else controller_key(key[0], controller))
         if before is not None and before != now:

@@ -16,7 +16,7 @@ from webhook.backends.base import Frozen, Stage
 from webhook.cluster.facts import LiveFacts
 from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
 from webhook.logs import log, outline
-from webhook.model.facts import Api, ObjectKey
+from webhook.model.keys import Api, ObjectKey
 from webhook.model.podgang import PodGang
 from webhook.model.projections import POD_GANGS, Resource, key_of
 from webhook.model.reading import Malformed, Manifest

@@ -15,7 +15,7 @@ from typing import Any
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import NotFound, RequestFailed
-from webhook.model.facts import ObjectKey
+from webhook.model.keys import ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.owners.place import label_value
 from webhook.model.podgang import PodGang
@@ -32,7 +32,7 @@ def releasable(podgang: PodGang, pods: Sequence[GangPod]) -> list[tuple[ObjectKe
     held = any(gate != GATE for pod in pods if pod.counts for gate in pod.gates)
     if held or any(there[label_value(member.name)] < member.min_replicas for member in podgang.members):
         return []
-    return [(pod.key, pod.gates.index(GATE)) for pod in pods if GATE in pod.gates]
+    return [(pod.key, pod.gate) for pod in pods if pod.gate is not None]
 
 
 def without_gate(namespace: str, name: str, index: int) -> requests.Write:
@@ -57,12 +57,14 @@ async def lift(write: Callable[[requests.Write], Awaitable[Any]], key: ObjectKey
     return True
 
 
-async def gated(client: Client, namespace: str | None, gangs: Container[str] | None) -> AsyncIterator[GangPod]:
-    """The pods that bear our gate: of a namespace or of all, of the gangs of these names or of all. Raises
-    `RequestFailed`.
+async def gated(
+    client: Client, namespace: str | None, gangs: Container[str] | None
+) -> AsyncIterator[tuple[GangPod, int]]:
+    """The pods that bear our gate, and where it stands: of a namespace or of all, of the gangs of these names or of
+    all. Raises `RequestFailed`.
     """
     for selector, read in ((OF_GANGS, read_gang_pod), (OF_OWNED_GANGS, read_owned_pod)):
         async for raw in client.items(PODS, namespace=namespace, selector=selector):
             _, pod = read(raw)
-            if GATE in pod.gates and (gangs is None or pod.podgang in gangs or pod.workload in gangs):
-                yield pod
+            if pod.gate is not None and (gangs is None or pod.podgang in gangs or pod.workload in gangs):
+                yield pod, pod.gate

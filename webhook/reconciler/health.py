@@ -16,9 +16,10 @@ from webhook.backends.base import Stage
 from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.judging import gang_context
 from webhook.model.capabilities import capabilities_used
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS
 from webhook.model.findings import Action, Finding, shown
+from webhook.model.keys import Record
 from webhook.model.owners.gang import OwnedGang, no_gang
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podgang import PodGang

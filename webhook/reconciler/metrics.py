@@ -12,7 +12,7 @@ from webhook.cluster.metrics import CacheCollector
 from webhook.cluster.watch import Watch
 from webhook.errors import FactsUnavailable, RequestFailed
 from webhook.exposition import Exposition
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.reconciler.certificate_metrics import CERTIFICATE_WRITES, CertificateMetrics
 from webhook.reconciler.escapes import DELETABLE, Escape
 from webhook.reconciler.health import State

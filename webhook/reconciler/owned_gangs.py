@@ -14,7 +14,7 @@ from webhook.cluster.client import Client
 from webhook.cluster.watch import Watch
 from webhook.errors import FactsUnavailable
 from webhook.logs import log, outline
-from webhook.model.facts import Api, ObjectKey
+from webhook.model.keys import Api, ObjectKey
 from webhook.model.owners.facts import VIEWS
 from webhook.model.owners.gang import OwnedGang, gangs_of, group_gang, no_gang
 from webhook.model.owners.leaderworkerset import LeaderWorkerSet

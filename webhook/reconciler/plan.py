@@ -8,7 +8,8 @@ from enum import StrEnum
 from webhook.backends.inexpressible import inexpressible
 from webhook.errors import FactsUnavailable
 from webhook.model import grove
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Record
 from webhook.model.owners.facts import owner_of
 from webhook.model.owners.gang import OwnedGang, no_gang
 from webhook.model.podgang import PodGang

@@ -21,7 +21,7 @@ from webhook.cluster.watch import Watch
 from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
 from webhook.installation.names import LEASE_NAME
 from webhook.logs import configure, log, outline
-from webhook.model.facts import Api, ObjectKey
+from webhook.model.keys import Api, ObjectKey
 from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS
 from webhook.reconciler.certificates import CertificateController
 from webhook.reconciler.circle_watch import CircleWatch
@@ -101,7 +101,7 @@ class Reconciler:
             writer,
             events,
             self.metrics,
-            Stages(client, self.following.is_controlled).of,
+            Stages(client, self.following.controllers).of,
             self.following,
         )
         deleted = settings.deleted_escapes

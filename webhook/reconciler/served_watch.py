@@ -8,7 +8,7 @@ from typing import Any
 
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Index, Watch
-from webhook.model.facts import ObjectKey
+from webhook.model.keys import ObjectKey
 from webhook.model.projections import Projection
 
 

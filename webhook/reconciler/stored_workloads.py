@@ -7,7 +7,7 @@ from typing import Any
 
 from webhook.cluster.client import Client
 from webhook.model.bounds import STORED_BYTES, Packed
-from webhook.model.facts import ObjectKey
+from webhook.model.keys import ObjectKey
 from webhook.model.owners.workload import TERMINAL
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping, sequence

@@ -19,7 +19,7 @@ from webhook.model.bounds import (
     unpacked,
     weight,
 )
-from webhook.model.facts import Api, ObjectKey
+from webhook.model.keys import Api, ObjectKey
 from webhook.model.podgang import controller_in
 from webhook.model.projections import POD_GANGS, Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping, sequence

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from webhook.backends.base import Backend, DriftReason
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Watch
-from webhook.errors import FactsUnavailable, Inexpressible, RequestFailed
-from webhook.model.facts import Api, ObjectKey
+from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
+from webhook.model.keys import Api, ObjectKey
 from webhook.model.podgang import controller_in
 from webhook.model.projections import TOPOLOGY_BINDINGS, key_of
 from webhook.model.reading import Malformed, Manifest
@@ -129,6 +129,9 @@ class Topologies:
         """Make the topology objects of one binding so. Returns the seconds after which to look again, None for not
         until something changes. Raises `RequestFailed`, `FactsUnavailable` and `NotLeading`, as for a PodGang.
         """
+        if not self._leads():
+            # Another process may have begun to lead since the binding was taken from the queue. It counts the problems.
+            raise NotLeading
         raw = self._bindings.get(_key(name))
         if raw is None or _leaving(raw):
             # Its objects go with it, by their owner reference.

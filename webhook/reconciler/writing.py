@@ -13,7 +13,7 @@ from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import NotFound, NotLeading, RequestFailed
 from webhook.logs import log
-from webhook.model.facts import ObjectKey
+from webhook.model.keys import ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import Resource, key_of
 from webhook.model.reading import Manifest

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from webhook.checking import judge
-from webhook.config import force_scheduler
+from webhook.config.file import force_scheduler
 from webhook.errors import ConfigurationError, DeadlineExceeded, InputError, Overloaded, TooLarge
 from webhook.explaining import explain_document
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from webhook.errors import FactsUnavailable
 from webhook.logs import log, outline
 from webhook.model.admission_request import ALLOWED, Request, Verdict
-from webhook.model.facts import ClusterFacts, Needed
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Needed
 from webhook.required_facts import in_doubt, required_facts
 from webhook.server.review import Decode, read_review, write_review, written_patch
 from webhook.settings import Settings

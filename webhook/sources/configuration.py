@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from webhook.config import settings_from
+from webhook.config.file import settings_from
 from webhook.errors import ConfigurationError, InputError, Problem
 from webhook.model.fields import FieldPath, Item, Part
 from webhook.settings import Settings

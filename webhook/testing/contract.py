@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from webhook.backends.base import Backend, BackendSettings
 from webhook.model.capabilities import Capability, Support
-from webhook.model.facts import Api, ClusterFacts
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Api
 from webhook.model.projections import Projection
 from webhook.model.version import Version
 from webhook.testing.requirement import require

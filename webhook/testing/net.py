@@ -9,7 +9,7 @@ from dataclasses import replace
 from hypothesis import given
 
 from webhook.model.admission_request import Kind, Request
-from webhook.model.facts import Record
+from webhook.model.keys import Record
 from webhook.model.pod import Pod
 from webhook.model.reading import Manifest
 from webhook.starting import may_start

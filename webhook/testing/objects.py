@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from webhook.errors import Inexpressible
 from webhook.model import grove
-from webhook.model.facts import Record
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
+from webhook.model.keys import Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.testing.requirement import require

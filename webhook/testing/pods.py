@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.backends.base import PodChanges
-from webhook.model.facts import Record
+from webhook.model.keys import Record
 from webhook.model.reading import Manifest
 from webhook.mutators.prepare_pod import GATE, stamp
 from webhook.testing.json_patch import Unapplicable, applied, steps

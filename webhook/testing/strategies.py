@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from webhook.model import grove
 from webhook.model.capabilities import KAI_QUEUE, VOLCANO_QUEUE
-from webhook.model.facts import Record
+from webhook.model.keys import Record
 from webhook.model.reading import Manifest
 from webhook.testing.samples import NAMESPACE, PRIORITY_CLASS
 from webhook.testing.walking import places, put

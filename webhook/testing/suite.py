@@ -19,7 +19,8 @@ from webhook.backends.base import Backend, GangMember
 from webhook.checking import kind_of
 from webhook.errors import Inexpressible
 from webhook.model.admission_request import Kind, Request, Verdict
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Record
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.keys import Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.model.version import Version

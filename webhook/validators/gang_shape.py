@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from webhook.model import grove
-from webhook.model.facts import ClusterFacts, Needed, PodGangFacts
+from webhook.model.facts import ClusterFacts, PodGangFacts
 from webhook.model.findings import Finding, Unjudged
+from webhook.model.keys import Needed
 from webhook.model.podtemplate import PodTemplate
 from webhook.model.reading import Manifest
 from webhook.validators.registry import Context, Example, Results, Subject, rule

@@ -9,8 +9,9 @@ from typing import Any
 
 from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import claims_on
-from webhook.model.facts import ClusterFacts, Needed, ObjectKey, PodGangFacts, PodGangs
+from webhook.model.facts import ClusterFacts, PodGangFacts, PodGangs
 from webhook.model.findings import Finding
+from webhook.model.keys import Needed, ObjectKey
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podtemplate import PodTemplate
 from webhook.validators.registry import Context, Results

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from webhook.model.facts import Api, ClusterFacts, Namespace, Needed, ObjectKey, PodGangFacts, Record
+from webhook.model.facts import ClusterFacts, Namespace, PodGangFacts
 from webhook.model.fields import LABELS, METADATA
 from webhook.model.findings import Action, Finding, Unjudged, shown
+from webhook.model.keys import Api, Needed, ObjectKey, Record
 from webhook.model.owners.facts import Owner
 from webhook.model.owners.gang import names_of
 from webhook.model.owners.trainjob import MadeJobSet, TrainJob, runtime_of

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.model.facts import ClusterFacts, Needed, Record
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import METADATA
 from webhook.model.findings import Finding, Unjudged
+from webhook.model.keys import Needed, Record
 from webhook.model.owners.facts import Owner
 from webhook.model.owners.kinds import JOB_SETS
 from webhook.model.owners.workload import OwnedWorkload

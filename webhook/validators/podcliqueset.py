@@ -7,9 +7,10 @@ from heapq import nsmallest
 from typing import Any
 
 from webhook.model.capabilities import Capability
-from webhook.model.facts import Api, ClusterFacts
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding, shown
+from webhook.model.keys import Api
 from webhook.model.podcliqueset import Clique, PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 from webhook.validators.membership import missing_apis

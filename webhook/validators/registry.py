@@ -15,8 +15,9 @@ from types import ModuleType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from webhook.model.capabilities import Capability, Uses
-from webhook.model.facts import NOTHING_KNOWN, Api, ClusterFacts, SpecField
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, SpecField
 from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.keys import Api
 from webhook.model.owners.workload import OwnedWorkload
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podtemplate import PodTemplate

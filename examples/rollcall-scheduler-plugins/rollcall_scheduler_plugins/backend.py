@@ -8,7 +8,8 @@ from rollcall_scheduler_plugins.keys import NAME, POD_GROUP
 from rollcall_scheduler_plugins.settings import SchedulerPluginsSettings
 from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.model.capabilities import CapabilityTable
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.validators.registry import collect

@@ -7,7 +7,8 @@ import pytest
 from rollcall_scheduler_plugins.backend import SchedulerPluginsBackend
 from rollcall_scheduler_plugins.settings import SchedulerPluginsSettings
 from webhook.errors import Inexpressible
-from webhook.model.facts import NOTHING_KNOWN, Record
+from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.keys import Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 

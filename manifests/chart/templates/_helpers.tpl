@@ -104,10 +104,10 @@ rollcall-{{ include "rollcall.configuration" . | sha256sum | trunc 10 }}
 {{- end }}
 {{- end }}
 
-{{- /* What lets a process without privileges listen on the lowest of the ports. */}}
+{{- /* What lets processes without privileges listen on these ports, the lowest too. */}}
 {{- define "rollcall.sysctls" -}}
 {{- $lowest := 1024 }}
-{{- range .Values.ports }}
+{{- range . }}
 {{- $lowest = min $lowest . }}
 {{- end }}
 {{- $found := list }}

@@ -10,7 +10,7 @@ from tests.core.growth.growing import Style, grown, places, texts
 from tests.core.worlds import PCS
 from webhook import admission
 from webhook.checking import kind_of
-from webhook.config import settings_from
+from webhook.config.file import settings_from
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.reading import Manifest

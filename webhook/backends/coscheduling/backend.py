@@ -9,7 +9,8 @@ from webhook.backends.coscheduling.keys import LABEL_POD_GROUP, NAME, POD_GROUP
 from webhook.backends.coscheduling.settings import CoschedulingSettings
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.model.version import Version

@@ -3,7 +3,7 @@
 Source: kubernetes-sigs/scheduler-plugins, apis/scheduling/v1alpha1/types.go, manifests/install/charts (values.yaml).
 """
 
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name
 
 # The schedulerName that the project's Helm chart gives its scheduler.

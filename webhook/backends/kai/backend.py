@@ -33,7 +33,8 @@ from webhook.backends.kai.settings import KaiSettings
 from webhook.backends.kai.shapes import SHAPES
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
-from webhook.model.facts import ClusterFacts, Record, SpecField
+from webhook.model.facts import ClusterFacts, SpecField
+from webhook.model.keys import Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding

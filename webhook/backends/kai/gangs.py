@@ -15,10 +15,11 @@ from webhook.backends.kai import keys, names
 from webhook.backends.kai.settings import KaiSettings
 from webhook.backends.kai.topology import NoTopology, UnknownLevels, levels_of, topology_name
 from webhook.errors import Inexpressible
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS, LABELS
 from webhook.model.gang_object import gang_metadata
 from webhook.model.grove import TOPOLOGY_NAME
+from webhook.model.keys import Record
 from webhook.model.naming import label_name
 from webhook.model.podgang import PackConstraint, PodGang
 from webhook.model.reading import Manifest, integer, mapping, sequence, text

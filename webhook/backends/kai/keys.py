@@ -3,7 +3,7 @@
 Source: kai-scheduler/KAI-Scheduler, pkg/common/constants/constants.go, pkg/apis.
 """
 
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.model.users import service_account
 
 NAME = "kai-scheduler"

@@ -8,9 +8,10 @@ from typing import NamedTuple
 from webhook.backends.kai.keys import LABEL_PREEMPTIBILITY, PREEMPTIBILITIES
 from webhook.backends.kai.settings import KaiSettings
 from webhook.model.capabilities import Capability
-from webhook.model.facts import ClusterFacts, Needed, PodGangFacts, PriorityClass
+from webhook.model.facts import ClusterFacts, PodGangFacts, PriorityClass
 from webhook.model.fields import LABELS, SPEC, FieldPath
 from webhook.model.findings import Finding, Unjudged
+from webhook.model.keys import Needed
 from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.podtemplate import PodTemplate
 from webhook.model.reading import text

@@ -12,10 +12,11 @@ from typing import Any
 from webhook.backends.base import DriftReason, TopologyDrift
 from webhook.backends.inexpressible import inexpressible
 from webhook.backends.kai import keys
-from webhook.model.facts import ClusterFacts, Needed
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.grove import GROUP, LABEL_MANAGED_BY
+from webhook.model.keys import Needed
 from webhook.model.naming import LABEL_VALUE_LIMIT
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.model.topology_binding import ClusterTopologyBinding

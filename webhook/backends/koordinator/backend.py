@@ -35,7 +35,8 @@ from webhook.backends.koordinator.shapes import SHAPES
 from webhook.backends.koordinator.topology import unavailable
 from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import Mark
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.model.version import Version

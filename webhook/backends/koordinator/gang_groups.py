@@ -11,8 +11,8 @@ from typing import NamedTuple
 from webhook.backends.koordinator.gang_settings import listed, naming
 from webhook.backends.koordinator.go_values import int32
 from webhook.backends.koordinator.keys import ANNOTATION_MINIMUM, LABEL_OLD_MINIMUM, POD_GROUP
-from webhook.model.facts import ObjectKey
 from webhook.model.gang_groups import gang_id
+from webhook.model.keys import ObjectKey
 from webhook.model.projections import key_of
 from webhook.model.reading import Manifest, integer, text
 from webhook.model.stored_object import StoredObject

@@ -14,9 +14,10 @@ from webhook.backends.koordinator.keys import (
     LABEL_POD_GROUP,
 )
 from webhook.backends.koordinator.rules import Rules
-from webhook.model.facts import Needed
+from webhook.model.bounds import name_text
 from webhook.model.fields import ANNOTATIONS, LABELS, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.keys import Needed
 from webhook.model.reading import text
 from webhook.model.stored_object import PODS, StoredObject
 from webhook.validators.creation_order import least_action
@@ -42,7 +43,7 @@ def names_disagree(found: StoredObject, _: Rules) -> Results:
     if named is None or not is_scheduled_here(found):
         return
     for at, values, key in ((LABELS, found.labels, LABEL_OLD_NAME), (ANNOTATIONS, found.annotations, ANNOTATION_NAME)):
-        other = text(values.get(key))
+        other = name_text(values.get(key))
         if other is not None and other != named.gang:
             yield Finding(
                 at=at / key,

@@ -24,10 +24,10 @@ from webhook.backends.koordinator.keys import (
     NAME,
     POD_GROUP,
 )
-from webhook.model.bounds import digest, fits, list_kept
-from webhook.model.facts import ObjectKey
+from webhook.model.bounds import digest, fits, list_kept, name_text
 from webhook.model.fields import ANNOTATIONS, LABELS, FieldPath
 from webhook.model.gang_groups import GatherRule, KoordinatorPodGroup, gang_id
+from webhook.model.keys import ObjectKey
 from webhook.model.reading import integer, text
 from webhook.model.stored_object import StoredObject
 
@@ -46,7 +46,9 @@ class Unreadable(Exception):
 
 
 class Naming(NamedTuple):
-    """How a pod names its gang: by the label (`by_label`), and then no setting on it is read, or in an older way."""
+    """How a pod names its gang: by the label (`by_label`), and then no setting on it is read, or in an older way. Of a
+    text that is too long to be a name, `gang` is what `name_text` keeps.
+    """
 
     gang: str
     at: FieldPath
@@ -56,9 +58,9 @@ class Naming(NamedTuple):
 def naming(pod: StoredObject) -> Naming | None:
     """The first of a pod's keys that names a gang, which is the one that counts."""
     for key in (LABEL_POD_GROUP, LABEL_OLD_NAME):
-        if (gang := text(pod.labels.get(key))) is not None:
+        if (gang := name_text(pod.labels.get(key))) is not None:
             return Naming(gang, LABELS / key, key == LABEL_POD_GROUP)
-    gang = text(pod.annotations.get(ANNOTATION_NAME))
+    gang = name_text(pod.annotations.get(ANNOTATION_NAME))
     return None if gang is None else Naming(gang, ANNOTATIONS / ANNOTATION_NAME, by_label=False)
 
 

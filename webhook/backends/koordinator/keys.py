@@ -3,7 +3,7 @@
 Source: apis/extension/{coscheduling,network_topology,qos,priority,elastic_quota}.go.
 """
 
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.model.stored_object import Judged
 from webhook.model.users import service_account
 

@@ -20,10 +20,10 @@ from webhook.backends.koordinator.gang_settings import (
 )
 from webhook.backends.koordinator.keys import ANNOTATION_GROUPS, POD_GROUP, POD_GROUPS
 from webhook.backends.koordinator.rules import Rules
-from webhook.model.facts import Needed, ObjectKey
 from webhook.model.fields import ANNOTATIONS
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.gang_groups import gang_id
+from webhook.model.keys import Needed, ObjectKey
 from webhook.model.reading import text
 from webhook.model.stored_object import PODS, StoredObject
 from webhook.validators.list_faults import told
@@ -105,7 +105,7 @@ def groups_itself(found: StoredObject, _: Rules) -> Results:
         yield Finding(
             at=AT,
             found=itself,
-            why=f"it omits {itself} itself, so koord-scheduler does not wait for this gang's own pods",
+            why="the list omits the gang itself, so koord-scheduler does not wait for its own pods",
             remedy="list every gang that is to start together, this one too",
         )
 
@@ -157,14 +157,14 @@ def groups_differ(found: StoredObject, context: Rules) -> Results:
         if members:
             yield Unjudged(AT, "the other PodGroups of the gang group")
         return
-    itself, own = own_id(found), group_of(found)
+    own = group_of(found)
     others = (key for key in _partners(found, context) if key in pod_groups and pod_groups[key].groups != own)
     if (key := nearest(found, others)) is not None:
         yield Finding(
             at=AT,
             found=_written(found),
             why=f"PodGroup {gang_id(key)} has another list, so that one of the two starts without the other",
-            remedy=f"write the same list, with {itself} in it, on every member; delete those that have another",
+            remedy="write the same list, with this gang in it, on every member; delete those that have another",
             at_most=most_action(found, key),
         )
         return

@@ -30,10 +30,10 @@ from webhook.backends.kube.judged import (
     template_of,
     topology_path,
 )
-from webhook.model.facts import Needed
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.group_tree import MAX_DEPTH, Disruption, Group, Workload
+from webhook.model.keys import Needed
 from webhook.model.stored_object import StoredObject
 from webhook.validators.registry import Example, Results, rule
 

@@ -25,7 +25,8 @@ from webhook.backends.kube.settings import KubeSettings
 from webhook.backends.kube.shapes import SHAPES
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
-from webhook.model.facts import Api, ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Api, Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 from webhook.backends.base import Trees
 from webhook.backends.kube.generation import COMPOSITE, GROUP
-from webhook.model.facts import Api, ObjectKey
+from webhook.model.bounds import name_text
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.group_pods import GroupPod, GroupPods, waits
 from webhook.model.group_tree import Disruption, Group, Groups, Workload
+from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
@@ -133,8 +134,8 @@ def read_group_pod(raw: Manifest) -> tuple[ObjectKey, GroupPod] | None:
 
 
 def scheduler_of(spec: Mapping[str, Any]) -> str:
-    """The scheduler that a pod's spec leaves it to. Raises `Malformed`."""
-    return text(spec.get("schedulerName")) or DEFAULT_SCHEDULER
+    """The scheduler that a pod's spec leaves it to: the API server takes a name of any length. Raises `Malformed`."""
+    return name_text(spec.get("schedulerName")) or DEFAULT_SCHEDULER
 
 
 GROUP_PODS = Projection(

@@ -17,9 +17,10 @@ from webhook.backends.kube.pods import is_merged
 from webhook.backends.kube.priority import CARRIES_CLASS, class_problem
 from webhook.backends.kube.settings import KubeSettings
 from webhook.errors import Inexpressible
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.gang_object import gang_metadata
+from webhook.model.keys import Record
 from webhook.model.podgang import GroupConfig, Member, PackConstraint, PodGang
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.validators.selection import DEFAULT_SCHEDULER

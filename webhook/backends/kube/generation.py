@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TypeGuard
 
 from webhook.backends.kube.settings import KubeSettings
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 
 GROUP = "scheduling.k8s.io"
 

@@ -41,10 +41,10 @@ from webhook.backends.kube.judged import (
     topology_path,
     workload_key,
 )
-from webhook.model.facts import Needed
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.group_tree import Disruption, Group
+from webhook.model.keys import Needed
 from webhook.model.stored_object import StoredObject
 from webhook.validators.creation_order import least_action
 from webhook.validators.registry import Example, Results, rule

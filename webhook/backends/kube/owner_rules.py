@@ -11,9 +11,10 @@ from webhook.backends.kube.gangs import gang_objects
 from webhook.backends.kube.generation import COMPOSITE, GROUP
 from webhook.backends.kube.rules import Rules
 from webhook.errors import Inexpressible
-from webhook.model.facts import Api, ClusterFacts, Needed
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Finding, shown
+from webhook.model.keys import Api, Needed
 from webhook.model.owners.gang import gangs_of, no_gang
 from webhook.model.owners.leaderworkerset import LeaderWorkerSet
 from webhook.model.owners.trainjob import TrainJob, with_pods

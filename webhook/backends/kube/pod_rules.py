@@ -13,10 +13,11 @@ from webhook.backends.kube.gang_examples import ON, TREE, known, member, pod, ro
 from webhook.backends.kube.generation import generation
 from webhook.backends.kube.judged import Rules, groups_of_tree, priority_of, resolved
 from webhook.backends.kube.priority import CARRIES_CLASS
-from webhook.model.facts import ClusterFacts, Needed
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.group_tree import Group, ancestors
+from webhook.model.keys import Needed
 from webhook.model.reading import integer, mapping, text
 from webhook.model.stored_object import PODS, StoredObject
 from webhook.validators.creation_order import least_action

@@ -29,10 +29,10 @@ from webhook.backends.kube.judged import (
     parent_of,
     template_of,
 )
-from webhook.model.facts import Needed, ObjectKey
 from webhook.model.fields import METADATA
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.group_tree import MAX_DEPTH, Group, Groups
+from webhook.model.keys import Needed, ObjectKey
 from webhook.model.stored_object import StoredObject
 from webhook.validators.creation_order import least_action
 from webhook.validators.registry import Example, Results, rule

@@ -6,7 +6,8 @@ from webhook.backends.base import Backend, BackendSettings, GangMember, PodChang
 from webhook.backends.lpx import rules
 from webhook.backends.lpx.capabilities import CAPABILITIES
 from webhook.model.capabilities import CapabilityTable
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.validators.registry import collect

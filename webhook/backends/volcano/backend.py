@@ -28,7 +28,8 @@ from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.backends.volcano.shapes import SHAPES
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
-from webhook.model.facts import Api, ClusterFacts, Record, SpecField
+from webhook.model.facts import ClusterFacts, SpecField
+from webhook.model.keys import Api, Record
 from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.model.version import Version

@@ -15,9 +15,10 @@ from webhook.backends.volcano.capabilities import PREFERRED, TOPOLOGY_OFF
 from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.backends.volcano.topology import NoTier, UnknownTiers, tier_of
 from webhook.model.capabilities import VOLCANO_QUEUE
-from webhook.model.facts import ClusterFacts, Record
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS, FieldPath
 from webhook.model.gang_object import gang_metadata
+from webhook.model.keys import Record
 from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name, is_subdomain
 from webhook.model.owners.gang import OwnedGang
 from webhook.model.owners.workload import QUEUE_ANNOTATIONS

@@ -3,7 +3,7 @@
 Source: volcano-sh/volcano, staging/src/volcano.sh/apis/pkg/apis, pkg/scheduler/api/job_info.go (`getJobID`).
 """
 
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.model.users import service_account
 
 NAME = "volcano"

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from webhook.model.facts import ClusterFacts, HyperNode, HyperNodes, Needed
+from webhook.model.facts import ClusterFacts, HyperNode, HyperNodes
+from webhook.model.keys import Needed
 
 # All of them: which one bears a tier's name cannot be asked.
 HYPER_NODES = Needed("hyper_nodes")

@@ -46,10 +46,10 @@ def network_helpers() -> str:
 {{{{- end }}}}
 {{{{- end }}}}
 
-{{{{- /* What lets a process without privileges listen on the lowest of the ports. */}}}}
+{{{{- /* What lets processes without privileges listen on these ports, the lowest too. */}}}}
 {{{{- define "rollcall.sysctls" -}}}}
 {{{{- $lowest := {FIRST_UNPRIVILEGED} }}}}
-{{{{- range .Values.ports }}}}
+{{{{- range . }}}}
 {{{{- $lowest = min $lowest . }}}}
 {{{{- end }}}}
 {{{{- $found := list }}}}
@@ -94,7 +94,10 @@ def with_ports(text: str) -> str:
 def places(deployment: Manifest) -> Iterator[Place]:
     """Where these values stand in a Deployment: only the server is called."""
     pod = ("spec", "template", "spec")
-    yield Place((*pod, "securityContext", "sysctls"), 'include "rollcall.sysctls" . | fromJsonArray', optional=True)
+    containers = deployment["spec"]["template"]["spec"]["containers"]
+    listens = " ".join(f"$.Values.ports.{_value(port)}" for container in containers for port in container["ports"])
+    low_ports = f'include "rollcall.sysctls" (list {listens}) | fromJsonArray'
+    yield Place((*pod, "securityContext", "sysctls"), low_ports, optional=True)
     if deployment["metadata"]["name"] != SERVER:
         return
     on_host = literal(DnsPolicy.CLUSTER_FIRST_WITH_HOST_NET.value)
@@ -104,11 +107,10 @@ def places(deployment: Manifest) -> Iterator[Place]:
     rolling = ("spec", "strategy", "rollingUpdate")
     yield Place((*rolling, "maxUnavailable"), "ternary 1 0 .Values.hostNetwork")
     yield Place((*rolling, "maxSurge"), "ternary 0 1 .Values.hostNetwork")
-    for index, container in enumerate(deployment["spec"]["template"]["spec"]["containers"]):
+    for index, container in enumerate(containers):
         for number, port in enumerate(container["ports"]):
-            value = _VALUES.get(port["name"], port["name"])
             at = (*pod, "containers", index, "ports", number, "hostPort")
-            yield Place(at, f"ternary (int .Values.ports.{value}) 0 .Values.hostNetwork", optional=True)
+            yield Place(at, f"ternary (int .Values.ports.{_value(port)}) 0 .Values.hostNetwork", optional=True)
 
 
 def with_clients(deployment: Manifest, words: Words) -> Manifest:
@@ -141,6 +143,12 @@ def network_policy(policy: Manifest, words: Words) -> Manifest:
             to_servers = f"ternary list {literal(rule['to'])} .Values.hostNetwork"
             policy = put(policy, (*place, "to"), words.optional(to_servers))
     return policy
+
+
+def _value(port: Manifest) -> str:
+    """What the value of a container's port is called."""
+    name: str = port["name"]
+    return _VALUES.get(name, name)
 
 
 def _named(volume: Manifest) -> str:

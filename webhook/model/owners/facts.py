@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from webhook.model.bounds import KEPT_BYTES, Packed, names_kept
-from webhook.model.facts import ObjectKey, Record
+from webhook.model.keys import ObjectKey, Record
 from webhook.model.owners.gang import names_of, no_gang
 from webhook.model.owners.job import Job
 from webhook.model.owners.jobset import JobSet

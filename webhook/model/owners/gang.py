@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from webhook.model.claims import claims_on
-from webhook.model.facts import Needed
 from webhook.model.fields import SPEC, FieldPath
+from webhook.model.keys import Needed
 from webhook.model.owners.job import Job
 from webhook.model.owners.jobset import JobSet
 from webhook.model.owners.leaderworkerset import LeaderWorkerSet

@@ -5,7 +5,7 @@ Source: the CRDs of kubeflow/trainer v2.3, jobset v0.12 and lws v0.9; k8s.io/api
 
 from __future__ import annotations
 
-from webhook.model.facts import Api
+from webhook.model.keys import Api
 from webhook.model.podgang import OwnerReference
 from webhook.model.projections import Resource
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from webhook.model.facts import Needed
+from webhook.model.keys import Needed
 from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name
 from webhook.model.owners.kinds import JOBS, STATEFUL_SETS, is_a
 from webhook.model.pod import Pod

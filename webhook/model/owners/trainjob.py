@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from webhook.model.bounds import unpacked
 from webhook.model.capabilities import KAI_QUEUE
-from webhook.model.facts import ClusterFacts, Needed, ObjectKey
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import METADATA, SPEC, FieldPath, Item
+from webhook.model.keys import Needed, ObjectKey
 from webhook.model.owners.jobset import JobSet
 from webhook.model.owners.kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS, is_a
 from webhook.model.owners.workload import OwnedWorkload, Part

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 from webhook.model.capabilities import VOLCANO_QUEUE
-from webhook.model.facts import ObjectKey, Record
 from webhook.model.fields import SPEC, FieldPath
+from webhook.model.keys import ObjectKey, Record
 from webhook.model.podgang import OwnerReference, controller_in
 from webhook.model.podtemplate import PodTemplate
 from webhook.model.projections import Resource

@@ -9,17 +9,17 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from webhook import config
 from webhook.backends.registry import installed_backends
+from webhook.config import sections
 
 _SECTIONS: dict[str, type[BaseModel]] = {
-    "enforcement": config.EnforcementSection,
-    "registration": config.RegistrationSection,
-    "escapes": config.EscapesSection,
-    "serving": config.ServingSection,
-    "certificates": config.CertificatesSection,
-    "tracing": config.TracingSection,
-    "tenancy": config.TenancySection,
+    "enforcement": sections.EnforcementSection,
+    "registration": sections.RegistrationSection,
+    "escapes": sections.EscapesSection,
+    "serving": sections.ServingSection,
+    "certificates": sections.CertificatesSection,
+    "tracing": sections.TracingSection,
+    "tenancy": sections.TenancySection,
 }
 # What a model knows beyond what it refuses.
 _TOLD = ("title", "description", "default")
@@ -27,17 +27,17 @@ _TOLD = ("title", "description", "default")
 
 def configuration_schema() -> dict[str, Any]:
     """The schema, for the backends that are installed."""
-    profile = _of(config.ProfileSection)
+    profile = _of(sections.ProfileSection)
     profile["properties"]["name"] = {"enum": list(installed_backends())}
-    profile["properties"]["enforcement"] = _of(config.EnforcementSection)
+    profile["properties"]["enforcement"] = _of(sections.EnforcementSection)
     profile["allOf"] = list(_of_profiles())
-    scheduler = _of(config.SchedulerSection)
+    scheduler = _of(sections.SchedulerSection)
     scheduler["properties"]["profiles"] = {"type": "array", "items": profile}
     properties: dict[str, Any] = {
-        "apiVersion": {"const": config.API_VERSION},
-        "kind": {"const": config.KIND},
+        "apiVersion": {"const": sections.API_VERSION},
+        "kind": {"const": sections.KIND},
         "scheduler": scheduler,
-        "namespaces": {"type": "object", "additionalProperties": _of(config.NamespaceSection)},
+        "namespaces": {"type": "object", "additionalProperties": _of(sections.NamespaceSection)},
     }
     properties |= {name: _of(model) for name, model in _SECTIONS.items()}
     return {"type": "object", "properties": properties, "additionalProperties": False}

@@ -1,0 +1,222 @@
+"""The sections of the configuration file, and how one is read: every mistake is told with its path, the value found and
+what is allowed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from webhook.errors import Problem
+from webhook.model.users import GROVE_OPERATORS, USER_PATTERN
+
+API_VERSION = "rollcall.dev/v1alpha1"
+KIND = "RollcallConfiguration"
+
+
+# RFC 1123 label.
+NAMESPACE_PATTERN = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+# Also what the chart's schema judges it by, so it is all in the pattern: a host, and a port that there is.
+_PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+_ENDPOINT = rf"^(https?://([^\s/?#@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s\[\]/?#@:]+)(:{_PORT})?([/?#]\S*)?)?$"
+_OF_PATTERN = {
+    NAMESPACE_PATTERN: "is no name of a namespace",
+    _ENDPOINT: "is no http:// or https:// URL, such as http://collector.monitoring.svc:4318",
+    USER_PATTERN: "is no name of a user, such as system:serviceaccount:NAMESPACE:NAME",
+}
+
+User = Annotated[str, Field(pattern=USER_PATTERN)]
+# Each name is part of an expression that the API server evaluates for every gang object.
+Users = Annotated[list[User], Field(max_length=64)]
+
+
+def _off(value: object) -> object:
+    # YAML 1.1 reads a plain `off` as false, and tools that rewrite files do.
+    return "off" if value is False else value
+
+
+def _on_or_off(value: object) -> object:
+    return "on" if value is True else _off(value)
+
+
+Mode = Annotated[Literal["deny", "warn", "audit", "off"], BeforeValidator(_off)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class EnforcementSection(_Section):
+    """`mode` is the most that any rule may do; `rules` sets single rules by id."""
+
+    mode: Mode | None = None
+    rules: dict[str, Mode] = Field(default_factory=dict)
+
+
+class ProfileSection(_Section):
+    """One enabled scheduler. `config` is the backend's own; the other keys every profile knows. Without `gate` its pods
+    are gated where the scheduler needs that.
+    """
+
+    name: str
+    config: dict[str, Any] | None = None
+    gate: bool | None = None
+    schedulerVersion: str | None = None
+    # The users that the scheduler's own controllers are, in the place of the backend's.
+    controllers: Users | None = None
+    enforcement: dict[str, Any] = Field(default_factory=dict)
+
+
+class SchedulerSection(_Section):
+    """The enabled schedulers and the default one; `default-scheduler` is always among them."""
+
+    profiles: list[Any] = Field(default_factory=list)
+    defaultProfileName: str = ""
+
+
+class NamespaceSection(_Section):
+    """What holds in a namespace whose labels (rollcall.dev/scheduler, rollcall.dev/enforcement) say nothing."""
+
+    scheduler: str | None = None
+    enforcement: Mode | None = None
+
+
+class RegistrationSection(_Section):
+    """What `rollcall manifests webhooks` writes: who decides when no answer comes, and where nobody is asked."""
+
+    failurePolicy: Literal["Fail", "Ignore"] = "Fail"
+    # The API server takes 1 to 30.
+    timeoutSeconds: Annotated[int, Field(ge=1, le=30)] = 5
+    excludedNamespaces: list[Annotated[str, Field(pattern=NAMESPACE_PATTERN)]] = Field(default_factory=list)
+    # What the ValidatingAdmissionPolicy does about a gang's pod that came past the webhook.
+    net: Annotated[Literal["off", "Audit", "Warn", "Deny"], BeforeValidator(_off)] = "off"
+
+
+class ServingSection(_Section):
+    """The server's own life: how many calls read live at once, how many connections it keeps and how old they grow,
+    how much of its memory bodies may take, how it ends.
+    """
+
+    maxInFlight: Annotated[int, Field(ge=1, le=100_000)] = 256
+    maxConnections: Annotated[int, Field(ge=16, le=65_536)] = 512
+    bodyMemoryPercent: Annotated[int, Field(ge=5, le=80)] = 25
+    connectionSeconds: Annotated[int, Field(ge=0, le=86_400)] = 600
+    drainSeconds: Annotated[int, Field(ge=0, le=600)] = 15
+    # Whether POST /check and /capabilities are answered; without it, only where there is no cluster.
+    check: Annotated[Literal["on", "off"], BeforeValidator(_on_or_off)] | None = None
+
+
+class CertificatesSection(_Section):
+    """Whose the serving certificate is: `files` that somebody else keeps, or the reconciler's own (`selfManaged`), and
+    then how long each certificate holds, when it is renewed, and how long old and new authority overlap.
+    """
+
+    mode: Literal["files", "selfManaged"] = "files"
+    caValidityDays: Annotated[int, Field(ge=1, le=3650)] = 365
+    leafValidityDays: Annotated[int, Field(ge=1, le=825)] = 30
+    renewAtPercent: Annotated[int, Field(ge=1, le=95)] = 67
+    overlapSeconds: Annotated[int, Field(ge=0, le=86_400)] = 600
+
+
+class TracingSection(_Section):
+    """Where OpenTelemetry traces go (OTLP over HTTP), and how many of those that nobody else has decided about."""
+
+    endpoint: Annotated[str, Field(pattern=_ENDPOINT)] = ""
+    sampleRatio: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.1
+
+
+class TenancySection(_Section):
+    """Which users are trusted, by the names that the API server gives them. Without `reconcilers` Rollcall's own
+    service accounts are.
+    """
+
+    reconcilers: Users = Field(default_factory=list)
+    exemptUsers: Users = Field(default_factory=list)
+    groveOperators: Users = Field(default_factory=lambda: list(GROVE_OPERATORS))
+
+
+class EscapesSection(_Section):
+    """What the reconciler does about pods that do not carry what their gang needs: it deletes those of the kinds that
+    are named, while they are on no node, and Grove creates them anew.
+    """
+
+    delete: list[Literal["unmutated", "stale", "foreign"]] = Field(default_factory=list)
+
+
+class RollcallConfiguration(_Section):
+    """The whole file. Sections are validated one by one, so that a mistake in one does not hide those in another."""
+
+    apiVersion: Literal["rollcall.dev/v1alpha1"]
+    kind: Literal["RollcallConfiguration"]
+    scheduler: dict[str, Any] = Field(default_factory=dict)
+    enforcement: dict[str, Any] = Field(default_factory=dict)
+    namespaces: dict[str, Any] = Field(default_factory=dict)
+    registration: dict[str, Any] = Field(default_factory=dict)
+    escapes: dict[str, Any] = Field(default_factory=dict)
+    serving: dict[str, Any] = Field(default_factory=dict)
+    certificates: dict[str, Any] = Field(default_factory=dict)
+    tracing: dict[str, Any] = Field(default_factory=dict)
+    tenancy: dict[str, Any] = Field(default_factory=dict)
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def read_section(model: type[M], raw: object, path: str, problems: list[Problem]) -> M | None:
+    """One section of the file. Its mistakes go to `problems`, and what is right of it is kept, so that it can be judged
+    further; None where nothing of it can be. A key without a value is as good as none, as everywhere in Kubernetes.
+    """
+    if raw is None:
+        raw = {}
+    if isinstance(raw, dict):
+        raw = {key: value for key, value in raw.items() if value is not None}
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        problems.extend(_translate(error, model, path))
+        if not isinstance(raw, dict):
+            return None
+        wrong = {str(found["loc"][0]) for found in error.errors() if found["loc"]}
+    try:
+        return model.model_validate({key: value for key, value in raw.items() if key not in wrong})
+    except ValidationError:
+        return None
+
+
+def _translate(error: ValidationError, model: type[BaseModel], prefix: str) -> Iterator[Problem]:
+    """Pydantic's errors as problems: our words, the field's path, and the allowed set."""
+    for found in error.errors(include_url=False):
+        place, kind = path_of(found["loc"], prefix), found["type"]
+        if kind == "extra_forbidden":
+            yield Problem(place, found["input"], "is an unknown key", tuple(model.model_fields))
+        elif kind == "missing":
+            field = model.model_fields[str(found["loc"][-1])]
+            allowed = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+            yield Problem(place, None, "is required", allowed)
+        elif kind == "literal_error":
+            allowed = tuple(re.findall(r"'([^']*)'", found["ctx"]["expected"])) or (found["ctx"]["expected"],)
+            yield Problem(place, found["input"], "is not allowed", allowed)
+        elif kind == "string_type":
+            yield Problem(place, found["input"], "is no string; quote it")
+        elif kind == "string_pattern_mismatch":
+            yield Problem(place, found["input"], _OF_PATTERN[found["ctx"]["pattern"]])
+        elif kind in {"model_type", "dict_type"}:
+            yield Problem(place, found["input"], "is no mapping")
+        else:
+            yield Problem(place, found["input"], found["msg"][:1].lower() + found["msg"][1:])
+
+
+def path_of(loc: tuple[int | str, ...], prefix: str) -> str:
+    """Where a key stands in the file."""
+    path = prefix
+    for part in loc:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", part):
+            path += f".{part}" if path else part
+        else:
+            path += f"[{part}]"
+    return path
