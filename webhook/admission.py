@@ -44,9 +44,12 @@ from webhook.validators.wrong_types import Unreadable
 
 _POD_CLIQUE_SET = (grove.GROUP, "PodCliqueSet")
 _POD = ("", "Pod")
-# A refused set of more values is not judged by the other schedulers' rules as well: that is advice, and others wait.
+# A refused set of more values, or with more denials, is not judged by the other schedulers' rules as well: that is
+# advice, and others wait.
 _MOST_COMPARED = 10_000
 _NOT_COMPARED = "the set is too large to say which other scheduler could run it; rollcall explain does"
+_MOST_DENIALS = 50
+_MANY_DENIALS = "the set has too many faults to say which other scheduler could run it; rollcall explain does"
 # Of a pod: its profile and its place in a gang, or why it has none.
 _Gang = tuple[Profile, GangMember] | str | None
 # For the rule about malformed objects, which are judged by nothing but themselves.
@@ -155,6 +158,8 @@ def _validate_workload(request: Request, facts: ClusterFacts, settings: Settings
     # The record of a set that is stored cannot simply change, and one whose choice does not stand has chosen nobody.
     if allowed or old is not None or any(found.rule in CHOICE_RULE_IDS for found in findings):
         return verdict
+    if len(verdict.denials) > _MOST_DENIALS:
+        return replace(verdict, notes=(_MANY_DENIALS,))
     if values_in(workload.raw, _MOST_COMPARED) == _MOST_COMPARED:
         return replace(verdict, notes=(_NOT_COMPARED,))
     return replace(verdict, could_run=could_run(workload, choice, facts, settings))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import signal
@@ -15,10 +16,16 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.programs import eventually
+from tests.hostile import objects
 from tests.server.conftest import review
 from tests.server.issuing import Authority
 from tests.server.serving_process import serving_process, shown_to, trusting
 from tests.server.test_wire import POST, Wire, whole
+from webhook.server.app import create_app
+from webhook.server.connections import Connections
+from webhook.server.large_review import LargeReview
+from webhook.server.listener import FINISH_SECONDS, Listener
+from webhook.server.state import ServerState
 
 BODY = json.dumps(review())
 
@@ -236,3 +243,60 @@ def test_a_connection_is_kept_for_ever_where_no_age_is_set(tmp_path: Path, autho
         assert server.metric("rollcall_connections_recycled_total") == 0
         caller.close()
         eventually(lambda: server.metric("rollcall_connections") == 0, "the connection is gone")
+
+
+def test_a_stop_while_large_reviews_are_judged_ends_in_its_time_and_tells_every_client(
+    tmp_path: Path, authority: Authority
+) -> None:
+    # Each takes seconds, so that most are not answered when the time for that is over.
+    large = objects.largest_set(denied=True)
+    with serving_process(tmp_path, authority.issue("tls"), "--drain", "0") as server:
+        head = b"POST /validate?timeout=30s HTTP/1.1\r\nHost: rollcall\r\n"
+        held = [Wire(server, authority).send(whole(large, head)) for _ in range(8)]
+        eventually(lambda: server.metric("rollcall_lane_waiting", lane="reviews") >= 4, "reviews wait for the thread")
+        server.process.send_signal(signal.SIGTERM)
+        told = time.monotonic()
+        for wire in held:
+            # Until the server hangs up.
+            wire.read()
+            wire.close()
+        assert server.process.wait(30) == 0
+        # An answer, or none where the time was up.
+        assert [wire.statuses for wire in held if wire.statuses not in ([200], [503], [])] == []
+        assert time.monotonic() - told < FINISH_SECONDS + 5
+
+
+def test_large_reviews_that_are_not_answered_in_time_are_ended_with_an_answer_and_judged_no_more(
+    state: ServerState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered, told = threading.Event(), threading.Event()
+
+    def endless(review: LargeReview, _: bytes) -> None:
+        entered.set()
+        try:
+            while True:
+                review._turn.proceed()
+        finally:
+            told.set()
+
+    # The first of them holds the thread as long as its call lasts.
+    monkeypatch.setattr(LargeReview, "begin", endless)
+
+    async def story() -> None:
+        listener = Listener(("127.0.0.1", 0), create_app(state), Connections(100, state.metrics.connections), None)
+        listener.open()
+        clients = [await asyncio.open_connection(*listener.address) for _ in range(3)]
+        for _, writer in clients:
+            writer.write(whole(objects.largest_set()))
+        waiting = ("rollcall_lane_waiting", {"lane": "reviews"})
+        async with asyncio.timeout(30):
+            while not entered.is_set() or state.metrics.registry.get_sample_value(*waiting) != 2:
+                await asyncio.sleep(0.01)
+        await listener.close(1)
+        for reader, writer in clients:
+            assert (await reader.read()).startswith(b"HTTP/1.1 500 ")
+            writer.close()
+        assert await asyncio.to_thread(told.wait, 30)
+        assert state.metrics.registry.get_sample_value(*waiting) == 0
+
+    asyncio.run(story())

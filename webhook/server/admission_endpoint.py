@@ -34,8 +34,8 @@ from webhook.server.timeouts import budget
 # Up to this size, and so many objects and items in it, a review is judged by the event loop, in tens of milliseconds at
 # worst: those of pods and of most workloads are. Rules take their time for each of these, which may have two bytes.
 SMALL_BYTES = 32 * 1024
-SMALL_OBJECTS = 1000
-SMALL_ITEMS = 1500
+SMALL_OBJECTS = 500
+SMALL_ITEMS = 750
 
 Answer = tuple[int, bytes, str]
 
