@@ -80,6 +80,19 @@ WAYS: dict[str, tuple[Manifest, tuple[str, ...], str]] = {
         "files",
     ),
     "a port of the privileged": ({"ports": {"serving": 443}}, ("--serving-port=443",), "files"),
+    "a port of the privileged for the reconciler alone": (
+        {"ports": {"reconciler": 80}},
+        ("--reconciler-port=80",),
+        "selfManaged",
+    ),
+    "ports of the privileged for all": (
+        {
+            "ports": {"serving": 443, "next": 444, "health": 81, "reconciler": 80},
+            "reconciler": {"placement": "sidecar"},
+        },
+        ("--serving-port=443", "--next-port=444", "--health-port=81", "--reconciler-port=80", "--reconciler=sidecar"),
+        "files",
+    ),
     "all ports": (
         {"ports": {"serving": 10250, "next": 10251, "health": 10252, "reconciler": 10253}},
         ("--serving-port=10250", "--next-port=10251", "--health-port=10252", "--reconciler-port=10253"),
