@@ -45,6 +45,13 @@ def groups_over_cliques(number: int = 300) -> bytes:
     return _review(_pod_clique_set("groups", [_clique(name) for name in names], groups=groups))
 
 
+def absent_cliques(groups: int = 24, names: int = 27) -> bytes:
+    """Scaling groups that name the same cliques, of which there is none: two faults for each name, in few bytes."""
+    listed = [f"c{index:02}" for index in range(names)]
+    made = [{"name": f"g{index:02}", "cliqueNames": listed} for index in range(groups)]
+    return _review(_pod_clique_set("absent", [_clique("worker")], groups=made))
+
+
 def constrained_cliques(cliques: int = 800) -> bytes:
     """A topology constraint on every clique, and none that says of which topology."""
     constraint = {"topologyConstraint": {"packDomain": "rack"}}

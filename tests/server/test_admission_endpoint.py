@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 
 from tests.core.worlds import gang_pod, koordinator
@@ -109,6 +110,23 @@ def test_beyond_the_bound_a_call_that_would_read_is_turned_away_at_once(state: S
     assert (b"retry-after", b"1") in turned_away.sent[0]["headers"]
     assert afterwards.status == 200
     assert (counted(state, "overloaded", "mutate"), state.reading) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "labels", "waited"),
+    [([{}] * 470, 0, 0), ([{}] * 500, 0, 1), ([], 690, 0), ([], 750, 1)],
+    ids=["470 objects", "500 objects", "690 labels", "750 labels"],
+)
+def test_a_small_body_with_much_in_it_is_judged_in_the_thread(
+    state: ServerState, tolerations: list[Any], labels: int, waited: int
+) -> None:
+    manifest = pod_clique_set(
+        clique("worker", pod={"tolerations": tolerations}), labels={f"l{number}": "" for number in range(labels)}
+    )
+    made = call(state, Call(body(json.dumps(review(manifest), separators=(",", ":")).encode())))
+    assert made.status == 200
+    name, lane = "rollcall_lane_wait_seconds_count", {"lane": "reviews"}
+    assert state.metrics.registry.get_sample_value(name, lane) == waited
 
 
 def test_uploads_that_stall_keep_no_call_from_its_answer(state: ServerState) -> None:

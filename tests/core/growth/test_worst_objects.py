@@ -115,10 +115,21 @@ def test_a_set_with_more_faults_than_are_said_can_still_be_reordered() -> None:
 
 
 def test_who_else_could_run_a_set_is_not_asked_of_a_very_large_one() -> None:
-    def verdict_on(count: int) -> list[str]:
-        cliques = [clique("wrong", replicas=1, minimum=2), *map(clique, _names(count))]
-        settings = settings_for(tuple(installed_backends()), {})
-        return list(judge(Grown(pod_clique_set(*cliques), None, ClusterFacts()), settings).notes)
+    assert notes_on(1, 10) == []
+    assert ["too large" in note for note in notes_on(1, 2_000)] == [True]
 
-    assert verdict_on(10) == []
-    assert ["too large" in note for note in verdict_on(2_000)] == [True]
+
+def test_who_else_could_run_a_set_is_not_asked_of_one_with_very_many_faults() -> None:
+    assert notes_on(50, 10) == []
+    assert notes_on(51, 10) == [
+        "the set has too many faults to say which other scheduler could run it; rollcall explain does"
+    ]
+
+
+def notes_on(wrong: int, right: int) -> list[str]:
+    """What a refusal says besides its findings, of a set with so many cliques of each kind."""
+    faults = [clique(f"wrong{index}", replicas=1, minimum=2) for index in range(wrong)]
+    settings = settings_for(tuple(installed_backends()), {})
+    return list(
+        judge(Grown(pod_clique_set(*faults, *map(clique, _names(right))), None, ClusterFacts()), settings).notes
+    )
