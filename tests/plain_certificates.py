@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from webhook.authority import KeyPair
+from webhook.certificates.x509 import KeyPair
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)

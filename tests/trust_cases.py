@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tests.plain_certificates import DAY, NOW, signed_plainly, version_1
-from webhook.authority import KeyPair, key_usage, new_authority, new_leaf, pem
-from webhook.certificates import Pair
+from webhook.certificates.files import Pair
+from webhook.certificates.x509 import KeyPair, key_usage, new_authority, new_leaf, pem
 
 HOST, ADDRESS = "rollcall.rollcall-system.svc", "127.0.0.1"
 

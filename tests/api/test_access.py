@@ -11,7 +11,7 @@ import pytest
 
 from tests.api.kubeconfigs import kubeconfig
 from tests.api.scripted import Script, client
-from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
+from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 from webhook.cluster import access
 from webhook.cluster.access import find, from_kubeconfig, in_cluster
 from webhook.cluster.requests import discovery

@@ -12,7 +12,7 @@ import pytest
 
 from tests.api.proxy_cases import PROXIES, ProxyCase
 from tests.trust_cases import ADDRESS, HOST, REFUSED, STRICTER, TRUSTED, TrustCase
-from webhook.cluster.proxies import proxy_for
+from webhook.network.proxies import proxy_for
 
 SOURCE = Path(__file__).with_name("go") / "verdicts.go"
 GO = shutil.which("go")

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.api.scripted import client, failure, namespace
+from webhook.admission.live_reads import required_facts
 from webhook.backends.koordinator.facts import PROJECTIONS
 from webhook.cluster import facts as live_facts
 from webhook.cluster import watch as watching
@@ -21,7 +22,6 @@ from webhook.cluster.facts import LiveFacts
 from webhook.errors import AccessError
 from webhook.model.admission_request import Kind, Request
 from webhook.model.keys import Needed
-from webhook.required_facts import required_facts
 
 GROVE = {"grove.io": ["PodCliqueSet", "ClusterTopologyBinding"], "scheduler.grove.io": ["PodGang"]}
 QUOTAS = {"scheduling.sigs.k8s.io": ["ElasticQuota"]}

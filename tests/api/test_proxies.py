@@ -15,7 +15,7 @@ import pytest
 from tests.api.kubeconfigs import kubeconfig
 from tests.tls_listener import tls_listener
 from tests.trust_cases import HOST, OURS, SERVED, TrustCase, only
-from webhook.certificates import server_context
+from webhook.certificates.files import server_context
 from webhook.cluster.access import Access, from_kubeconfig, in_cluster
 from webhook.cluster.client import Client
 from webhook.cluster.requests import Request

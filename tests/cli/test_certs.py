@@ -15,10 +15,10 @@ import yaml
 from tests.cli.conftest import Run, answer_for_the_cluster
 from tests.reconciler.certificate_api import CONFIGURATIONS, SECRETS, CertificateApi
 from tests.reconciler.certificate_world import NAMESPACE, CertificateWorld, configuration, secret
-from webhook.authority import fingerprint, new_authority, read_certificates
-from webhook.certificates import make_development_certificates
-from webhook.reconciler import certificate_asking
-from webhook.reconciler.certificate_plan import Rest
+from webhook.certificates import rotation as certificate_asking
+from webhook.certificates.files import make_development_certificates
+from webhook.certificates.plan import Rest
+from webhook.certificates.x509 import fingerprint, new_authority, read_certificates
 
 BY_HAND = Path(__file__).parents[2] / "certs" / "by-hand.sh"
 EXAMPLE = Path(__file__).parents[2] / "certs" / "cert-manager.yaml"

@@ -17,6 +17,7 @@ from tests.cli.conftest import Run
 from webhook.cli.doctor_text import print_diagnosis
 from webhook.cluster import access
 from webhook.config.file import default_settings
+from webhook.config.settings import Settings
 from webhook.doctor import installed, reading
 from webhook.doctor.checking import examine
 from webhook.doctor.checks import EVERY_CHECK
@@ -26,7 +27,6 @@ from webhook.doctor.parts import BUDGETS, LEASE
 from webhook.doctor.world import Unread, World
 from webhook.errors import FactsUnavailable
 from webhook.model.reading import Manifest
-from webhook.settings import Settings
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "doctor.md"
 Reads = Callable[[World], None]

@@ -15,8 +15,8 @@ from tests.cli.conftest import Run
 from tests.cli.test_commands import CHECKOUT
 from webhook.cli.drawing import gangs_box
 from webhook.cli.mermaid import escaped, flowchart
-from webhook.gang_tree import Level, Node, gang_tree
-from webhook.model.podcliqueset import PodCliqueSet
+from webhook.explain.gang_tree import Level, Node, gang_tree
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set
 
 CONFIG = """\

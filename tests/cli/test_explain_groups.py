@@ -19,9 +19,9 @@ from tests.core.group_worlds import trees_of
 from tests.strategies import GroupWorld, group_worlds
 from webhook.cli.drawing import Box, Shape, gangs_box, group_box
 from webhook.cli.svg import drawing
-from webhook.gang_satisfaction import walk
-from webhook.gang_tree import gang_tree
-from webhook.model.podcliqueset import PodCliqueSet
+from webhook.explain.gang_tree import gang_tree
+from webhook.explain.satisfiability import walk
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 
 TREE = """\

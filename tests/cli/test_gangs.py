@@ -20,12 +20,12 @@ from tests.reconciler.cluster import PODS, WritableWorld
 from tests.reconciler.grove import grove_pod, put_pods
 from tests.reconciler.owners import JOB_PATH, JOB_SET_PATH, LWS_PATH, job, job_pod, job_set, lws, lws_pod, put_workload
 from tests.reconciler.running import GANGS, podgang, put_gang, workload
-from webhook import logs
 from webhook.cli import gang_text
-from webhook.model.owners.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, STATEFUL_SETS
-from webhook.reconciler import looking
-from webhook.reconciler.health import GangHealth, MemberHealth, State
-from webhook.reconciler.obstacles import Obstacle, Reason
+from webhook.gangs import gang_view as looking
+from webhook.gangs.health import GangHealth, MemberHealth, State
+from webhook.gangs.hold_reasons import Obstacle, Reason
+from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, STATEFUL_SETS
+from webhook.telemetry import logs
 
 CONFIG = """\
 apiVersion: rollcall.dev/v1alpha1

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Run
-from webhook.certificates import CA_FILE, KEY_FILE, make_development_certificates
+from webhook.certificates.files import CA_FILE, KEY_FILE, make_development_certificates
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 CONFIGURATION = str(MANIFESTS / "configuration.yaml")

@@ -14,11 +14,11 @@ import pytest
 from tests.cli.checked_manifests import FINE
 from tests.cli.conftest import Run
 from webhook import admission
-from webhook.checking import kind_of
+from webhook.config.settings import Settings
 from webhook.model.admission_request import Request
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
-from webhook.settings import Settings
+from webhook.offline.judgement import kind_of
 from webhook.sources.configuration import load_settings
 from webhook.sources.facts import load_facts
 

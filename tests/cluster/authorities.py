@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from webhook.authority import key_usage
-from webhook.certificates import CERTIFICATE_FILE, KEY_FILE
+from webhook.certificates.files import CERTIFICATE_FILE, KEY_FILE
+from webhook.certificates.x509 import key_usage
 
 _PEM = serialization.Encoding.PEM
 

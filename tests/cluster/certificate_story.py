@@ -22,7 +22,7 @@ from tests.cluster.programs import eventually, free_port
 from tests.cluster.rollcall_server import COMMAND, rollcall
 from tests.cluster.workloads import two_cliques
 from tests.mount import Mount
-from webhook.authority import fingerprint, read_certificates
+from webhook.certificates.x509 import fingerprint, read_certificates
 
 SELF_MANAGED: Manifest = {**KOORDINATOR, "certificates": {"mode": "selfManaged", "overlapSeconds": 1}}
 SECRETS = f"/api/v1/namespaces/{ROLLCALL_NAMESPACE}/secrets"

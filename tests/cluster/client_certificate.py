@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.cluster.authorities import Authority
-from webhook.certificates import CERTIFICATE_FILE, KEY_FILE
+from webhook.certificates.files import CERTIFICATE_FILE, KEY_FILE
 
 _PAGE = Path(__file__).parents[2] / "docs" / "serving.md"
 _THERE = "/etc/kubernetes/admission"

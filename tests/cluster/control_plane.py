@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.cluster.client_certificate import client_certificate
 from tests.cluster.programs import Program, Workplace, eventually, free_port, program
-from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
+from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 
 Manifest = dict[str, Any]
 

@@ -13,10 +13,10 @@ import httpx
 
 from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.programs import eventually
+from webhook.config.settings import Profile
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
-from webhook.model.podgang import PodGang
-from webhook.settings import Profile
+from webhook.model.workloads.podgang import PodGang
 
 _STRICT = {"fieldValidation": "Strict"}
 _APPLY = {"Content-Type": "application/apply-patch+yaml"}

@@ -12,14 +12,14 @@ from tests.cluster.control_plane import ControlPlane
 from tests.cluster.gang_writer import GangWriter, served
 from tests.cluster.given_gangs import Hard, recorded_gangs, sample_sets, without_preference
 from tests.core.worlds import validate
+from webhook.config.settings import Settings
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts, HyperNode, TopologyBinding, TopologyLayer
 from webhook.model.keys import Record
-from webhook.model.podcliqueset import PodCliqueSet
-from webhook.model.podgang import PodGang
 from webhook.model.record import record_of
-from webhook.settings import Settings
-from webhook.translation import expected_gangs, shown_record
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import PodGang
+from webhook.offline.translation import expected_gangs, shown_record
 
 KEYS = {
     "zone": "topology.kubernetes.io/zone",

@@ -16,7 +16,7 @@ from tests.cluster.programs import eventually
 from tests.cluster.replicas import Replicas
 from tests.cluster.rollcall_server import rollcall
 from tests.mount import Mount
-from webhook.certificates import CERTIFICATE_FILE
+from webhook.certificates.files import CERTIFICATE_FILE
 from webhook.installation.names import TLS_SECRET
 
 # A changed bundle is in use when nothing was sent for so long on a connection that is older than it.

@@ -18,7 +18,7 @@ from tests.cluster.control_plane import ROLLCALL, ROLLCALL_NAMESPACE, ControlPla
 from tests.cluster.gang_writer import applied
 from tests.cluster.programs import Program, eventually, free_port
 from tests.cluster.rollcall_server import COMMAND, rollcall
-from webhook.certificates import CERTIFICATE_FILE, KEY_FILE
+from webhook.certificates.files import CERTIFICATE_FILE, KEY_FILE
 
 # What the manifests give a Pod between SIGTERM and SIGKILL.
 GRACE_SECONDS = 45.0

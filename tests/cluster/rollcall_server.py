@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cluster.control_plane import ROLLCALL, ROLLCALL_NAMESPACE, ControlPlane, Manifest
 from tests.cluster.programs import eventually, free_port
-from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
+from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 
 COMMAND = Path(sys.executable).parent / "rollcall"
 

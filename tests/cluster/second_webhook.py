@@ -15,7 +15,7 @@ from typing import Any
 import jsonpatch
 
 from tests.cluster.control_plane import Manifest
-from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
+from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 
 
 class PlayedWebhook:

@@ -27,9 +27,9 @@ from tests.cluster.judged_gangs import (
 )
 from tests.cluster.programs import eventually
 from tests.core.worlds import settings_of
+from webhook.config.settings import Settings
 from webhook.model.keys import Record
 from webhook.model.topology_binding import ClusterTopologyBinding
-from webhook.settings import Settings
 
 Config = dict[str, Any]
 

@@ -16,7 +16,7 @@ from tests.cluster.programs import eventually, program
 from tests.cluster.rollcall_server import RollcallServer, rollcall
 from tests.cluster.test_pods import plain_pod
 from tests.cluster.workloads import two_cliques
-from webhook.certificates import CA_FILE
+from webhook.certificates.files import CA_FILE
 
 Grove = Callable[[Manifest], Played]
 Started = Callable[..., RollcallServer]

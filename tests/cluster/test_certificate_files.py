@@ -19,7 +19,7 @@ from tests.cluster.programs import eventually
 from tests.cluster.rollcall_server import RollcallServer
 from tests.cluster.workloads import nvlink, two_cliques
 from tests.server.serving_process import shown_to
-from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, load_pair, make_development_certificates
+from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, load_pair, make_development_certificates
 
 # So that the API server opens connections, and sees what is shown now: one that is kept would see nothing of it.
 CONFIG = {**KOORDINATOR, "serving": {"connectionSeconds": 1}}

@@ -13,7 +13,7 @@ import yaml
 
 from tests.cluster.control_plane import Manifest
 from tests.cluster.installed import CHART, MANIFESTS, documents, helm, printed, rendered, said, template
-from webhook.certificates import CA_FILE, make_development_certificates
+from webhook.certificates.files import CA_FILE, make_development_certificates
 
 GANGS = {"name": "default-scheduler", "config": {"gangScheduling": True, "hierarchical": "off"}}
 KOORDINATOR = {"name": "koord-scheduler", "config": {"gangMode": "NonStrict"}}

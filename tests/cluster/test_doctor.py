@@ -23,7 +23,7 @@ from tests.cluster.expired_server import ExpiredServer
 from tests.cluster.programs import eventually, free_port
 from tests.cluster.reconciler_process import ReconcilerProcess
 from tests.cluster.rollcall_server import COMMAND, RollcallServer
-from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
+from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 from webhook.cluster.access import find
 from webhook.config.file import settings_from
 from webhook.doctor.checking import Diagnosis, Level, examine

@@ -21,10 +21,10 @@ from tests.cluster.programs import eventually
 from tests.cluster.rollcall_server import rollcall
 from webhook.backends.kube.generation import Generation, kinds
 from webhook.config.file import settings_from
+from webhook.config.settings import Settings
 from webhook.model.admission_request import Kind, Request
 from webhook.model.facts import ClusterFacts
-from webhook.settings import Settings
-from webhook.starting import may_start
+from webhook.testing.start import may_start
 
 POLICY = "validatingadmissionpolicies.admissionregistration.k8s.io"
 # Where it is asked whether the net is there: no test labels it.

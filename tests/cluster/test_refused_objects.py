@@ -19,13 +19,13 @@ from tests.cluster.gang_writer import GangWriter, applied, live, posted, why
 from tests.cluster.given_gangs import HARD_CASES
 from tests.cluster.judged_gangs import known, said
 from tests.core.worlds import rules, settings_of, validate
+from webhook.config.settings import Settings
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts, PodGangFacts, PriorityClass
 from webhook.model.keys import Record
-from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.record import record_of
-from webhook.settings import Settings
-from webhook.translation import expected_gangs
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.offline.translation import expected_gangs
 
 VERSIONS = {"1.35": "v1alpha1", "1.36": "v1alpha2", "1.37": "v1beta1"}
 CLASSES = {

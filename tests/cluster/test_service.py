@@ -27,7 +27,7 @@ from tests.cluster.reconciler_process import ReconcilerProcess
 from tests.cluster.rollcall_server import ran, rollcall
 from tests.cluster.served_pods import ServedPods
 from tests.cluster.workloads import nvlink, two_cliques
-from webhook.certificates import make_development_certificates
+from webhook.certificates.files import make_development_certificates
 from webhook.installation.containers import CONFIGURATION_FILE
 
 pytestmark = [pytest.mark.soak, pytest.mark.chaos]

@@ -21,7 +21,8 @@ from tests.cluster.hosted_reconciler import HostedReconciler
 from tests.cluster.network import Network, Send
 from tests.cluster.programs import eventually
 from tests.cluster.reconciler_process import ReconcilerProcess
-from webhook.reconciler import lease, writing
+from webhook.reconciler import lease
+from webhook.reconciler import writer as writing
 
 GANGS, OBJECTS = 20, 50
 # What a machine that is busy takes besides.

@@ -11,8 +11,8 @@ from webhook.backends.base import BackendSettings, Frozen, GangMember, PodChange
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Finding
 from webhook.model.keys import Record
-from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
+from webhook.model.workloads.podgang import PodGang
 
 
 def broken(**members: Any) -> type[SoundBackend]:

@@ -14,11 +14,11 @@ from webhook.model.gang_object import MANAGED_BY_ROLLCALL, gang_metadata
 from webhook.model.grove import LABEL_MANAGED_BY
 from webhook.model.keys import Api, Record
 from webhook.model.naming import cut_name, pod_group_name
-from webhook.model.podcliqueset import PodCliqueSet
-from webhook.model.podgang import PodGang
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import PodGang
 from webhook.validators.examples import pod_clique_set, required
 from webhook.validators.registry import Context, Example, Results, rule
 

@@ -33,10 +33,10 @@ from webhook.backends.base import BackendSettings
 from webhook.model.capabilities import Capability, capabilities_used, unsupported
 from webhook.model.claims import Mark
 from webhook.model.findings import Action, Finding
-from webhook.model.podcliqueset import PodCliqueSet
-from webhook.model.podgang import PodGang
 from webhook.model.projections import Resource
 from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import PodGang
 from webhook.testing import BackendConformance
 from webhook.validators.examples import pod_clique_set
 

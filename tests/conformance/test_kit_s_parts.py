@@ -11,8 +11,8 @@ import pytest
 
 from webhook.model.capabilities import Capability, capabilities_used
 from webhook.model.claims import claims_on
-from webhook.model.pod import Pod
-from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.workloads.pod import Pod
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.testing.json_patch import Unapplicable, applied
 from webhook.testing.samples import CLAIMS, LONG, USES, claimed_pod
 from webhook.testing.style import faults

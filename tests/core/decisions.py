@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.core.worlds import koordinator, request
 from webhook import admission
+from webhook.config.settings import Settings
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Namespace
-from webhook.settings import Settings
 from webhook.validators.examples import clique
 
 LABEL = "rollcall.dev/scheduler"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.gang_satisfaction import Branch
-from webhook.group_trees import World
+from webhook.explain.group_forest import World
+from webhook.explain.satisfiability import Branch
 
 Manifests = list[tuple[str, str, dict[str, Any]]]
 

@@ -9,8 +9,8 @@ from webhook.backends.kube.generation import COMPOSITE, GROUP
 from webhook.backends.kube.settings import KubeSettings
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
-from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
+from webhook.model.workloads.podgang import PodGang
 
 V1ALPHA1 = frozenset({Api(GROUP, "v1alpha1", "Workload")})
 V1ALPHA2 = frozenset(Api(GROUP, "v1alpha2", kind) for kind in ("Workload", "PodGroup"))

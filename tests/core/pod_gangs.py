@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.model.podgang import PodGang
+from webhook.model.workloads.podgang import PodGang
 
 
 def podgang(*members: dict[str, Any], annotations: dict[str, str] | None = None, **spec: Any) -> PodGang:

@@ -11,12 +11,12 @@ import pytest
 from tests.core.decisions import GPU, KOORD, LABEL, NVLINK, PLAIN_DEFAULT, in_namespace, mutate
 from tests.core.worlds import gang_pod, koordinator, request, rules, settings_of, validate
 from webhook import admission
-from webhook.checking import judge
+from webhook.config.settings import NamespaceDefaults
 from webhook.model.admission_request import Kind
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Namespace
 from webhook.model.findings import Action, Finding
 from webhook.model.keys import Api, Needed
-from webhook.settings import NamespaceDefaults
+from webhook.offline.judgement import judge
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
 
 

@@ -26,20 +26,20 @@ from tests.applied_objects import (
 )
 from tests.core.worlds import request, rules, settings_of, validate
 from webhook import admission
+from webhook.admission.live_reads import in_doubt
 from webhook.backends.kai import examples as kai
 from webhook.backends.kai.examples import subgroup
 from webhook.backends.kai.subgroups import Tree
 from webhook.backends.volcano import examples as volcano
 from webhook.backends.volcano.examples import policy
-from webhook.checking import judge
+from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, KaiQueue, QueuedGroups, QueueTree
 from webhook.model.findings import Action
 from webhook.model.keys import Needed, ObjectKey
 from webhook.model.reading import Manifest
-from webhook.required_facts import in_doubt
+from webhook.offline.judgement import judge
 from webhook.server.review import MAX_WARNING_BYTES
-from webhook.settings import Settings
 from webhook.sources.facts import facts_from, one_world
 from webhook.sources.manifests import Document, read_text
 

@@ -12,14 +12,14 @@ from tests.core.worlds import settings_of
 from webhook.backends.base import GangMember, PodPriority
 from webhook.backends.coscheduling.backend import CoschedulingBackend
 from webhook.backends.coscheduling.keys import NAME
-from webhook.checking import judge
 from webhook.errors import Inexpressible
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, PriorityClass
 from webhook.model.keys import Record
-from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
-from webhook.translation import gang_objects
+from webhook.model.workloads.podgang import PodGang
+from webhook.offline.judgement import judge
+from webhook.offline.translation import gang_objects
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 
 OWNER = {

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 
 from tests.core.worlds import request, settings_of, three_schedulers, validate
 from tests.strategies import pod_clique_sets
-from webhook.edits import MAX_CHANGES, applied, candidates, smallest_edit
-from webhook.explaining import Edit, explain
-from webhook.judging import Answer
+from webhook.admission.opinion import Answer
+from webhook.explain.edits import MAX_CHANGES, applied, candidates, smallest_edit
+from webhook.explain.workload import Edit, explain
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, KaiQueue, Quota
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.findings import Finding
-from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import Manifest
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
 
 GPU = {"nvidia.com/gpu": "8"}

@@ -9,14 +9,14 @@ from hypothesis import given
 
 from tests.core.worlds import koordinator, request, settings_of, three_schedulers, validate
 from tests.strategies import json_objects, pod_clique_sets
-from webhook.explaining import Explanation, capability_tables, explain, explain_document
-from webhook.judging import Answer, could_run
+from webhook.admission.opinion import Answer, could_run
+from webhook.config.settings import Settings
+from webhook.explain.workload import Explanation, capability_tables, explain, explain_document
 from webhook.model.capabilities import Capability
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, PriorityClass, Quota
 from webhook.model.findings import Action
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
-from webhook.settings import Settings
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 
 GPU = {"nvidia.com/gpu": "8"}
@@ -294,7 +294,7 @@ def test_asking_about_the_others_costs_an_allowed_request_nothing(monkeypatch: p
     def asked(*_: Any) -> tuple[str, ...]:
         raise AssertionError
 
-    monkeypatch.setattr("webhook.admission.could_run", asked)
+    monkeypatch.setattr("webhook.admission.decision.could_run", asked)
     assert validate(pod_clique_set(), settings=three_schedulers()).allowed
     assert validate(QUOTA, settings=three_schedulers()).findings == ()
     with pytest.raises(AssertionError):

@@ -13,8 +13,8 @@ from tests.core.worlds import settings_of
 from webhook.backends.base import Backend, Stage
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Api, Record
-from webhook.model.podgang import PodGang
 from webhook.model.reading import EMPTY, Manifest
+from webhook.model.workloads.podgang import PodGang
 
 V1ALPHA1 = ClusterFacts(apis=frozenset({Api("scheduling.k8s.io", "v1alpha1", "Workload")}))
 V1ALPHA2 = ClusterFacts(apis=frozenset(Api("scheduling.k8s.io", "v1alpha2", kind) for kind in ("Workload", "PodGroup")))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.core.group_worlds import gang, gang_pods, trees_of
 from tests.strategies import GroupWorld, group_worlds
-from webhook.gang_satisfaction import Branch, Fault, Kind, Standing, judge, walk
+from webhook.explain.satisfiability import Branch, Fault, Kind, Standing, judge, walk
 
 
 def answers_by_sets(world: GroupWorld) -> dict[str, str]:

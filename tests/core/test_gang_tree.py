@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from hypothesis import given
 
 from tests.strategies import pod_clique_sets
-from webhook.gang_tree import Level, Node, gang_tree
+from webhook.explain.gang_tree import Level, Node, gang_tree
 from webhook.model.facts import ClusterFacts, TopologyBinding
-from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import Manifest
-from webhook.translation import expected_gangs, expected_pods
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.offline.translation import expected_gangs, expected_pods
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 
 FACTS = ClusterFacts(topology_bindings={"dc": TopologyBinding({}), "": TopologyBinding({})})

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.worlds import rules, settings_of, validate
+from webhook.admission.live_reads import in_doubt
 from webhook.backends.kube.facts import Membership, read_group_pod
 from webhook.backends.kube.gang_examples import known, member, pod, root, waiting
 from webhook.backends.kube.judged import MOST_BELOW
@@ -23,7 +24,6 @@ from webhook.model.group_pods import GroupPod, GroupPods
 from webhook.model.group_tree import Group, Groups
 from webhook.model.keys import Needed, ObjectKey
 from webhook.model.reading import Manifest
-from webhook.required_facts import in_doubt
 
 ON = settings_of("default-scheduler", {"gangScheduling": True})
 KUBE, BATCH = "default-scheduler", "batch-scheduler"

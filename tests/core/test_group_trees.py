@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.core.group_worlds import Manifests, composite, gang, gang_pods, group, pods, trees_of
-from webhook.gang_satisfaction import Fault, judge, walk
+from webhook.explain.satisfiability import Fault, judge, walk
 
 
 def told(manifests: Manifests) -> dict[str, list[str]]:

@@ -14,10 +14,10 @@ from webhook.backends.base import GangMember
 from webhook.errors import Inexpressible
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, TopologyBinding
 from webhook.model.keys import Record
-from webhook.model.podcliqueset import PodCliqueSet
-from webhook.model.podgang import PodGang
 from webhook.model.record import record_of
-from webhook.translation import expected_gangs, gang_objects, prepared
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import PodGang
+from webhook.offline.translation import expected_gangs, gang_objects, prepared
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
 
 RECORD = Record("kai-scheduler", queues=(("kai.scheduler/queue", "team-a"),))

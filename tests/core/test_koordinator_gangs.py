@@ -11,8 +11,8 @@ from tests.core.worlds import koordinator
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts, TopologyLayer
 from webhook.model.keys import Record
-from webhook.model.podgang import PodGang
-from webhook.translation import gang_objects
+from webhook.model.workloads.podgang import PodGang
+from webhook.offline.translation import gang_objects
 
 RECORD = Record("koord-scheduler")
 LAYERS = ClusterFacts(

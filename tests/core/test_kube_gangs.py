@@ -23,8 +23,8 @@ from webhook.backends.kube.backend import KubeBackend
 from webhook.backends.kube.settings import KubeSettings
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
-from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
+from webhook.model.workloads.podgang import PodGang
 
 
 def gang(minimum: int) -> Manifest:

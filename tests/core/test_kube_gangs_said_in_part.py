@@ -26,7 +26,7 @@ from webhook.backends.kube.generation import COMPOSITE
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts, PriorityClass
 from webhook.model.keys import Api, Record
-from webhook.model.podgang import PodGang
+from webhook.model.workloads.podgang import PodGang
 
 CLASSES = {"high": PriorityClass(1000, is_default=False), "system-node-critical": PriorityClass(2000001000, False)}
 CANNOT_BE_SAID: dict[str, tuple[PodGang, frozenset[Api] | None, dict[str, Any], str]] = {

@@ -11,10 +11,10 @@ from tests.core.worlds import koordinator
 from webhook.backends.base import GangMember, PodChanges
 from webhook.backends.koordinator.backend import KoordinatorBackend
 from webhook.backends.koordinator.settings import KoordinatorSettings
+from webhook.config.settings import Registration
 from webhook.installation.net import net_policy
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
-from webhook.settings import Registration
 
 LABELS = {"app.kubernetes.io/name": "rollcall", "app.kubernetes.io/part-of": "rollcall"}
 

@@ -10,12 +10,12 @@ import pytest
 
 from tests.core.worlds import gang_pod, koordinator, request
 from webhook import admission
+from webhook.admission.live_reads import required_facts
 from webhook.backends.base import GangMember, PodChanges
+from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Namespace
 from webhook.model.keys import Record
-from webhook.required_facts import required_facts
-from webhook.settings import Settings
 
 
 def mutate(pod: dict[str, Any], settings: Settings | None = None, facts: ClusterFacts = NOTHING_KNOWN) -> Any:

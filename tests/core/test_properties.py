@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from tests.core.worlds import koordinator, request, settings_of
 from tests.strategies import pod_clique_sets, reviews
 from webhook import admission
-from webhook.checking import judge
 from webhook.errors import ReviewError
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.findings import Action
 from webhook.model.naming import pod_group_name
 from webhook.model.quantity import parse_quantity
 from webhook.model.review import request_from
+from webhook.offline.judgement import judge
 from webhook.testing.strategies import dns_labels, gang_pods
 
 SETTINGS = [koordinator(), koordinator({"defaultQoSClass": "LSR"}, gate=True)]

@@ -14,11 +14,11 @@ from tests.core.worlds import POD, gang_pod, request
 from webhook import admission
 from webhook.backends.kube.generation import Generation, kinds
 from webhook.config.file import settings_from
+from webhook.config.settings import Settings
 from webhook.model.admission_request import Request
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
-from webhook.settings import Settings
-from webhook.starting import may_start
+from webhook.testing.start import may_start
 from webhook.testing.strategies import gang_pods, records
 
 KOORD, VOLCANO, KAI, LPX, PLUGINS, DEFAULT = (

@@ -10,7 +10,7 @@ import pytest
 from tests.core.worlds import three_schedulers
 from webhook import admission
 from webhook.errors import Stopped
-from webhook.explaining import explain
+from webhook.explain.workload import explain
 from webhook.model.admission_request import Kind, Request
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.validators.examples import pod_clique_set

@@ -16,6 +16,7 @@ from webhook.backends.kai import examples as kai
 from webhook.backends.koordinator.gang_examples import known, pod_group
 from webhook.backends.volcano import examples as volcano
 from webhook.config.file import settings_from
+from webhook.config.settings import Settings
 from webhook.errors import ReviewError
 from webhook.installation.exempt import installed_in
 from webhook.model.admission_request import Kind, Request
@@ -26,7 +27,6 @@ from webhook.model.group_pods import GroupPod
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest
 from webhook.model.review import request_from
-from webhook.settings import Settings
 from webhook.validators.registry import Example, Rule
 
 EVERYTHING = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}

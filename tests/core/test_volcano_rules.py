@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.core.worlds import gang_pod, rules, settings_of, validate
+from webhook.admission.live_reads import in_doubt
 from webhook.backends.volcano.facts import HYPER_NODES, PROJECTIONS, QUEUES
 from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.config.file import settings_from
@@ -14,7 +15,6 @@ from webhook.errors import ConfigurationError
 from webhook.model.facts import ClusterFacts, HyperNode, PodGangFacts, VolcanoQueue
 from webhook.model.keys import Api, Needed
 from webhook.model.projections import Missing
-from webhook.required_facts import in_doubt
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 
 KEY = "scheduling.grove.io/volcano-queue"

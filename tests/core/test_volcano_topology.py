@@ -11,9 +11,9 @@ from tests.core.pod_gangs import asks, member, of_group, podgang
 from tests.core.volcano_gangs import subgroup, translated
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts, HyperNode
-from webhook.model.podcliqueset import PodCliqueSet
-from webhook.model.podgang import PodGang
-from webhook.translation import expected_gangs
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import PodGang
+from webhook.offline.translation import expected_gangs
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
 
 TOPOLOGY: dict[str, tuple[PodGang, int | None, int | None, int | None]] = {

@@ -7,8 +7,8 @@ from typing import Any
 from tests.core.worlds import settings_of
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Record
-from webhook.model.podgang import PodGang
-from webhook.translation import gang_objects
+from webhook.model.workloads.podgang import PodGang
+from webhook.offline.translation import gang_objects
 
 RECORD = Record("volcano")
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from webhook import admission
-from webhook.checking import kind_of
 from webhook.config.file import settings_from
+from webhook.config.settings import Settings
 from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.reading import Manifest
-from webhook.settings import Settings
+from webhook.offline.judgement import kind_of
 
 PCS = Kind("grove.io", "v1alpha1", "PodCliqueSet")
 POD = Kind("", "v1", "Pod")

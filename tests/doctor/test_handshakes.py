@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.tls_listener import tls_listener
-from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
+from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 from webhook.doctor.handshakes import Endpoint, Seen, clock_of, look_at
 
 Serve = Callable[..., int]

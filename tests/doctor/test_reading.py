@@ -13,6 +13,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from webhook.cluster.access import Access
+from webhook.config.settings import Settings
 from webhook.doctor import reading
 from webhook.doctor.example_certificates import HOST, signed
 from webhook.doctor.examples import configured, installed, namespace, thing
@@ -23,7 +24,6 @@ from webhook.doctor.world import Clock, Presented, Tried, Unread, World
 from webhook.errors import FactsUnavailable
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
-from webhook.settings import Settings
 
 OWN = "rollcall-system"
 NOW = "Tue, 01 Sep 2026 12:00:00 GMT"

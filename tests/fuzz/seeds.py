@@ -16,7 +16,7 @@ import yaml
 from tests.core.worlds import gang_pod
 from tests.fuzz.inputs import CHECK, EXPLAIN, MUTATE, VALIDATE, Input
 from tests.fuzz.worlds import ROOT, every_example
-from webhook.checking import kind_of
+from webhook.offline.judgement import kind_of
 from webhook.sources.manifests import files_of, read_file
 
 Manifest = dict[str, Any]

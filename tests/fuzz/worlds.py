@@ -13,13 +13,13 @@ from starlette.types import ASGIApp
 from tests.core.worlds import koordinator
 from webhook.backends.registry import installed_backends
 from webhook.config.file import settings_from
+from webhook.config.settings import Settings
 from webhook.errors import InputError
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.general import GENERAL
 from webhook.model.keys import Api, Needed
 from webhook.server.app import create_app
 from webhook.server.state import ServerState
-from webhook.settings import Settings
 from webhook.sources.facts import facts_from, load_facts
 from webhook.sources.manifests import Document, read_text
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES

@@ -21,7 +21,7 @@ import pytest
 from tests.hostile.callers import Callers, call_for
 from tests.hostile.objects import ordinary
 from tests.server.serving_process import ServingProcess, serving_process
-from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
+from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 from webhook.server.tls import PairFiles
 
 ATTACKS = Path(__file__).parent / "attacks.py"

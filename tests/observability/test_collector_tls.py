@@ -10,9 +10,9 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 
 from tests.tls_listener import tls_listener
 from tests.trust_cases import ADDRESS, REFUSED, TRUSTED, TrustCase
-from webhook.certificates import server_context
-from webhook.tracing.export import exporter_to
-from webhook.tracing.session import collector_session
+from webhook.certificates.files import server_context
+from webhook.telemetry.span_export import exporter_to
+from webhook.telemetry.span_session import collector_session
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 

@@ -25,10 +25,10 @@ from webhook.cli.metric_reference import metrics_of, reference
 from webhook.cluster.facts import LiveFacts
 from webhook.cluster.metrics import CacheCollector
 from webhook.config.file import choosing_settings
-from webhook.exposition import Exposition
 from webhook.model.projections import NAMESPACES, POD_CLIQUE_SETS
 from webhook.server.app import create_app
 from webhook.server.state import ServerState
+from webhook.telemetry.metrics import Exposition
 from webhook.validators.examples import pod_clique_set
 
 CHECKOUT = Path(__file__).parents[2]

@@ -20,15 +20,16 @@ from tests.observability.receiver import Receiver, receiving
 from tests.reconciler.cluster import WritableWorld
 from tests.reconciler.running import GANGS, SETS, podgang, running, until, workload
 from tests.server.conftest import Call, body, review
-from webhook import logs, tracing
 from webhook.cluster.facts import LiveFacts
+from webhook.config.settings import Tracing
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.server.app import create_app
 from webhook.server.state import ServerState
-from webhook.settings import Tracing
-from webhook.tracing import export
+from webhook.telemetry import logs
+from webhook.telemetry import span_export as export
+from webhook.telemetry import spans as tracing
 from webhook.validators.examples import clique, pod_clique_set
 
 MARKER = "hunter2"

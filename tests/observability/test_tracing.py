@@ -24,15 +24,16 @@ from tests.reconciler.cluster import WritableWorld
 from tests.reconciler.running import names, running, until
 from tests.reconciler.running import world as gangs
 from tests.server.conftest import Call, body, refused, review
-from webhook import logs, tracing
 from webhook.cluster.facts import LiveFacts
+from webhook.config.settings import Tracing
 from webhook.errors import ConfigurationError
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.server.app import create_app
 from webhook.server.state import ServerState
-from webhook.settings import Tracing
-from webhook.tracing import export
+from webhook.telemetry import logs
+from webhook.telemetry import span_export as export
+from webhook.telemetry import spans as tracing
 
 SETS = "/apis/grove.io/v1alpha1/namespaces/default/podcliquesets"
 LABELLED = {
@@ -273,7 +274,7 @@ def test_an_endpoint_without_a_path_gets_that_of_otlp() -> None:
 def test_without_an_endpoint_opentelemetry_s_sdk_is_not_even_imported() -> None:
     told = "import sys; print([name for name in sys.modules if name.startswith('opentelemetry.sdk')])"
     used = (
-        "from webhook.settings import Tracing; from webhook import tracing; import webhook.server.run; "
+        "from webhook.config.settings import Tracing; from webhook import tracing; import webhook.server.run; "
         "import webhook.reconciler.run\n"
         "with tracing.started(Tracing(), 'x'):\n with tracing.span('x'): tracing.note({'a': 1}); tracing.fail('x')\n"
     )
@@ -286,7 +287,7 @@ def test_without_an_endpoint_opentelemetry_s_sdk_is_not_even_imported() -> None:
 def test_an_endpoint_without_opentelemetry_is_an_error_that_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "webhook.tracing.export", None)
+    monkeypatch.setitem(sys.modules, "webhook.telemetry.span_export", None)
     with (
         pytest.raises(ConfigurationError, match=r"needs OpenTelemetry; pip install 'rollcall\[tracing\]'"),
         tracing.started(Tracing("http://127.0.0.1:9"), "rollcall"),

@@ -10,11 +10,11 @@ import pytest
 
 from tests.core.worlds import rules
 from tests.owners.worlds import EVERY, RECORD, known, mutate, schedulers, stored, validate
+from webhook.admission.live_reads import in_doubt
 from webhook.model.facts import Namespace
 from webhook.model.findings import Action
 from webhook.model.keys import Api, Needed
 from webhook.model.reading import Manifest
-from webhook.required_facts import in_doubt
 from webhook.validators.owner_examples import (
     job,
     job_set,

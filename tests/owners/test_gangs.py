@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from tests.owners.worlds import EVERY, job_pod, job_set_pod, known, leader_pod, mutate, recorded, schedulers, worker_pod
+from webhook.config.settings import Settings
 from webhook.model.facts import ClusterFacts
 from webhook.model.naming import cut_name
-from webhook.model.owners.gang import OwnedGang, gangs_of, group_gang
-from webhook.model.owners.job import Job
-from webhook.model.owners.jobset import JobSet
-from webhook.model.owners.leaderworkerset import LeaderWorkerSet
-from webhook.model.owners.workload import OwnedWorkload
 from webhook.model.reading import Manifest
-from webhook.settings import Settings
+from webhook.model.workloads.gang import OwnedGang, gangs_of, group_gang
+from webhook.model.workloads.job import Job
+from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.model.workloads.workload import OwnedWorkload
 from webhook.validators.owner_examples import job, job_set, leader_worker_set, pod_template, replicated
 
 UID = "7c1f"

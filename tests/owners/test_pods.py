@@ -24,11 +24,11 @@ from tests.owners.worlds import (
     worker_pod,
 )
 from webhook import admission
+from webhook.admission.live_reads import required_facts
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Needed
 from webhook.model.reading import Manifest
-from webhook.required_facts import required_facts
 from webhook.validators.owner_examples import job, job_set, leader_worker_set, replicated, train_job
 
 STAMP = "rollcall.dev/stamp"

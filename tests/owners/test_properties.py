@@ -15,11 +15,11 @@ from tests.strategies import json_objects
 from webhook import admission
 from webhook.errors import FactsUnavailable
 from webhook.model.facts import NOTHING_KNOWN
-from webhook.model.owners.gang import gangs_of
-from webhook.model.owners.jobset import JobSet
-from webhook.model.owners.place import membership, place_of
-from webhook.model.pod import Pod
 from webhook.model.reading import Malformed, Manifest
+from webhook.model.workloads.gang import gangs_of
+from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.place import membership, place_of
+from webhook.model.workloads.pod import Pod
 from webhook.testing.strategies import dns_labels
 from webhook.validators.owner_examples import (
     job,

@@ -9,12 +9,12 @@ import pytest
 
 from tests.core.worlds import rules
 from tests.owners.worlds import EVERY, known, schedulers, validate, with_kai
+from webhook.admission.live_reads import in_doubt
 from webhook.model.facts import ClusterFacts, PodGangFacts, VolcanoQueue
 from webhook.model.findings import Action
 from webhook.model.keys import Record
-from webhook.model.owners.facts import Owner
 from webhook.model.reading import Manifest
-from webhook.required_facts import in_doubt
+from webhook.model.workloads.facts import Owner
 from webhook.validators.owner_examples import (
     job,
     job_set,

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from webhook.model.owners.gang import names_of, no_gang
-from webhook.model.owners.job import Job
-from webhook.model.owners.jobset import JobSet
-from webhook.model.owners.leaderworkerset import LeaderWorkerSet
-from webhook.model.owners.trainjob import Runtime, TrainJob
 from webhook.model.reading import Manifest
+from webhook.model.workloads.gang import names_of, no_gang
+from webhook.model.workloads.job import Job
+from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.model.workloads.trainjob import Runtime, TrainJob
 from webhook.validators.owner_examples import job, job_set, leader_worker_set, pod_template, replicated, train_job
 
 AFTER_ALL = [{"name": "dataset-initializer", "status": "Complete"}, {"name": "model-initializer", "status": "Complete"}]

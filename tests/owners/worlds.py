@@ -10,11 +10,11 @@ from typing import Any
 from tests.core.worlds import request
 from webhook import admission
 from webhook.config.file import settings_from
+from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Namespace
-from webhook.model.owners.facts import PROJECTIONS
 from webhook.model.reading import Manifest
-from webhook.settings import Settings
+from webhook.model.workloads.facts import PROJECTIONS
 
 RECORD = "rollcall.dev/scheduler"
 _KINDS = {projection.resource.api.kind: projection for projection in PROJECTIONS}

@@ -17,7 +17,7 @@ import httpx
 
 from tests.api.scripted import failure
 from tests.reconciler.certificate_world import NAMESPACE, NOW, configuration
-from webhook.authority import fingerprint, issued_by, read_certificates
+from webhook.certificates.x509 import fingerprint, issued_by, read_certificates
 
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 CONFIGURATIONS = {

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from webhook.authority import KeyPair, fingerprint, holds, issued_by, new_authority, new_leaf, read_certificates
-from webhook.reconciler.certificate_plan import (
+from webhook.certificates.plan import (
     Action,
     Disown,
     Issue,
@@ -29,7 +28,7 @@ from webhook.reconciler.certificate_plan import (
     plan,
     serving_data,
 )
-from webhook.reconciler.certificate_state import (
+from webhook.certificates.state import (
     SERVED,
     ServingState,
     Stored,
@@ -37,7 +36,8 @@ from webhook.reconciler.certificate_state import (
     registered,
     serving_state,
 )
-from webhook.settings import Certificates
+from webhook.certificates.x509 import KeyPair, fingerprint, holds, issued_by, new_authority, new_leaf, read_certificates
+from webhook.config.settings import Certificates
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SETTINGS = Certificates(self_managed=True)

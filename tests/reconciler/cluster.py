@@ -14,8 +14,8 @@ import httpx
 from tests.api.world import World, selected
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS, NETWORK_TOPOLOGIES
 from webhook.backends.koordinator.keys import POD_GROUP
-from webhook.model.pod_controllers import POD_CLIQUE_SCALING_GROUPS, POD_CLIQUES
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, PRIORITY_CLASSES, TOPOLOGY_BINDINGS, Resource
+from webhook.model.workloads.pod_controllers import POD_CLIQUE_SCALING_GROUPS, POD_CLIQUES
 
 PODS = "/api/v1/pods"
 POD_GROUPS = Resource(POD_GROUP, "podgroups")

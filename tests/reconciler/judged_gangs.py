@@ -6,19 +6,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.core.worlds import koordinator
+from webhook.config.settings import Settings
+from webhook.gangs.differences import to_apply
+from webhook.gangs.health import GangHealth, Observed, judge
+from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.plan import Plan, plan
+from webhook.gangs.pod import GangPod, read_gang_pod
+from webhook.gangs.roster import Roster
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
-from webhook.model.podcliqueset import PodCliqueSet
-from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import PodGang
 from webhook.mutators.prepare_pod import stamp
-from webhook.reconciler.differences import to_apply
-from webhook.reconciler.gang_pod import GangPod, read_gang_pod
-from webhook.reconciler.health import GangHealth, Observed, judge
-from webhook.reconciler.obstacles import Reason
-from webhook.reconciler.plan import Plan, plan
-from webhook.reconciler.roster import Roster
-from webhook.settings import Settings
 
 FACTS = ClusterFacts(
     pod_clique_sets={("default", "demo"): Record("koord-scheduler")},

@@ -14,11 +14,11 @@ from tests.reconciler.certificate_api import SECRETS, CertificateApi
 from tests.reconciler.certificate_world import NAMESPACE, SETTINGS
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
+from webhook.config.settings import Certificates
 from webhook.reconciler.certificates import CertificateController
 from webhook.reconciler.events import Events
 from webhook.reconciler.metrics import Metrics
-from webhook.reconciler.writing import Writer
-from webhook.settings import Certificates
+from webhook.reconciler.writer import Writer
 
 IMMEDIATE = replace(SETTINGS, overlap=timedelta(0))
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.api.scripted import Script, client, failure, listed
+from webhook.certificates.observation import Place, places_of
+from webhook.certificates.state import Hook
 from webhook.errors import RequestFailed
 from webhook.model.reading import Malformed
-from webhook.reconciler.certificate_seeing import Place, places_of
-from webhook.reconciler.certificate_state import Hook
 
 HOST = "rollcall.rollcall-system.svc"
 BEHIND = Hook("pods.mutate.rollcall.dev", b"", HOST, 443, ("rollcall-system", "rollcall"))

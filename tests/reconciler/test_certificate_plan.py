@@ -9,8 +9,8 @@ from datetime import timedelta
 import pytest
 
 from tests.reconciler.certificate_world import NOW, ROTATION, CertificateWorld, current, lose_authority
-from webhook.authority import issued_by, new_authority, new_leaf, pem, read_certificates
-from webhook.reconciler.certificate_plan import Issue, NewAuthority, Prove, Publish, Rest, Seen, Step, Survey, plan
+from webhook.certificates.plan import Issue, NewAuthority, Prove, Publish, Rest, Seen, Step, Survey, plan
+from webhook.certificates.x509 import issued_by, new_authority, new_leaf, pem, read_certificates
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reconciler.certificate_world import ROTATION, CertificateWorld, current, lose_authority
-from webhook.authority import issued_by, read_pair
+from webhook.certificates.x509 import issued_by, read_pair
 
 PARTIES = ("m-rollcall", "v-rollcall", "server")
 # What may come in between, most often nothing.

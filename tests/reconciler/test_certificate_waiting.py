@@ -15,9 +15,9 @@ from tests.reconciler.certificate_api import CONFIGURATIONS, CertificateApi
 from tests.reconciler.certificate_world import SETTINGS
 from tests.reconciler.keeping_certificates import Kept, keeping, run, until
 from tests.reconciler.test_certificates import impatient
-from webhook.authority import read_certificates
+from webhook.certificates.observation import Streak
+from webhook.certificates.x509 import read_certificates
 from webhook.reconciler import certificates
-from webhook.reconciler.certificate_seeing import Streak
 from webhook.reconciler.certificates import Insistence
 
 __all__ = ["impatient"]

@@ -15,7 +15,7 @@ import pytest
 from tests.reconciler.certificate_api import CONFIGURATIONS, SECRETS, CertificateApi
 from tests.reconciler.certificate_world import NAMESPACE, NOW, SETTINGS
 from tests.reconciler.keeping_certificates import keeping, run, until
-from webhook.authority import read_certificates
+from webhook.certificates.x509 import read_certificates
 from webhook.reconciler import certificates
 from webhook.reconciler.metrics import Metrics
 

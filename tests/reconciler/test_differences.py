@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from webhook.gangs.differences import holds, in_step, is_ours, stranger, to_apply
 from webhook.model.reading import Manifest
-from webhook.reconciler.differences import holds, in_step, is_ours, stranger, to_apply
 
 OWNER = {
     "apiVersion": "scheduler.grove.io/v1alpha1",

@@ -11,13 +11,13 @@ import pytest
 
 from tests.core.worlds import settings_of
 from tests.reconciler.judged_gangs import FACTS, in_step, judged, pod, podgang, whole
+from webhook.gangs.escapes import Escape
+from webhook.gangs.health import State
+from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.pod import Unscheduled
+from webhook.gangs.roster import Roster
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest
-from webhook.reconciler.escapes import Escape
-from webhook.reconciler.gang_pod import Unscheduled
-from webhook.reconciler.health import State
-from webhook.reconciler.obstacles import Reason
-from webhook.reconciler.roster import Roster
 from webhook.validators.examples import clique, pod_clique_set
 
 

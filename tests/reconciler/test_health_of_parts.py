@@ -9,15 +9,15 @@ import pytest
 from tests.core.worlds import koordinator, settings_of
 from tests.reconciler.judged_gangs import FACTS, judged, pod, podgang, reasons, whole
 from webhook.errors import FactsUnavailable
+from webhook.gangs.escapes import Escape
+from webhook.gangs.health import Observed, State, judge
+from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.pod import GangPod
+from webhook.gangs.roster import Roster
 from webhook.model.keys import Api, Record
-from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
+from webhook.model.workloads.podgang import PodGang
 from webhook.mutators.prepare_pod import stamp
-from webhook.reconciler.escapes import Escape
-from webhook.reconciler.gang_pod import GangPod
-from webhook.reconciler.health import Observed, State, judge
-from webhook.reconciler.obstacles import Reason
-from webhook.reconciler.roster import Roster
 from webhook.validators.examples import clique, pod_clique_set
 
 

@@ -13,8 +13,8 @@ from tests.core.worlds import koordinator
 from tests.reconciler.cluster import PODS, WritableWorld
 from tests.reconciler.grove import grove_pod, put_pods
 from tests.reconciler.running import GANGS, SETS, names, podgang, running, running_written, sample, told, until, world
+from webhook.gangs.hold_reasons import Reason
 from webhook.reconciler import escape_deletion, health_watch
-from webhook.reconciler.obstacles import Reason
 
 
 @pytest.fixture(autouse=True)

@@ -12,15 +12,15 @@ from tests.api.scripted import Script, client
 from webhook.backends.koordinator.keys import POD_GROUP
 from webhook.backends.kube.facts import TREES
 from webhook.cluster.watch import Index
+from webhook.gangs.key import gang_of_object
+from webhook.gangs.pod import POD_BYTES
+from webhook.gangs.pods import GangPods
+from webhook.gangs.stored_workloads import StoredWorkloads
+from webhook.gangs.stores import Store
 from webhook.model import grove
 from webhook.model.bounds import KEPT_BYTES, POD_GANG_BYTES, STORED_BYTES, Packed, weight
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection, Resource
 from webhook.model.reading import Manifest
-from webhook.reconciler.gang_key import gang_of_object
-from webhook.reconciler.gang_pod import POD_BYTES
-from webhook.reconciler.gang_pods import GangPods
-from webhook.reconciler.stored_workloads import StoredWorkloads
-from webhook.reconciler.stores import Store
 
 OBJECT_BYTES = 1024 * 1024
 GANG_POD: Manifest = {

@@ -9,15 +9,15 @@ from tests.core.worlds import settings_of
 from tests.reconciler.gated_pods import GATED, OURS, Opened, pod
 from tests.reconciler.grove import put_pods
 from tests.reconciler.running import podgang, running, settled, told, until, world
+from webhook.gangs.escapes import Escape, escaped
+from webhook.gangs.pod import POD_BYTES, read_gang_pod, read_owned_pod
 from webhook.model.bounds import weight
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.keys import Record
-from webhook.model.pod import Pod
-from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
+from webhook.model.workloads.pod import Pod
+from webhook.model.workloads.podgang import PodGang
 from webhook.mutators.prepare_pod import prepare_pod
-from webhook.reconciler.escapes import Escape, escaped
-from webhook.reconciler.gang_pod import POD_BYTES, read_gang_pod, read_owned_pod
 
 # What the API server takes of the annotations of one object, in all.
 ANNOTATIONS_BYTES = 256 * 1024

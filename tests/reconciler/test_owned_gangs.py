@@ -23,7 +23,7 @@ from tests.reconciler.owners import (
     owner_world,
 )
 from tests.reconciler.running import GANGS, GROUPS, SETS, names, podgang, running, sample, told, until, workload
-from webhook.model.owners.kinds import JOB_SETS
+from webhook.model.workloads.kinds import JOB_SETS
 
 
 def group(cluster: WritableWorld, name: str) -> dict[str, Any]:

@@ -24,14 +24,14 @@ from tests.reconciler.owners import (
     owner_world,
 )
 from tests.reconciler.running import names, running, running_written, sample, told, until
+from webhook.gangs.health import GangHealth, State
+from webhook.gangs.key import GangKey
+from webhook.gangs.pod import read_owned_pod
 from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.keys import Record
-from webhook.model.pod import Pod
+from webhook.model.workloads.pod import Pod
 from webhook.mutators.prepare_pod import prepare_pod
 from webhook.reconciler import escape_deletion, health_watch
-from webhook.reconciler.gang_key import GangKey
-from webhook.reconciler.gang_pod import read_owned_pod
-from webhook.reconciler.health import GangHealth, State
 
 TRAIN = GangKey("team-a", "train", "Job", "train")
 

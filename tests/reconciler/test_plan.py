@@ -10,16 +10,16 @@ from tests.core.worlds import koordinator, settings_of
 from tests.reconciler.owners import job, job_set
 from webhook.config.file import settings_from
 from webhook.errors import FactsUnavailable, Inexpressible
+from webhook.gangs.plan import Aside, Plan, plan
 from webhook.model.capabilities import VOLCANO_QUEUE
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Record
-from webhook.model.owners.facts import Owner
-from webhook.model.owners.gang import OwnedGang, gangs_of
-from webhook.model.owners.job import Job
-from webhook.model.owners.jobset import JobSet
-from webhook.model.owners.workload import OwnedWorkload
-from webhook.model.podgang import PodGang
-from webhook.reconciler.plan import Aside, Plan, plan
+from webhook.model.workloads.facts import Owner
+from webhook.model.workloads.gang import OwnedGang, gangs_of
+from webhook.model.workloads.job import Job
+from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.workload import OwnedWorkload
 
 SETTINGS = koordinator(standalone=False)
 

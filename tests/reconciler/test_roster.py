@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from webhook.model.podgang import OwnerReference, PodGang
-from webhook.reconciler.gang_pod import GangPod, read_gang_pod
-from webhook.reconciler.roster import Roster, roster
+from webhook.gangs.pod import GangPod, read_gang_pod
+from webhook.gangs.roster import Roster, roster
+from webhook.model.workloads.podgang import OwnerReference, PodGang
 
 RECORDINGS = os.environ.get("ROLLCALL_RECORDINGS")
 SET = OwnerReference("grove.io/v1alpha1", "PodCliqueSet", "demo", "set")

@@ -13,12 +13,12 @@ from tests.reconciler.running import podgang, world
 from webhook.backends.base import Stage
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
-from webhook.model.owners.gang import gangs_of
-from webhook.model.owners.job import Job
-from webhook.model.pod_controllers import OF_GROVE, OF_OPTED_IN, PodControllers
-from webhook.model.podgang import PodGang
-from webhook.reconciler.controllers import Controllers
-from webhook.reconciler.stages import MOST_READ, Stages
+from webhook.gangs.controllers import Controllers
+from webhook.gangs.stages import MOST_READ, Stages
+from webhook.model.workloads.gang import gangs_of
+from webhook.model.workloads.job import Job
+from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN, PodControllers
+from webhook.model.workloads.podgang import PodGang
 
 GANG = PodGang(podgang("demo-0-a"))
 

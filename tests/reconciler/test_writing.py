@@ -13,9 +13,9 @@ from tests.reconciler.cluster import POD_GROUPS
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.errors import NotLeading, RequestFailed
-from webhook.reconciler import writing
+from webhook.reconciler import writer as writing
 from webhook.reconciler.metrics import Metrics
-from webhook.reconciler.writing import Writer
+from webhook.reconciler.writer import Writer
 
 WANTED = {"metadata": {"namespace": "team-a", "name": "demo-0"}, "spec": {"minMember": 2}}
 

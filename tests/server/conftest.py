@@ -17,7 +17,7 @@ import uvicorn
 
 from tests.core.worlds import koordinator
 from tests.series import no_series_appears
-from webhook.certificates import (
+from webhook.certificates.files import (
     CA_FILE,
     CERTIFICATE_FILE,
     KEY_FILE,

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.mount import Mount
-from webhook.authority import key_usage
+from webhook.certificates.x509 import key_usage
 from webhook.server.tls import PairFiles
 
 HOSTS = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))

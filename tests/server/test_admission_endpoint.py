@@ -12,11 +12,11 @@ from structlog.testing import capture_logs
 
 from tests.core.worlds import gang_pod, koordinator
 from tests.server.conftest import Call, body, refused, review
+from webhook.config.settings import Serving
 from webhook.model.facts import ClusterFacts
 from webhook.server.answers import MAX_BODY_BYTES
 from webhook.server.app import create_app
 from webhook.server.state import ServerState
-from webhook.settings import Serving
 from webhook.validators.examples import clique, pod_clique_set
 
 

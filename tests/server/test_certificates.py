@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from webhook.certificates import (
+from webhook.certificates.files import (
     DEVELOPMENT_HOSTS,
     development_pair,
     load_pair,

@@ -14,7 +14,7 @@ import uvloop
 from prometheus_client import CollectorRegistry
 
 from tests.server.conftest import review
-from webhook.certificates import server_context
+from webhook.certificates.files import server_context
 from webhook.server import acceptor
 from webhook.server import connections as connections_module
 from webhook.server.app import create_app

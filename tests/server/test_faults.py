@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from webhook.certificates import CERTIFICATE_FILE, KEY_FILE
+from webhook.certificates.files import CERTIFICATE_FILE, KEY_FILE
 from webhook.server import run
 from webhook.server.run import Plan, _Server
 from webhook.server.state import ServerState

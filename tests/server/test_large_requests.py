@@ -16,7 +16,7 @@ from tests.cluster.programs import eventually
 from tests.server.conftest import review
 from tests.server.serving_process import ServingProcess, serving_process
 from tests.server.test_life import FINE
-from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE
+from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE
 from webhook.server.check_endpoint import MAX_MANIFEST_BYTES
 from webhook.server.tls import PairFiles
 from webhook.sources.limits import SERVER

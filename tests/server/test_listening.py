@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from webhook.errors import InputError
-from webhook.sockets import EVERYWHERE, listening, reached_at
+from webhook.network.sockets import EVERYWHERE, listening, reached_at
 
 # In a network of its own: `lo` has the addresses that are left after PREPARE. The server says that it is ready once it
 # has seen its own port answer; then each of two clients tells whether it got through.

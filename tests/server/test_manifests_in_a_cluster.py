@@ -12,11 +12,11 @@ from tests.server.test_life import FINE
 from tests.server.test_with_a_cluster import following
 from webhook.config.file import settings_from
 from webhook.config.sections import API_VERSION, KIND
+from webhook.config.settings import Serving, Settings
 from webhook.errors import ConfigurationError
 from webhook.model.facts import ClusterFacts, Quota
 from webhook.model.gang_groups import KoordinatorPodGroup, KoordinatorPodGroups
 from webhook.server.state import ServerState
-from webhook.settings import Serving, Settings
 
 PATHS = ("/check", "/capabilities")
 POD_GROUP = """\

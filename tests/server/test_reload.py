@@ -18,7 +18,7 @@ from tests.cluster.programs import eventually
 from tests.server.conftest import review
 from tests.server.issuing import Authority, Mounted
 from tests.server.serving_process import ServingProcess, serving_process, shown_to, trusting
-from webhook.certificates import load_pair
+from webhook.certificates.files import load_pair
 from webhook.doctor.handshakes import Endpoint, look_at
 from webhook.server.tls import PairFiles
 

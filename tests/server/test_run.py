@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from tests.server.conftest import review
-from webhook.certificates import make_development_certificates
+from webhook.certificates.files import make_development_certificates
 
 
 @contextmanager

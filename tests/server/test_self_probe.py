@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from tests.cluster.programs import free_port
 from tests.server.issuing import Authority
-from webhook.certificates import Pair, load_pair, server_context
+from webhook.certificates.files import Pair, load_pair, server_context
 from webhook.server import self_probe
 from webhook.server.self_probe import NOT_YET, TRIES, SelfProbe
 from webhook.server.state import ServerState

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from tests.cluster.programs import eventually
 from tests.server.issuing import Authority
 from tests.server.serving_process import trusting
-from webhook.certificates import Pair, load_pair
+from webhook.certificates.files import Pair, load_pair
 from webhook.server.life_metrics import LifeMetrics
 from webhook.server.tls import PairFiles, Tls, next_tls, serving_tls
 

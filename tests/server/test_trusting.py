@@ -14,11 +14,11 @@ import pytest
 
 from tests.tls_listener import tls_listener
 from tests.trust_cases import HOST, OURS, REFUSED, TRUSTED, only
-from webhook.certificates import server_context
-from webhook.client_tls import trusting
+from webhook.certificates.files import server_context
+from webhook.certificates.probes import handshake
 from webhook.doctor.handshakes import Endpoint, look_at
 from webhook.errors import CertificateError
-from webhook.reconciler.certificate_checks import handshake
+from webhook.network.client_tls import trusting
 
 
 @pytest.mark.parametrize("case", [*TRUSTED, *REFUSED])

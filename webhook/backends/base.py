@@ -19,12 +19,12 @@ from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import CLAIMS, Mark
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, SpecField
 from webhook.model.keys import Api, Record
-from webhook.model.podgang import PodGang
 from webhook.model.projections import Projection, Resource
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.version import Version
+from webhook.model.workloads.podgang import PodGang
 from webhook.validators.registry import Rule
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from webhook.errors import Inexpressible
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Finding, Unjudged
-from webhook.model.podgang import PodGang
+from webhook.model.workloads.podgang import PodGang
 
 _OF_GANG = "nothing is written for this gang; change its workload, or choose another scheduler"
 

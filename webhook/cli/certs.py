@@ -17,9 +17,9 @@ from webhook.cli.options import Configuration, Format, Kubeconfig, KubeContext, 
 from webhook.installation.names import NAMESPACE
 
 if TYPE_CHECKING:
+    from webhook.certificates.probes import Check
     from webhook.cluster.access import Access
     from webhook.cluster.client import Client
-    from webhook.reconciler.certificate_checks import Check
 
 certs_app = typer.Typer(help="Certificates.", no_args_is_help=True)
 T = TypeVar("T")
@@ -64,7 +64,7 @@ def dev(
     - `rollcall certs dev`
     - `rollcall certs dev --out /tmp/certs --host host.docker.internal`
     """
-    from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
+    from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 
     make_development_certificates(out, host or ())
     for name in (CA_FILE, CERTIFICATE_FILE, KEY_FILE):
@@ -91,9 +91,9 @@ def status(
     - `rollcall certs status`
     - `rollcall certs status --config rollcall.yaml -o json`
     """
+    from webhook.certificates.snapshot import read_snapshot
+    from webhook.certificates.status import status_of, status_text
     from webhook.cluster.access import find
-    from webhook.reconciler.certificate_reading import read_snapshot
-    from webhook.reconciler.certificate_status import status_of, status_text
 
     settings = configured(config).certificates
     snapshot = _asked(find(kubeconfig, context), lambda client: read_snapshot(client, namespace))
@@ -129,8 +129,8 @@ def rotate(  # noqa: PLR0913 - one parameter for each option
     """
     if ca == leaf:
         raise typer.BadParameter("say --ca or --leaf")
+    from webhook.certificates.rotation import ask_for_rotation, until_rotated
     from webhook.cluster.access import find
-    from webhook.reconciler.certificate_asking import ask_for_rotation, until_rotated
 
     async def asked(client: Client) -> str:
         before = await ask_for_rotation(client, namespace, authority=ca)
@@ -174,7 +174,7 @@ def verify(  # noqa: PLR0913 - one parameter for each option
     - `rollcall certs verify`
     - `rollcall certs verify --cert tls.crt --key tls.key --ca ca.crt`
     """
-    from webhook.reconciler.certificate_checks import cluster_checks, file_checks
+    from webhook.certificates.probes import cluster_checks, file_checks
 
     if (cert is None) != (key is None) or (cert is None and (ca or name)):
         raise typer.BadParameter("--cert and --key go together, and --ca and --name go with them")
@@ -182,8 +182,8 @@ def verify(  # noqa: PLR0913 - one parameter for each option
         names = name or [f"rollcall.{namespace}.svc"]
         _report(file_checks(cert, key, ca, names), output)
         return
+    from webhook.certificates.snapshot import read_snapshot
     from webhook.cluster.access import find
-    from webhook.reconciler.certificate_reading import read_snapshot
 
     async def checked(client: Client) -> list[Check]:
         return await cluster_checks(client, await read_snapshot(client, namespace))

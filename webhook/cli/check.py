@@ -12,7 +12,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from webhook.checking import judge
 from webhook.cli import CLEAN, REFUSED, UNREADABLE, printable, tell
 from webhook.cli.json_text import as_json_text
 from webhook.cli.options import (
@@ -29,7 +28,8 @@ from webhook.cli.options import (
 )
 from webhook.errors import InputError, ReviewError
 from webhook.model.findings import Action, Finding, shown
-from webhook.reporting import Place, Report
+from webhook.offline.judgement import judge
+from webhook.offline.report import Place, Report
 from webhook.sources.facts import one_world
 from webhook.sources.manifests import Document, read_file, read_standard_input
 

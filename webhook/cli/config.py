@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from webhook.cli.options import console
-from webhook.settings import Profile, Settings
+from webhook.config.settings import Profile, Settings
 from webhook.sources.configuration import load_settings
 
 config_app = typer.Typer(help="The configuration file.", no_args_is_help=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from webhook.gang_satisfaction import Branch, Fault, Kind, Standing
-from webhook.gang_tree import WORKLOADS, Level, Node
+from webhook.explain.gang_tree import WORKLOADS, Level, Node
+from webhook.explain.satisfiability import Branch, Fault, Kind, Standing
 
 
 class Shape(Enum):

@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from webhook.admission.opinion import Answer
 from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, tell
 from webhook.cli.drawing import gangs_box
 from webhook.cli.explain_gang import explain_gangs, gangs_named
@@ -29,11 +30,10 @@ from webhook.cli.options import (
 )
 from webhook.cli.svg import drawing
 from webhook.config.file import choosing_settings, force_scheduler
+from webhook.config.settings import Settings
 from webhook.errors import InputError, ReviewError
-from webhook.explaining import Explanation, explain_document
-from webhook.judging import Answer
+from webhook.explain.workload import Explanation, explain_document
 from webhook.model.fields import FieldPath
-from webhook.settings import Settings
 from webhook.sources.facts import one_world
 from webhook.sources.manifests import Document, read_file, read_standard_input
 

@@ -51,8 +51,8 @@ def explain_gangs(
 ) -> int:
     """Print what is known of each; the exit code. Raises `AccessError`, `FactsUnavailable`."""
     from webhook.cluster.access import find
-    from webhook.logs import configure
-    from webhook.reconciler.looking import looking
+    from webhook.gangs.gang_view import looking
+    from webhook.telemetry.logs import configure
 
     configure()
     settings, access, out = configured(config), find(kubeconfig, context), console()

@@ -9,14 +9,14 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from webhook.checking import requests_in
 from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED, printable
 from webhook.cli.drawing import Box, group_box, tree_lines
 from webhook.cli.explain_text import say
 from webhook.errors import InputError
-from webhook.gang_satisfaction import Branch, Kind, Standing, Verdict, judge, walk
-from webhook.group_trees import GROUP_KINDS, POD_KINDS, World
+from webhook.explain.group_forest import GROUP_KINDS, POD_KINDS, World
+from webhook.explain.satisfiability import Branch, Kind, Standing, Verdict, judge, walk
 from webhook.model.reading import Malformed
+from webhook.offline.judgement import requests_in
 from webhook.sources.manifests import Document
 
 _CODES = {Standing.CAN: CLEAN, Standing.CANNOT: REFUSED, Standing.NOT_TOLD: NOT_EVALUATED}

@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from webhook.admission.opinion import Answer, Honour, Honoured
 from webhook.cli import printable
 from webhook.cli.drawing import gangs_box, tree_lines
-from webhook.edits import Change
-from webhook.explaining import Edit, Explanation, View
-from webhook.judging import Answer, Honour, Honoured
+from webhook.explain.edits import Change
+from webhook.explain.workload import Edit, Explanation, View
 from webhook.model.findings import Action, Finding, shown
 
 _CELLS = {

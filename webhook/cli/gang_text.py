@@ -11,11 +11,11 @@ from rich.padding import Padding
 from rich.text import Text
 
 from webhook.cli import printable
-from webhook.model.owners.place import label_value
+from webhook.model.workloads.place import label_value
 
 if TYPE_CHECKING:
-    from webhook.reconciler.gang_pod import GangPod
-    from webhook.reconciler.health import GangHealth
+    from webhook.gangs.health import GangHealth
+    from webhook.gangs.pod import GangPod
 
 _HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "BOUND", "PODS", "AGE", "HEALTH", "WHY")
 _STYLES = {

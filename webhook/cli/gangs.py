@@ -14,7 +14,7 @@ from webhook.cli.options import Configuration, Format, Kubeconfig, KubeContext, 
 
 if TYPE_CHECKING:
     from webhook.cluster.access import Access
-    from webhook.settings import Settings
+    from webhook.config.settings import Settings
 
 gangs_app = typer.Typer()
 
@@ -64,8 +64,8 @@ def gangs(  # noqa: PLR0913 - one parameter for each option
 async def _show(
     settings: Settings, access: Access, namespace: str | None, output: Format, *, held: bool, watch: bool
 ) -> None:
-    from webhook.logs import configure
-    from webhook.reconciler.looking import looking
+    from webhook.gangs.gang_view import looking
+    from webhook.telemetry.logs import configure
 
     configure()
     async with looking(settings, access) as look:

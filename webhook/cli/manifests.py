@@ -33,6 +33,7 @@ from webhook.cli.network_options import (
 from webhook.cli.options import Configuration, Format, Output, configured
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.config.sections import NAMESPACE_PATTERN
+from webhook.config.settings import Settings
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.everything import everything
 from webhook.installation.names import NAMESPACE, NEXT_PATH, RECONCILER, SERVER, SERVICE_PORT, SHARED_NAMESPACES
@@ -42,7 +43,6 @@ from webhook.installation.options import Options, Reconciler, named_by_content, 
 from webhook.installation.pod_network import Ports
 from webhook.installation.webhooks import Address, webhook_configurations
 from webhook.model.reading import Manifest
-from webhook.settings import Settings
 
 manifests_app = typer.Typer(help="The objects that a cluster needs, as manifests.", no_args_is_help=True)
 
@@ -365,7 +365,7 @@ def _cert_manager(settings: Settings, wanted: bool) -> bool:
 def _bundle(ca: Path | None) -> str | None:
     if ca is None:
         return None
-    from webhook.certificates import read_authorities
+    from webhook.certificates.files import read_authorities
 
     return b64encode(read_authorities(ca)).decode()
 

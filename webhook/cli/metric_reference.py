@@ -10,13 +10,13 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
-from webhook.client_tls import trusting_system
 from webhook.cluster.access import Access
+from webhook.config.settings import Settings
 from webhook.model.facts import NOTHING_KNOWN
+from webhook.network.client_tls import trusting_system
 from webhook.reconciler.run import Reconciler
 from webhook.server.network_metrics import ConnectionMetrics
 from webhook.server.state import ServerState
-from webhook.settings import Settings
 
 _HEAD = """\
 # Metrics

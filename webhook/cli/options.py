@@ -16,9 +16,9 @@ from rich.console import Console
 
 from webhook.config.file import default_settings, force_scheduler
 from webhook.config.sections import NAMESPACE_PATTERN
+from webhook.config.settings import Settings
 from webhook.errors import InputError
 from webhook.model.facts import ClusterFacts
-from webhook.settings import Settings
 from webhook.sources.configuration import load_settings
 from webhook.sources.facts import load_facts
 from webhook.sources.manifests import files_of

@@ -9,7 +9,7 @@ import typer
 
 from webhook.cli.options import Configuration, Kubeconfig, KubeContext, configured
 from webhook.installation.names import NAMESPACE, RECONCILER_PORT
-from webhook.sockets import EVERYWHERE
+from webhook.network.sockets import EVERYWHERE
 
 if TYPE_CHECKING:
     from webhook.reconciler.run import Reconciler
@@ -63,9 +63,9 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
 
     # It brings uvicorn and an HTTP client with it; the other commands should not wait for them.
     from webhook.cluster.access import find
-    from webhook.logs import configure
     from webhook.reconciler.run import Reconciler, run
-    from webhook.tracing import started
+    from webhook.telemetry.logs import configure
+    from webhook.telemetry.spans import started
 
     held = None if once or dry_run else lease_namespace
     reconciler = Reconciler(

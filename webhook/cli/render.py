@@ -10,28 +10,28 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from webhook import admission
-from webhook.checking import judge, kind_of, profile_of
 from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED, printable, tell
 from webhook.cli.json_text import as_json_text
 from webhook.cli.options import Configuration, Facts, Inputs, Scheduler, facts_of, inputs_of, settings_of
 from webhook.cli.yaml_text import as_yaml_text
+from webhook.config.settings import Settings
 from webhook.errors import Inexpressible, InputError
 from webhook.model import fields, grove
 from webhook.model.admission_request import Request
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, FieldPath
 from webhook.model.findings import Finding, Unjudged
-from webhook.model.owners.facts import VIEWS
-from webhook.model.podcliqueset import PodCliqueSet
-from webhook.model.podgang import PodGang
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.record import record_of
 from webhook.model.topology_binding import ClusterTopologyBinding
-from webhook.owner_translation import translated
-from webhook.settings import Settings
+from webhook.model.workloads.facts import VIEWS
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import PodGang
+from webhook.offline.judgement import judge, kind_of, profile_of
+from webhook.offline.opted_in_translation import translated
+from webhook.offline.translation import expected_gangs, expected_pods, gang_objects, prepared, shown_record
 from webhook.sources.facts import one_world
 from webhook.sources.manifests import Document, read_file, read_standard_input
-from webhook.translation import expected_gangs, expected_pods, gang_objects, prepared, shown_record
 from webhook.validators.owner_agreement import runtime
 
 

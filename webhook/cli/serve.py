@@ -15,7 +15,7 @@ import typer
 from webhook.cli.options import Configuration, Facts, Kubeconfig, KubeContext, configured, facts_of
 from webhook.installation.exempt import installed_in
 from webhook.installation.names import NAMESPACE, NEXT_PORT, SERVING_PORT
-from webhook.sockets import EVERYWHERE, WILDCARDS
+from webhook.network.sockets import EVERYWHERE, WILDCARDS
 
 
 def serve(  # noqa: PLR0913 - one parameter for each option
@@ -118,7 +118,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     delay = drain if drain is not None else 0 if standalone else settings.serving.drain_seconds
 
     # The server brings FastAPI and uvicorn with it; the other commands should not wait for them.
-    from webhook.certificates import CA_FILE, CERTIFICATE_FILE, KEY_FILE, development_pair
+    from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, development_pair
     from webhook.cluster.access import find, own_namespace
     from webhook.server.run import Plan, run
     from webhook.server.state import ServerState

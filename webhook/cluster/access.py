@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from webhook.client_tls import looking, trusting, trusting_system
-from webhook.cluster.proxies import proxy_for
 from webhook.errors import AccessError, CertificateError
-from webhook.logs import complaints_of
+from webhook.network.client_tls import looking, trusting, trusting_system
+from webhook.network.proxies import proxy_for
+from webhook.telemetry.logs import complaints_of
 
 # Where a pod finds its service account (Kubernetes documentation, "Accessing the Kubernetes API from a Pod").
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")

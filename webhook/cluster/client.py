@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import httpx
 import orjson
 
-from webhook import tracing
 from webhook.cluster.access import Access
 from webhook.cluster.requests import JSON, PAGE, Request, Write, page
 from webhook.errors import AnswerTooLarge, Gone, NotFound, NotModified, RequestFailed
 from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, mapping, sequence, text
+from webhook.telemetry import spans as tracing
 
 # An answer that is not a watch: a list's page, or one object.
 ANSWER_SECONDS = 15.0

@@ -16,13 +16,13 @@ from webhook.cluster.discovery import Discovery
 from webhook.cluster.lookup import Lookup
 from webhook.cluster.schemas import Schemas
 from webhook.cluster.watch import Index, Watch, backoff
+from webhook.config.settings import Settings
 from webhook.errors import RequestFailed
-from webhook.logs import log
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.general import GENERAL, general_to_reconciler
 from webhook.model.keys import Api, Needed
 from webhook.model.projections import Projection, Resource
-from webhook.settings import Settings
+from webhook.telemetry.logs import log
 
 # An answer that says "not modified" costs next to nothing.
 DISCOVERY_SECONDS = 10.0

@@ -8,17 +8,17 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from webhook import tracing
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.cluster.discovery import Discovery
 from webhook.cluster.schemas import Schemas
 from webhook.errors import FactsUnavailable, NotFound, RequestFailed
-from webhook.logs import outline
 from webhook.model import grove
 from webhook.model.keys import Needed, ObjectKey
 from webhook.model.projections import Projection, labels_of
 from webhook.model.reading import Malformed, Manifest, sequence
+from webhook.telemetry import spans as tracing
+from webhook.telemetry.logs import outline
 
 # The owner of a pod is read within this, or the pod's creation is tried again by whoever creates it.
 LOOKUP_SECONDS = 2.0

@@ -17,11 +17,11 @@ from typing import Any
 from webhook.cluster import requests
 from webhook.cluster.client import Client, read_event
 from webhook.errors import Gone, RequestFailed
-from webhook.logs import MAX_WORDS, log, outline
 from webhook.model.bounds import weight
 from webhook.model.keys import ObjectKey
 from webhook.model.projections import Projection, key_of
 from webhook.model.reading import Malformed, Manifest, mapping, text
+from webhook.telemetry.logs import MAX_WORDS, log, outline
 
 # How long the server may keep a watch open; spread, so that those of many replicas do not end together.
 WATCH_SECONDS = (300, 600)

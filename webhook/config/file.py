@@ -31,11 +31,7 @@ from webhook.config.sections import (
     path_of,
     read_section,
 )
-from webhook.errors import ConfigurationError, Problem
-from webhook.model.findings import Action
-from webhook.model.users import ANY_NAMESPACE, GROUPS, NOT_A_USER, service_account
-from webhook.model.version import Version
-from webhook.settings import (
+from webhook.config.settings import (
     Certificates,
     Enforcement,
     NamespaceDefaults,
@@ -46,6 +42,10 @@ from webhook.settings import (
     Tenancy,
     Tracing,
 )
+from webhook.errors import ConfigurationError, Problem
+from webhook.model.findings import Action
+from webhook.model.users import ANY_NAMESPACE, GROUPS, NOT_A_USER, service_account
+from webhook.model.version import Version
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import Rule
 from webhook.validators.selection import DEFAULT_SCHEDULER

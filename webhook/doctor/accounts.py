@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from webhook.config.settings import Settings
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import configured, installed
 from webhook.doctor.parts import DEPLOYMENTS, RECONCILER_BINDING
@@ -18,7 +19,6 @@ from webhook.installation.webhooks import NEVER_HERE
 from webhook.model.projections import name_of
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.model.users import account_of, service_account
-from webhook.settings import Settings
 
 _MOVE = 'docs/installing.md, "From a sidecar to a Deployment"'
 
@@ -150,7 +150,7 @@ def there(world: World) -> Symptoms:
     `tenancy.groveOperators` name. The name alone is trusted, so a tenant who may create an account of that name is
     exempt; and a controller that runs with another account is judged. Accounts of kube-system are not looked at.
 
-    Source: webhook/settings.py (`exempt_users`); Kubernetes documentation, "Authenticating" (service accounts).
+    Source: webhook/config/settings.py (`exempt_users`); Kubernetes documentation, "Authenticating" (service accounts).
     """
     for user, place in trusted(world.settings).items():
         if not known(world.accounts.get(user, True)):

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from webhook.authority import issued_by
+from webhook.certificates.x509 import issued_by
 from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
 from webhook.doctor.example_certificates import bundled, certified, signed
 from webhook.doctor.parts import SECRET

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from webhook.authority import new_authority, new_leaf, pem
+from webhook.certificates.x509 import new_authority, new_leaf, pem
 from webhook.doctor.examples import NOW, installed
 from webhook.doctor.world import Presented, World
 from webhook.installation.names import NAMESPACE, SERVER

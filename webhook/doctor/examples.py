@@ -11,6 +11,7 @@ from typing import Any
 
 from webhook.backends.koordinator.keys import POD_GROUP
 from webhook.config.file import settings_from
+from webhook.config.settings import Settings
 from webhook.doctor.parts import PARTS
 from webhook.doctor.world import World
 from webhook.installation.names import LEASE_NAME, NAMESPACE, SERVER, SERVICE_PORT
@@ -18,7 +19,6 @@ from webhook.installation.webhooks import Address, webhook_configurations
 from webhook.model.keys import Api
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
 from webhook.model.reading import Manifest
-from webhook.settings import Settings
 
 NOW = datetime(2026, 9, 1, 12, 0, 0, tzinfo=UTC)
 _APIS = frozenset({POD_CLIQUE_SETS.resource.api, POD_GANGS.resource.api, POD_GROUP})

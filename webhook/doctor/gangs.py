@@ -92,7 +92,7 @@ def profile(world: World) -> Symptoms:
     """Every workload is on record with a scheduler that the configuration still enables. For any other nobody prepares
     replacement pods or keeps gang objects in step.
 
-    Source: webhook/mutators/record.py and webhook/reconciler/plan.py (where is the record of a gang).
+    Source: webhook/mutators/record.py and webhook/gangs/plan.py (where is the record of a gang).
     """
     for part in (POD_CLIQUE_SETS, *RECORDED):
         lost = Counter[tuple[str, str]]()

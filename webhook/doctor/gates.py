@@ -7,13 +7,13 @@ from typing import Any
 from webhook.backends.kube.backend import KubeBackend
 from webhook.backends.kube.generation import Generation, generation
 from webhook.backends.kube.settings import KubeSettings
+from webhook.config.settings import Settings
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import configured, served, thing, world
 from webhook.doctor.kinds import OF_137
 from webhook.doctor.world import Tried, World, known
 from webhook.errors import FactsUnavailable
 from webhook.model.reading import mapping
-from webhook.settings import Settings
 
 
 def _gangs(**config: Any) -> Settings:

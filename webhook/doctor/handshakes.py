@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
-from webhook.client_tls import looking, trusting
 from webhook.doctor.world import Clock, Presented
 from webhook.errors import CertificateError
+from webhook.network.client_tls import looking, trusting
 
 # Whoever is near answers well before; pods of a cluster are often not to be reached from where a person is.
 SECONDS = 3.0

@@ -13,13 +13,13 @@ from webhook.cluster import requests
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.config.file import default_settings, settings_from
+from webhook.config.settings import Settings
 from webhook.doctor.parts import DEPLOYMENTS
 from webhook.errors import RequestFailed
 from webhook.installation.containers import CONFIGURATION_FILE, CONFIGURATION_VOLUME
 from webhook.installation.names import SERVER
 from webhook.model.kubernetes_kinds import CONFIG_MAPS
 from webhook.model.reading import Malformed, mapping, sequence, text
-from webhook.settings import Settings
 from webhook.sources.limits import Problem
 from webhook.sources.yaml_values import documents_of
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from webhook.config.settings import ENFORCEMENT_LABEL
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import installed, namespace
 from webhook.doctor.parts import NAMESPACES
@@ -12,7 +13,6 @@ from webhook.installation.names import EXEMPT_LABEL
 from webhook.model.findings import Action
 from webhook.model.projections import labels_of, name_of
 from webhook.model.record import SCHEDULER_LABEL
-from webhook.settings import ENFORCEMENT_LABEL
 
 
 def _labelled(world: World, key: str) -> Iterator[tuple[str, str]]:
@@ -54,7 +54,7 @@ def enforcement(world: World) -> Symptoms:
     """The label rollcall.dev/enforcement of a namespace is a mode that there is. Any other is as good as none: rules
     are as strict there as everywhere, or less strict than somebody meant.
 
-    Source: webhook/settings.py, `ceiling`.
+    Source: webhook/config/settings.py, `ceiling`.
     """
     for name, value in _labelled(world, ENFORCEMENT_LABEL):
         if Action.parse(value) is None:

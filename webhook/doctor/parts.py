@@ -11,13 +11,13 @@ from webhook.installation.names import LEASE_NAME, RECONCILER_ROLE, SERVER, TLS_
 from webhook.model import grove, kubernetes_kinds
 from webhook.model.endpoint_slices import slices_of
 from webhook.model.keys import Api
-from webhook.model.owners.gang import GANG_LABEL
-from webhook.model.owners.kinds import GANG_OWNERS, TRAIN_JOBS
 from webhook.model.projections import NAMESPACES as NAMESPACES_READ
 from webhook.model.projections import POD_CLIQUE_SETS as SETS_READ
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.gang import GANG_LABEL
+from webhook.model.workloads.kinds import GANG_OWNERS, TRAIN_JOBS
 
 
 class Part(NamedTuple):

@@ -19,6 +19,7 @@ from webhook.cluster.access import Access
 from webhook.cluster.client import Answer, Client
 from webhook.cluster.discovery import Discovery
 from webhook.cluster.schemas import Schemas
+from webhook.config.settings import Settings
 from webhook.doctor.accounts import trusted
 from webhook.doctor.certificates import bundles, called, reached
 from webhook.doctor.dry_runs import grouped_pod, namespace_asked_about, refused_set
@@ -41,7 +42,6 @@ from webhook.model.kubernetes_kinds import CONFIG_MAPS, PODS, SERVICE_ACCOUNTS
 from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.model.users import account_of
-from webhook.settings import Settings
 from webhook.sources.limits import Problem
 from webhook.sources.yaml_values import documents_of
 

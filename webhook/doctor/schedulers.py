@@ -15,6 +15,7 @@ from webhook.backends.coscheduling.backend import CoschedulingBackend
 from webhook.backends.kai.keys import NAME as KAI
 from webhook.backends.koordinator.keys import NAME as KOORDINATOR
 from webhook.backends.volcano.keys import NAME as VOLCANO
+from webhook.config.settings import Profile
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import configured, deployment, installed
 from webhook.doctor.parts import COLOCATION_PROFILES, DEPLOYMENTS, SCHEDULER_LEASE
@@ -24,7 +25,6 @@ from webhook.model import grove
 from webhook.model.projections import key_of, name_of
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.model.version import Version
-from webhook.settings import Profile
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 # By the end of an image's name, before its tag.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, TypeVar
 
+from webhook.config.settings import Settings
 from webhook.doctor.parts import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Part
 from webhook.errors import FactsUnavailable
 from webhook.installation.names import MUTATING, NAMESPACE, SERVER, SERVICE_PORT, VALIDATING
@@ -15,7 +16,6 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api
 from webhook.model.projections import name_of
 from webhook.model.reading import Manifest, mapping, sequence, text
-from webhook.settings import Settings
 
 
 class Unread(NamedTuple):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from webhook.config.settings import Settings
 from webhook.installation.names import (
     CA_SECRET,
     LABELS,
@@ -18,11 +19,10 @@ from webhook.installation.names import (
 )
 from webhook.model import grove
 from webhook.model.general import GENERAL, general_to_reconciler
-from webhook.model.owners.kinds import GANG_OWNERS
-from webhook.model.pod_controllers import OF_GROVE, OF_OPTED_IN
 from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS
 from webhook.model.reading import Manifest
-from webhook.settings import Settings
+from webhook.model.workloads.kinds import GANG_OWNERS
+from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN
 
 # Server-side apply is a patch, which may create.
 _WRITING = ("list", "watch", "create", "patch", "delete")

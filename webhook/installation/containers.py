@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from webhook.config.settings import Settings
 from webhook.installation.names import SERVING_PORT_NAME, TLS_SECRET
 from webhook.installation.options import Options
 from webhook.model.reading import Manifest
-from webhook.settings import Settings
 
 # Where the image's own command expects the pair; the configuration has a folder of its own, for a volume cannot be
 # mounted into another that is read-only.

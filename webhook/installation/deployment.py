@@ -4,6 +4,7 @@ cluster's maintenance from ending all replicas at once.
 
 from __future__ import annotations
 
+from webhook.config.settings import Settings
 from webhook.installation.containers import (
     POD_SECURITY,
     reconciler_container,
@@ -15,7 +16,6 @@ from webhook.installation.names import LABELS, RECONCILER, SERVER
 from webhook.installation.options import Options
 from webhook.installation.pod_network import sysctls
 from webhook.model.reading import Manifest
-from webhook.settings import Settings
 
 COMPONENT_LABEL = "app.kubernetes.io/component"
 SERVER_COMPONENT, RECONCILER_COMPONENT = "server", "reconciler"

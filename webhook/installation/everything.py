@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from webhook.config.settings import Settings
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.cert_manager import injection, issuers
 from webhook.installation.containers import CONFIGURATION_FILE
@@ -16,7 +17,6 @@ from webhook.installation.network import network_policies, services
 from webhook.installation.options import Options
 from webhook.installation.webhooks import Address, webhook_configurations
 from webhook.model.reading import Manifest
-from webhook.settings import Settings
 
 
 def everything(settings: Settings, options: Options) -> list[Manifest]:

@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 
+from webhook.config.settings import Settings
 from webhook.installation.names import RECONCILER, SERVER
 from webhook.model.reading import Manifest
 from webhook.model.users import service_account
-from webhook.settings import Settings
 
 # What the condition is called.
 NOT_EXEMPT = "not-exempt"

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from webhook.config.settings import Settings
 from webhook.installation.cert_manager import injection
 from webhook.installation.containers import CONFIGURATION_FILE
 from webhook.installation.everything import TOPICS
 from webhook.installation.names import LABELS, MUTATING, VALIDATING
 from webhook.installation.options import Configuration, Options
 from webhook.model.reading import Manifest
-from webhook.settings import Settings
 
 # kustomize adds a hash of the content to it, and to all that name it.
 CONFIGURATION = "rollcall-configuration"

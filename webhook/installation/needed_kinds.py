@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from webhook.config.settings import Settings
 from webhook.model.keys import Api
-from webhook.model.owners.facts import OWNERS
-from webhook.model.owners.facts import PROJECTIONS as OF_OWNERS
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS, Resource
-from webhook.settings import Settings
+from webhook.model.workloads.facts import OWNERS
+from webhook.model.workloads.facts import PROJECTIONS as OF_OWNERS
 
 # Groups that an API server serves by itself, where it serves them at all.
 _BUILT_IN = {"", "apps", "batch", "scheduling.k8s.io"}

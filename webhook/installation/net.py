@@ -2,7 +2,7 @@
 up or not: the API server judges it by itself.
 
 Compiled from the enabled profiles: of each, the marks by which its scheduler knows a gang (`Backend.membership`).
-`webhook.starting` gives the same answer in the words of admission. What it means: docs/net.md.
+`webhook.testing.start` gives the same answer in the words of admission. What it means: docs/net.md.
 Source: Kubernetes documentation, "Validating Admission Policy" (stable since 1.30), "CEL in Kubernetes".
 """
 
@@ -11,17 +11,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
+from webhook.config.settings import ENFORCEMENT_LABEL, Profile, Settings
 from webhook.installation.names import LABELS, NET
 from webhook.installation.webhooks import GANG_PODS, OPTED_IN, namespaces_asked_about
 from webhook.model import grove
 from webhook.model.claims import CLAIMS, Mark
 from webhook.model.findings import Action
-from webhook.model.owners.kinds import JOBS, STATEFUL_SETS
-from webhook.model.owners.place import LWS_NAME
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.kinds import JOBS, STATEFUL_SETS
+from webhook.model.workloads.place import LWS_NAME
 from webhook.mutators.prepare_pod import STAMP_ANNOTATION
-from webhook.settings import ENFORCEMENT_LABEL, Profile, Settings
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 _API_VERSION = "admissionregistration.k8s.io/v1"
@@ -112,7 +112,7 @@ def _variables() -> Iterable[tuple[str, str]]:
 
 
 def _made_by_an_owner() -> str:
-    """Whether a controller `o` makes pods of a workload that is not Grove's, as `webhook.model.owners.place` says."""
+    """Whether a controller `o` makes pods of a workload that is not Grove's, as `webhook.model.workloads.place` says."""
     leader = "(o.name == variables.lws ? variables.before.metadata.name : o.name)"
     # Without that name it would have to begin with a dash, which no name does.
     index = f"{leader}.substring(variables.lws.size() + 1).matches('^[0-9]+$')"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 
+from webhook.config.settings import Settings
 from webhook.installation.deployment import RECONCILER_COMPONENT, SERVER_COMPONENT, labels_of
 from webhook.installation.names import (
     HEALTH_PORT,
@@ -24,7 +25,6 @@ from webhook.installation.names import (
 )
 from webhook.installation.options import Options
 from webhook.model.reading import Manifest
-from webhook.settings import Settings
 
 # Where API servers listen: behind their Service, and where most of them really do.
 API_SERVER_PORTS = (443, 6443)

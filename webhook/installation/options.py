@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
 
+from webhook.config.settings import Settings
 from webhook.installation.client_certificates import ClientCertificates
 from webhook.installation.names import NAMESPACE, RECONCILER, SERVER
 from webhook.installation.pod_network import Network
-from webhook.settings import Settings
 
 
 class Reconciler(StrEnum):

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from webhook.config.settings import Settings
 from webhook.installation.exempt import installed_in, not_exempt
 from webhook.installation.names import EXEMPT_LABEL, LABELS, MUTATING, NEXT_LABEL, NEXT_PATH, NEXT_PORT, VALIDATING
 from webhook.model import grove
-from webhook.model.owners.facts import OWNERS
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.stored_object import PODS
-from webhook.settings import Settings
+from webhook.model.workloads.facts import OWNERS
 
 # Without these a cluster cannot heal; whoever breaks the webhook must still be able to repair the cluster.
 NEVER_HERE = ("kube-system", "kube-node-lease")

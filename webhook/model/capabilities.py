@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from webhook.model import grove
 from webhook.model.fields import ANNOTATIONS, METADATA, SPEC, FieldPath
-from webhook.model.podcliqueset import Clique, PodCliqueSet, ScalingGroup
-from webhook.model.podtemplate import PodTemplate
 from webhook.model.reading import mapping
+from webhook.model.workloads.podcliqueset import Clique, PodCliqueSet, ScalingGroup
+from webhook.model.workloads.podtemplate import PodTemplate
 
 _TEMPLATE = SPEC / "template"
 _CLIQUES = _TEMPLATE / "cliques"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from webhook.model.fields import FieldPath
-from webhook.model.podtemplate import PodTemplate
+from webhook.model.workloads.podtemplate import PodTemplate
 
 
 class Mark(NamedTuple):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from webhook.model.gang_groups import KoordinatorPodGroups
     from webhook.model.group_pods import GroupPods
     from webhook.model.group_tree import Groups, Workload
-    from webhook.model.owners.facts import Owner
+    from webhook.model.workloads.facts import Owner
 
 
 @dataclass(frozen=True, slots=True)

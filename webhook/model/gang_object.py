@@ -7,8 +7,8 @@ from typing import Any
 
 from webhook.model import grove
 from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name
-from webhook.model.podgang import PodGang
 from webhook.model.reading import EMPTY, Manifest
+from webhook.model.workloads.podgang import PodGang
 
 # The value of app.kubernetes.io/managed-by: apply and prune touch only what bears it.
 MANAGED_BY_ROLLCALL = "rollcall"

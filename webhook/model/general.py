@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from webhook.model.owners.facts import PROJECTIONS as OF_OWNERS
-from webhook.model.owners.facts import TRAIN_JOB_FACTS
 from webhook.model.projections import (
     NAMESPACES,
     POD_CLIQUE_SETS,
@@ -12,6 +10,8 @@ from webhook.model.projections import (
     TOPOLOGY_BINDINGS,
     Projection,
 )
+from webhook.model.workloads.facts import PROJECTIONS as OF_OWNERS
+from webhook.model.workloads.facts import TRAIN_JOB_FACTS
 
 _OF_GANGS = (NAMESPACES, POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS, PRIORITY_CLASSES)
 # To admission.

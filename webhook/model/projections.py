@@ -14,11 +14,11 @@ from webhook.model.bounds import KEPT_BYTES, labels_kept, name_text, names_kept
 from webhook.model.facts import Namespace, PodGangFacts, PodGangs, PriorityClass, TopologyBinding
 from webhook.model.fields import METADATA, FieldPath
 from webhook.model.keys import Api, ObjectKey
-from webhook.model.podcliqueset import PodCliqueSet
-from webhook.model.podgang import PodGang
 from webhook.model.reading import Malformed, Manifest, integer, mapping, text
 from webhook.model.record import OWN_LABELS, SCHEDULER_LABEL, record_of
 from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import PodGang
 
 
 class Missing(Malformed):

@@ -7,8 +7,8 @@ from typing import Any
 
 from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL, VOLCANO_QUEUE
 from webhook.model.keys import Record
-from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import mapping, text
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 
 # On a workload: the choice of its scheduler, and from CREATE on its record. On a namespace: the choice for its new
 # workloads.

@@ -11,15 +11,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from webhook.backends.base import GangMember, PodChanges
+from webhook.config.settings import Profile
 from webhook.model.admission_request import Operation
 from webhook.model.claims import Claim, claims_on
 from webhook.model.fields import SPEC
-from webhook.model.owners.gang import GANG_LABEL, MEMBER_LABEL
-from webhook.model.owners.place import label_value
-from webhook.model.pod import Pod
 from webhook.model.reading import mapping, sequence
+from webhook.model.workloads.gang import GANG_LABEL, MEMBER_LABEL
+from webhook.model.workloads.place import label_value
+from webhook.model.workloads.pod import Pod
 from webhook.mutators.json_patch import PatchBuilder
-from webhook.settings import Profile
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 # On a prepared pod: backend and digest of what the preparation depended on, by which a stale pod is told.

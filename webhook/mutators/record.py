@@ -7,8 +7,8 @@ PodCliqueSet's labels onto its PodGangs, where the reconciler reads it.
 from __future__ import annotations
 
 from webhook.model.admission_request import Operation
-from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.mutators.json_patch import PatchBuilder
 
 

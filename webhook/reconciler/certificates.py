@@ -13,18 +13,8 @@ from typing import Any
 
 import httpx
 
-from webhook.authority import fingerprint
-from webhook.cluster.access import Access
-from webhook.cluster.client import Client
-from webhook.cluster.watch import Watch
-from webhook.errors import CertificateError, NotLeading, RequestFailed
-from webhook.installation.names import CA_SECRET, TLS_SECRET
-from webhook.logs import log, outline
-from webhook.model.keys import Api
-from webhook.model.kubernetes_kinds import SECRETS
-from webhook.model.projections import Projection, Resource, key_of
-from webhook.model.reading import Manifest, mapping
-from webhook.reconciler.certificate_plan import (
+from webhook.certificates.observation import Streak, unproven, unserved
+from webhook.certificates.plan import (
     Promote,
     Prove,
     Publish,
@@ -34,14 +24,24 @@ from webhook.reconciler.certificate_plan import (
     Survey,
     plan,
 )
-from webhook.reconciler.certificate_reading import CONFIGURATIONS, Snapshot, read_snapshot
-from webhook.reconciler.certificate_seeing import Streak, unproven, unserved
-from webhook.reconciler.certificate_writing import CertificateWriting
+from webhook.certificates.snapshot import CONFIGURATIONS, Snapshot, read_snapshot
+from webhook.certificates.x509 import fingerprint
+from webhook.cluster.access import Access
+from webhook.cluster.client import Client
+from webhook.cluster.watch import Watch
+from webhook.config.settings import Certificates
+from webhook.errors import CertificateError, NotLeading, RequestFailed
+from webhook.gangs.hold_reasons import CertificateReason
+from webhook.installation.names import CA_SECRET, TLS_SECRET
+from webhook.model.keys import Api
+from webhook.model.kubernetes_kinds import SECRETS
+from webhook.model.projections import Projection, Resource, key_of
+from webhook.model.reading import Manifest, mapping
+from webhook.reconciler.certificate_writer import CertificateWriting
 from webhook.reconciler.events import Events, StoredCertificate
 from webhook.reconciler.metrics import Metrics
-from webhook.reconciler.obstacles import CertificateReason
-from webhook.reconciler.writing import REFUSALS, Writer
-from webhook.settings import Certificates
+from webhook.reconciler.writer import REFUSALS, Writer
+from webhook.telemetry.logs import log, outline
 
 # Everything is looked at again so often, whatever the watches say.
 LOOK_SECONDS = 600.0

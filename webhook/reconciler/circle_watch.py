@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable
 from math import inf
 
 from webhook.backends.base import Trees
-from webhook.logs import log
+from webhook.config.settings import Settings
+from webhook.gangs.hold_reasons import GroupReason
+from webhook.gangs.stores import Stores
 from webhook.model.circles import circles
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.reconciler.events import REPEAT_SECONDS, CircledGroup, Events
 from webhook.reconciler.metrics import Metrics
-from webhook.reconciler.obstacles import GroupReason
-from webhook.reconciler.stores import Stores
-from webhook.settings import Settings
+from webhook.telemetry.logs import log
 
 # Groups come in bursts: those of so many seconds are looked at together.
 LOOK_SECONDS = 1.0

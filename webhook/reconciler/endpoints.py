@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from webhook.exposition import CONTENT_TYPE
 from webhook.reconciler.metrics import Metrics
+from webhook.telemetry.metrics import CONTENT_TYPE
 
 
 def create_app(unready: Callable[[], Iterator[str]], metrics: Metrics) -> Starlette:

@@ -11,12 +11,12 @@ import time
 from typing import NamedTuple
 
 from webhook.errors import NotLeading, RequestFailed
-from webhook.logs import log, outline
-from webhook.reconciler.escapes import Escaped
-from webhook.reconciler.gang_key import POD_GANG, GangKey
-from webhook.reconciler.health import GangHealth
+from webhook.gangs.escapes import Escaped
+from webhook.gangs.health import GangHealth
+from webhook.gangs.key import POD_GANG, GangKey
 from webhook.reconciler.metrics import Metrics
-from webhook.reconciler.writing import Writer
+from webhook.reconciler.writer import Writer
+from webhook.telemetry.logs import log, outline
 
 # A pod is seen before the record or the configuration by which it was prepared: what lasts so long has escaped.
 SETTLE_SECONDS = 15.0

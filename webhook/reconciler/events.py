@@ -14,18 +14,18 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import NamedTuple
 
-from webhook import tracing
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import RequestFailed
-from webhook.logs import log, outline
+from webhook.gangs.hold_reasons import CertificateReason, GroupReason, Reason, TopologyReason
 from webhook.model.keys import Api
 from webhook.model.plain_text import plain
-from webhook.model.podgang import PodGang
 from webhook.model.projections import TOPOLOGY_BINDINGS, Resource
 from webhook.model.topology_binding import ClusterTopologyBinding
+from webhook.model.workloads.podgang import PodGang
 from webhook.reconciler.metrics import Metrics
-from webhook.reconciler.obstacles import CertificateReason, GroupReason, Reason, TopologyReason
+from webhook.telemetry import spans as tracing
+from webhook.telemetry.logs import log, outline
 
 EVENTS = Resource(Api("events.k8s.io", "v1", "Event"), "events")
 # The API server's limit for a note.

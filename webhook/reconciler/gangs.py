@@ -11,26 +11,26 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from webhook import tracing
 from webhook.backends.base import Frozen, Stage
 from webhook.cluster.facts import LiveFacts
+from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
-from webhook.logs import log, outline
+from webhook.gangs.differences import holds, in_step, left_behind, stranger, to_apply
+from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.key import GangKey, key_of_gang
+from webhook.gangs.plan import UNWANTED, Aside, Plan, plan
+from webhook.gangs.pod import GangPod
+from webhook.gangs.stores import Store, Stores
 from webhook.model.keys import Api, ObjectKey
-from webhook.model.podgang import PodGang
 from webhook.model.projections import POD_GANGS, Resource, key_of
 from webhook.model.reading import Malformed, Manifest
-from webhook.reconciler.differences import holds, in_step, left_behind, stranger, to_apply
+from webhook.model.workloads.podgang import PodGang
 from webhook.reconciler.events import Events
-from webhook.reconciler.gang_key import GangKey, key_of_gang
-from webhook.reconciler.gang_pod import GangPod
 from webhook.reconciler.gates import releasable
 from webhook.reconciler.metrics import Metrics
-from webhook.reconciler.obstacles import Reason
-from webhook.reconciler.plan import UNWANTED, Aside, Plan, plan
-from webhook.reconciler.stores import Store, Stores
-from webhook.reconciler.writing import REFUSALS, Writer
-from webhook.settings import Settings
+from webhook.reconciler.writer import REFUSALS, Writer
+from webhook.telemetry import spans as tracing
+from webhook.telemetry.logs import log, outline
 
 # Where somebody else's object is in the way: it may be anybody's, so nothing says when it goes. A look is no request.
 LOOK_AGAIN_SECONDS = 5.0

@@ -15,13 +15,13 @@ from typing import Any
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import NotFound, RequestFailed
+from webhook.gangs.pod import OF_GANGS, OF_OWNED_GANGS, GangPod, read_gang_pod, read_owned_pod
 from webhook.model.keys import ObjectKey
 from webhook.model.kubernetes_kinds import PODS
-from webhook.model.owners.place import label_value
-from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
+from webhook.model.workloads.place import label_value
+from webhook.model.workloads.podgang import PodGang
 from webhook.mutators.prepare_pod import GATE
-from webhook.reconciler.gang_pod import OF_GANGS, OF_OWNED_GANGS, GangPod, read_gang_pod, read_owned_pod
 
 
 def releasable(podgang: PodGang, pods: Sequence[GangPod]) -> list[tuple[ObjectKey, int]]:

@@ -10,15 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from webhook.errors import FactsUnavailable
-from webhook.logs import log, outline
-from webhook.model.podgang import PodGang
+from webhook.gangs.health import GangHealth, State
+from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.key import GangKey
 from webhook.model.reading import Malformed
+from webhook.model.workloads.podgang import PodGang
 from webhook.reconciler.escape_deletion import EscapeDeletion
 from webhook.reconciler.events import REPEAT_SECONDS, Events
-from webhook.reconciler.gang_key import GangKey
-from webhook.reconciler.health import GangHealth, State
 from webhook.reconciler.metrics import Metrics
-from webhook.reconciler.obstacles import Reason
+from webhook.telemetry.logs import log, outline
 
 # Changes come in bursts: a gang is judged once for all that came in so many seconds.
 LOOK_SECONDS = 1.0

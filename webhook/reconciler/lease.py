@@ -16,10 +16,10 @@ from typing import Any
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import NotFound, RequestFailed
-from webhook.logs import log, outline
 from webhook.model.kubernetes_kinds import LEASES
 from webhook.model.reading import Manifest, mapping
 from webhook.reconciler.metrics import Metrics
+from webhook.telemetry.logs import log, outline
 
 # How long a holder's silence keeps the others waiting. Those of kube-controller-manager.
 LEASE_SECONDS = 15.0

@@ -7,18 +7,18 @@ from types import MappingProxyType
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from webhook.certificates.metrics import CERTIFICATE_WRITES, CertificateMetrics
 from webhook.cluster.facts import LiveFacts
 from webhook.cluster.metrics import CacheCollector
 from webhook.cluster.watch import Watch
+from webhook.config.settings import Profile
 from webhook.errors import FactsUnavailable, RequestFailed
-from webhook.exposition import Exposition
+from webhook.gangs.escapes import DELETABLE, Escape
+from webhook.gangs.health import State
+from webhook.gangs.hold_reasons import CertificateReason, GroupReason, Reason, TopologyReason
+from webhook.gangs.plan import Aside
 from webhook.model.keys import Api
-from webhook.reconciler.certificate_metrics import CERTIFICATE_WRITES, CertificateMetrics
-from webhook.reconciler.escapes import DELETABLE, Escape
-from webhook.reconciler.health import State
-from webhook.reconciler.obstacles import CertificateReason, GroupReason, Reason, TopologyReason
-from webhook.reconciler.plan import Aside
-from webhook.settings import Profile
+from webhook.telemetry.metrics import Exposition
 
 _SERVER_ERROR = 500
 

@@ -15,29 +15,30 @@ from typing import Any, Protocol
 
 import httpx
 
-from webhook import __version__, tracing
+from webhook import __version__
 from webhook.cluster.access import Access
 from webhook.cluster.watch import Watch
+from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
+from webhook.gangs.cluster_view import Following
+from webhook.gangs.key import GangKey
+from webhook.gangs.stages import Stages
 from webhook.installation.names import LEASE_NAME
-from webhook.logs import configure, log, outline
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.projections import POD_GANGS, TOPOLOGY_BINDINGS
 from webhook.reconciler.certificates import CertificateController
 from webhook.reconciler.circle_watch import CircleWatch
 from webhook.reconciler.escape_deletion import EscapeDeletion
 from webhook.reconciler.events import Events
-from webhook.reconciler.following import Following
-from webhook.reconciler.gang_key import GangKey
 from webhook.reconciler.gangs import GangReconciler
 from webhook.reconciler.health_watch import HealthWatch
 from webhook.reconciler.lease import Lease
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.queue import KeyQueue
-from webhook.reconciler.stages import Stages
 from webhook.reconciler.topologies import Topologies
-from webhook.reconciler.writing import Writer
-from webhook.settings import Settings
+from webhook.reconciler.writer import Writer
+from webhook.telemetry import spans as tracing
+from webhook.telemetry.logs import configure, log, outline
 
 # Gangs worked on at once: most of the time is spent waiting for the API server.
 WORKERS = 8

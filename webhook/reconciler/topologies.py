@@ -15,19 +15,19 @@ from typing import Any, NamedTuple
 from webhook.backends.base import Backend, DriftReason
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Watch
+from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
+from webhook.gangs.differences import in_step, is_ours, stranger, to_apply
+from webhook.gangs.hold_reasons import TopologyReason
+from webhook.gangs.stores import Store, Stores
 from webhook.model.keys import Api, ObjectKey
-from webhook.model.podgang import controller_in
 from webhook.model.projections import TOPOLOGY_BINDINGS, key_of
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding
-from webhook.reconciler.differences import in_step, is_ours, stranger, to_apply
+from webhook.model.workloads.podgang import controller_in
 from webhook.reconciler.events import Events
 from webhook.reconciler.metrics import Metrics
-from webhook.reconciler.obstacles import TopologyReason
-from webhook.reconciler.stores import Store, Stores
-from webhook.reconciler.writing import REFUSALS, Writer
-from webhook.settings import Settings
+from webhook.reconciler.writer import REFUSALS, Writer
 
 # The namespace part of a key, for what has no namespace: no PodGang's is empty.
 CLUSTER = ""

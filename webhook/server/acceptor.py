@@ -12,10 +12,10 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from webhook.logs import log
 from webhook.server.connection import Connection
 from webhook.server.connections import Connections
 from webhook.server.network_metrics import Ended
+from webhook.telemetry.logs import log
 
 # A handshake takes two round trips; a client that is out of breath gets a second or two.
 HANDSHAKE_SECONDS = 10.0

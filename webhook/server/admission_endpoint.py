@@ -15,9 +15,7 @@ from time import perf_counter
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from webhook import tracing
 from webhook.errors import DeadlineExceeded, FactsUnavailable, Overloaded, ReviewError, TooLarge, TooManyReads
-from webhook.logs import decided, log, outline
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.server.answers import JSON, ClientGone, answer, caller_of, plain, read_body
@@ -30,6 +28,8 @@ from webhook.server.large_review import LargeReview
 from webhook.server.review import MAX_WARNING_BYTES, cut
 from webhook.server.state import ServerState
 from webhook.server.timeouts import budget
+from webhook.telemetry import spans as tracing
+from webhook.telemetry.logs import decided, log, outline
 
 # Up to this size, and so many objects and items in it, a review is judged by the event loop, in ten milliseconds at
 # worst: those of pods and of most workloads are. Rules take their time for each of these, which may have two bytes. The

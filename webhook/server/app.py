@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from webhook import __version__, admission
-from webhook.explaining import capability_tables
+from webhook.explain.workload import capability_tables
 from webhook.server.admission_endpoint import AdmissionEndpoint
 from webhook.server.check_endpoint import ManifestEndpoint
 from webhook.server.life import alive, exposed, readiness

@@ -16,19 +16,19 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from webhook.checking import judge
 from webhook.config.file import force_scheduler
+from webhook.config.settings import Settings
 from webhook.errors import ConfigurationError, DeadlineExceeded, InputError, Overloaded, TooLarge
-from webhook.explaining import explain_document
+from webhook.explain.workload import explain_document
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.plain_text import escaped, plain
-from webhook.reporting import Report
+from webhook.offline.judgement import judge
+from webhook.offline.report import Report
 from webhook.server.answers import ClientGone, caller_of, read_body
 from webhook.server.carriers import carrier_of
 from webhook.server.intake import Upload
 from webhook.server.lane import Turn
 from webhook.server.state import ServerState
-from webhook.settings import Settings
 from webhook.sources.facts import one_world
 from webhook.sources.limits import SERVER
 from webhook.sources.manifests import Document, read_text

@@ -10,14 +10,14 @@ from collections.abc import Callable, Container, Generator
 from dataclasses import replace
 from typing import NamedTuple
 
+from webhook.admission.live_reads import in_doubt, required_facts
+from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable
-from webhook.logs import log, outline
 from webhook.model.admission_request import ALLOWED, Request, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Needed
-from webhook.required_facts import in_doubt, required_facts
 from webhook.server.review import Decode, read_review, write_review, written_patch
-from webhook.settings import Settings
+from webhook.telemetry.logs import log, outline
 
 Decision = Callable[[Request, ClusterFacts, Settings], Verdict]
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from time import monotonic
 
-from webhook.logs import log
 from webhook.server.listener import FINISH_SECONDS, Listener
 from webhook.server.state import ServerState
+from webhook.telemetry.logs import log
 
 
 class Signals:

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from webhook.exposition import CONTENT_TYPE
 from webhook.server.state import ServerState
+from webhook.telemetry.metrics import CONTENT_TYPE
 
 
 def alive() -> Response:

@@ -9,10 +9,10 @@ from typing import Any, cast
 import uvicorn
 from starlette.types import ASGIApp
 
+from webhook.network.sockets import LOOPBACKS, listening, reached_at
 from webhook.server.acceptor import Acceptor
 from webhook.server.connection import KEEP_ALIVE_SECONDS, Connection
 from webhook.server.connections import Connections
-from webhook.sockets import LOOPBACKS, listening, reached_at
 
 # Answers take milliseconds. After this a connection that never ends must not hold up the stop.
 FINISH_SECONDS = 10

@@ -10,12 +10,12 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from webhook.cluster.facts import LiveFacts
 from webhook.cluster.metrics import CacheCollector
-from webhook.exposition import Exposition
 from webhook.model.admission_request import DECISIONS, Verdict
 from webhook.model.findings import Action
 from webhook.server.lane_metrics import lane_metrics
 from webhook.server.life_metrics import LifeMetrics
 from webhook.server.network_metrics import ConnectionMetrics, IntakeMetrics
+from webhook.telemetry.metrics import Exposition
 from webhook.validators import CHOICE_RULES, SHAPE_RULES
 
 ENDPOINTS = ("validate", "mutate")

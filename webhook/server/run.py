@@ -13,8 +13,7 @@ from typing import Any
 
 import uvloop
 
-from webhook import __version__, tracing
-from webhook.logs import configure, log
+from webhook import __version__
 from webhook.server.app import create_app
 from webhook.server.connections import Connections
 from webhook.server.descriptors import HEALTH_CONNECTIONS, NEXT_CONNECTIONS, raise_limit, serving_connections
@@ -26,6 +25,8 @@ from webhook.server.next_port import create_next_app
 from webhook.server.self_probe import SelfProbe
 from webhook.server.state import ServerState
 from webhook.server.tls import PairFiles, Tls, next_tls, serving_tls
+from webhook.telemetry import spans as tracing
+from webhook.telemetry.logs import configure, log
 
 # Kubernetes takes a minute to bring a changed Secret into a pod; nobody notices one second more.
 LOOK_SECONDS = 1.0

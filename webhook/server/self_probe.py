@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import ssl
 
-from webhook.client_tls import looking
-from webhook.logs import log
+from webhook.network.client_tls import looking
 from webhook.server.state import ServerState
+from webhook.telemetry.logs import log
 
 # A try costs a handshake, a millisecond or two.
 EVERY_SECONDS = 10.0

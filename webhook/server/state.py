@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from webhook.certificates import Pair, validity
+from webhook.certificates.files import Pair, validity
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.cluster.facts import LiveFacts, live_facts
-from webhook.logs import log
+from webhook.config.settings import Settings
 from webhook.model.facts import ClusterFacts
 from webhook.server.intake import SMALL_BYTES, Intake
 from webhook.server.lane import Lane
@@ -18,7 +18,7 @@ from webhook.server.lane_metrics import MANIFESTS, REVIEWS
 from webhook.server.life_metrics import CLIENT_AUTHORITIES, SERVING
 from webhook.server.memory import memory_limit
 from webhook.server.metrics import Metrics
-from webhook.settings import Settings
+from webhook.telemetry.logs import log
 
 # The part of the intake that each lane may fill with what it decodes, and as much again with bodies that wait.
 LANE_SHARE = 4

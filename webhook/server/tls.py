@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from webhook.certificates import Pair, authorities_of, hardened, load_into, pair_of, read_regular
+from webhook.certificates.files import Pair, authorities_of, hardened, load_into, pair_of, read_regular
 from webhook.errors import CertificateError
-from webhook.logs import log
 from webhook.server.life_metrics import CLIENT_AUTHORITIES, NEXT, SERVING, LifeMetrics
+from webhook.telemetry.logs import log
 
 Value = TypeVar("Value")
 

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from webhook.config.file import settings_from
+from webhook.config.settings import Settings
 from webhook.errors import ConfigurationError, InputError, Problem
 from webhook.model.fields import FieldPath, Item, Part
-from webhook.settings import Settings
 from webhook.sources.manifests import Document, read_file
 
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[([^\]]*)\]")

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from webhook.backends.registry import installed_backends
-from webhook.checking import kind_of
 from webhook.errors import InputError
 from webhook.model import grove
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.general import GENERAL
 from webhook.model.keys import Api
-from webhook.model.owners.facts import PROJECTIONS as OF_OWNERS
 from webhook.model.projections import NAMESPACES, Missing, Projection, key_of, labels_of, required, spec_fields
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
+from webhook.model.workloads.facts import PROJECTIONS as OF_OWNERS
+from webhook.offline.judgement import kind_of
 from webhook.sources.manifests import Document, files_of, read_file
 
 

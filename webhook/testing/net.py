@@ -10,10 +10,10 @@ from hypothesis import given
 
 from webhook.model.admission_request import Kind, Request
 from webhook.model.keys import Record
-from webhook.model.pod import Pod
 from webhook.model.reading import Manifest
-from webhook.starting import may_start
+from webhook.model.workloads.pod import Pod
 from webhook.testing.requirement import require
+from webhook.testing.start import may_start
 from webhook.testing.strategies import gang_pods, records
 from webhook.testing.suite import GENERATED, Configuration, Installed, Suite
 from webhook.validators.selection import DEFAULT_SCHEDULER

@@ -16,8 +16,8 @@ from webhook.errors import Inexpressible
 from webhook.model import grove
 from webhook.model.gang_object import MANAGED_BY_ROLLCALL
 from webhook.model.keys import Record
-from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
+from webhook.model.workloads.podgang import PodGang
 from webhook.testing.requirement import require
 from webhook.testing.strategies import demanding_gangs, gang_pairs, long_gangs, member, plain_gangs, podgang
 from webhook.testing.suite import GENERATED, Configuration, Installed, Suite

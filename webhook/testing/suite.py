@@ -16,15 +16,15 @@ from pydantic import ValidationError
 
 from webhook import admission
 from webhook.backends.base import Backend, GangMember
-from webhook.checking import kind_of
+from webhook.config.settings import Enforcement, Profile, Settings
 from webhook.errors import Inexpressible
 from webhook.model.admission_request import Kind, Request, Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Record
-from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
-from webhook.settings import Enforcement, Profile, Settings
+from webhook.model.workloads.podgang import PodGang
+from webhook.offline.judgement import kind_of
 from webhook.testing.requirement import require
 from webhook.testing.samples import NAMESPACE, PRIORITY_CLASSES, SERVED_EVERYWHERE, TOPOLOGY_BINDINGS
 

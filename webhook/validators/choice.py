@@ -9,8 +9,8 @@ from typing import Any
 from webhook.model.facts import ClusterFacts, PodGangFacts
 from webhook.model.fields import LABELS
 from webhook.model.findings import Finding
-from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import gangs_of_set
 from webhook.validators.registry import Change, Context, Example, Results, Subject, rule

@@ -8,8 +8,8 @@ from webhook.model import grove
 from webhook.model.facts import ClusterFacts, PodGangFacts
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.keys import Needed
-from webhook.model.podtemplate import PodTemplate
 from webhook.model.reading import Manifest
+from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
 _KNOWN = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo", frozenset({"demo-0-worker"}))})

@@ -12,8 +12,8 @@ from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts, PodGangFacts, PodGangs
 from webhook.model.findings import Finding
 from webhook.model.keys import Needed, ObjectKey
-from webhook.model.podcliqueset import PodCliqueSet
-from webhook.model.podtemplate import PodTemplate
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.registry import Context, Results
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from webhook.model.fields import LABELS
 from webhook.model.findings import Finding
-from webhook.model.owners.workload import OwnedWorkload
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.workload import OwnedWorkload
 from webhook.validators.owner_examples import job, job_set
 from webhook.validators.registry import Context, Example, OwnerChange, Results, Subject, rule
 

@@ -10,9 +10,9 @@ from typing import Any
 from webhook.model.capabilities import Use
 from webhook.model.fields import METADATA, FieldPath
 from webhook.model.findings import Finding, shown
-from webhook.model.owners.trainjob import MadeJobSet
-from webhook.model.owners.workload import OwnedWorkload
 from webhook.model.reading import text
+from webhook.model.workloads.trainjob import MadeJobSet
+from webhook.model.workloads.workload import OwnedWorkload
 
 # `labels` or `annotations`, and a key there.
 Key = tuple[str, str]

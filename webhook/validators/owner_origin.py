@@ -8,10 +8,10 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import METADATA
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.keys import Needed, Record
-from webhook.model.owners.facts import Owner
-from webhook.model.owners.kinds import JOB_SETS
-from webhook.model.owners.workload import OwnedWorkload
 from webhook.model.reading import Manifest
+from webhook.model.workloads.facts import Owner
+from webhook.model.workloads.kinds import JOB_SETS
+from webhook.model.workloads.workload import OwnedWorkload
 from webhook.validators.owner_examples import job
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 

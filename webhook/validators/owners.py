@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from webhook.model.findings import Finding
-from webhook.model.owners.workload import OwnedWorkload
+from webhook.model.workloads.workload import OwnedWorkload
 from webhook.validators.owner_examples import job, job_set, leader_worker_set, replicated
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 

@@ -11,7 +11,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding, shown
 from webhook.model.keys import Api
-from webhook.model.podcliqueset import Clique, PodCliqueSet
+from webhook.model.workloads.podcliqueset import Clique, PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 from webhook.validators.membership import missing_apis
 from webhook.validators.registry import Context, Example, Results, rule

@@ -18,12 +18,12 @@ from webhook.model.capabilities import Capability, Uses
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, SpecField
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.keys import Api
-from webhook.model.owners.workload import OwnedWorkload
-from webhook.model.podcliqueset import PodCliqueSet
-from webhook.model.podtemplate import PodTemplate
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged, StoredObject
 from webhook.model.version import Version
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.model.workloads.workload import OwnedWorkload
 from webhook.validators.selection import Choice
 
 S = TypeVar("S")

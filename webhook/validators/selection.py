@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA, SPEC, FieldPath
-from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import text
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 
 DEFAULT_SCHEDULER = "default-scheduler"
 

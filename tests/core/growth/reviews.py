@@ -9,14 +9,14 @@ from typing import Any
 from tests.core.growth.growing import Style, grown, places, texts
 from tests.core.worlds import PCS
 from webhook import admission
-from webhook.checking import kind_of
+from webhook.admission.live_reads import in_doubt, required_facts
 from webhook.config.file import settings_from
+from webhook.config.settings import Settings
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.reading import Manifest
-from webhook.required_facts import in_doubt, required_facts
+from webhook.offline.judgement import kind_of
 from webhook.server.review import write_review, written_patch
-from webhook.settings import Settings
 from webhook.validators.registry import Example
 
 

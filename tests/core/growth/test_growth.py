@@ -19,6 +19,7 @@ from tests.core.growth.growing import Style
 from tests.core.growth.reviews import Grown, created, enlarged, judge, reordered, settings_for
 from tests.core.test_rule_examples import EVERY_RULE, SCHEDULERS
 from webhook.backends.registry import installed_backends
+from webhook.config.settings import Settings
 from webhook.model.capabilities import QUOTA_ANNOTATION, VOLCANO_QUEUE
 from webhook.model.facts import (
     ClusterFacts,
@@ -31,7 +32,6 @@ from webhook.model.facts import (
     TopologyBinding,
     VolcanoQueue,
 )
-from webhook.settings import Settings
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 from webhook.validators.registry import Example, Rule
 

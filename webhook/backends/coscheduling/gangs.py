@@ -10,8 +10,8 @@ from webhook.backends.coscheduling.capabilities import NO_TOPOLOGY
 from webhook.backends.coscheduling.settings import CoschedulingSettings
 from webhook.backends.inexpressible import inexpressible, refuse_twins
 from webhook.model.gang_object import gang_metadata
-from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest, integer, mapping
+from webhook.model.workloads.podgang import PodGang
 
 
 def gang_objects(podgang: PodGang, settings: CoschedulingSettings) -> list[Manifest]:

@@ -9,8 +9,8 @@ from webhook.model.facts import ClusterFacts, PriorityClass
 from webhook.model.fields import SPEC
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.keys import Needed
-from webhook.model.podcliqueset import PodCliqueSet
-from webhook.model.podtemplate import PodTemplate
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set, required
 from webhook.validators.membership import claimed, unsupported
 from webhook.validators.registry import Context, Example, Results, Subject, rule

@@ -35,10 +35,10 @@ from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts, SpecField
 from webhook.model.keys import Record
-from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.version import Version
+from webhook.model.workloads.podgang import PodGang
 from webhook.validators.registry import collect
 
 # kai.scheduler/skip-podgrouper and minSubGroup came with it.

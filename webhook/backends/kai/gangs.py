@@ -21,8 +21,8 @@ from webhook.model.gang_object import gang_metadata
 from webhook.model.grove import TOPOLOGY_NAME
 from webhook.model.keys import Record
 from webhook.model.naming import label_name
-from webhook.model.podgang import PackConstraint, PodGang
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.model.workloads.podgang import PackConstraint, PodGang
 
 
 def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts: ClusterFacts) -> list[Manifest]:

@@ -13,9 +13,9 @@ from webhook.backends.kai.rules import Rules
 from webhook.model.facts import ClusterFacts, KaiQueue
 from webhook.model.fields import ANNOTATIONS
 from webhook.model.findings import Action, Finding
-from webhook.model.owners.jobset import JobSet
-from webhook.model.owners.trainjob import train_job_of
-from webhook.model.owners.workload import OwnedWorkload
+from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.trainjob import train_job_of
+from webhook.model.workloads.workload import OwnedWorkload
 from webhook.validators.owner_examples import job, job_set, pod_template, replicated, train_job
 from webhook.validators.owner_names import Key, disagreeing, named
 from webhook.validators.registry import Example, Results, Subject, rule

@@ -12,9 +12,9 @@ from webhook.model.facts import ClusterFacts, PodGangFacts, PriorityClass
 from webhook.model.fields import LABELS, SPEC, FieldPath
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.keys import Needed
-from webhook.model.podcliqueset import PodCliqueSet
-from webhook.model.podtemplate import PodTemplate
 from webhook.model.reading import text
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import claimed, has_gangs
 from webhook.validators.registry import Change, Context, Example, Results, Subject, rule

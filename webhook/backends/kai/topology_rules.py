@@ -12,7 +12,7 @@ from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts, TopologyBinding
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Finding, Unjudged
-from webhook.model.podcliqueset import PodCliqueSet, Topology
+from webhook.model.workloads.podcliqueset import PodCliqueSet, Topology
 from webhook.validators.examples import pod_clique_set, required
 from webhook.validators.registry import Example, Results, rule
 

@@ -37,9 +37,9 @@ from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
-from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
+from webhook.model.workloads.podgang import PodGang
 from webhook.validators.registry import collect
 
 # Scheduling gates, which Grove puts on every pod, came with the kube-scheduler that v1.5 is built on.

@@ -20,9 +20,9 @@ from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts
 from webhook.model.gang_object import gang_metadata
 from webhook.model.naming import pod_group_name
-from webhook.model.podgang import Member, PodGang
 from webhook.model.reading import Manifest, integer, mapping
 from webhook.model.version import Version
+from webhook.model.workloads.podgang import Member, PodGang
 
 
 def gang_objects(

@@ -7,8 +7,8 @@ from webhook.backends.koordinator.rules import Rules
 from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL
 from webhook.model.facts import ClusterFacts, Quota
 from webhook.model.findings import Finding
-from webhook.model.owners.trainjob import MadeJobSet
-from webhook.model.owners.workload import OwnedWorkload
+from webhook.model.workloads.trainjob import MadeJobSet
+from webhook.model.workloads.workload import OwnedWorkload
 from webhook.validators.owner_examples import job, job_set, pod_template, replicated
 from webhook.validators.owner_names import disagreeing, named
 from webhook.validators.registry import Example, Results, Subject, rule

@@ -13,8 +13,8 @@ from webhook.model.capabilities import QOS_LABEL, Capability
 from webhook.model.facts import ClusterFacts, PriorityClass
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Finding, Unjudged
-from webhook.model.podtemplate import PodTemplate
 from webhook.model.reading import integer, text
+from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.registry import Example, Results, Subject, rule
 

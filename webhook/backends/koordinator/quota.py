@@ -16,9 +16,9 @@ from webhook.model.facts import ClusterFacts, PodGangFacts, Quota
 from webhook.model.fields import ANNOTATIONS, FieldPath
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.keys import Needed
-from webhook.model.podcliqueset import PodCliqueSet
-from webhook.model.podtemplate import PodTemplate
 from webhook.model.record import recorded_quota
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import has_gangs
 from webhook.validators.registry import Change, Example, Results, Subject, rule

@@ -17,9 +17,9 @@ from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts, PodGangFacts
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding
-from webhook.model.podcliqueset import PodCliqueSet
-from webhook.model.podtemplate import PodTemplate
 from webhook.model.reading import text
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import claimed, has_gangs, unsupported
 from webhook.validators.registry import Change, Context, Example, Results, Subject, rule

@@ -12,7 +12,7 @@ from webhook.backends.koordinator.topology import THE_TOPOLOGY, UnknownLayers, l
 from webhook.model.capabilities import Capability, Use
 from webhook.model.facts import ClusterFacts, TopologyBinding, TopologyLayer
 from webhook.model.findings import Action, Finding, Unjudged
-from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 from webhook.validators.membership import unsupported
 from webhook.validators.registry import Example, Results, rule

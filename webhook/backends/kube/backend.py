@@ -27,9 +27,9 @@ from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
-from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged
+from webhook.model.workloads.podgang import PodGang
 from webhook.validators.registry import collect
 from webhook.validators.selection import DEFAULT_SCHEDULER
 

@@ -12,7 +12,7 @@ from webhook.model.facts import ClusterFacts, PodGangFacts
 from webhook.model.fields import SPEC
 from webhook.model.findings import Finding
 from webhook.model.keys import Api
-from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import has_gangs
 from webhook.validators.registry import Change, Context, Example, Results, Subject, rule

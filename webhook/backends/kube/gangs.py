@@ -21,8 +21,8 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.gang_object import gang_metadata
 from webhook.model.keys import Record
-from webhook.model.podgang import GroupConfig, Member, PackConstraint, PodGang
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.model.workloads.podgang import GroupConfig, Member, PackConstraint, PodGang
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 # WorkloadMaxPodGroups: templates in one list.

@@ -15,11 +15,11 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Finding, shown
 from webhook.model.keys import Api, Needed
-from webhook.model.owners.gang import gangs_of, no_gang
-from webhook.model.owners.leaderworkerset import LeaderWorkerSet
-from webhook.model.owners.trainjob import TrainJob, with_pods
-from webhook.model.owners.workload import OwnedWorkload
 from webhook.model.reading import text
+from webhook.model.workloads.gang import gangs_of, no_gang
+from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.model.workloads.trainjob import TrainJob, with_pods
+from webhook.model.workloads.workload import OwnedWorkload
 from webhook.validators.owner_examples import job, job_set, pod_template, replicated
 from webhook.validators.registry import Example, Results, Subject, rule
 from webhook.validators.selection import DEFAULT_SCHEDULER

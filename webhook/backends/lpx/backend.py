@@ -8,8 +8,8 @@ from webhook.backends.lpx.capabilities import CAPABILITIES
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
-from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
+from webhook.model.workloads.podgang import PodGang
 from webhook.validators.registry import collect
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from webhook.backends.base import BackendSettings
 from webhook.backends.lpx.capabilities import CAPABILITIES, TOPOLOGY
-from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import pod_clique_set, required
 from webhook.validators.membership import unsupported
 from webhook.validators.registry import Context, Example, Results, rule

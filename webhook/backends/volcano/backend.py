@@ -30,9 +30,9 @@ from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts, SpecField
 from webhook.model.keys import Api, Record
-from webhook.model.podgang import PodGang
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
+from webhook.model.workloads.podgang import PodGang
 from webhook.validators.registry import collect
 
 # Subgroups came with v1.14.0, which schedules none of them without a hard topology (fixed by commit 56c69011).

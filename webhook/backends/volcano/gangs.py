@@ -20,10 +20,10 @@ from webhook.model.fields import ANNOTATIONS, FieldPath
 from webhook.model.gang_object import gang_metadata
 from webhook.model.keys import Record
 from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name, is_subdomain
-from webhook.model.owners.gang import OwnedGang
-from webhook.model.owners.workload import QUEUE_ANNOTATIONS
-from webhook.model.podgang import PackConstraint, PodGang
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.model.workloads.gang import OwnedGang
+from webhook.model.workloads.podgang import PackConstraint, PodGang
+from webhook.model.workloads.workload import QUEUE_ANNOTATIONS
 
 
 def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, facts: ClusterFacts) -> list[Manifest]:

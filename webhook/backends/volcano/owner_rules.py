@@ -12,9 +12,9 @@ from webhook.backends.volcano.rules import Rules
 from webhook.model.capabilities import VOLCANO_QUEUE
 from webhook.model.findings import Finding
 from webhook.model.naming import is_subdomain
-from webhook.model.owners.jobset import JobSet
-from webhook.model.owners.trainjob import train_job_of
-from webhook.model.owners.workload import QUEUE_ANNOTATIONS, OwnedWorkload
+from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.trainjob import train_job_of
+from webhook.model.workloads.workload import QUEUE_ANNOTATIONS, OwnedWorkload
 from webhook.validators.owner_examples import job, job_set, pod_template, replicated
 from webhook.validators.owner_names import disagreeing, named
 from webhook.validators.registry import Example, Results, Subject, rule

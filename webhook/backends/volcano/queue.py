@@ -19,9 +19,9 @@ from webhook.model.fields import ANNOTATIONS, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Needed
 from webhook.model.naming import is_subdomain
-from webhook.model.podcliqueset import PodCliqueSet
 from webhook.model.reading import mapping, text
 from webhook.model.record import queue_of, record_of
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import has_gangs, unread_queues
 from webhook.validators.registry import Change, Example, Results, Subject, rule

@@ -5,8 +5,8 @@ from __future__ import annotations
 from webhook.backends.volcano.capabilities import capabilities
 from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.model.capabilities import Capability
-from webhook.model.podcliqueset import PodCliqueSet
-from webhook.model.podtemplate import PodTemplate
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import claimed, unsupported
 from webhook.validators.registry import Context, Example, Results, Subject, rule

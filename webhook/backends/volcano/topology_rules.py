@@ -11,7 +11,7 @@ from webhook.backends.volcano.topology import NoTier, UnknownTiers, tier_of
 from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts, HyperNode, TopologyBinding
 from webhook.model.findings import Finding, Unjudged
-from webhook.model.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 from webhook.validators.registry import Example, Results, rule
 

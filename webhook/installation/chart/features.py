@@ -10,11 +10,11 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from webhook.backends.base import BackendSettings
 from webhook.backends.registry import BackendClass, installed_backends
+from webhook.config.settings import Certificates, Enforcement, Profile, Registration, Settings
 from webhook.installation.access import access_rules, reconciler_access_rules
 from webhook.installation.net import net_policy
 from webhook.installation.webhooks import Address, webhook_configurations
 from webhook.model.reading import Manifest
-from webhook.settings import Certificates, Enforcement, Profile, Registration, Settings
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 ALWAYS, GATE, ESCAPES, SELF_MANAGED = "always", "gate", "escapes", "selfManaged"

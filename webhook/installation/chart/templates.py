@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from webhook.config.settings import Serving, Settings, Tracing
 from webhook.installation.cert_manager import INJECTED
 from webhook.installation.chart.autoscaling import REPLICAS, autoscaling
 from webhook.installation.chart.features import NAMESPACE, SELF_MANAGED, Feature, roles
@@ -21,7 +22,6 @@ from webhook.installation.names import SERVER
 from webhook.installation.options import Configuration, Options, Reconciler
 from webhook.installation.pod_network import Network
 from webhook.model.reading import Manifest
-from webhook.settings import Serving, Settings, Tracing
 
 # Taken for nothing else in the text.
 _DRAIN_SECONDS = 99_000

@@ -1,0 +1,377 @@
+"""The whole decision, pure: a request, facts and settings in, a verdict out. Server and command line call nothing else.
+
+What happens to a PodCliqueSet: `mutate` chooses its scheduler at CREATE and records it; `validate` judges it by the
+general rules and by its backend's. What happens to a pod of a gang: `mutate` finds its workload's record and prepares
+the pod for that scheduler; `validate` judges the prepared pod. Everything else passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from webhook.admission import opted_in as owners
+from webhook.admission.opinion import could_run, gang_context, judged_by, pod_verdict, softened
+from webhook.backends.base import GangMember
+from webhook.config.settings import CHOICE_BOUND, CHOICE_RULE_IDS, SHAPE_BOUND, Profile, Settings
+from webhook.errors import FactsUnavailable
+from webhook.model import grove
+from webhook.model.admission_request import ALLOWED, Request, Verdict
+from webhook.model.capabilities import capabilities_used
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.fields import LABELS, ROOT, SPEC
+from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.keys import Record
+from webhook.model.reading import Malformed, Manifest, mapping
+from webhook.model.record import SCHEDULER_LABEL, record_in
+from webhook.model.size import values_in
+from webhook.model.stored_object import StoredObject
+from webhook.model.workloads.pod import Pod
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.mutators.prepare_pod import foreign_claims, prepare_pod
+from webhook.mutators.record import record_scheduler
+from webhook.validators.registry import Context, Outcome, PodCreation, run, run_each, run_on_object
+from webhook.validators.selection import (
+    DEFAULT_SCHEDULER,
+    Choice,
+    Named,
+    choose,
+    label_choice,
+    template_names,
+)
+from webhook.validators.wrong_types import Unreadable
+
+_POD_CLIQUE_SET = (grove.GROUP, "PodCliqueSet")
+_POD = ("", "Pod")
+# A refused set of more values, or with more denials, is not judged by the other schedulers' rules as well: that is
+# advice, and others wait.
+_MOST_COMPARED = 10_000
+_NOT_COMPARED = "the set is too large to say which other scheduler could run it; rollcall explain does"
+_MOST_DENIALS = 50
+_MANY_DENIALS = "the set has too many faults to say which other scheduler could run it; rollcall explain does"
+# Of a pod: its profile and its place in a gang, or why it has none.
+_Gang = tuple[Profile, GangMember] | str | None
+# For the rule about malformed objects, which are judged by nothing but themselves.
+_NO_CONTEXT: Context[None] = Context(NOTHING_KNOWN, Choice("", ROOT), {}, None)
+
+
+def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    """Whether the object may be stored. Raises `FactsUnavailable` where a pod's workload could not be read."""
+    try:
+        if _passes(request) or (_leaving(request) and not _rewritten(request, settings)):
+            return ALLOWED
+        if request.kind[::2] == _POD_CLIQUE_SET:
+            return _validate_workload(request, facts, settings)
+        if request.kind[::2] == _POD and request.operation == "CREATE":
+            return _validate_pod(request, Pod(_manifest(request), request.namespace), facts, settings)
+        if owners.is_owner(request):
+            return owners.validate_owner(request, facts, settings)
+        try:
+            return _validate_object(request, facts, settings)
+        except Malformed:
+            # An old object of a past schema is as good as none: it must not hold up its repair.
+            return _validate_object(replace(request, old=None), facts, settings)
+    except Malformed:
+        return malformed(request, settings)
+
+
+def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    """What to change in the object, as a patch that has been applied to `request.object`. Never refuses: that is
+    `validate`'s to do, on what mutation left. Raises `FactsUnavailable` where a pod's workload could not be read.
+    """
+    try:
+        # A manifest may bring a deletionTimestamp of its own to its creation. The API server drops it, but only after
+        # mutation, and it must not be a way around the record.
+        if _passes(request) or _leaving(request):
+            return ALLOWED
+        if request.kind[::2] == _POD_CLIQUE_SET:
+            return _mutate_workload(request, facts, settings)
+        if request.kind[::2] == _POD and request.operation == "CREATE":
+            pod = Pod(_manifest(request), request.namespace)
+            if pod.podgang is None and owners.is_owned(pod, settings):
+                return owners.mutate_owned_pod(pod, facts, settings)
+            return _mutate_pod(pod, facts, settings)
+        if owners.is_owner(request):
+            return owners.mutate_owner(request, facts, settings)
+    except Malformed as error:
+        return Verdict(notes=(f"left as it is: {error}",))
+    return ALLOWED
+
+
+def malformed(request: Request, settings: Settings) -> Verdict:
+    """Every field of the wrong type; in a cluster the API server refuses such an object by its schema."""
+    # The envelope says what the object is; the object itself may not.
+    kind = request.kind[::2]
+    found = Unreadable(kind, _manifest(request), settings.shape_of(kind))
+    outcome = Outcome()
+    for bound in SHAPE_BOUND:
+        outcome.add(bound, bound.rule.check(found, _NO_CONTEXT))
+    return Verdict(False, None, tuple(outcome.findings))
+
+
+def _passes(request: Request) -> bool:
+    """Deletions, connections and subresources are never judged."""
+    return request.operation not in {"CREATE", "UPDATE"} or bool(request.subresource) or request.object is None
+
+
+def _leaving(request: Request) -> bool:
+    """Whether the stored object is being deleted. A deletionTimestamp that comes with an update may be forged."""
+    return mapping(mapping(request.old).get("metadata")).get("deletionTimestamp") is not None
+
+
+def _rewritten(request: Request, settings: Settings) -> bool:
+    """Whether an update changes what a scheduler reads of a gang object. It reads such an object also while a finalizer
+    keeps it from being deleted. The removal of finalizers changes none of this, and always passes.
+    """
+    return request.kind[::2] in settings.judging and _read_of(request.object) != _read_of(request.old)
+
+
+def _read_of(manifest: Manifest | None) -> tuple[Any, ...]:
+    found = mapping(manifest)
+    metadata = mapping(found.get("metadata"))
+    return found.get("spec"), metadata.get("labels"), metadata.get("annotations")
+
+
+def _manifest(request: Request) -> Manifest:
+    # The dict itself, also an empty one: what mutation changes must be seen by who asked.
+    return {} if request.object is None else request.object
+
+
+# PodCliqueSet
+
+
+def _validate_workload(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    workload = PodCliqueSet(_manifest(request), request.namespace)
+    old = _readable(request.old, request.namespace)
+    choice = choice_of(workload, old, facts, settings)
+    if choice is None:
+        # Older than Rollcall: its pods are left as they are, so there is nothing to judge by.
+        return ALLOWED
+    outcome = _judge(workload, old, choice, facts, settings)
+    findings = outcome.findings
+    if old is not None and any(finding.action is Action.DENY for finding in findings):
+        findings = _ratchet(findings, old, facts, settings)
+    findings.sort(key=lambda finding: (-finding.action, not finding.fails_closed))
+    allowed = not findings or findings[0].action is not Action.DENY
+    verdict = Verdict(allowed, choice.scheduler, tuple(findings), tuple(outcome.unjudged))
+    # The record of a set that is stored cannot simply change, and one whose choice does not stand has chosen nobody.
+    if allowed or old is not None or any(found.rule in CHOICE_RULE_IDS for found in findings):
+        return verdict
+    if len(verdict.denials) > _MOST_DENIALS:
+        return replace(verdict, notes=(_MANY_DENIALS,))
+    if values_in(workload.raw, _MOST_COMPARED) == _MOST_COMPARED:
+        return replace(verdict, notes=(_NOT_COMPARED,))
+    return replace(verdict, could_run=could_run(workload, choice, facts, settings))
+
+
+def _readable(old: Manifest | None, namespace: str) -> PodCliqueSet | None:
+    """The old object, where there is one. One of a past schema that cannot be read is as good as none."""
+    if old is None:
+        return None
+    try:
+        found = PodCliqueSet(old, namespace)
+        capabilities_used(found)
+    except Malformed:
+        return None
+    return found
+
+
+def _mutate_workload(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    workload = PodCliqueSet(_manifest(request), request.namespace)
+    if request.operation == "CREATE":
+        choice = choice_of(workload, None, facts, settings)
+        if choice is None or choice.scheduler not in settings.profiles:
+            return ALLOWED
+        return Verdict(scheduler=choice.scheduler, patch=record_scheduler(workload, choice.scheduler))
+    recorded = label_choice(mapping(mapping(request.old).get("metadata")).get("labels"))
+    if recorded is None or label_choice(workload.labels) is not None:
+        return ALLOWED
+    # Replaced by a manifest that knows nothing of the record: carried forward.
+    return Verdict(scheduler=recorded.scheduler, patch=record_scheduler(workload, recorded.scheduler))
+
+
+def choice_of(
+    workload: PodCliqueSet, old: PodCliqueSet | None, facts: ClusterFacts, settings: Settings
+) -> Choice | None:
+    """Which scheduler the workload is judged for, or None for one that is older than Rollcall."""
+    if settings.forced is not None:
+        return Choice(settings.forced, LABELS / SCHEDULER_LABEL, settings.available)
+    labelled = label_choice(workload.labels)
+    if old is not None and labelled is None:
+        labelled = label_choice(old.labels)
+        if labelled is None and not settings.standalone:
+            return None
+    namespace = settings.scheduler_of_namespace(facts, workload.namespace)
+    return choose(labelled, template_names(workload), namespace, settings.default, settings.available)
+
+
+def _judge(
+    workload: PodCliqueSet, old: PodCliqueSet | None, choice: Choice, facts: ClusterFacts, settings: Settings
+) -> Outcome:
+    """What the rules say of a workload: first those about the choice, then, if it stands, those of its backend."""
+    first = run(CHOICE_BOUND, Context(facts, choice, {}, None, workload), (), old)
+    profile = settings.profiles.get(choice.scheduler)
+    if profile is None:
+        return first
+    then = judged_by(profile, workload, old, choice, facts, settings)
+    return Outcome([*first.findings, *then.findings], [*first.unjudged, *then.unjudged])
+
+
+def _ratchet(findings: list[Finding], old: PodCliqueSet, facts: ClusterFacts, settings: Settings) -> list[Finding]:
+    """Findings that the old object had too become warnings: an update must not be blamed for what was there before.
+
+    The old object is judged under its own record. What is wrong with the change itself (`forbidden`) stays.
+    """
+    # Without a record it was judged by nobody: nothing that it brings along is excused by an adoption.
+    choice = choice_of(old, old, facts, settings)
+    if choice is None:
+        return findings
+    try:
+        before = _judge(old, None, choice, facts, settings)
+    except Malformed:
+        return findings
+    return softened(findings, before.findings)
+
+
+# Gang objects that somebody else stores, and pods that name them
+
+
+def _validate_object(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    """What the rules about objects of that kind say of one, unless who writes it is exempt. On UPDATE what was wrong
+    before becomes a warning.
+    """
+    profiles = settings.judging.get(request.kind[::2], ())
+    if not profiles or _exempt(request, settings):
+        return ALLOWED
+    found = _stored(request, _manifest(request))
+    if request.old is not None:
+        found.old = _stored(request, request.old)
+    findings: list[Finding] = []
+    unjudged: list[Unjudged] = []
+    for profile in profiles:
+        rules = profile.rules[settings.ceiling(profile, facts, request.namespace)]
+        choice = Choice(profile.name, ROOT, settings.available)
+        context = gang_context(profile, facts, choice, {}, proceed=settings.proceed, namespace=request.namespace)
+        outcome = run_on_object(rules, context, request.kind.group, found)
+        if found.old is not None and any(one.action is Action.DENY for one in outcome.findings):
+            before = run_on_object(rules, context, request.kind.group, found.old)
+            findings += softened(outcome.findings, before.findings)
+        else:
+            findings += outcome.findings
+        unjudged += outcome.unjudged
+    return _with(Verdict(scheduler=profiles[0].name), findings, unjudged)
+
+
+def _with(verdict: Verdict, findings: Iterable[Finding], unjudged: Iterable[Unjudged] = ()) -> Verdict:
+    """`verdict`, and what else was found."""
+    every = sorted((*verdict.findings, *findings), key=lambda finding: -finding.action)
+    allowed = not any(finding.action is Action.DENY for finding in every)
+    return replace(verdict, allowed=allowed, findings=tuple(every), unjudged=(*verdict.unjudged, *unjudged))
+
+
+def _exempt(request: Request, settings: Settings) -> bool:
+    """Whether whoever asks may write any gang object. Pods are judged whoever creates them: the Job controller's come
+    of what somebody else wrote into a Job.
+    """
+    return request.user in settings.exempt_users and request.kind[::2] != _POD
+
+
+def _stored(request: Request, manifest: Manifest) -> StoredObject:
+    return StoredObject(manifest, request.kind.kind, request.kind.version, request.namespace)
+
+
+# Pod
+
+
+def _validate_pod(request: Request, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
+    """The verdict on a pod that is created. A member of a gang is judged as that. A pod that may name a group by itself
+    is also judged by the rules about such pods: labels alone make no member.
+    """
+    if pod.podgang is None:
+        member = owners.validate_owned_pod(pod, facts, settings) if owners.is_owned(pod, settings) else None
+        return _validate_object(request, facts, settings) if member is None else member
+    found = _gang_of(pod, facts, settings)
+    member = _validate_member(pod, found, request.user, facts, settings)
+    if _is_groves(pod, found, request.user, settings):
+        return member
+    besides = _validate_object(request, facts, settings)
+    named = replace(member, scheduler=member.scheduler or besides.scheduler)
+    return _with(named, besides.findings, besides.unjudged)
+
+
+def _is_groves(pod: Pod, found: _Gang, user: str, settings: Settings) -> bool:
+    """Whether a pod with Grove's labels is a member as Grove makes it: by the user who creates it. Where no user is
+    known, as in a file, the pod must name no group but the one that it was prepared for.
+    """
+    if user:
+        return settings.tenancy.is_grove_operator(user)
+    return isinstance(found, tuple) and not foreign_claims(pod, *found)
+
+
+def _validate_member(pod: Pod, found: _Gang, user: str, facts: ClusterFacts, settings: Settings) -> Verdict:
+    profile = found[0] if isinstance(found, tuple) else settings.profiles[settings.default]
+    prepared = isinstance(found, tuple) and pod.scheduler_name == profile.name
+    verdict = pod_verdict(pod, profile, facts, settings) if prepared else ALLOWED
+    if not user or settings.tenancy.is_grove_operator(user):
+        return verdict
+    rules = profile.creation_rules[settings.ceiling(profile, facts, pod.namespace)]
+    origin = run_each(
+        rules, gang_context(profile, facts, Choice(profile.name, ROOT), {}), PodCreation(pod.template, user)
+    ).findings
+    return _with(replace(verdict, scheduler=profile.name), origin) if origin else verdict
+
+
+def _mutate_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
+    found = _gang_of(pod, facts, settings)
+    if not isinstance(found, tuple):
+        return ALLOWED if found is None else Verdict(notes=(found,))
+    profile, member = found
+    prepared = prepare_pod(pod, profile, member)
+    if prepared.claim is not None:
+        note = f"pod left as it is: {prepared.claim.path} says that {prepared.claim.owner} has claimed it"
+        return Verdict(scheduler=profile.name, notes=(note,))
+    return Verdict(scheduler=profile.name, patch=prepared.operations)
+
+
+def _gang_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> _Gang:
+    """The profile that a gang's pod is prepared for and its place in the gang; None for a pod that is left alone in
+    silence, a sentence for one that is left alone and whose author should know why.
+    """
+    podgang, podclique = pod.podgang, pod.podclique
+    if podgang is None or podclique is None:
+        return None
+    if (label := pod.long_label) is not None:
+        return owners.left_for_its_label(label)
+    record = _record(pod, facts, settings)
+    if record is None:
+        return f"pod left as it is: its PodCliqueSet {pod.namespace}/{pod.workload} was not found"
+    if record.scheduler is None:
+        return None
+    profile = settings.profiles.get(record.scheduler)
+    if profile is None:
+        return f"pod left as it is: no profile {record.scheduler} is enabled here"
+    return profile, profile.member(pod.namespace, podgang, podclique, record, facts)
+
+
+def _record(pod: Pod, facts: ClusterFacts, settings: Settings) -> Record | None:
+    """The record of the pod's workload; None where there is no such workload. Raises `FactsUnavailable`."""
+    known = facts.pod_clique_sets
+    if known is None and not settings.standalone:
+        raise FactsUnavailable(f"the PodCliqueSet {pod.namespace}/{pod.workload} of the pod could not be read")
+    record = None if known is None else known.get((pod.namespace, pod.workload or ""))
+    if settings.forced is not None:
+        return replace(record or _own_record(pod), scheduler=settings.forced)
+    if not settings.standalone or (record is not None and record.scheduler is not None):
+        return record
+    name = pod.scheduler_name
+    named = () if name is None or name == DEFAULT_SCHEDULER else (Named(name, SPEC / "schedulerName"),)
+    namespace = settings.scheduler_of_namespace(facts, pod.namespace)
+    choice = choose(None, named, namespace, settings.default, settings.available)
+    return replace(record or _own_record(pod), scheduler=choice.scheduler)
+
+
+def _own_record(pod: Pod) -> Record:
+    """What a pod says of itself where nothing is known of its workload."""
+    metadata = mapping(pod.raw.get("metadata"))
+    return record_in(metadata, None)

@@ -1,0 +1,100 @@
+"""Which facts a decision needs and the caches lack, pure: the server reads them, then the engine judges.
+
+Caches lag behind the cluster by milliseconds, and are empty when a server starts. That must neither stamp a pod for
+the wrong scheduler nor refuse a workload for want of an object that was created a moment before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from heapq import nsmallest
+
+from webhook.model import grove
+from webhook.model.admission_request import Request, Verdict
+from webhook.model.facts import ClusterFacts
+from webhook.model.findings import Action
+from webhook.model.keys import Needed
+from webhook.model.reading import Malformed, Manifest, mapping
+from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.facts import VIEWS
+from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.place import place_of
+from webhook.model.workloads.pod import Pod
+from webhook.model.workloads.trainjob import TrainJob, train_job_of
+from webhook.validators.selection import namespace_choice
+
+# Facts that are read live for one verdict, at a time.
+MOST_IN_DOUBT = 8
+
+
+def required_facts(request: Request, facts: ClusterFacts, doubted: Container[str] = frozenset()) -> tuple[Needed, ...]:
+    """What must be read before `request` is decided; nothing, for almost every request. `doubted` are the parts whose
+    caches are not followed at the moment.
+    """
+    raw = request.object
+    if raw is None or request.subresource:
+        return ()
+    group, _, kind = request.kind
+    try:
+        if kind == "Pod" and not group and request.operation == "CREATE":
+            return _of_pod(raw, request, facts, doubted)
+        if kind == "PodCliqueSet" and group == grove.GROUP:
+            return _of_workload(raw, request, facts, doubted)
+        if (group, kind) in VIEWS and request.operation == "CREATE":
+            return _of_owner(raw, request, facts, doubted)
+    except Malformed:
+        # The decision itself says what is wrong with the object.
+        pass
+    return ()
+
+
+def in_doubt(verdict: Verdict) -> tuple[Needed, ...]:
+    """What must be read before `verdict` is given: facts whose absence, or state, makes it a refusal, or hides one. Of
+    very many the first: an object may name thousands, and one that is really absent refuses it.
+    """
+    told = (finding for finding in verdict.findings if finding.action is Action.DENY or finding.hides_more)
+    found = {finding.absent for finding in told if finding.absent is not None}
+    return tuple(nsmallest(MOST_IN_DOUBT, found, key=str))
+
+
+def _of_pod(raw: Manifest, request: Request, facts: ClusterFacts, doubted: Container[str]) -> tuple[Needed, ...]:
+    pod = Pod(raw, request.namespace)
+    if pod.long_label is not None:
+        return ()
+    if pod.podgang is None:
+        place = place_of(pod) if SCHEDULER_LABEL in pod.template.labels else None
+        return () if place is None else _lacking(facts, place.owner, doubted)
+    if pod.podclique is None or pod.workload is None:
+        return ()
+    return _lacking(facts, Needed("pod_clique_sets", (pod.namespace, pod.workload)), doubted)
+
+
+def _of_workload(raw: Manifest, request: Request, facts: ClusterFacts, doubted: Container[str]) -> tuple[Needed, ...]:
+    if request.operation == "CREATE":
+        # Its labels choose the scheduler, and the choice is recorded for good.
+        return _lacking(facts, Needed("namespaces", request.namespace), doubted)
+    before, now = (
+        mapping(mapping(mapping(found).get("metadata")).get("labels")).get(SCHEDULER_LABEL)
+        for found in (request.old, raw)
+    )
+    if before is None and now is not None and facts.bound_gangs is None:
+        # A set that is older than Rollcall is adopted: allowed while none of its pods is on a node.
+        return (Needed("bound_gangs", (request.namespace, request.name)),)
+    return ()
+
+
+def _of_owner(raw: Manifest, request: Request, facts: ClusterFacts, doubted: Container[str]) -> tuple[Needed, ...]:
+    workload = VIEWS[request.kind[::2]](raw, request.namespace)
+    if isinstance(workload, TrainJob):
+        runtime = _lacking(facts, workload.runtime, doubted)
+    else:
+        made_by = train_job_of(workload) if isinstance(workload, JobSet) else None
+        runtime = () if made_by is None else _lacking(facts, Needed("train_jobs", made_by), doubted)
+    if workload.scheduler is not None or namespace_choice(facts, workload.namespace) is not None:
+        return runtime
+    # It is asked about because its namespace is opted in; where the cache says otherwise, the cache is late.
+    return (Needed("namespaces", workload.namespace), *runtime)
+
+
+def _lacking(facts: ClusterFacts, needed: Needed, doubted: Container[str]) -> tuple[Needed, ...]:
+    return (needed,) if needed.part in doubted or facts.lacks(needed) else ()

@@ -1,0 +1,80 @@
+"""What is counted and shown of self-managed certificates; all of it 0 where they are not."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from webhook.certificates.plan import Step
+from webhook.certificates.state import Stored
+from webhook.certificates.x509 import KeyPair
+
+CA, LEAF = "ca", "leaf"
+# What is done to which kind: the words of `rollcall_writes`.
+CERTIFICATE_WRITES = {
+    "Secret": ("create", "replace"),
+    "MutatingWebhookConfiguration": ("apply", "disown"),
+    "ValidatingWebhookConfiguration": ("apply", "disown"),
+}
+
+
+class CertificateMetrics:
+    """The series of one reconciler."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.authorities = Gauge(
+            "rollcall_ca_expiry_timestamp_seconds",
+            "When the self-managed authority ends, the current and during a rotation the next; 0 where there is none.",
+            ["ca"],
+            registry=registry,
+        )
+        self.leaf = Gauge(
+            "rollcall_leaf_expiry_timestamp_seconds",
+            "When the self-managed serving certificate ends, as stored; 0 where there is none.",
+            registry=registry,
+        )
+        self.step = Gauge(
+            "rollcall_rotation_step",
+            "1 for the step that self-managed certificates are at; none: nothing is to be done.",
+            ["step"],
+            registry=registry,
+        )
+        self.rotations = Counter(
+            "rollcall_rotations", "Authorities and serving certificates replaced.", ["what"], registry=registry
+        )
+        self.repairs = Counter(
+            "rollcall_certificate_repairs",
+            "Secrets of certificates that were lost or could not be used, and were made anew.",
+            ["what"],
+            registry=registry,
+        )
+        self.bundles = Counter(
+            "rollcall_ca_bundle_writes", "Times that caBundles of a configuration were written.", registry=registry
+        )
+        self.failures = Counter(
+            "rollcall_certificate_failures",
+            "Times that a step of self-managed certificates could not be done.",
+            registry=registry,
+        )
+        for which in ("current", "next"):
+            self.authorities.labels(which)
+        for what in (CA, LEAF):
+            self.rotations.labels(what)
+            self.repairs.labels(what)
+        for step in Step:
+            self.step.labels(step.value)
+
+    def show(self, stored: Stored) -> None:
+        """What there is."""
+        authority = stored.authority
+        self.authorities.labels("current").set(_end(authority.current))
+        self.authorities.labels("next").set(_end(authority.next))
+        self.leaf.set(_end(stored.serving.pair))
+
+    def at(self, now: Step) -> None:
+        """Which step is to be done."""
+        for step in Step:
+            self.step.labels(step.value).set(1 if step is now else 0)
+
+
+def _end(pair: KeyPair | None) -> float:
+    return 0.0 if pair is None else pair.certificate.not_valid_after_utc.timestamp()

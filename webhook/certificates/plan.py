@@ -1,0 +1,275 @@
+"""What is to be done next about self-managed certificates: one step, worked out from what is stored. Pure.
+
+A rotation of the authority is a row of writes, and each leaves the cluster in a state in which every server is trusted
+and from which this finds the step that follows. So nothing has to be remembered, and a reconciler may die between any
+two of them. The order is what keeps serving unbroken: who is to be presented is trusted first, and who is no longer
+presented is forgotten last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from cryptography import x509
+
+from webhook.certificates.state import (
+    CURRENT,
+    NEXT,
+    SERVED,
+    Registered,
+    Stored,
+    signer_of,
+    still_trusted,
+)
+from webhook.certificates.x509 import KeyPair, fingerprint, holds, issued_by, names_missing, pem, renewal
+from webhook.config.settings import Certificates
+
+
+class Step(StrEnum):
+    """How far a rotation is: a metric's label, and what `rollcall certs status` prints."""
+
+    NONE = "none"
+    # A new authority is to be stored.
+    AUTHORITY = "authority"
+    # The caBundles are not yet, or no longer, what they should be.
+    BUNDLE = "bundle"
+    # A certificate is to be signed.
+    LEAF = "leaf"
+    # The API server is not yet seen to trust the next authority.
+    PROOF = "proof"
+    # The next certificate is to be served.
+    SWITCH = "switch"
+    # A server presents the old certificate.
+    SERVED = "served"
+    # The next authority is to be the only one.
+    PROMOTION = "promotion"
+
+
+class NewAuthority(NamedTuple):
+    """Make one. `kept` stays in the Secret, the new one is stored at `place`."""
+
+    kept: Mapping[str, bytes]
+    place: str
+    why: str
+    # What was there could not be used.
+    repair: bool = False
+    step: Step = Step.AUTHORITY
+
+
+class Publish(NamedTuple):
+    """Write the caBundles of a configuration, and whose it is."""
+
+    configuration: Registered
+    bundle: bytes
+    step: Step = Step.BUNDLE
+
+
+class Disown(NamedTuple):
+    """Give the fields of a configuration up that were just written."""
+
+    configuration: Registered
+    step: Step = Step.BUNDLE
+
+
+class Issue(NamedTuple):
+    """Sign a certificate, and store it at `place`."""
+
+    signer: KeyPair
+    place: str
+    why: str
+    repair: bool = False
+    step: Step = Step.LEAF
+
+
+class Prove(NamedTuple):
+    """Wait until the API server is seen to trust who signed this certificate."""
+
+    leaf: x509.Certificate
+    step: Step = Step.PROOF
+
+
+class Switch(NamedTuple):
+    """Serve the next certificate, which `signer` signed."""
+
+    pair: KeyPair
+    signer: KeyPair
+    step: Step = Step.SWITCH
+
+
+class Survey(NamedTuple):
+    """Wait until every server presents a certificate of this authority."""
+
+    authority: x509.Certificate
+    step: Step = Step.SERVED
+
+
+class Promote(NamedTuple):
+    """Let the next authority be the current one, and the only one."""
+
+    authority: KeyPair
+    step: Step = Step.PROMOTION
+
+
+class Rest(NamedTuple):
+    """Nothing is to be done before then."""
+
+    until: datetime
+    step: Step = Step.NONE
+
+
+Action = NewAuthority | Publish | Disown | Issue | Prove | Switch | Survey | Promote | Rest
+
+
+class Seen(NamedTuple):
+    """What was seen for long enough, by fingerprints: the certificate of which the API server was seen to trust the
+    signer, and the authority of which every server presented a certificate.
+    """
+
+    proven: str = ""
+    served: str = ""
+
+
+def plan(stored: Stored, now: datetime, seen: Seen, settings: Certificates) -> Action:
+    """The next step. `now` is the API server's time, for it is who judges certificates."""
+    return (
+        _authority(stored, now, settings)
+        or _publish(stored)
+        or _leaf(stored, now, settings)
+        or _rotation(stored, now, seen, settings)
+        or _rest(stored, now, settings)
+    )
+
+
+def _authority(stored: Stored, now: datetime, settings: Certificates) -> Action | None:
+    found = stored.authority
+    if found.trouble:
+        trusted = still_trusted(stored, now)
+        if not trusted:
+            return NewAuthority({}, CURRENT, found.trouble, repair=found.data is not None)
+        # Who holds their keys is not known any more; but servers present what they signed.
+        return NewAuthority({"ca.crt": pem(trusted)}, NEXT, found.trouble, repair=True)
+    if found.next is not None:
+        if holds(found.next.certificate, now):
+            return None
+        return NewAuthority(_without_next(stored.authority.data), NEXT, "the next authority does not hold now")
+    why = "" if found.current is None else _end(found.current.certificate, now, settings)
+    if not why and found.asked:
+        why = "somebody asked for it"
+    return NewAuthority(_without_next(stored.authority.data), NEXT, why) if why else None
+
+
+def _end(certificate: x509.Certificate, now: datetime, settings: Certificates) -> str:
+    """Why an authority should be followed by another, if it should."""
+    if not holds(certificate, now):
+        return "it does not hold now"
+    return "it is due" if now >= renewal(certificate, settings.renew_at) else ""
+
+
+def _without_next(data: Mapping[str, bytes] | None) -> dict[str, bytes]:
+    """What a Secret holds but for the next authority, or the next certificate."""
+    return {key: value for key, value in (data or {}).items() if key not in {"next.crt", "next.key"}}
+
+
+def _publish(stored: Stored) -> Action | None:
+    bundle = stored.authority.bundle
+    for one in stored.registered:
+        if one.hooks and (not one.owned or any(hook.bundle != bundle for hook in one.hooks)):
+            return Publish(one, bundle)
+        if one.claimed:
+            return Disown(one)
+    return None
+
+
+def _leaf(stored: Stored, now: datetime, settings: Certificates) -> Action | None:
+    """What is wrong with the certificate that is served, and is mended at once."""
+    authority, serving = stored.authority, stored.serving
+    signer, pair = authority.current, serving.pair
+    if pair is None and signer is None and stored.is_asked:
+        # Servers may hold the pair that was in the Secret. The next one is not served before it is known to be trusted.
+        return None
+    if signer is None or not holds(signer.certificate, now):
+        signer = authority.next or signer
+    if signer is None:
+        return None
+    if pair is None:
+        return Issue(signer, SERVED, serving.trouble, repair=serving.data is not None)
+    by = signer_of(pair.certificate, authority.certificates)
+    if by is None:
+        return Issue(signer, SERVED, "nobody trusts who signed it", repair=True)
+    if not holds(pair.certificate, now) or not holds(by, now):
+        return Issue(signer, SERVED, "it does not hold now")
+    for one in (authority.current, authority.next):
+        # By its own authority it is renewed at once: that one is trusted already.
+        if one is not None and one.certificate == by and (why := _renewal(pair, one, stored, now, settings)):
+            return Issue(one, SERVED, why)
+    return None
+
+
+def _renewal(pair: KeyPair, signer: KeyPair, stored: Stored, now: datetime, settings: Certificates) -> str:
+    """Why a certificate is to be renewed, if it is."""
+    if missing := names_missing(pair.certificate, stored.hosts):
+        return f"it is not for {', '.join(missing)}"
+    if stored.serving.asked and pair is stored.serving.pair:
+        return "somebody asked for it"
+    return "it is due" if now >= _leaf_due(pair, signer, now, settings) else ""
+
+
+def _leaf_due(pair: KeyPair, signer: KeyPair, now: datetime, settings: Certificates) -> datetime:
+    """When a certificate is to be renewed: not before its end, where another would hold no longer."""
+    end, due = pair.certificate.not_valid_after_utc, renewal(pair.certificate, settings.renew_at)
+    return due if leaf_end(signer, max(now, due), settings) > end else end
+
+
+def leaf_end(signer: KeyPair, now: datetime, settings: Certificates) -> datetime:
+    """When a certificate ends that is signed now: never after its authority."""
+    return min(now + settings.leaf_validity, signer.certificate.not_valid_after_utc)
+
+
+def _rotation(stored: Stored, now: datetime, seen: Seen, settings: Certificates) -> Action | None:
+    signer, serving, ready = stored.authority.next, stored.serving.pair, stored.serving.next
+    if signer is None:
+        return None
+    if serving is not None and issued_by(serving.certificate, signer.certificate):
+        served = seen.served == fingerprint(signer.certificate)
+        return Promote(signer) if served else Survey(signer.certificate)
+    if ready is None or not issued_by(ready.certificate, signer.certificate):
+        return Issue(signer, NEXT, "the next authority has signed none yet")
+    if not holds(ready.certificate, now):
+        return Issue(signer, NEXT, "it does not hold now")
+    if why := _renewal(ready, signer, stored, now, settings):
+        return Issue(signer, NEXT, why)
+    if stored.is_asked and seen.proven != fingerprint(ready.certificate):
+        return Prove(ready.certificate)
+    return Switch(ready, signer)
+
+
+def _rest(stored: Stored, now: datetime, settings: Certificates) -> Rest:
+    """There is no next authority, so nothing of the current one is missing."""
+    current, pair = stored.authority.current, stored.serving.pair
+    if current is None or pair is None:
+        return Rest(now)
+    ends = renewal(current.certificate, settings.renew_at), _leaf_due(pair, current, now, settings)
+    return Rest(min(ends))
+
+
+def authority_data(action: NewAuthority | Promote, stored: Stored, made: KeyPair | None = None) -> dict[str, bytes]:
+    """The whole content of the Secret rollcall-ca after a step; `made` is the new authority."""
+    if isinstance(action, Promote):
+        return {**_without_next(stored.authority.data), **_files(CURRENT, action.authority)}
+    return {**action.kept, **({} if made is None else _files(action.place, made))}
+
+
+def serving_data(action: Issue | Switch, stored: Stored, made: KeyPair | None = None) -> dict[str, bytes]:
+    """The whole content of the Secret rollcall-tls after a step; `made` is the new certificate."""
+    data = stored.serving.data
+    if isinstance(action, Switch):
+        return {**_without_next(data), "ca.crt": action.signer.certificate_pem, **_files(SERVED, action.pair)}
+    signed = {} if made is None else _files(action.place, made)
+    return {**(data or {}), **({"ca.crt": action.signer.certificate_pem} if action.place == SERVED else {}), **signed}
+
+
+def _files(place: str, pair: KeyPair) -> dict[str, bytes]:
+    return {f"{place}.crt": pair.certificate_pem, f"{place}.key": pair.key_pem}

@@ -1,0 +1,87 @@
+"""Asking the leader for a rotation, by an annotation on a Secret, and waiting until it is over."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from webhook.certificates.plan import Rest, Seen, plan
+from webhook.certificates.snapshot import Snapshot, read_snapshot
+from webhook.certificates.state import ROTATE_ANNOTATION
+from webhook.certificates.x509 import KeyPair, fingerprint
+from webhook.cluster import requests
+from webhook.cluster.client import Client
+from webhook.config.settings import Certificates
+from webhook.errors import FactsUnavailable, NotFound
+from webhook.installation.names import CA_SECRET, TLS_SECRET
+from webhook.model.kubernetes_kinds import SECRETS
+from webhook.model.reading import mapping
+
+LOOK_SECONDS = 1.0
+
+
+class Before(NamedTuple):
+    """What is to be replaced."""
+
+    authority: bool
+    fingerprint: str
+
+
+async def ask_for_rotation(client: Client, namespace: str, *, authority: bool) -> Before:
+    """Ask for it. Raises `RequestFailed`, and `FactsUnavailable` where nobody would obey."""
+    snapshot = await read_snapshot(client, namespace)
+    if why := snapshot.stored.authority.trouble:
+        raise FactsUnavailable(
+            f"the Secret {namespace}/{CA_SECRET} holds no authority of the reconciler's ({why}): certificates are not "
+            "self-managed here, or it has not begun"
+        )
+    name = CA_SECRET if authority else TLS_SECRET
+    live = snapshot.secrets[name]
+    if live is None:
+        raise FactsUnavailable(f"there is no Secret {namespace}/{name}; the reconciler makes it when it can")
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        # One that is gone is not made anew.
+        "uid": mapping(live.get("metadata")).get("uid"),
+        "annotations": {ROTATE_ANNOTATION: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")},
+    }
+    asked = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+    try:
+        await client.write(requests.apply(SECRETS, asked, "rollcall-certs"))
+    except NotFound as error:
+        raise FactsUnavailable(f"the Secret {namespace}/{name} is gone: {error}") from None
+    return Before(authority, _current(snapshot, authority=authority))
+
+
+async def until_rotated(
+    client: Client, namespace: str, before: Before, seconds: float, told: Callable[[str], None]
+) -> str:
+    """Wait; the fingerprint of what is there instead. `told` is called with each step. Raises as `ask_for_rotation`."""
+    end, said = time.monotonic() + seconds, ""
+    while True:
+        snapshot = await read_snapshot(client, namespace)
+        stored = snapshot.stored
+        asked = stored.authority.asked if before.authority else stored.serving.asked
+        now = _current(snapshot, authority=before.authority)
+        action = plan(stored, snapshot.now, Seen(), Certificates(self_managed=True, renew_at=1.0))
+        if not asked and now != before.fingerprint and (not before.authority or isinstance(action, Rest)):
+            return now
+        if action.step.value != said:
+            said = action.step.value
+            told(f"step {said}")
+        if time.monotonic() > end:
+            raise FactsUnavailable(
+                f"the rotation is not over after {seconds:g} s: it is at step {said}; events of the Secrets in "
+                f"{namespace} and the reconciler's log say what it waits for"
+            )
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def _current(snapshot: Snapshot, *, authority: bool) -> str:
+    stored = snapshot.stored
+    found: KeyPair | None = stored.authority.current if authority else stored.serving.pair
+    return "" if found is None else fingerprint(found.certificate)

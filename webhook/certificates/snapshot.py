@@ -1,0 +1,68 @@
+"""Reading what is stored of certificates: two Secrets and two webhook configurations, as they are at this moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple
+
+from webhook.certificates.state import Registered, Stored, authority_state, registered, serving_state
+from webhook.cluster import requests
+from webhook.cluster.client import Client
+from webhook.errors import NotFound
+from webhook.installation.names import CA_SECRET, MUTATING, TLS_SECRET, VALIDATING
+from webhook.model.kubernetes_kinds import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
+from webhook.model.projections import NAMESPACES
+from webhook.model.reading import Manifest
+from webhook.reconciler.events import StoredCertificate
+
+CONFIGURATIONS = {MUTATING: MUTATING_WEBHOOKS, VALIDATING: VALIDATING_WEBHOOKS}
+
+
+class Snapshot(NamedTuple):
+    """What is stored, as it was read: the Secrets whole, to be written back, and the API server's time."""
+
+    stored: Stored
+    secrets: Mapping[str, Manifest | None]
+    now: datetime
+
+    def regarded(self, name: str) -> StoredCertificate:
+        """A Secret, for an event."""
+        live = self.secrets[name]
+        return StoredCertificate(self.stored.namespace, name, None if live is None else live["metadata"].get("uid"))
+
+
+async def read_snapshot(client: Client, namespace: str) -> Snapshot:
+    """All of it. Raises `RequestFailed`; what is not there is no failure."""
+    now: datetime | None = None
+    found: dict[str, Manifest | None] = {}
+    for name in (CA_SECRET, TLS_SECRET):
+        try:
+            answer = await client.get(requests.read(SECRETS, name, namespace))
+            found[name], now = answer.content, _time(answer.date) or now
+        except NotFound:
+            found[name] = None
+    configurations: list[Registered] = []
+    for name, resource in CONFIGURATIONS.items():
+        try:
+            answer = await client.get(requests.read(resource, name))
+        except NotFound:
+            continue
+        now = _time(answer.date) or now
+        configurations.append(registered({**answer.content, "kind": resource.api.kind}, namespace))
+    stored = Stored(
+        namespace, authority_state(found[CA_SECRET]), serving_state(found[TLS_SECRET]), tuple(configurations)
+    )
+    if now is None:
+        # Of what is not there the answer tells no time.
+        now = _time((await client.get(requests.read(NAMESPACES.resource, namespace))).date)
+    return Snapshot(stored, found, now or datetime.now(UTC))
+
+
+def _time(date: str | None) -> datetime | None:
+    """The time of an HTTP Date header."""
+    try:
+        return None if date is None else parsedate_to_datetime(date)
+    except ValueError:
+        return None

@@ -1,0 +1,317 @@
+"""The smallest edit of a PodCliqueSet after which nothing refuses it, pure.
+
+Nothing here knows a scheduler: candidates come from the findings, and whoever asks says what is still refused after
+each. So an edit that is shown has been judged, never guessed. What a user could not want is not offered: a clique, its
+containers, what they request, and fields that Grove requires stay.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from webhook.model import grove
+from webhook.model.admission_request import Operation
+from webhook.model.fields import SPEC, FieldPath, Item, Part
+from webhook.model.findings import Finding
+from webhook.model.reading import Malformed, Manifest, integer
+from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.podcliqueset import Clique, PodCliqueSet
+
+# An edit longer than this is a rewrite, which the remedies describe better.
+MAX_CHANGES = 12
+# Findings of the same rule at many cliques: the first few tell what helps.
+_LOOKED_AT = 8
+# Each trial is one run of all rules, over every clique. The bounds keep a search well under a second.
+_MAX_TRIALS = 120
+_MAX_WORK = 10_000
+
+_TEMPLATE = SPEC / "template"
+_TEMPLATE_TOPOLOGY = _TEMPLATE / "topologyConstraint"
+# Optional fields by which a workload asks for something; what is not listed is never removed, except labels and
+# annotations.
+_OPTIONAL = frozenset({"topologyConstraint", "priorityClassName", "schedulingGroup", "workloadRef"})
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One field added, replaced or removed. `was` is None where it was not there, `value` where it goes."""
+
+    op: str
+    path: FieldPath
+    was: Any
+    value: Any
+
+    def as_json(self) -> dict[str, Any]:
+        """The change as a person reads it."""
+        return {"path": str(self.path), "from": self.was, "to": self.value}
+
+    def as_patch(self) -> Operation:
+        """The change as an operation of JSON Patch (RFC 6902)."""
+        pointer = "".join(f"/{_token(part)}" for part in self.path.parts)
+        return {"op": self.op, "path": pointer, **({} if self.op == "remove" else {"value": self.value})}
+
+    @property
+    def key(self) -> str:
+        """Equal for equal changes."""
+        return f"{self.op} {self.path} {json.dumps(self.value, sort_keys=True)}"
+
+
+Changes = tuple[Change, ...]
+# What still refuses the workload.
+Denials = Callable[[PodCliqueSet], list[Finding]]
+
+
+def smallest_edit(workload: PodCliqueSet, denials: Denials) -> Changes:
+    """The fewest changes of `workload` that leave no denial, as far as candidates and bounds go; none where none is
+    found, or where nothing is denied.
+    """
+    cliques = max(1, len(workload.cliques))
+    search = _Search(workload, denials, min(_MAX_TRIALS, _MAX_WORK // cliques))
+    found = search.greedy()
+    if found is None:
+        return ()
+    found = search.fewer(search.pruned(found))
+    # What the search has used up must not leave in what is not needed.
+    search.trials = max(search.trials, MAX_CHANGES)
+    return _as_told(workload.raw, search.pruned(found))
+
+
+def applied(raw: Manifest, changes: Changes) -> Manifest:
+    """`raw` with the changes. A copy as far as they reach; the rest is shared."""
+    for change in changes:
+        raw = _with(raw, change.path.parts, change)
+    return raw
+
+
+def _as_told(raw: Manifest, changes: Changes) -> Changes:
+    """The changes with what each meets: one before it, of which it knew, may have been left out."""
+    told: list[Change] = []
+    for change in changes:
+        there, was = _value(raw, change.path)
+        op = change.op if change.op == "remove" else "replace" if there else "add"
+        told.append(Change(op, change.path, was, change.value))
+        raw = applied(raw, (change,))
+    return tuple(told)
+
+
+def _with(holder: Any, parts: tuple[Part, ...], change: Change) -> Any:
+    first, *rest = parts
+    if isinstance(first, Item):
+        copied: Any = list(holder)
+        copied[first.index] = _with(holder[first.index], tuple(rest), change)
+        return copied
+    copied = dict(holder)
+    if rest:
+        copied[first] = _with(holder[first], tuple(rest), change)
+    elif change.op == "remove":
+        del copied[first]
+    else:
+        copied[first] = change.value
+    return copied
+
+
+@dataclass(slots=True)
+class _Search:
+    """The search for one edit: what was tried, and how much may still be."""
+
+    workload: PodCliqueSet
+    denials: Denials
+    trials: int
+    _known: dict[frozenset[str], list[Finding] | None] = field(default_factory=dict)
+
+    def greedy(self) -> Changes | None:
+        """Some edit, step by step: the first that leaves fewer denials, else the one that leaves the fewest."""
+        edit: Changes = ()
+        while found := self._after(edit):
+            best: tuple[int, int, Changes] | None = None
+            for finding, step in self._steps(edit, found):
+                left = self._after((*edit, *step))
+                if left is None or finding.identity in {other.identity for other in left}:
+                    continue
+                if best is None or (len(left), len(step)) < best[:2]:
+                    best = (len(left), len(step), (*edit, *step))
+                if len(left) < len(found):
+                    break
+            if best is None or len(best[2]) > MAX_CHANGES:
+                return None
+            edit = best[2]
+        return edit if found is not None and edit else None
+
+    def pruned(self, edit: Changes) -> Changes:
+        """`edit` without what turned out not to be needed."""
+        for change in edit:
+            fewer = tuple(other for other in edit if other is not change)
+            if fewer and self._after(fewer) == []:
+                # Without this one, one before it may not be needed either.
+                return self.pruned(fewer)
+        return edit
+
+    def fewer(self, edit: Changes) -> Changes:
+        """The first edit with fewer changes than `edit`, breadth first; `edit` where there is none."""
+        level: list[Changes] = [()]
+        while level:
+            below: list[Changes] = []
+            for before in level:
+                for _, step in self._steps(before, self._after(before) or []):
+                    now = (*before, *step)
+                    if len(now) >= len(edit):
+                        continue
+                    if (left := self._after(now)) == []:
+                        return now
+                    if left is not None:
+                        below.append(now)
+            level = list({frozenset(change.key for change in found): found for found in below}.values())
+        return edit
+
+    def _steps(self, edit: Changes, found: list[Finding]) -> Iterator[tuple[Finding, Changes]]:
+        raw = applied(self.workload.raw, edit)
+        view = PodCliqueSet(raw, self.workload.namespace)
+        for finding in found[:_LOOKED_AT]:
+            for step in candidates(finding, view):
+                yield finding, step
+
+    def _after(self, edit: Changes) -> list[Finding] | None:
+        """What still refuses the workload after `edit`; None where it cannot be applied, or is one too many to try."""
+        key = frozenset(change.key for change in edit)
+        if key not in self._known:
+            if self.trials <= 0:
+                return None
+            self.trials -= 1
+            self._known[key] = self._judged(edit)
+        return self._known[key]
+
+    def _judged(self, edit: Changes) -> list[Finding] | None:
+        try:
+            raw = applied(self.workload.raw, edit)
+        except (KeyError, IndexError, TypeError):
+            # Without an earlier change a later one has nothing to change.
+            return None
+        try:
+            return self.denials(PodCliqueSet(raw, self.workload.namespace))
+        except Malformed:
+            return None
+
+
+def candidates(finding: Finding, workload: PodCliqueSet) -> Iterator[Changes]:
+    """What could be changed so that `finding` goes, what keeps most of the workload's wishes first."""
+    at = finding.at
+    there, was = _value(workload.raw, at)
+    for value in finding.instead:
+        yield (Change("replace", at, was, value) if there else _addition(at, value, workload),)
+    if not at.parts:
+        return
+    last = at.parts[-1]
+    if last == grove.MNNVL_GROUP:
+        yield (Change("replace", at, was, grove.MNNVL_NONE),)
+        return
+    if last == "minAvailable":
+        yield from _minimum(at, workload)
+        return
+    yield from _one_topology(at, workload)
+    if there and _removable(at):
+        yield (Change("remove", at, was, None),)
+    if (constraint := _constraint_above(at)) is not None and constraint != at:
+        there, was = _value(workload.raw, constraint)
+        if there:
+            yield (Change("remove", constraint, was, None),)
+
+
+def _addition(at: FieldPath, value: Any, workload: PodCliqueSet) -> Change:
+    """The change that writes a field which is not there, and the map that it belongs in where that is not there."""
+    above, last = FieldPath(at.parts[:-1]), at.parts[-1]
+    there, holder = _value(workload.raw, above)
+    if there and holder is not None:
+        return Change("add", at, None, value)
+    return Change("add", above, None, {last: value})
+
+
+def _removable(at: FieldPath) -> bool:
+    *above, last = at.parts
+    if not above or isinstance(last, Item) or "containers" in above or "initContainers" in above:
+        return False
+    if above[-1] in {"labels", "annotations"}:
+        # The choice itself is no fault of the workload.
+        return last != SCHEDULER_LABEL
+    return last in _OPTIONAL
+
+
+def _constraint_above(at: FieldPath) -> FieldPath | None:
+    for index, part in enumerate(at.parts):
+        if part == "topologyConstraint":
+            return FieldPath(at.parts[: index + 1])
+    return None
+
+
+def _minimum(at: FieldPath, workload: PodCliqueSet) -> Iterator[Changes]:
+    """A minAvailable within its bounds, at replicas, and without autoscaling."""
+    holder_path = FieldPath(at.parts[:-1])
+    there, holder = _value(workload.raw, holder_path)
+    if not there or not isinstance(holder, dict):
+        return
+    replicas = integer(holder.get("replicas"))
+    replicas = 1 if replicas is None else replicas
+    if replicas < 1:
+        return
+    was = integer(holder.get("minAvailable"))
+    op = "add" if "minAvailable" not in holder else "replace"
+    clamped = max(1, min(replicas if was is None else was, replicas))
+    wanted = [value for value in dict.fromkeys((clamped, replicas)) if value != was]
+    for value in wanted:
+        yield (Change(op, at, was, value),)
+    if "autoScalingConfig" in holder:
+        fixed = Change("remove", holder_path / "autoScalingConfig", holder["autoScalingConfig"], None)
+        yield (fixed,)
+        for value in wanted[-1:]:
+            yield (Change(op, at, was, value), fixed)
+
+
+def _one_topology(at: FieldPath, workload: PodCliqueSet) -> Iterator[Changes]:
+    """One half of a pack alone; and for a finding about one clique's topology the same for all, or none on others."""
+    pack, last = at.parts[:-1], at.parts[-1:]
+    there, holder = _value(workload.raw, FieldPath(pack))
+    # An empty pack would be no constraint: then the constraint goes as a whole.
+    if last in {("required",), ("preferred",)} and there and isinstance(holder, dict) and len(holder) > 1:
+        yield (Change("remove", at, holder.get(str(last[0])), None),)
+    clique = next(
+        (member for member in workload.cliques if at.parts[: len(member.path.parts)] == member.path.parts), None
+    )
+    if clique is None or (at != clique.path and _constraint_above(at) is None):
+        return
+    if workload.topology is None and (constraint := _required_by(clique, workload)) is not None:
+        op = "replace" if "topologyConstraint" in workload.template else "add"
+        yield (Change(op, _TEMPLATE_TOPOLOGY, None, constraint),)
+    if at == clique.path:
+        others = [member for member in workload.cliques if member.raw.get("topologyConstraint") is not None]
+        for member in others[:_LOOKED_AT]:
+            place = member.path / "topologyConstraint"
+            yield (Change("remove", place, member.raw["topologyConstraint"], None),)
+
+
+def _required_by(clique: Clique, workload: PodCliqueSet) -> Mapping[str, Any] | None:
+    """A constraint for the whole set that says what this clique requires, else what the first that does."""
+    for member in (clique, *workload.cliques):
+        if (own := member.topology) is not None and own.required is not None:
+            named = {} if own.name is None else {"topologyName": own.name}
+            return {**named, "pack": {"required": own.required}}
+    return None
+
+
+def _value(raw: Any, at: FieldPath) -> tuple[bool, Any]:
+    """Whether the field is there, and its value."""
+    for part in at.parts:
+        if isinstance(part, Item):
+            if not isinstance(raw, list) or part.index >= len(raw):
+                return False, None
+            raw = raw[part.index]
+        elif not isinstance(raw, dict) or part not in raw:
+            return False, None
+        else:
+            raw = raw[part]
+    return True, raw
+
+
+def _token(part: Part) -> str:
+    return str(part.index) if isinstance(part, Item) else part.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,146 @@
+"""The gangs that a PodCliqueSet will have, as a tree to look at, pure: set, PodGangs, scaling-group replicas, cliques.
+
+A set of ten thousand replicas has ten thousand trees that differ in their names alone, so what is alike is counted and
+not listed. Names and members follow `webhook.offline.translation`; topology is in the set's own words, so no fact is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from webhook.model.workloads.podcliqueset import Clique, PodCliqueSet, ScalingGroup, Topology
+
+# So many that are alike are shown one by one; of more, the first.
+_ONE_BY_ONE = 2
+
+
+class Level(StrEnum):
+    """What a node of the tree is."""
+
+    SET = "PodCliqueSet"
+    GANG = "PodGang"
+    GROUP = "scaling-group replica"
+    CLIQUE = "PodClique"
+    # Of workloads that are not Grove's.
+    JOB = "Job"
+    JOB_SET = "JobSet"
+    LEADER_WORKER_SET = "LeaderWorkerSet"
+    TRAIN_JOB = "TrainJob"
+    OWNED_GANG = "gang"
+    MEMBER = "member"
+
+
+# What a tree has at its top.
+WORKLOADS = frozenset({Level.SET, Level.JOB, Level.JOB_SET, Level.LEADER_WORKER_SET, Level.TRAIN_JOB})
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One thing of the tree. `pods` are all that it has, `minimum` those that its gang starts with.
+
+    `more` counts further ones that are alike, `last` is the last one's name. `waits_for` is the gang that must run
+    before this one starts.
+    """
+
+    level: Level
+    name: str
+    pods: int
+    minimum: int
+    required: str | None = None
+    preferred: str | None = None
+    waits_for: str | None = None
+    more: int = 0
+    last: str | None = None
+    below: tuple[Node, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The node as plain JSON values."""
+        found: dict[str, Any] = {"kind": str(self.level), "name": self.name, "pods": self.pods, "minimum": self.minimum}
+        topology = {"required": self.required, "preferred": self.preferred}
+        if any(topology.values()):
+            found["topology"] = topology
+        if self.waits_for is not None:
+            found["waitsFor"] = self.waits_for
+        if self.more:
+            found |= {"more": self.more, "last": self.last}
+        if self.below:
+            found["below"] = [node.as_json() for node in self.below]
+        return found
+
+
+def gang_tree(workload: PodCliqueSet) -> Node:
+    """The tree of `workload`."""
+    one = tuple(_gangs_of_replica(workload, f"{workload.name}-0"))
+    pods = sum(gang.pods * (1 + gang.more) for gang in one)
+    minimum = sum(gang.minimum for gang in one if gang.waits_for is None)
+    count = max(workload.replicas, 0)
+    gangs: list[Node] = []
+    for index in shown(count):
+        base, *scaled = _gangs_of_replica(workload, f"{workload.name}-{index}")
+        more = left(count)
+        last = f"{workload.name}-{count - 1}" if more else None
+        gangs += [replace(base, more=more, last=last), *scaled]
+    return Node(
+        Level.SET,
+        f"{workload.namespace}/{workload.name}",
+        count * pods,
+        count * minimum,
+        *_domains(workload.topology),
+        below=tuple(gangs),
+    )
+
+
+def shown(count: int) -> range:
+    """The indices of those that are shown: all of a few, the first of many."""
+    return range(count if count <= _ONE_BY_ONE else 1)
+
+
+def left(count: int) -> int:
+    """How many each of those that are shown stands for besides itself."""
+    return 0 if count <= _ONE_BY_ONE else count - 1
+
+
+def _gangs_of_replica(workload: PodCliqueSet, base: str) -> Iterator[Node]:
+    """The base gang of one replica of the set, then those that its scaling groups add."""
+    members = [_clique(member) for member in workload.cliques if member.group is None]
+    groups = [(group, _cliques_of(workload, group)) for group in workload.scaling_groups]
+    groups = [(group, cliques) for group, cliques in groups if cliques]
+    for group, cliques in groups:
+        first = min(group.min_available, group.replicas)
+        for index in shown(first):
+            more = left(first)
+            name, last = f"{group.name}-{index}", f"{group.name}-{first - 1}"
+            members.append(_node(Level.GROUP, name, cliques, group.topology, more=more, last=last if more else None))
+    yield _node(Level.GANG, base, members, workload.topology)
+    for group, cliques in groups:
+        extra = group.replicas - group.min_available
+        for index in shown(extra):
+            more = left(extra)
+            name, last = f"{base}-{group.name}-{index}", f"{base}-{group.name}-{extra - 1}"
+            topology = group.topology or workload.topology
+            found = _node(Level.GANG, name, cliques, topology, more=more, last=last if more else None)
+            yield replace(found, waits_for=base)
+
+
+def _cliques_of(workload: PodCliqueSet, group: ScalingGroup) -> list[Node]:
+    by_name = {member.name: member for member in workload.cliques}
+    return [_clique(by_name[name]) for name in group.clique_names if name in by_name]
+
+
+def _clique(member: Clique) -> Node:
+    return Node(Level.CLIQUE, member.name, member.replicas, member.min_available, *_domains(member.topology))
+
+
+def _node(
+    level: Level, name: str, below: list[Node], topology: Topology | None, *, more: int = 0, last: str | None = None
+) -> Node:
+    pods = sum(node.pods * (1 + node.more) for node in below)
+    minimum = sum(node.minimum * (1 + node.more) for node in below)
+    return Node(level, name, pods, minimum, *_domains(topology), more=more, last=last, below=tuple(below))
+
+
+def _domains(topology: Topology | None) -> tuple[str | None, str | None]:
+    return (None, None) if topology is None else (topology.required, topology.preferred)

@@ -1,0 +1,354 @@
+"""The gang objects and pods of one folder, and the trees that they make, pure: what somebody wrote by hand for the
+Workload API, in any of its generations, or for Koordinator.
+
+Everything that is added is one world: a group finds its parent, and its pods, wherever they stand. A tree is drawn from
+its top down to twice the depth that one may have; what is further below is counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from webhook.backends.koordinator import gang_groups, keys
+from webhook.backends.koordinator.gang_groups import Gang
+from webhook.backends.kube import facts as kube
+from webhook.backends.kube.facts import Membership
+from webhook.backends.kube.generation import GROUP as API_GROUP
+from webhook.explain.satisfiability import Branch, Fault, Kind, walk
+from webhook.model.circles import circles
+from webhook.model.group_tree import MAX_DEPTH, Groups, Workload
+from webhook.model.keys import ObjectKey
+from webhook.model.reading import Malformed, Manifest, integer, mapping, text
+from webhook.model.stored_object import StoredObject
+
+# What pods are told of by: themselves, and what makes them from a template.
+_MAKERS = frozenset({("batch", "Job"), ("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet")})
+POD_KINDS = _MAKERS | {("", "Pod")}
+GROUP_KINDS = frozenset(
+    {
+        (API_GROUP, "Workload"),
+        (API_GROUP, "PodGroup"),
+        (API_GROUP, "CompositePodGroup"),
+        (keys.POD_GROUP.group, keys.POD_GROUP.kind),
+    }
+)
+# The generation whose Workloads are the groups themselves; later ones have PodGroups, made from templates.
+_FIRST = "v1alpha1"
+# Deep enough to see what is wrong with a tree that is too deep, or with a cycle.
+_DRAWN = 2 * MAX_DEPTH
+# So many names are said of those that name one that is not there.
+_NAMED = 3
+
+
+class World:
+    """What was added so far. `where` of anything is what its caller wants to find it again by."""
+
+    def __init__(self) -> None:
+        self._composites = Groups()
+        self._groups = Groups()
+        self._workloads: dict[ObjectKey, Workload] = {}
+        self._first: dict[ObjectKey, Workload] = {}
+        self._gangs: dict[str, Gang] = {}
+        # Each object that has pods, by what it is: what its pods name, and how many they are.
+        self._pods: dict[Hashable, tuple[str, Membership, int]] = {}
+        self._gang_pods: dict[Hashable, tuple[str, int]] = {}
+        self._described: dict[str, Gang] = {}
+        self._where: dict[tuple[Kind, str, str], Any] = {}
+
+    def add(self, group: str, version: str, manifest: Manifest, where: Any = None) -> None:
+        """Add an object of one of GROUP_KINDS or POD_KINDS. Raises `Malformed` for a gang object that is no such."""
+        kind = manifest.get("kind")
+        if (group, kind) in POD_KINDS:
+            try:
+                self._add_pods(str(kind), manifest, where)
+            except Malformed:
+                # Its own validation refuses it; of a group it says nothing that could be read.
+                return
+        elif (group, kind) == (API_GROUP, "Workload"):
+            key, workload = kube.read_workload(manifest)
+            (self._first if version == _FIRST else self._workloads)[key] = workload
+            self._where[Kind.WORKLOAD, *key] = where
+        elif (group, kind) == (API_GROUP, "CompositePodGroup"):
+            key, composite = kube.read_composite_pod_group(manifest)
+            self._composites[key] = composite
+            self._where[Kind.COMPOSITE, *key] = where
+        elif (group, kind) == (API_GROUP, "PodGroup"):
+            key, found = kube.read_pod_group(manifest)
+            self._groups[key] = found
+            self._where[Kind.POD_GROUP, *key] = where
+        elif (group, kind) == (keys.POD_GROUP.group, keys.POD_GROUP.kind):
+            key, gang = gang_groups.read_gang(manifest)
+            self._gangs["/".join(key)] = gang
+            self._where[Kind.GANG, *key] = where
+
+    def trees(self) -> Iterator[tuple[Branch, Any]]:
+        """Every tree, and where the first of what it is made of stands."""
+        for tree in (*_Trees(self._composites, self._groups, self._counted()).all(), *self._of_workloads()):
+            yield tree, self._place(tree)
+        counts = _summed(self._gang_pods)
+        # What a PodGroup says goes before what pods say.
+        described = {name: gang for name, gang in self._described.items() if name not in self._gangs}
+        for tree in _gang_groups(self._gangs | described, counts):
+            yield tree, self._place(tree)
+
+    def _add_pods(self, kind: str, manifest: Manifest, where: Any) -> None:
+        metadata, spec, count = mapping(manifest.get("metadata")), mapping(manifest.get("spec")), 1
+        namespace, name = text(metadata.get("namespace")) or "default", text(metadata.get("name"))
+        # Without a name each is one of its own: the API server will give it one.
+        own = (kind, namespace, name) if name else object()
+        if kind != "Pod":
+            count = _copies(kind, spec)
+            metadata, spec = (mapping(mapping(spec.get("template")).get(part)) for part in ("metadata", "spec"))
+        membership = kube.membership_of(spec)
+        if membership is not None:
+            self._pods[own] = namespace, membership, count
+            if membership.workload is None:
+                self._where.setdefault((Kind.POD_GROUP, namespace, membership.group), where)
+            else:
+                self._where.setdefault((Kind.WORKLOAD, namespace, membership.workload), where)
+        gang = gang_groups.gang_of_pod(StoredObject({"metadata": metadata}, "Pod", "v1", namespace))
+        if gang is not None:
+            name, described = gang
+            full = f"{namespace}/{name}"
+            self._gang_pods[own] = full, count
+            self._where.setdefault((Kind.GANG, namespace, name), where)
+            if described is not None:
+                self._described.setdefault(full, described)
+
+    def _counted(self) -> Counter[ObjectKey] | None:
+        """How many pods name each PodGroup; None where no pods are told of."""
+        found: Counter[ObjectKey] = Counter()
+        for namespace, membership, count in self._pods.values():
+            if membership.workload is None:
+                found[namespace, membership.group] += count
+        return found if self._pods else None
+
+    def _of_workloads(self) -> Iterator[Branch]:
+        """The groups that are entries of Workloads, and Workloads that nothing was made from yet."""
+        pods: dict[ObjectKey, Counter[tuple[str, str | None]]] = {key: Counter() for key in self._first}
+        for namespace, named, count in self._pods.values():
+            if named.workload is not None:
+                pods.setdefault((namespace, named.workload), Counter())[named.group, named.replica] += count
+        for key, counts in pods.items():
+            yield _entries(key, self._first.get(key), counts, told=bool(self._pods))
+        made = {
+            (key[0], group.workload) for groups in (self._composites, self._groups) for key, group in groups.items()
+        }
+        for key, workload in self._workloads.items():
+            if key not in made:
+                yield Branch(Kind.WORKLOAD, *key, below=_templates(key[0], workload, None, 1))
+
+    def _place(self, tree: Branch) -> Any:
+        for branch, _ in walk(tree):
+            namespace, name = branch.namespace, branch.name
+            if branch.kind is Kind.GANG:
+                namespace, _, name = branch.name.rpartition("/")
+            if (found := self._where.get((branch.kind, namespace, name))) is not None:
+                return found
+        return None
+
+
+class _Trees:
+    """The trees of CompositePodGroups and PodGroups."""
+
+    def __init__(self, composites: Groups, groups: Groups, pods: Counter[ObjectKey] | None) -> None:
+        self._composites = composites
+        self._groups = groups
+        self._pods = pods
+
+    def all(self) -> Iterator[Branch]:
+        """Each tree once: in the order of its top, then those without one."""
+        reached: set[ObjectKey] = set()
+        absent: dict[ObjectKey, None] = {}
+        for groups in (self._composites, self._groups):
+            for key, group in groups.items():
+                if group.parent is not None and (key[0], group.parent) not in self._composites:
+                    absent[key[0], group.parent] = None
+                elif group.parent is None and group.composite:
+                    reached |= self._from(key)
+                    yield self._composite(key, 1)
+                elif group.parent is None:
+                    yield self._leaf(key, 1)
+        for key in absent:
+            reached |= self._from(key)
+            yield self._missing(key)
+        # What no top reaches goes around.
+        for key in sorted(self._composites.keys() - reached):
+            if key not in reached:
+                around = self._cycle(key)
+                reached |= self._from(around[0])
+                way = " -> ".join(name for _, name in (*around[:_DRAWN], around[0]))
+                yield replace(self._composite(around[0], 1, around[0]), fault=Fault.CYCLE, named_by=way)
+        for key, count in (self._pods or {}).items():
+            if key not in self._groups:
+                yield Branch(Kind.POD_GROUP, *key, pods=count, fault=Fault.ABSENT, named_by=_pods_name_it(count))
+
+    def _from(self, key: ObjectKey, start: ObjectKey | None = None) -> set[ObjectKey]:
+        """A composite, and every composite that hangs below it, without `start`."""
+        found, waiting = {key}, [key]
+        while waiting:
+            fresh = {below for below in self._composites.below(waiting.pop()) if below not in found and below != start}
+            found |= fresh
+            waiting += fresh
+        return found
+
+    def _cycle(self, key: ObjectKey) -> tuple[ObjectKey, ...]:
+        """The cycle above a composite that no top reaches, from its first by name."""
+        return circles([key], lambda one: (one[0], self._composites[one].parent or ""))[0]
+
+    def _composite(self, key: ObjectKey, level: int, start: ObjectKey | None = None) -> Branch:
+        """A composite with all below it. `start` is the top of a tree that goes around."""
+        group = self._composites[key]
+        deep = start is None and level > MAX_DEPTH
+        below, hidden = self._children(key, level, start)
+        return Branch(
+            Kind.COMPOSITE,
+            *key,
+            minimum=group.minimum,
+            topology=group.topology,
+            fault=Fault.TOO_DEEP if deep else None,
+            below=below,
+            hidden=hidden,
+        )
+
+    def _children(self, key: ObjectKey, level: int, start: ObjectKey | None) -> tuple[tuple[Branch, ...], int]:
+        """What is right below, and how many groups below that are not drawn."""
+        if level == _DRAWN:
+            composites = self._from(key, start)
+            return (), len(composites) - 1 + sum(1 for one in composites for _ in self._groups.below(one))
+        parts = (
+            # Where it goes around, once more by name alone.
+            Branch(Kind.COMPOSITE, *below, self._composites[below].minimum, fault=Fault.CYCLE)
+            if below == start
+            else self._composite(below, level + 1, start)
+            for below in self._composites.below(key)
+        )
+        leaves = (self._leaf(below, level + 1, start) for below in self._groups.below(key))
+        return (*parts, *leaves), 0
+
+    def _leaf(self, key: ObjectKey, level: int, start: ObjectKey | None = None) -> Branch:
+        group = self._groups[key]
+        deep = start is None and level > MAX_DEPTH
+        pods = None if self._pods is None else self._pods[key]
+        fault = Fault.TOO_DEEP if deep else None
+        return Branch(Kind.POD_GROUP, *key, minimum=group.minimum, pods=pods, topology=group.topology, fault=fault)
+
+    def _missing(self, key: ObjectKey) -> Branch:
+        below, _ = self._children(key, 1, None)
+        names = [f"{branch.kind} {branch.name}" for branch in below]
+        verb = "names it as its parent" if len(names) == 1 else "name it as their parent"
+        return Branch(Kind.COMPOSITE, *key, fault=Fault.ABSENT, named_by=f"{_some(names)} {verb}", below=below)
+
+
+def _entries(
+    key: ObjectKey, workload: Workload | None, counts: Counter[tuple[str, str | None]], *, told: bool
+) -> Branch:
+    """A Workload of the first generation: each entry is a gang, and each replica of one that its pods name."""
+    entries = {} if workload is None else dict(workload.templates)
+    below = []
+    for name, group in entries.items():
+        replicas = [replica for entry, replica in counts if entry == name]
+        for replica in replicas or [None]:
+            pods = counts[name, replica] if told else None
+            title = name if replica is None else f"{name}, replica {replica}"
+            below.append(Branch(Kind.ENTRY, key[0], title, minimum=group.minimum, pods=pods))
+    for (name, _), count in counts.items():
+        if workload is not None and name not in entries:
+            named_by = _pods_name_it(count)
+            below.append(Branch(Kind.ENTRY, key[0], name, pods=count, fault=Fault.ABSENT, named_by=named_by))
+    if workload is not None:
+        return Branch(Kind.WORKLOAD, *key, below=tuple(below))
+    return Branch(Kind.WORKLOAD, *key, fault=Fault.ABSENT, named_by=_pods_name_it(counts.total()))
+
+
+def _templates(namespace: str, workload: Workload, parent: str | None, level: int) -> tuple[Branch, ...]:
+    if level > _DRAWN:
+        return ()
+    found = []
+    for name, group in workload.templates.items():
+        if group.parent == parent:
+            kind = Kind.COMPOSITE_TEMPLATE if group.composite else Kind.TEMPLATE
+            below = _templates(namespace, workload, name, level + 1) if group.composite else ()
+            found.append(Branch(kind, namespace, name, minimum=group.minimum, topology=group.topology, below=below))
+    return tuple(found)
+
+
+# Koordinator
+
+
+def _gang_groups(gangs: Mapping[str, Gang], pods: Counter[str]) -> Iterator[Branch]:
+    """Gangs that list each other, together. One that its pods name and nobody describes is one too."""
+    listing: dict[str, list[str]] = {}
+    # Lists by what they say, in whatever order: as koord-scheduler tells GangGroups apart.
+    said: dict[tuple[str, ...], int] = {}
+    lists: dict[str, int] = {}
+    for own, gang in gangs.items():
+        lists[own] = said.setdefault(tuple(sorted(gang.listed)), len(said))
+        for name in dict.fromkeys(gang.listed):
+            listing.setdefault(name, []).append(own)
+    reached: set[str] = set()
+    for own in dict.fromkeys((*gangs, *pods)):
+        if own in reached:
+            continue
+        together = [own]
+        reached.add(own)
+        for name in together:
+            near = (*(gangs[name].listed if name in gangs else ()), *listing.get(name, ()))
+            fresh = [one for one in dict.fromkeys(near) if one not in reached]
+            reached.update(fresh)
+            together += fresh
+        below = tuple(_gang(name, gangs.get(name), listing.get(name, []), pods, lists) for name in together)
+        yield Branch(Kind.GANG_GROUP, *_split(own), below=below)
+
+
+def _gang(
+    name: str, gang: Gang | None, listed_by: Sequence[str], pods: Counter[str], lists: Mapping[str, int]
+) -> Branch:
+    namespace, count = _split(name)[0], pods[name] if pods else None
+    if gang is None:
+        verb = "lists it" if len(listed_by) == 1 else "list it"
+        named_by = f"{_some(listed_by)} {verb}" if listed_by else _pods_name_it(count or 0)
+        fault = Fault.ABSENT if name.count("/") == 1 and all(name.split("/")) else Fault.NO_NAMESPACE
+        return Branch(Kind.GANG, namespace, name or '""', pods=count, fault=fault, named_by=named_by)
+    if gang.minimum is None:
+        return Branch(Kind.GANG, namespace, name, pods=count, fault=Fault.NOT_DESCRIBED)
+    notes = []
+    if name not in gang.listed:
+        notes.append("leaves itself out of its list")
+    if any(lists.get(other, lists[name]) != lists[name] for other in gang.listed):
+        notes.append("its list differs from theirs")
+    return Branch(Kind.GANG, namespace, name, minimum=gang.minimum, pods=count, notes=tuple(notes))
+
+
+def _split(full: str) -> tuple[str, str]:
+    namespace, _, name = full.rpartition("/")
+    return namespace, name
+
+
+def _summed(found: dict[Hashable, tuple[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for name, count in found.values():
+        total[name] += count
+    return total
+
+
+def _copies(kind: str, spec: Any) -> int:
+    """How many pods there are at one time of what makes them from a template."""
+    count = integer(spec.get("parallelism" if kind == "Job" else "replicas"))
+    count = 1 if count is None else count
+    completions = integer(spec.get("completions")) if kind == "Job" else None
+    return count if completions is None else min(count, completions)
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first few of the names."""
+    if len(names) > _NAMED:
+        return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
+    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else "".join(names)
+
+
+def _pods_name_it(count: int) -> str:
+    return "one pod names it" if count == 1 else f"{count:,} pods name it"

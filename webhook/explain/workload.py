@@ -1,0 +1,291 @@
+"""Which of the enabled schedulers could run a workload, what stops each, and the smallest edit that would help, pure.
+
+`rollcall explain` and `/capabilities` share it. Every word of it comes from running the rules that admission runs, and
+an edit is shown only after it has been judged by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from webhook.admission import decision
+from webhook.admission import opted_in as owners
+from webhook.admission.opinion import (
+    Answer,
+    Honour,
+    Honoured,
+    Opinion,
+    chosen_by_label,
+    judged_by,
+    opinion_of,
+    opinion_on,
+)
+from webhook.config.settings import CHOICE_BOUND, Profile, Settings
+from webhook.explain.edits import Change, applied, smallest_edit
+from webhook.explain.gang_tree import Node, gang_tree
+from webhook.explain.workload_tree import owner_tree
+from webhook.model import grove
+from webhook.model.admission_request import Request
+from webhook.model.capabilities import Capability, CapabilityTable, Support, Use, Uses, capabilities_used
+from webhook.model.claims import claims_on
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import SPEC, FieldPath
+from webhook.model.findings import Action, Finding
+from webhook.model.reading import Malformed, Manifest
+from webhook.model.workloads.facts import VIEWS
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.trainjob import TrainJob
+from webhook.model.workloads.workload import OwnedWorkload
+from webhook.offline.judgement import requests_in
+from webhook.offline.report import finding_as_json, unjudged_as_json
+from webhook.validators.registry import Context, run, run_on_owner
+from webhook.validators.selection import Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The changes after which the scheduler no longer refuses the workload, and what it would answer then."""
+
+    changes: tuple[Change, ...]
+    then: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What one scheduler makes of the workload; the edit where it refuses and one was found."""
+
+    opinion: Opinion
+    edit: Edit | None = None
+
+    @property
+    def scheduler(self) -> str:
+        """Its name."""
+        return self.opinion.scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What is to be said of one workload. One whose fields have the wrong type has `broken` and nothing else.
+
+    `broken` holds what no scheduler can be asked about: fields of the wrong type, or a choice that does not stand.
+    """
+
+    namespace: str
+    name: str
+    choice: Choice
+    broken: tuple[Finding, ...] = ()
+    uses: Uses | None = None
+    views: tuple[View, ...] = ()
+    tree: Node | None = None
+    # The scheduler was asked for by the caller, whatever the workload says.
+    forced: bool = False
+    kind: str = "PodCliqueSet"
+    # Advice that is no rule's.
+    notes: tuple[str, ...] = ()
+
+    @property
+    def answer(self) -> Answer | None:
+        """What becomes of the workload under the scheduler that is chosen for it; None where nobody is to choose one:
+        it is not opted in.
+        """
+        if not self.choice.scheduler and not self.broken and self.kind != "PodCliqueSet":
+            return None
+        chosen = next((view for view in self.views if view.scheduler == self.choice.scheduler), None)
+        return Answer.REFUSED if self.broken or chosen is None else chosen.opinion.answer
+
+    @property
+    def chosen_by(self) -> str:
+        """What chose the scheduler, in words."""
+        if self.forced:
+            return "as asked for"
+        return "by default" if self.choice.path == SPEC else f"by {self.choice.path}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The explanation as plain JSON values."""
+        return {
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+            "scheduler": self.choice.scheduler or None,
+            "chosenBy": self.chosen_by if self.choice.scheduler else None,
+            "answer": None if self.answer is None else str(self.answer),
+            "couldRun": [view.scheduler for view in self.views if view.opinion.answer is Answer.RUNS],
+            "findings": [finding_as_json(found) for found in self.broken],
+            "notes": list(self.notes),
+            "uses": [
+                {"capability": str(asked), "fields": [_field(use) for use in uses]}
+                for asked, uses in (self.uses or {}).items()
+            ],
+            "schedulers": [_view(view) for view in self.views],
+            "gangs": None if self.tree is None else self.tree.as_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """An explanation, and where in its document the workload stands."""
+
+    at: FieldPath
+    explanation: Explanation
+
+
+def explain_document(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Explained]:
+    """An explanation of each workload in a document; other kinds have none. Raises `ReviewError`."""
+    for request, at in requests_in(manifest):
+        if request.kind[::2] == (grove.GROUP, "PodCliqueSet"):
+            yield Explained(at, explain(request, facts, settings))
+        elif request.kind[::2] in VIEWS and (found := explain_owner(request, facts, settings)) is not None:
+            yield Explained(at, found)
+
+
+def explain(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation:
+    """What every enabled scheduler makes of a PodCliqueSet, as if it were being created."""
+    try:
+        return _explain(PodCliqueSet(request.object or {}, request.namespace), facts, settings)
+    except Malformed:
+        broken = decision.malformed(request, settings).findings
+        return Explanation(request.namespace, request.name, Choice("", SPEC), broken)
+
+
+def _explain(workload: PodCliqueSet, facts: ClusterFacts, settings: Settings) -> Explanation:
+    choice = decision.choice_of(workload, None, facts, settings) or Choice("", SPEC)
+    context: Context[None] = Context(facts, choice, {}, None, workload)
+    broken = tuple(run(CHOICE_BOUND, context, ()).findings)
+    views = tuple(_view_of(profile, workload, choice, facts, settings) for profile in settings.profiles.values())
+    tree, uses = gang_tree(workload), capabilities_used(workload)
+    return Explanation(
+        workload.namespace, workload.name, choice, broken, uses, views, tree, settings.forced is not None
+    )
+
+
+def explain_owner(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation | None:
+    """What every enabled scheduler makes of a workload that is not Grove's; None for one that nobody has opted in and
+    that is part of something else: a Job of a JobSet, or one whose pods name a gang by themselves.
+    """
+    try:
+        return _explain_owner(owners.view_of(request, request.object or {}), facts, settings)
+    except Malformed:
+        broken = decision.malformed(request, settings).findings
+        return Explanation(request.namespace, request.name, Choice("", SPEC), broken, kind=request.kind.kind)
+
+
+def _explain_owner(workload: OwnedWorkload, facts: ClusterFacts, settings: Settings) -> Explanation | None:
+    found = owners.choice_of(workload, None, facts, settings)
+    claimed = any(any(claims_on(template)) for template in workload.templates)
+    if owners.is_part(workload) or (found is None and claimed):
+        return None
+    choice = found or Choice("", SPEC)
+    made = _maker(workload, facts)
+    broken = (
+        () if found is None else tuple(run_on_owner(CHOICE_BOUND, Context(facts, choice, {}, None), workload).findings)
+    )
+    place = workload.runtime_path if isinstance(workload, TrainJob) else SPEC
+    views = []
+    for profile in settings.profiles.values():
+        own = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
+        outcome = owners.judged_by(profile, workload, None, own, facts, settings)
+        table = {Capability.GANG: owners.gang_support(made or workload, profile)}
+        views.append(View(opinion_on(profile, {Capability.GANG: [Use(place, None)]}, outcome, table)))
+    tree = None if made is None else owner_tree(workload, made)
+    return Explanation(
+        workload.namespace,
+        workload.name,
+        choice,
+        broken,
+        {Capability.GANG: [Use(place, None)]},
+        tuple(views),
+        tree,
+        settings.forced is not None,
+        workload.kind,
+        (owners.NOT_OPTED_IN,) if found is None else (),
+    )
+
+
+def _maker(workload: OwnedWorkload, facts: ClusterFacts) -> OwnedWorkload | None:
+    """What makes its pods: of a TrainJob the JobSet, where its runtime is known, else itself."""
+    if not isinstance(workload, TrainJob):
+        return workload
+    return owners.made_of(workload, facts)
+
+
+def _view_of(profile: Profile, workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings) -> View:
+    own = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
+    opinion = opinion_of(profile, workload, own, facts, settings)
+    if opinion.answer is not Answer.REFUSED:
+        return View(opinion)
+
+    def denials(edited: PodCliqueSet) -> list[Finding]:
+        outcome = judged_by(profile, edited, None, own, facts, settings)
+        return [found for found in outcome.findings if found.action is Action.DENY]
+
+    changes = smallest_edit(workload, denials)
+    if not changes:
+        return View(opinion)
+    edited = PodCliqueSet(applied(workload.raw, changes), workload.namespace)
+    return View(opinion, Edit(changes, opinion_of(profile, edited, own, facts, settings).answer))
+
+
+def capability_tables(settings: Settings) -> dict[str, Any]:
+    """What each enabled scheduler honours, whatever a workload asks for, as plain JSON values."""
+    return {
+        "default": settings.default,
+        "schedulers": [
+            {"scheduler": name, "capabilities": _table(profile.backend.capabilities)}
+            for name, profile in settings.profiles.items()
+        ],
+    }
+
+
+def _table(table: CapabilityTable) -> list[dict[str, Any]]:
+    return [{"capability": str(asked)} | _support(table.get(asked)) for asked in Capability]
+
+
+def _support(support: Support | None) -> dict[str, Any]:
+    if support is None:
+        return {"honoured": str(Honoured.UNSTATED)}
+    if not support.supported:
+        return {"honoured": str(Honoured.NO), "why": support.why, "remedy": support.remedy}
+    if support.depends:
+        return {"honoured": "depends", "depends": support.depends}
+    return {"honoured": str(Honoured.YES)}
+
+
+def _field(use: Use) -> dict[str, Any]:
+    shown = use.value if isinstance(use.value, str | int | float | bool | None) else None
+    return {"field": str(use.path), "value": shown}
+
+
+def _view(view: View) -> dict[str, Any]:
+    opinion = view.opinion
+    return {
+        "scheduler": opinion.scheduler,
+        "answer": str(opinion.answer),
+        "capabilities": [_honour(found) for found in opinion.honours],
+        "findings": [finding_as_json(found) for found in opinion.findings],
+        "notJudged": [unjudged_as_json(missing) for missing in opinion.unjudged],
+        "edit": None
+        if view.edit is None
+        else {
+            "then": str(view.edit.then),
+            "changes": [change.as_json() for change in view.edit.changes],
+            "patch": [change.as_patch() for change in view.edit.changes],
+        },
+    }
+
+
+def _honour(found: Honour) -> dict[str, Any]:
+    said: dict[str, Any] = {"capability": str(found.capability), "honoured": str(found.honoured)}
+    if found.support is not None and found.support.depends:
+        said["depends"] = found.support.depends
+    if found.findings:
+        said["stoppedBy"] = [
+            {"rule": stop.rule, "field": str(stop.at), "why": stop.why, "remedy": stop.remedy}
+            for stop in found.findings
+        ]
+    elif found.honoured is Honoured.NO and found.support is not None:
+        said |= {"why": found.support.why, "remedy": found.support.remedy}
+    if found.unjudged:
+        said["notJudged"] = [unjudged_as_json(missing) for missing in found.unjudged]
+    return said

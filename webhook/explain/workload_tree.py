@@ -1,0 +1,71 @@
+"""The gangs of a workload that is not Grove's, as a tree to look at, pure: workload, gangs, and the pods of each part.
+
+Of the groups of a LeaderWorkerSet, which are alike, the first are shown. Where somebody else makes the gang the parts
+stand directly below the workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from webhook.explain.gang_tree import Level, Node, left, shown
+from webhook.model.workloads.gang import gangs_of, no_gang
+from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.model.workloads.workload import OwnedWorkload, Part
+
+_LEVELS = {
+    "Job": Level.JOB,
+    "JobSet": Level.JOB_SET,
+    "LeaderWorkerSet": Level.LEADER_WORKER_SET,
+    "TrainJob": Level.TRAIN_JOB,
+}
+
+
+def owner_tree(workload: OwnedWorkload, made: OwnedWorkload) -> Node:
+    """The tree of `workload`, whose pods `made` makes: of a TrainJob its JobSet, else itself."""
+    gangs = tuple(_gangs(made)) if no_gang(made) is None else tuple(_members(made))
+    pods = sum(gang.pods * (1 + gang.more) for gang in gangs)
+    minimum = sum(gang.minimum * (1 + gang.more) for gang in gangs if gang.waits_for is None)
+    return Node(_LEVELS[workload.kind], f"{workload.namespace}/{workload.name}", pods, minimum, below=gangs)
+
+
+def _gangs(made: OwnedWorkload) -> Iterator[Node]:
+    if isinstance(made, LeaderWorkerSet):
+        yield from _groups(made)
+        return
+    # By the name of a gang: the part that it is made of, where each has its own.
+    alone = {f"{made.name}-{part.name}": part for part in made.parts} if made.sequence_path is not None else {}
+    for gang in gangs_of(made):
+        pods = sum(member.pods for member in gang.members)
+        if gang.name in alone:
+            after = _last(made, alone[gang.name])
+            yield Node(Level.OWNED_GANG, gang.name, pods, pods, waits_for=after)
+        else:
+            below = tuple(_members(made)) if isinstance(made, JobSet) else ()
+            yield Node(Level.OWNED_GANG, gang.name, pods, pods, below=below)
+
+
+def _last(made: OwnedWorkload, part: Part) -> str | None:
+    """The gangs that one of a part waits for; in a row it is the one before, which waits for those before it."""
+    names = [one.name for one in made.parts]
+    in_a_row = part.after == tuple(names[: names.index(part.name)])
+    return ", ".join(f"{made.name}-{name}" for name in (part.after[-1:] if in_a_row else part.after)) or None
+
+
+def _groups(made: LeaderWorkerSet) -> Iterator[Node]:
+    count, size = max(made.replicas, 0), max(made.size, 0)
+    below = [Node(Level.MEMBER, "leader", 1, 1)]
+    if size > 1:
+        below.append(Node(Level.MEMBER, "worker", size - 1, size - 1))
+    for index in shown(count):
+        more = left(count)
+        last = f"{made.name}-{count - 1}" if more else None
+        name = f"{made.name}-{index}"
+        yield Node(Level.OWNED_GANG, name, size, size, more=more, last=last, below=tuple(below))
+
+
+def _members(made: OwnedWorkload) -> Iterator[Node]:
+    for part in made.parts:
+        if part.pods > 0:
+            yield Node(Level.MEMBER, part.name or made.name, part.pods, part.pods)

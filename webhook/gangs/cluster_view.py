@@ -1,0 +1,270 @@
+"""The cluster as the reconciler follows it: facts, gangs with their objects, workloads and pods, and which gangs are
+concerned when something changes. It reads; whoever asked for it decides and writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import httpx
+
+from webhook.cluster.access import Access
+from webhook.cluster.client import Client
+from webhook.cluster.facts import LiveFacts, live_facts
+from webhook.cluster.watch import Watch
+from webhook.config.settings import Settings
+from webhook.errors import FactsUnavailable
+from webhook.gangs.controllers import Controllers
+from webhook.gangs.grouping import Grouping
+from webhook.gangs.health import GangHealth, Observed, judge
+from webhook.gangs.key import OWNER_RESOURCES, GangKey, gang_of_object, key_of_gang
+from webhook.gangs.plan import is_elsewhere
+from webhook.gangs.pod import GangPod
+from webhook.gangs.pods import GangPods
+from webhook.gangs.roster import Roster
+from webhook.gangs.stored_workloads import StoredWorkloads
+from webhook.gangs.stores import Stores
+from webhook.gangs.workload_gangs import OwnedGangs
+from webhook.model import grove
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Api, ObjectKey
+from webhook.model.kubernetes_kinds import PODS
+from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection
+from webhook.model.reading import Manifest
+from webhook.model.workloads.facts import TRAIN_JOB_FACTS
+from webhook.model.workloads.gang import OwnedGang, no_gang
+from webhook.model.workloads.kinds import JOB_SETS
+from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import PodGang
+from webhook.reconciler.gangs import gang_resources
+
+# The parts of the facts that a translation reads, besides the gang and its workload.
+_OF_GANGS = frozenset(
+    {"topology_bindings", "network_topologies", "hyper_nodes", "kai_topologies", "priority_classes", "apis"}
+)
+
+
+class Following:
+    """One cluster, followed. `gang_changed` is told of each gang whose objects may have to be others, `pods_changed`
+    of each whose pods did, `object_changed` of each gang object, whosever it is, `facts_changed` that something changed
+    by which gangs are held or not, `all_changed` that everything wants to be looked at.
+    """
+
+    def __init__(  # noqa: PLR0913 - whom it tells of what
+        self,
+        settings: Settings,
+        access: Access,
+        *,
+        gang_changed: Callable[[GangKey], None],
+        pods_changed: Callable[[GangKey], None],
+        facts_changed: Callable[[], None],
+        object_changed: Callable[[Api, ObjectKey], None] = lambda _, __: None,
+        all_changed: Callable[[], None] = lambda: None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.client = Client(access, transport)
+        self._settings = settings
+        self._gang_changed = gang_changed
+        self._held_changed = facts_changed
+        self._object_changed = object_changed
+        self._all_changed = all_changed
+        self.live: LiveFacts = live_facts(
+            settings, Client(access, transport), self._facts_changed, self._touched, objects=False
+        )
+        self.stores = Stores(self.client, self._stored, gang_of_object)
+        self._gated = any(profile.gate for profile in settings.profiles.values())
+        self._pods = GangPods(self.client, pods_changed)
+        self._workloads = StoredWorkloads(self.client, POD_CLIQUE_SETS.resource, self._workload_changed)
+        self.owned = OwnedGangs(self.client, settings, gang_changed, pods_changed)
+        # PodGangs by their PodCliqueSet.
+        self._of_workload: Grouping[GangKey, ObjectKey] = Grouping()
+
+    @property
+    def gangs(self) -> list[GangKey]:
+        """Every gang that is known."""
+        store = self.stores.by_kind.get(POD_GANGS.resource.api)
+        return [*(() if store is None else (GangKey(*key) for key in store.objects)), *self.owned.gangs]
+
+    @property
+    def serves_gangs(self) -> bool:
+        """Whether there can be any: whether the cluster serves PodGangs, or others are made here."""
+        return self.owned.wanted or POD_GANGS.resource.api in self.stores.by_kind
+
+    def gang(self, key: GangKey) -> PodGang | None:
+        """One gang. Raises `Malformed`, and `FactsUnavailable` where it is not known yet whether there is one."""
+        if key.kind in OWNER_RESOURCES:
+            return self.owned.gang(key)
+        store = self.stores.by_kind.get(POD_GANGS.resource.api)
+        found = None if store is None else store.objects.get((key.namespace, key.name))
+        return None if found is None else PodGang(found)
+
+    def workload_uid(self, key: GangKey) -> str | None:
+        """The uid of the workload, other than Grove's, that a gang is or was of. None also where no gang is made of it
+        any more: what there is of it is left. Raises as `gang` does.
+        """
+        workload = self.owned.workload(key) if key.kind in OWNER_RESOURCES else None
+        return None if workload is None or no_gang(workload) is not None else workload.uid
+
+    def roster_of(self, podgang: PodGang) -> Roster | None:
+        """The pods that name a gang, members or not; None where they are not known yet."""
+        pods = self._pods_for(podgang)
+        if not pods.filled:
+            return None
+        found = self.owned.pods_of(podgang) if isinstance(podgang, OwnedGang) else pods.of(key_of_gang(podgang))
+        return pods.roster(podgang, found)
+
+    def pods_of(self, podgang: PodGang) -> Sequence[GangPod] | None:
+        """The members of a gang; None where they are not known yet."""
+        found = self.roster_of(podgang)
+        return None if found is None else found.members
+
+    def controllers(self, podgang: PodGang) -> Controllers:
+        """What is between the pods of a gang and its workload. Raises `FactsUnavailable` where that is not read yet."""
+        pods = self._pods_for(podgang)
+        if not pods.filled:
+            raise FactsUnavailable("the objects between pods and their workloads are not read yet")
+        return pods.controllers
+
+    def _pods_for(self, podgang: PodGang) -> GangPods:
+        return self.owned.pods if isinstance(podgang, OwnedGang) else self._pods
+
+    def bears_gate(self, key: GangKey) -> bool:
+        """Whether any pod that names a gang bears Rollcall's gate."""
+        pods = self.owned.pods if key.kind in OWNER_RESOURCES else self._pods
+        return pods.any_gated(key)
+
+    def health(self, key: GangKey) -> GangHealth | None:
+        """How a gang is; None where there is none of that name, or somebody else makes it. Raises `Malformed`."""
+        podgang, facts = self.gang(key), self.live.facts
+        if podgang is None or is_elsewhere(podgang, facts, self._settings):
+            return None
+        workload = self._workloads.get((key.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or "")))
+        own = self.stores.owned_by(podgang.uid or "", key)
+        found, known = self.roster_of(podgang) or Roster(), None if workload is None else PodCliqueSet(workload)
+        return judge(Observed(podgang, found, self._object, own, known, facts, self._settings))
+
+    def unready(self) -> Iterator[str]:
+        """What is not known yet and is needed to write."""
+        yield from self.live.unready()
+        yield from self.stores.unready()
+        yield from _unread(self.owned.watches())
+        if self._gated:
+            # Without them the gate would stay on and nothing would say why.
+            yield from _unread(self._pods.watches())
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether something that is needed to write cannot be read, as far as has been tried."""
+        if self.live.facts.apis is None:
+            return self.live.trouble is not None
+        return any(self.unready()) and any(watch.trouble and not watch.filled for watch in self.watches())
+
+    def unseen(self) -> Iterator[str]:
+        """What is not known yet and is needed to judge a gang's health."""
+        yield from self.unready()
+        if not self._gated:
+            yield from _unread(self._pods.watches())
+        yield from _unread((("PodCliqueSet", self._workloads.watch),))
+
+    def kinds(self) -> Iterator[Api]:
+        """The kinds that are followed besides those of the facts, whatever the cluster serves of them."""
+        yield PODS.api
+        yield POD_GANGS.resource.api
+        yield from (resource.api for resource in OF_GROVE)
+        for profile in self._settings.profiles.values():
+            yield from profile.backend.writable_kinds
+            if (trees := profile.backend.trees) is not None:
+                yield trees.resource.api
+        if self.owned.wanted:
+            yield from dict.fromkeys(resource.api for resource in (*OWNER_RESOURCES.values(), *OF_OPTED_IN))
+
+    def watches(self) -> Iterator[Watch]:
+        """What keeps all of it in step."""
+        yield from self.live.watches.values()
+        yield from self.stores.watches()
+        yield from (watch for _, watch in self._pods.watches())
+        if self._workloads.watch is not None:
+            yield self._workloads.watch
+        yield from (watch for _, watch in self.owned.watches())
+
+    async def run(self) -> None:
+        """Follow, until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.live.run())
+                group.create_task(self._pods.run())
+                group.create_task(self.owned.run())
+        finally:
+            await self._workloads.close()
+            await self._pods.close()
+            await self.owned.close()
+            await self.stores.close()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self.client.close()
+
+    def _object(self, manifest: Manifest) -> Manifest | None:
+        metadata = manifest["metadata"]
+        return self.stores.of(manifest).objects.get((metadata["namespace"], metadata["name"]))
+
+    # What changes, and whom that concerns.
+
+    def _facts_changed(self, facts: ClusterFacts) -> None:
+        if facts.apis is not None:
+            self.stores.follow(gang_resources(self._settings, self.live))
+            self._workloads.follow(served=POD_CLIQUE_SETS.resource.api in facts.apis)
+            self._pods.follow(facts.apis)
+            self.owned.follow(facts.apis)
+        self.look_at_all()
+
+    def _touched(self, projection: Projection, key: Any) -> None:
+        if projection is POD_CLIQUE_SETS:
+            for concerned in self._of_workload.members(key):
+                self._gang_changed(concerned)
+        elif projection is TRAIN_JOB_FACTS:
+            # Its JobSet is called as it is, and takes the queues of its record.
+            self.owned.look_at(JOB_SETS.api.kind, key)
+        elif projection.part in _OF_GANGS:
+            # A layer, a tier, a class: whichever gangs that concerns, the others cost a comparison.
+            self.look_at_all()
+        elif projection is not POD_GANGS:
+            # A queue, a quota: nothing that is written depends on it, and a gang may be held for want of it.
+            self._held_changed()
+
+    def _stored(self, api: Api, key: ObjectKey, concerned: set[GangKey]) -> None:
+        if api == POD_GANGS.resource.api:
+            self._note_workload(key)
+            self._gang_changed(GangKey(*key))
+            return
+        self._object_changed(api, key)
+        for gang in concerned:
+            for one in (gang,) if gang.kind else self.owned.labelled(gang.namespace, gang.name):
+                self._gang_changed(one)
+
+    def _workload_changed(self, key: ObjectKey) -> None:
+        if self._of_workload.members(key):
+            self._held_changed()
+
+    def _note_workload(self, key: ObjectKey) -> None:
+        """Remember of which PodCliqueSet a PodGang is."""
+        podgang = self.stores.by_kind[POD_GANGS.resource.api].objects.get(key)
+        workload = None if podgang is None else (podgang["metadata"].get("labels") or {}).get(grove.LABEL_PART_OF)
+        self._of_workload.move(GangKey(*key), None if workload is None else (key[0], workload))
+
+    def look_at_all(self) -> None:
+        """Every gang may have to have other objects, and there may be objects of gangs that are no more."""
+        left = {gang for store in self.stores.by_kind.values() for gang in store.concerned() if gang.workload}
+        for key in left.union(self.gangs):
+            self._gang_changed(key)
+        self._held_changed()
+        self._all_changed()
+
+
+def _unread(watches: Iterable[tuple[str, Watch | None]]) -> Iterator[str]:
+    for kind, watch in watches:
+        if watch is not None and not watch.filled:
+            yield f"cluster: the {kind} objects are not read yet{f': {watch.trouble}' if watch.trouble else ''}"

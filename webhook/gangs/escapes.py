@@ -1,0 +1,100 @@
+"""Escapes, pure: pods of a gang that do not carry what they should, because they came past the webhook or the webhook's
+answer has changed since. Judged by PreparePod itself: whatever it would still change is what is missing. And pods that
+have a gang's labels and are not of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from webhook.config.settings import Profile
+from webhook.errors import FactsUnavailable
+from webhook.gangs.pod import GangPod
+from webhook.gangs.pod_parts import READ
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Record
+from webhook.model.reading import Malformed
+from webhook.model.workloads.gang import OwnedGang
+from webhook.model.workloads.place import label_value
+from webhook.model.workloads.pod import Pod
+from webhook.model.workloads.podgang import PodGang
+from webhook.mutators.prepare_pod import GATE, STAMP_ANNOTATION, prepare_pod
+
+_STAMP = f"/metadata/annotations/{STAMP_ANNOTATION.replace('/', '~1')}"
+
+
+class Escape(StrEnum):
+    """How a pod escaped; a metric's label."""
+
+    # Created while the webhook was not asked.
+    UNMUTATED = "unmutated"
+    # Prepared, and not from what holds now, or changed since.
+    STALE = "stale"
+    # Another scheduler or system has claimed it.
+    FOREIGN = "foreign"
+    # It names the gang, and no controller of the gang's workload made it. It counts for nothing, and is never deleted:
+    # nothing would create it again, and it may be anybody's.
+    UNOWNED = "unowned"
+
+
+# The kinds that may be deleted, so that they are created again.
+DELETABLE = (Escape.UNMUTATED, Escape.STALE, Escape.FOREIGN)
+
+
+class Escaped(NamedTuple):
+    """A pod, how it escaped, and the fields that are not as they should be, as JSON pointers."""
+
+    pod: GangPod
+    escape: Escape
+    fields: tuple[str, ...]
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Fields of its spec that preparation wrote and the API server did not keep: the stamp, of the same request, is
+        there and as it should be.
+        """
+        if self.escape is not Escape.STALE or _STAMP in self.fields:
+            return ()
+        return tuple(field for field in self.fields if field.startswith("/spec/") and field != "/spec/schedulerName")
+
+
+def escaped(pod: GangPod, podgang: PodGang, profile: Profile, record: Record, facts: ClusterFacts) -> Escaped | None:
+    """How a pod of `podgang` escaped, or None: it carries what it should, or what it should cannot be told."""
+    gang, clique = _names(pod, podgang)
+    try:
+        member = profile.member(pod.namespace, gang, clique, record, facts, owned=isinstance(podgang, OwnedGang))
+        # With the gate, whether it bears it or not: the gate comes off.
+        spec = {**pod.spec, "schedulingGates": [{"name": GATE}]}
+        metadata = {"labels": dict(pod.labels), "annotations": dict(pod.annotations), "namespace": pod.namespace}
+        prepared = prepare_pod(Pod({"metadata": metadata, "spec": spec}), profile, member)
+    except (FactsUnavailable, Malformed):
+        return None
+    if prepared.claim is not None:
+        return Escaped(pod, Escape.FOREIGN, (str(prepared.claim.path),))
+    fields = tuple(path for operation in prepared.operations if not _may_be_there(path := str(operation["path"]), pod))
+    if not fields:
+        return None
+    kind = Escape.STALE if STAMP_ANNOTATION in pod.annotations else Escape.UNMUTATED
+    return Escaped(pod, kind, fields)
+
+
+def _may_be_there(path: str, pod: GangPod) -> bool:
+    """Whether a field that preparation would write may be among what is not kept of a pod."""
+    *_, part, key = path.split("/")
+    key = key.replace("~1", "/").replace("~0", "~")
+    return any(part == cut and key not in READ[cut] and key not in getattr(pod, cut) for cut in pod.cut)
+
+
+def not_its_own(pods: Iterable[GangPod]) -> tuple[Escaped, ...]:
+    """Pods that name a gang and are not of its workload, as far as they are still there."""
+    return tuple(Escaped(pod, Escape.UNOWNED, ("/metadata/ownerReferences",)) for pod in pods if pod.counts)
+
+
+def _names(pod: GangPod, podgang: PodGang) -> tuple[str, str]:
+    """The names that a pod is prepared from: those that its labels say, which may be cut in them."""
+    if not isinstance(podgang, OwnedGang):
+        return pod.podgang, pod.podclique
+    of = (member.name for member in podgang.members if label_value(member.name) == pod.podclique)
+    return podgang.name, next(of, pod.podclique)

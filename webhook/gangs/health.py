@@ -1,0 +1,353 @@
+"""Why a gang does not start, pure: what is known of one gang in, its state and the obstacles out.
+
+Schedulers hold a gang in silence: koord-scheduler writes no event for a missing member, Volcano's and KAI's conditions
+outlive their reasons. So a gang is judged by its pods, and what it waits for is worked out from everything else that is
+known: its objects, its pods' gates, the rules that would refuse its workload today, and the scheduler's word last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from webhook.admission.opinion import gang_context
+from webhook.admission.opted_in import judged_at
+from webhook.backends.base import Stage
+from webhook.config.settings import Profile, Settings
+from webhook.errors import FactsUnavailable, Inexpressible
+from webhook.gangs.differences import first_difference, in_step, left_behind, stranger, to_apply
+from webhook.gangs.escapes import Escaped, escaped, not_its_own
+from webhook.gangs.hold_reasons import Obstacle, Reason, ordered
+from webhook.gangs.plan import Aside, Plan, plan, recorded
+from webhook.gangs.pod import GangPod
+from webhook.gangs.roster import Roster
+from webhook.gangs.waits import Tally, astray, gated, tallies, too_few, unowned, unscheduled
+from webhook.model.capabilities import capabilities_used
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import LABELS
+from webhook.model.findings import Action, Finding, shown
+from webhook.model.keys import Record
+from webhook.model.reading import Malformed, Manifest, mapping
+from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.gang import OwnedGang, no_gang
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import PodGang
+from webhook.validators.registry import Outcome, run
+from webhook.validators.selection import Choice
+
+
+class State(StrEnum):
+    """How a gang is; a metric's label, where no reason says more."""
+
+    STARTED = "started"
+    # Some of its pods are on nodes, and fewer than it starts with.
+    IN_PART = "inPart"
+    HELD = "held"
+    LEAVING = "leaving"
+    # Of workloads that are not Grove's: suspended, done, or to start after another part of the same.
+    SUSPENDED = "suspended"
+    ENDED = "ended"
+    LATER = "later"
+
+
+# The live object of the one that is wanted, or None. Raises `FactsUnavailable` where that kind is not read.
+Live = Callable[[Manifest], Manifest | None]
+
+
+class Observed(NamedTuple):
+    """What is known of one gang. `workload` is None where its PodCliqueSet is not known as a whole, and its rules are
+    not asked; the gang of a workload that is not Grove's knows that itself.
+    """
+
+    podgang: PodGang
+    roster: Roster
+    live: Live
+    # The objects that are ours and the gang's, those included that it no longer needs.
+    own: Sequence[Manifest]
+    workload: PodCliqueSet | None
+    facts: ClusterFacts
+    settings: Settings
+
+
+class MemberHealth(NamedTuple):
+    """One member of a gang: of `present` pods `bound` are on nodes, and the gang starts with `minimum`."""
+
+    name: str
+    minimum: int
+    present: int
+    bound: int
+
+
+@dataclass(frozen=True, slots=True)
+class GangHealth:
+    """A gang's state. `obstacles` say why it does not start, what to see to first at the front; `escaped` are its pods
+    that do not carry what they should. `kind` and `workload` are those of a workload that is not Grove's.
+    """
+
+    namespace: str
+    name: str
+    scheduler: str | None
+    state: State
+    created: str
+    members: tuple[MemberHealth, ...] = ()
+    obstacles: tuple[Obstacle, ...] = ()
+    escaped: tuple[Escaped, ...] = ()
+    kind: str = "PodGang"
+    workload: str = ""
+
+    @property
+    def word(self) -> str:
+        """The state, or the reason where there is one."""
+        return self.obstacles[0].reason.value if self.obstacles else self.state.value
+
+    @property
+    def bound(self) -> int:
+        """How many of its pods are on nodes."""
+        return sum(member.bound for member in self.members)
+
+    @property
+    def minimum(self) -> int:
+        """With how many pods it starts."""
+        return sum(member.minimum for member in self.members)
+
+    @property
+    def present(self) -> int:
+        """How many pods it has."""
+        return sum(member.present for member in self.members)
+
+    def as_json(self) -> dict[str, Any]:
+        """The health as plain JSON values."""
+        return {
+            "namespace": self.namespace,
+            "name": self.name,
+            "kind": self.kind,
+            **({"workload": self.workload} if self.workload else {}),
+            "scheduler": self.scheduler,
+            "state": self.state.value,
+            "createdAt": self.created,
+            "members": [member._asdict() for member in self.members],
+            "reasons": [{"reason": one.reason.value, "why": one.why, "remedy": one.remedy} for one in self.obstacles],
+            "escaped": [
+                {"pod": one.pod.name, "escape": one.escape.value, "fields": list(one.fields)} for one in self.escaped
+            ],
+        }
+
+
+def judge(seen: Observed) -> GangHealth:
+    """The health of a gang. Raises `Malformed` for a PodGang that cannot be read."""
+    podgang = seen.podgang
+    record = recorded(podgang, seen.facts)
+    profile = None if record is None else seen.settings.profiles.get(record.scheduler or "")
+    counted = tallies(podgang, seen.roster.members)
+    strays = _strays(seen, profile, record)
+    state = _state(podgang, counted)
+    obstacles: list[Obstacle] = []
+    if state in {State.HELD, State.IN_PART}:
+        obstacles += _of_objects(seen)
+        if not _is_hindered(podgang):
+            # Of one that is, the hindrance says it all.
+            obstacles += [] if profile is None else _of_rules(seen, profile)
+            obstacles += too_few(podgang, counted, seen.roster.unnamed)
+        obstacles += gated(counted)
+        obstacles += astray(strays, podgang)
+        if not obstacles:
+            scheduler = _scheduler_of(seen.roster.members, profile)
+            obstacles += unscheduled(counted, scheduler, "" if profile is None else profile.backend.when_held)
+        if state is State.IN_PART:
+            obstacles.append(_in_part(counted))
+        # Last: whoever can create a pod can cause it, so it must hide nothing else.
+        obstacles += unowned(seen.roster, podgang)
+    return GangHealth(
+        podgang.namespace,
+        podgang.name,
+        None if record is None else record.scheduler,
+        state,
+        str(mapping(podgang.raw.get("metadata")).get("creationTimestamp") or ""),
+        tuple(MemberHealth(one.member.name, one.member.min_replicas, len(one.pods), one.bound) for one in counted),
+        ordered(obstacles),
+        (*strays, *not_its_own(seen.roster.unowned)),
+        *((podgang.owner.kind, podgang.owner.name) if isinstance(podgang, OwnedGang) else ()),
+    )
+
+
+def _state(podgang: PodGang, counted: Sequence[Tally]) -> State:
+    if mapping(podgang.raw.get("metadata")).get("deletionTimestamp") is not None:
+        return State.LEAVING
+    if isinstance(podgang, OwnedGang) and (other := _of_its_workload(podgang, counted)) is not None:
+        return other
+    if all(tally.started for tally in counted):
+        return State.STARTED
+    return State.IN_PART if any(tally.bound for tally in counted) else State.HELD
+
+
+def _of_its_workload(gang: OwnedGang, counted: Sequence[Tally]) -> State | None:
+    """The state that a gang is in by what its workload is, whatever its pods are."""
+    workload = gang.workload
+    if workload.finished:
+        return State.ENDED
+    if workload.suspended:
+        return State.SUSPENDED
+    waits = (part.after for part in workload.parts if gang.name == f"{workload.name}-{part.name}")
+    return State.LATER if any(waits) and not any(tally.pods for tally in counted) else None
+
+
+def _is_hindered(podgang: PodGang) -> bool:
+    """Whether Rollcall makes no gang of a workload, and leaves its pods as they are."""
+    return isinstance(podgang, OwnedGang) and no_gang(podgang.workload) is not None
+
+
+def _strays(seen: Observed, profile: Profile | None, record: Record | None) -> tuple[Escaped, ...]:
+    if profile is None or record is None or _is_hindered(seen.podgang):
+        # Pods of a set without a record are left as they are, and so nothing is missing on them.
+        return ()
+    found = (escaped(pod, seen.podgang, profile, record, seen.facts) for pod in seen.roster.members if pod.counts)
+    return tuple(one for one in found if one is not None)
+
+
+def _scheduler_of(pods: Sequence[GangPod], profile: Profile | None) -> str:
+    if profile is not None:
+        return profile.name
+    return next((str(name) for pod in pods if (name := pod.spec.get("schedulerName"))), "its scheduler")
+
+
+def _in_part(counted: Sequence[Tally]) -> Obstacle:
+    short = [tally for tally in counted if not tally.started]
+    parts = ", ".join(f"{tally.member.name} has {tally.bound} of {tally.member.min_replicas}" for tally in short)
+    why = f"a part of the gang is on nodes and the rest is not: {parts}"
+    return Obstacle(
+        Reason.IN_PART, why, "see below what the rest waits for; what runs alone wastes its nodes until then"
+    )
+
+
+# The gang's objects
+
+
+def _of_objects(seen: Observed) -> Iterator[Obstacle]:
+    try:
+        planned = plan(seen.podgang, seen.facts, seen.settings)
+    except Inexpressible as refusal:
+        remedy = f"change the {seen.podgang.workload_kind}, or choose another scheduler"
+        yield Obstacle(Reason.INEXPRESSIBLE, str(refusal), remedy)
+        return
+    except FactsUnavailable as error:
+        yield Obstacle(Reason.OBJECT_MISSING, f"nothing can be written for it: {error}", "see why that is not there")
+        return
+    if isinstance(planned, Aside):
+        if (told := _ASIDES.get(planned)) is not None:
+            kind = seen.podgang.workload_kind
+            yield Obstacle(told.reason, told.why.format(kind=kind), told.remedy.format(kind=kind))
+        return
+    found = [one for desired in planned.objects if (one := _of_object(seen, planned, desired)) is not None]
+    if not any(one.reason is Reason.CONFLICT for one in found) and (frozen := _frozen(seen, planned)) is not None:
+        yield frozen
+    yield from found
+
+
+def _frozen(seen: Observed, planned: Plan) -> Obstacle | None:
+    """Why its scheduler does not follow what the PodGang has become, where the gang has come too far."""
+    backend = planned.profile.backend
+    try:
+        wanted = [to_apply(backend.adopt(desired, seen.live(desired))) for desired in planned.objects]
+        frozen = backend.frozen(wanted, seen.own)
+    except (FactsUnavailable, Malformed):
+        return None
+    # As the cluster is asked before a write: a pod that the PodGang does not name yet, or any more, may be on a node.
+    if frozen is None or _stage([*seen.roster.members, *seen.roster.unnamed]) <= frozen.until:
+        return None
+    remedy = f"undo the change, or delete the {seen.podgang.workload_kind} and create it anew"
+    return Obstacle(Reason.FROZEN, f"{frozen.what}: {frozen.why}", remedy)
+
+
+def _stage(pods: Sequence[GangPod]) -> Stage:
+    if any(pod.node is not None for pod in pods):
+        return Stage.BOUND
+    return Stage.WAITING if pods else Stage.EMPTY
+
+
+_ASIDES = {
+    Aside.UNRECORDED: Obstacle(
+        Reason.UNRECORDED,
+        "its {kind} is older than Rollcall or was admitted without it, so its pods are left as they are",
+        f"set the label {SCHEDULER_LABEL} on the {{kind}} while none of its pods is on a node",
+    ),
+    Aside.NO_PROFILE: Obstacle(
+        Reason.NO_PROFILE,
+        "the scheduler that its {kind} records is no profile of this configuration",
+        "enable the profile again, or create the {kind} anew for another scheduler",
+    ),
+}
+
+
+def _of_object(seen: Observed, planned: Plan, desired: Manifest) -> Obstacle | None:
+    """What is wrong with one object of the gang."""
+    name = f"{desired['kind']} {desired['metadata']['name']}"
+    try:
+        live = seen.live(desired)
+    except FactsUnavailable as error:
+        return Obstacle(Reason.API_MISSING, f"{name} cannot be there: {error}", "install the scheduler's CRDs")
+    if live is None:
+        return Obstacle(
+            Reason.OBJECT_MISSING, f"{name} is not there", "see whether rollcall reconcile runs, and its log"
+        )
+    if left_behind(live, seen.podgang.owner):
+        why = f"{name} is still that of an earlier {seen.podgang.owner.kind} of this name"
+        return Obstacle(Reason.OBJECT_LEAVING, why, "it goes by itself; see whether the garbage collector runs")
+    if (owner := stranger(live, seen.podgang.uid or "")) is not None:
+        return Obstacle(Reason.CONFLICT, f"{name} belongs to {owner}", "it has to go, or be renamed")
+    if live["metadata"].get("deletionTimestamp") is not None:
+        return Obstacle(Reason.OBJECT_LEAVING, f"{name} is on its way out", "see which finalizer keeps it")
+    try:
+        wanted = to_apply(planned.profile.backend.adopt(desired, live))
+    except Malformed as error:
+        return Obstacle(Reason.OBJECT_DIFFERS, f"{name} cannot be read: {error}", "delete it")
+    if in_step(wanted, live):
+        return None
+    why = f"{name} is not what it should be: {first_difference(wanted, live)}"
+    return Obstacle(Reason.OBJECT_DIFFERS, why, "see whether rollcall reconcile runs, and its log")
+
+
+# The rules, asked again
+
+
+def _of_rules(seen: Observed, profile: Profile) -> Iterator[Obstacle]:
+    """What refuses the workload today: a queue was deleted since, a topology lost a layer, a CRD is gone."""
+    choice = Choice(profile.name, LABELS / SCHEDULER_LABEL, seen.settings.available)
+    try:
+        outcome = _judged(seen, profile, choice)
+    except Malformed:
+        return
+    for finding in outcome.findings:
+        if finding.action is Action.DENY or finding.absent is not None:
+            why = f"{finding.rule} at {finding.at}: {shown(finding.found)}: {finding.why}"
+            yield Obstacle(_reason_of(finding), why, finding.remedy)
+
+
+def _judged(seen: Observed, profile: Profile, choice: Choice) -> Outcome:
+    """What the rules say, whatever the namespace's mode: what it lets through holds the gang all the same."""
+    if isinstance(seen.podgang, OwnedGang):
+        workload = seen.podgang.workload
+        return judged_at(Action.DENY, profile, workload, None, choice, seen.facts)
+    if seen.workload is None:
+        return Outcome([], [])
+    context = gang_context(profile, seen.facts, choice, capabilities_used(seen.workload), seen.workload)
+    return run(profile.rules[Action.DENY], context, tuple(seen.workload.pod_templates()))
+
+
+_BY_PART = {
+    "apis": Reason.API_MISSING,
+    "spec_fields": Reason.API_MISSING,
+    "elastic_quotas": Reason.QUOTA_UNKNOWN,
+    "kai_queues": Reason.QUEUE_UNKNOWN,
+    "kai_shards": Reason.QUEUE_UNKNOWN,
+    "volcano_queues": Reason.QUEUE_UNKNOWN,
+    "hyper_nodes": Reason.TOPOLOGY_UNKNOWN,
+    "kai_topologies": Reason.TOPOLOGY_UNKNOWN,
+    "network_topologies": Reason.TOPOLOGY_UNKNOWN,
+    "topology_bindings": Reason.TOPOLOGY_UNKNOWN,
+}
+
+
+def _reason_of(finding: Finding) -> Reason:
+    return Reason.UNHONOURED if finding.absent is None else _BY_PART.get(finding.absent.part, Reason.UNHONOURED)

@@ -1,0 +1,126 @@
+"""What a gang needs in the cluster, pure: its scheduler's objects, or why it is left alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from webhook.admission.opted_in import record_of
+from webhook.backends.inexpressible import inexpressible
+from webhook.config.settings import Profile, Settings
+from webhook.errors import FactsUnavailable
+from webhook.model import grove
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Record
+from webhook.model.reading import Manifest, mapping, text
+from webhook.model.record import SCHEDULER_LABEL, record_in
+from webhook.model.workloads.facts import owner_of
+from webhook.model.workloads.gang import OwnedGang, no_gang
+from webhook.model.workloads.podgang import PodGang
+
+# On a PodGang: the scheduler for which Grove prepares it.
+GROVE_SCHEDULER_LABEL = "grove.io/scheduler-name"
+# Grove's own backends for these write an object of the same kind under the same controller.
+GROVE_WRITES = frozenset({"volcano", "kai-scheduler"})
+EXTERNAL_LABEL = "grove.io/external-workload-managed"
+
+
+class Aside(StrEnum):
+    """Why nothing is done about a gang; a metric's label."""
+
+    LEAVING = "leaving"
+    # Its workload is older than Rollcall, or was admitted while it was down: its pods are not prepared either.
+    UNRECORDED = "unrecorded"
+    NO_PROFILE = "noProfile"
+    GROVE = "groveWrites"
+    EXTERNAL = "external"
+    # Of workloads that are not Grove's. It has no pods, and may come back with others.
+    SUSPENDED = "suspended"
+    # Another system has claimed its pods, or its own controller makes its gang.
+    CLAIMED = "claimed"
+    # Its scheduler makes its gang.
+    SCHEDULER = "schedulerWrites"
+
+
+# The gang of a workload that is not Grove's is nobody's yet, or another's: what Rollcall made for it must go.
+UNWANTED = frozenset({Aside.SUSPENDED, Aside.SCHEDULER})
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The objects of a gang in the order of their creation, and the profile that made them."""
+
+    profile: Profile
+    objects: list[Manifest]
+
+
+def plan(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> Plan | Aside:
+    """What `podgang` needs.
+
+    Raises `FactsUnavailable` where its workload is not known, `Inexpressible` where its scheduler cannot have it.
+    """
+    if mapping(podgang.raw.get("metadata")).get("deletionTimestamp") is not None:
+        return Aside.LEAVING
+    if isinstance(podgang, OwnedGang):
+        return _of_workload(podgang, facts, settings)
+    if podgang.labels.get(EXTERNAL_LABEL) == "true":
+        return Aside.EXTERNAL
+    if podgang.labels.get(GROVE_SCHEDULER_LABEL) in GROVE_WRITES:
+        return Aside.GROVE
+    record = recorded(podgang, facts)
+    if record is None:
+        workload = f"{podgang.namespace}/{podgang.labels.get(grove.LABEL_PART_OF)}"
+        raise FactsUnavailable(f"the PodCliqueSet {workload} of the PodGang is not known")
+    if record.scheduler is None:
+        return Aside.UNRECORDED
+    profile = settings.profiles.get(record.scheduler)
+    if profile is None:
+        return Aside.NO_PROFILE
+    return Plan(profile, profile.backend.gang_objects(podgang, record, facts))
+
+
+def _of_workload(gang: OwnedGang, facts: ClusterFacts, settings: Settings) -> Plan | Aside:
+    record = record_of(owner_of(gang.workload), facts)
+    if record.scheduler is None:
+        return Aside.UNRECORDED
+    profile = settings.profiles.get(record.scheduler)
+    if profile is None:
+        return Aside.NO_PROFILE
+    if profile.backend.groups_owners:
+        return Aside.SCHEDULER
+    if not profile.backend.makes_gangs_of_owners:
+        return Plan(profile, [])
+    if gang.workload.suspended:
+        return Aside.SUSPENDED
+    barred = no_gang(gang.workload)
+    if barred is None:
+        return Plan(profile, profile.backend.gang_objects(gang, record, facts))
+    if (found := barred.hindrance) is None:
+        return Aside.CLAIMED
+    raise inexpressible(found.rule, found.at, found.found, found.why, remedy=found.remedy)
+
+
+def is_elsewhere(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> bool:
+    """Whether it is the gang of a workload that is not Grove's and that somebody else makes the gang of, or nobody."""
+    if not isinstance(podgang, OwnedGang):
+        return False
+    profile = settings.profiles.get(podgang.workload.scheduler or "")
+    if profile is None:
+        return False
+    barred = no_gang(podgang.workload)
+    return not profile.backend.makes_gangs_of_owners or (barred is not None and barred.hindrance is None)
+
+
+def recorded(podgang: PodGang, facts: ClusterFacts) -> Record | None:
+    """The record of the gang's workload, which alone tells of its cliques; else what a hand-made PodGang says. None
+    where the workload is not known.
+    """
+    if isinstance(podgang, OwnedGang):
+        return record_of(owner_of(podgang.workload), facts)
+    workload = text(podgang.labels.get(grove.LABEL_PART_OF))
+    if workload is None:
+        spec = mapping(podgang.raw.get("spec"))
+        metadata = mapping(podgang.raw.get("metadata"))
+        return record_in(metadata, text(podgang.labels.get(SCHEDULER_LABEL)), text(spec.get("priorityClassName")))
+    known = facts.pod_clique_sets
+    return None if known is None else known.get((podgang.namespace, workload))

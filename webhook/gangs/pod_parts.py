@@ -1,0 +1,111 @@
+"""What is kept of a pod's labels, annotations and spec. A tenant writes most of them, and a gang needs its pods: so a
+pod is always kept, and what does not fit is left out of it.
+
+What Rollcall reads comes first. The rest is for a backend of another project, which may write any key.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from webhook.model import grove
+from webhook.model.bounds import entries_kept
+from webhook.model.capabilities import KAI_QUEUE, QOS_LABEL, QUOTA_LABEL
+from webhook.model.claims import CLAIMS
+from webhook.model.reading import Manifest, mapping
+from webhook.model.workloads.gang import GANG_LABEL, MEMBER_LABEL
+from webhook.model.workloads.place import JOB_INDEX, LWS_REVISION, LWS_SIZE, NAME_LABELS, REPLICATED_JOB_NAME
+from webhook.mutators.prepare_pod import STAMP_ANNOTATION
+
+Part = Literal["labels", "annotations", "spec"]
+
+# A label on pods of scaled gangs: the gang for which Grove waits before it lifts their gates.
+BASE_PODGANG = "grove.io/base-podgang"
+
+# What is read of a pod, and so always kept.
+READ: Mapping[Part, frozenset[str]] = {
+    "labels": frozenset(
+        {
+            grove.LABEL_MANAGED_BY,
+            grove.LABEL_PART_OF,
+            grove.LABEL_PODGANG,
+            grove.LABEL_PODCLIQUE,
+            BASE_PODGANG,
+            GANG_LABEL,
+            MEMBER_LABEL,
+            *NAME_LABELS.values(),
+            REPLICATED_JOB_NAME,
+            JOB_INDEX,
+            LWS_REVISION,
+            QUOTA_LABEL,
+            QOS_LABEL,
+            KAI_QUEUE,
+            *(mark.key for mark, _ in CLAIMS if mark.part == "labels"),
+        }
+    ),
+    "annotations": frozenset(
+        {STAMP_ANNOTATION, LWS_SIZE, *(mark.key for mark, _ in CLAIMS if mark.part == "annotations")}
+    ),
+    "spec": frozenset(
+        {
+            "schedulerName",
+            "priorityClassName",
+            "priority",
+            "preemptionPolicy",
+            *(mark.key for mark, _ in CLAIMS if mark.part == "spec"),
+        }
+    ),
+}
+# Bytes of the others. A pod with the sidecars and networks of a large cluster needs less.
+_ROOM: Mapping[Part, int] = {"labels": 8 * 1024, "annotations": 6 * 1024, "spec": 4 * 1024}
+# What of a pod's spec says nothing about its gang and is most of it. Its gates are read by themselves.
+_UNREAD = frozenset(
+    {
+        "affinity",
+        "containers",
+        "dnsConfig",
+        "ephemeralContainers",
+        "hostAliases",
+        "imagePullSecrets",
+        "initContainers",
+        "nodeSelector",
+        "schedulingGates",
+        "securityContext",
+        "tolerations",
+        "topologySpreadConstraints",
+        "volumes",
+    }
+)
+# kubectl's copy of the whole manifest.
+_COPY = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class PodParts(NamedTuple):
+    """What preparation may have written. `cut` are the parts of which more was there than is kept."""
+
+    labels: Mapping[str, Any]
+    annotations: Mapping[str, Any]
+    spec: Mapping[str, Any]
+    cut: frozenset[Part]
+
+
+def parts_of(raw: Manifest) -> PodParts:
+    """The parts of a pod that are kept. Raises `Malformed`."""
+    metadata = mapping(raw.get("metadata"))
+    annotations = {key: value for key, value in mapping(metadata.get("annotations")).items() if key != _COPY}
+    spec = {field: value for field, value in mapping(raw.get("spec")).items() if field not in _UNREAD}
+    whole: dict[Part, Mapping[str, Any]] = {
+        "labels": mapping(metadata.get("labels")),
+        "annotations": annotations,
+        "spec": spec,
+    }
+    kept = {part: _interned(entries_kept(found, READ[part], _ROOM[part])) for part, found in whole.items()}
+    cut = frozenset(part for part, found in whole.items() if len(kept[part]) < len(found))
+    return PodParts(kept["labels"], kept["annotations"], kept["spec"], cut)
+
+
+def _interned(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with each text once: siblings differ in few, and there are thousands of them."""
+    return {sys.intern(key): sys.intern(value) if type(value) is str else value for key, value in found.items()}

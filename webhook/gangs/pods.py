@@ -1,0 +1,117 @@
+"""The pods of a cluster's gangs, kept in step: by the gang that they name, with the controllers above them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+
+from webhook.cluster.client import Client
+from webhook.cluster.watch import Index, Watch
+from webhook.gangs.controllers import Controlled, ControllerKey, Controllers, controller_key
+from webhook.gangs.grouping import Grouping
+from webhook.gangs.key import GangKey
+from webhook.gangs.pod import OF_GANGS, POD_BYTES, GangPod, read_gang_pod
+from webhook.gangs.roster import Roster, roster
+from webhook.model.keys import Api, ObjectKey
+from webhook.model.kubernetes_kinds import PODS
+from webhook.model.projections import Projection
+from webhook.model.reading import Manifest
+from webhook.model.workloads.pod_controllers import OF_GROVE, PodControllers
+from webhook.model.workloads.podgang import OwnerReference, PodGang
+
+
+class GangPods:
+    """`changed` gets the gang of each pod that comes, goes or changes in what is kept of it, also where an object
+    between it and its workload does. `selector` says which pods are followed, `read` what is kept of each, `kinds`
+    which objects are between them and their workloads.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        changed: Callable[[GangKey], None],
+        selector: Mapping[str, str] = OF_GANGS,
+        read: Callable[[Manifest], tuple[ObjectKey, GangPod]] = read_gang_pod,
+        kinds: PodControllers = OF_GROVE,
+    ) -> None:
+        self._changed = changed
+        self._of: Grouping[ObjectKey, GangKey] = Grouping()
+        self._gated: Grouping[ObjectKey, GangKey] = Grouping()
+        self._below: Grouping[ObjectKey, ControllerKey] = Grouping()
+        self._watch = Watch(client, Projection("", PODS, read, most=POD_BYTES), self._filled, self._noticed, selector)
+        self._controllers = Controllers(client, kinds, self._controller_noticed, self._all_changed, self._controlled)
+
+    @property
+    def filled(self) -> bool:
+        """Whether all of them were read once, and everything between them and their workloads."""
+        return self._watch.filled and self._controllers.filled
+
+    def of(self, gang: GangKey) -> list[GangPod]:
+        """The pods that name a gang, members or not, by name."""
+        return [self._watch.index.entries[key] for key in sorted(self._of.members(gang))]
+
+    def roster(self, podgang: PodGang, pods: list[GangPod]) -> Roster:
+        """Which of `pods`, that name a gang, are its members."""
+        return roster(podgang, [(pod, self._above(pod)) for pod in pods])
+
+    def controlled_by(self, uid: str, pods: Iterable[GangPod]) -> list[GangPod]:
+        """Those of `pods` that have the object of that uid above them."""
+        return [pod for pod in pods if any(found.uid == uid for found in self._above(pod))]
+
+    @property
+    def controllers(self) -> Controllers:
+        """What is between pods and their workloads."""
+        return self._controllers
+
+    def follow(self, served: Container[Api]) -> None:
+        """Follow what is between pods and their workloads, of the kinds that are served."""
+        self._controllers.follow(served)
+
+    def watches(self) -> Iterator[tuple[str, Watch]]:
+        """What keeps all of it in step, and the kinds of that."""
+        yield PODS.api.kind, self._watch
+        yield from self._controllers.watches()
+
+    def any_gated(self, gang: GangKey) -> bool:
+        """Whether any pod of a gang bears Rollcall's gate: asked with each event of a pod, of gangs of thousands."""
+        return bool(self._gated.members(gang))
+
+    async def run(self) -> None:
+        """Follow, until cancelled."""
+        await self._watch.run()
+
+    async def close(self) -> None:
+        """Stop following what is between pods and their workloads."""
+        await self._controllers.close()
+
+    def _above(self, pod: GangPod) -> list[OwnerReference]:
+        return self._controllers.above(pod.namespace, pod.controller)
+
+    def _controlled(self, key: ObjectKey) -> Controlled | None:
+        found: GangPod | None = self._watch.index.entries.get(key)
+        return None if found is None else Controlled(found.uid, found.controller)
+
+    def _noticed(self, key: ObjectKey) -> None:
+        before = self._of.group(key)
+        found: GangPod | None = self._watch.index.entries.get(key)
+        now = None if found is None or not found.kind else found.gang
+        self._of.move(key, now)
+        self._gated.move(key, now if found is not None and found.gate is not None else None)
+        controller = None if found is None else found.controller
+        self._below.move(key, None if controller is None else controller_key(key[0], controller))
+        if before is not None and before != now:
+            self._changed(before)
+        if now is not None:
+            self._changed(now)
+
+    def _controller_noticed(self, where: ControllerKey) -> None:
+        concerned = {self._of.group(key) for key in self._below.members(where)}
+        for gang in concerned:
+            if gang is not None:
+                self._changed(gang)
+
+    def _filled(self, _: Index) -> None:
+        self._all_changed()
+
+    def _all_changed(self) -> None:
+        for gang in list(self._of.groups()):
+            self._changed(gang)

@@ -1,0 +1,61 @@
+"""Which of the pods that name a gang are its members, pure. Whoever may create a pod may write any label into it, so no
+label makes a member: its controller does, by uid, and for Grove's gangs the PodGang must name the pod as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from webhook.gangs.pod import GangPod
+from webhook.model.reading import mapping
+from webhook.model.workloads.gang import OwnedGang
+from webhook.model.workloads.kinds import is_a
+from webhook.model.workloads.pod_controllers import POD_CLIQUES, kept_controller
+from webhook.model.workloads.podgang import OwnerReference, PodGang
+
+
+class Roster(NamedTuple):
+    """The pods that name a gang. Only `members` count. The PodGang does not name those in `unnamed` yet, and no
+    controller of the gang's workload made those in `unowned`.
+    """
+
+    members: Sequence[GangPod] = ()
+    unnamed: Sequence[GangPod] = ()
+    unowned: Sequence[GangPod] = ()
+
+    @property
+    def pods(self) -> list[GangPod]:
+        """All of them."""
+        return [*self.members, *self.unnamed, *self.unowned]
+
+
+def roster(podgang: PodGang, pods: Iterable[tuple[GangPod, Sequence[OwnerReference]]]) -> Roster:
+    """The members of a gang among pods that name it, each with the controllers above it."""
+    members: list[GangPod] = []
+    unnamed: list[GangPod] = []
+    unowned: list[GangPod] = []
+    named = None if isinstance(podgang, OwnedGang) else _named(podgang)
+    for pod, above in pods:
+        if not is_controlled(podgang, above) or (named is not None and above[0].name != pod.podclique):
+            unowned.append(pod)
+        elif named is not None and (pod.podclique, pod.name) not in named:
+            unnamed.append(pod)
+        else:
+            members.append(pod)
+    return Roster(members, unnamed, unowned)
+
+
+def is_controlled(podgang: PodGang, above: Sequence[OwnerReference]) -> bool:
+    """Whether a pod with these controllers above it is of the workload of a gang."""
+    if isinstance(podgang, OwnedGang):
+        return any(found.uid == podgang.workload.uid for found in above)
+    workload = kept_controller(mapping(podgang.raw.get("metadata")))
+    if workload is None or not above:
+        return False
+    return is_a(above[0], POD_CLIQUES) and any(found.uid == workload.uid for found in above[1:])
+
+
+def _named(podgang: PodGang) -> set[tuple[str, str]]:
+    """The members and names of the pods that a PodGang names."""
+    return {(member, pod) for member, pods in podgang.pod_names().items() for pod in pods}

@@ -1,0 +1,60 @@
+"""Workloads as they are stored, which rules need whole, kept as small as that can be: packed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from webhook.cluster.client import Client
+from webhook.cluster.served_watch import ServedWatch
+from webhook.gangs.stores import METADATA
+from webhook.model.bounds import STORED_BYTES, Packed
+from webhook.model.keys import ObjectKey
+from webhook.model.projections import Projection, Resource, key_of
+from webhook.model.reading import Manifest, mapping, sequence
+from webhook.model.workloads.workload import TERMINAL
+
+# kubectl's copy of the whole manifest.
+_COPY = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class StoredWorkloads(ServedWatch):
+    """The workloads of one kind, those that `selector` selects. `changed` gets the key of each that changes."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        changed: Callable[[ObjectKey], None],
+        selector: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(client, Projection("", resource, self._packed, most=STORED_BYTES), changed, selector)
+
+    def get(self, key: ObjectKey) -> Manifest | None:
+        """One of them; None where there is none."""
+        found = self.entries.get(key)
+        return None if found is None else Packed.manifest(found)
+
+    def keys(self) -> list[ObjectKey]:
+        """All that are known."""
+        return list(self.entries)
+
+    def _packed(self, raw: Manifest) -> tuple[ObjectKey, Packed]:
+        api, metadata = self.resource.api, mapping(raw.get("metadata"))
+        kept: dict[str, Any] = {field: metadata[field] for field in METADATA if field in metadata}
+        if (annotations := mapping(metadata.get("annotations"))).get(_COPY) is not None:
+            kept["annotations"] = {key: value for key, value in annotations.items() if key != _COPY}
+        found = {
+            "apiVersion": f"{api.group}/{api.version}",
+            "kind": api.kind,
+            "metadata": kept,
+            "spec": raw.get("spec"),
+        }
+        # Of a status only that it is the last one: whatever else it says decides nothing, and changes all the time.
+        if ended := [one for one in map(mapping, _conditions(raw)) if one.get("type") in TERMINAL]:
+            found["status"] = {"conditions": [{"type": one["type"], "status": one.get("status")} for one in ended]}
+        return key_of(raw), Packed.of(found)
+
+
+def _conditions(raw: Manifest) -> Any:
+    return sequence(mapping(raw.get("status")).get("conditions"))

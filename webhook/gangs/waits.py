@@ -1,0 +1,189 @@
+"""What a gang's pods wait for, as far as the pods show, pure: pods that are not there, gates, the scheduler's word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from webhook.gangs.escapes import Escaped
+from webhook.gangs.hold_reasons import Obstacle, Reason
+from webhook.gangs.pod import GangPod
+from webhook.gangs.roster import Roster
+from webhook.model import grove
+from webhook.model.workloads.gang import OwnedGang
+from webhook.model.workloads.kinds import JOB_SETS, JOBS
+from webhook.model.workloads.place import label_value
+from webhook.model.workloads.podgang import Member, PodGang
+from webhook.mutators.prepare_pod import GATE
+
+# Of many pods, so many are named.
+_NAMED = 3
+# In what a scheduler says of the pod for which it found no node, and not in what it says of that pod's siblings.
+_OF_NODES = "nodes are available"
+# What scheduler-plugins says of a pod that had a place and gave it up, because another pod of the gang had none.
+_OF_ANOTHER = "rejection in "
+# A scheduler's message may list every node.
+_LONGEST_MESSAGE = 400
+
+
+class Tally(NamedTuple):
+    """One member of a gang and its pods: those that count, and how many of these are on nodes."""
+
+    member: Member
+    pods: tuple[GangPod, ...]
+    bound: int
+
+    @property
+    def started(self) -> bool:
+        """Whether so many of them are on nodes as the gang starts with."""
+        return self.bound >= self.member.min_replicas
+
+
+def tallies(podgang: PodGang, pods: Iterable[GangPod]) -> list[Tally]:
+    """The members of a gang, each with its pods."""
+    by_member, found = _by_member(pods), []
+    for member in podgang.members:
+        own = tuple(by_member.get(label_value(member.name), ()))
+        found.append(Tally(member, own, sum(pod.node is not None for pod in own)))
+    return found
+
+
+def _by_member(pods: Iterable[GangPod]) -> dict[str, list[GangPod]]:
+    """The pods that count, by the label of their member."""
+    found: dict[str, list[GangPod]] = {}
+    for pod in pods:
+        if pod.counts:
+            found.setdefault(pod.podclique, []).append(pod)
+    return found
+
+
+def too_few(podgang: PodGang, counted: Sequence[Tally], unnamed: Sequence[GangPod]) -> Iterator[Obstacle]:
+    """Members that have fewer pods than they start with: their scheduler waits for the others. `unnamed` are pods that
+    the PodGang does not name yet.
+    """
+    maker, kind, of = _maker(podgang)
+    named, waiting = podgang.pod_names(), _by_member(unnamed)
+    for tally in counted:
+        member, there = tally.member, len(tally.pods)
+        if there >= member.min_replicas:
+            continue
+        known = {pod.name for pod in tally.pods}
+        gone = [name for name in named.get(member.name, ()) if name not in known]
+        late = waiting.get(label_value(member.name), [])
+        has = f"{member.name} has {_pods(there)} of the {member.min_replicas} that it starts with"
+        look = f"kubectl describe {kind} {of or member.name} -n {podgang.namespace}"
+        if there + len(late) >= member.min_replicas:
+            why = f"{has}: the PodGang does not name {_names(pod.name for pod in late)} yet"
+            yield Obstacle(Reason.UNNAMED, why, "Grove's operator names the pods that it made; see its log")
+        elif gone:
+            why = f"{has}: the PodGang names {_names(gone)}, and no such {'pod is' if len(gone) == 1 else 'pods are'}"
+            why = f"{why} there any more"
+            yield Obstacle(Reason.POD_MISSING, why, f"see what keeps {maker} from replacing it: {look}")
+        else:
+            remedy = f"see what keeps {maker} from creating the others, such as a ResourceQuota: {look}"
+            yield Obstacle(Reason.TOO_FEW_PODS, has, remedy)
+
+
+def gated(counted: Sequence[Tally]) -> Iterator[Obstacle]:
+    """Gates that are still on: no scheduler looks at such a pod, and a gang scheduler waits for it."""
+    by_gate: dict[str, list[GangPod]] = {}
+    for tally in counted:
+        for pod in tally.pods:
+            for gate in pod.gates:
+                by_gate.setdefault(gate, []).append(pod)
+    for gate, pods in by_gate.items():
+        bears = f"{_pods(len(pods))} ({_names(pod.name for pod in pods)}) still {'bears' if len(pods) == 1 else 'bear'}"
+        yield Obstacle(Reason.GATED, f"{bears} the gate {gate}", _who_lifts(gate, pods[0]))
+
+
+def _who_lifts(gate: str, pod: GangPod) -> str:
+    if gate == GATE:
+        command = f"rollcall gangs ungate {pod.podgang} -n {pod.namespace}"
+        return f"the reconciler takes it off when all pods and objects are there, and no other gate; by hand: {command}"
+    if gate != grove.GATE:
+        return "whoever put it there takes it off"
+    if pod.base is not None:
+        return f"Grove takes it off when the base gang runs: rollcall explain podgang/{pod.base} -n {pod.namespace}"
+    return "Grove's operator takes it off when the PodGang names the pod; see its log"
+
+
+def unscheduled(counted: Sequence[Tally], scheduler: str, advice: str) -> Iterator[Obstacle]:
+    """What the scheduler says of the pods that it has not placed, where nothing else explains it."""
+    waiting = [pod for tally in counted if not tally.started for pod in tally.pods if pod.node is None]
+    told = [(pod.name, pod.unscheduled) for pod in waiting if pod.unscheduled is not None and pod.unscheduled.message]
+    if not told:
+        why = f"all pods are there without a gate, and {scheduler} has said nothing about them"
+        yield Obstacle(Reason.SILENT, why, f"see whether {scheduler} runs, and what its log says{advice}")
+        return
+    name, said = min(told, key=lambda one: (*_tells_less(one[1].message), one[0]))
+    says = f"{scheduler} says of pod {name}: {_cut(said.message)}"
+    if said.reason == "SchedulerError":
+        yield Obstacle(Reason.SCHEDULER_ERROR, says, "see its log")
+    else:
+        yield Obstacle(Reason.NO_ROOM, says, f"make room for the whole gang, or ask for less{advice}")
+
+
+def _tells_less(message: str) -> tuple[bool, bool]:
+    """A key for messages: the smaller, the more it says of why there is no place."""
+    return _OF_NODES not in message, _OF_ANOTHER in message
+
+
+def astray(found: Sequence[Escaped], podgang: PodGang) -> Iterator[Obstacle]:
+    """Pods that are not prepared as the others are: they count for another gang, or for none."""
+    by_kind: dict[str, list[GangPod]] = {}
+    for one in found:
+        if one.dropped:
+            field = one.dropped[0].replace("/", ".").lstrip(".")
+            why = f"the API server dropped {field} of pod {one.pod.name}, by which its scheduler knows the gang"
+            yield Obstacle(Reason.API_MISSING, why, "turn the API server's feature gate for that field on")
+        else:
+            by_kind.setdefault(one.escape.value, []).append(one.pod)
+    for kind, pods in by_kind.items():
+        why = f"{_pods(len(pods))} ({_names(pod.name for pod in pods)}) {_ESCAPED[kind]}"
+        names = " ".join(pod.name for pod in pods[:_NAMED])
+        maker = _maker(podgang)[0]
+        anew = f"{maker} creates it anew"
+        if podgang.workload_kind in _COUNT_DELETIONS:
+            anew = f"{anew}, which its Job counts as a failure"
+        remedy = f"delete what is not on a node yet, and {anew}: kubectl delete pod {names} -n "
+        yield Obstacle(Reason.ESCAPED, why, f"{remedy}{podgang.namespace}")
+
+
+def unowned(roster: Roster, podgang: PodGang) -> Iterator[Obstacle]:
+    """Pods that have the gang's labels and are not of it. They are named, and hide nothing: anybody may make one."""
+    if pods := [pod.name for pod in roster.unowned if pod.counts]:
+        have = "has its labels, and is" if len(pods) == 1 else "have its labels, and are"
+        why = f"{_pods(len(pods))} ({_names(pods)}) {have} not of this {podgang.workload_kind} by uid, so not counted"
+        remedy = "find out who created them, and delete them: its scheduler counts pods by label"
+        yield Obstacle(Reason.UNOWNED, why, remedy)
+
+
+# Whoever deletes a pod of these uses up backoffLimit.
+_COUNT_DELETIONS = frozenset({JOBS.api.kind, JOB_SETS.api.kind})
+_ESCAPED = {
+    "unmutated": "came past the webhook, without a mark of the gang",
+    "stale": "prepared from something else than what the gang is now",
+    "foreign": "with the mark of another gang scheduler",
+}
+
+
+def _maker(podgang: PodGang) -> tuple[str, str, str]:
+    """Who creates a gang's pods, and what to look at for why they are not there: kind, and name where it is one."""
+    if isinstance(podgang, OwnedGang):
+        return "its controller", podgang.workload_kind.lower(), podgang.workload.name
+    return "Grove", "podclique", ""
+
+
+def _cut(message: str) -> str:
+    message = " ".join(message.split())
+    return message if len(message) <= _LONGEST_MESSAGE else f"{message[: _LONGEST_MESSAGE - 3]}..."
+
+
+def _pods(number: int) -> str:
+    return f"{number} pod{'' if number == 1 else 's'}"
+
+
+def _names(names: Iterable[str]) -> str:
+    every = list(names)
+    more = f" and {len(every) - _NAMED} more" if len(every) > _NAMED else ""
+    return ", ".join(every[:_NAMED]) + more

@@ -1,0 +1,102 @@
+"""What is known of the workloads that are not Grove's, by namespace and name.
+
+In a cluster only those that Rollcall has recorded are followed: its label on them narrows list and watch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from webhook.model.bounds import KEPT_BYTES, Packed, names_kept
+from webhook.model.keys import ObjectKey, Record
+from webhook.model.projections import Projection, key_of, name_of
+from webhook.model.reading import Manifest, mapping
+from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.gang import names_of, no_gang
+from webhook.model.workloads.job import Job
+from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.kinds import (
+    CLUSTER_TRAINING_RUNTIMES,
+    JOB_SETS,
+    JOBS,
+    LEADER_WORKER_SETS,
+    TRAIN_JOBS,
+    TRAINING_RUNTIMES,
+    is_a,
+)
+from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.model.workloads.trainjob import Runtime, TrainJob, train_job_of
+from webhook.model.workloads.workload import OwnedWorkload
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A workload that is not Grove's, as far as its pods and what it owns depend on it. `no_gang` says why Rollcall
+    makes no gang of it, `train_job` which TrainJob made it, `names` what its gangs and their members are called; None
+    for more names than are kept.
+    """
+
+    record: Record
+    uid: str | None = None
+    sequenced: bool = False
+    no_gang: str | None = None
+    train_job: ObjectKey | None = None
+    names: frozenset[str] | None = frozenset()
+
+
+def owner_of(workload: OwnedWorkload) -> Owner:
+    """What is kept of a workload. Raises `Malformed`."""
+    barred = no_gang(workload)
+    made_by = train_job_of(workload) if isinstance(workload, JobSet) else None
+    sequenced = workload.sequence_path is not None
+    why = None if barred is None else barred.why
+    if isinstance(workload, Job) and (made_it := workload.controller) is not None and is_a(made_it, JOB_SETS):
+        # Pods of a JobSet's Jobs are found to be the JobSet's. Of any other Job that says so nobody makes a gang.
+        why = f"its Job says that JobSet {made_it.name} made it, and its pods are not that JobSet's"
+    return Owner(workload.record, workload.uid, sequenced, why, made_by, names_kept(names_of(workload)))
+
+
+# The view of each kind, by group and kind.
+VIEWS: Mapping[tuple[str, str], type[OwnedWorkload]] = {
+    (view.resource.api.group, view.resource.api.kind): view for view in (Job, JobSet, LeaderWorkerSet, TrainJob)
+}
+
+
+def _reader(view: type[OwnedWorkload]) -> Callable[[Manifest], tuple[ObjectKey, Owner]]:
+    def read(raw: Manifest) -> tuple[ObjectKey, Owner]:
+        return key_of(raw), owner_of(view(raw))
+
+    return read
+
+
+def _spec(raw: Manifest) -> Packed:
+    found = {"metadata": {"name": name_of(raw)}, "spec": mapping(raw.get("spec"))}
+    packed = Packed.of(found)
+    if len(packed) <= KEPT_BYTES:
+        # One that cannot be read must not come up as a fault of the TrainJob that names it. Of one that is not kept it
+        # would cost more than an event may.
+        made = TrainJob({}).job_set(Runtime(found))
+        _ = made.record, made.sequence_path, list(made.hindrances()), names_of(made)
+    return packed
+
+
+def _runtime(raw: Manifest) -> tuple[ObjectKey, Packed]:
+    return key_of(raw), _spec(raw)
+
+
+def _cluster_runtime(raw: Manifest) -> tuple[str, Packed]:
+    return name_of(raw), _spec(raw)
+
+
+TRAIN_JOB_FACTS = Projection("train_jobs", TRAIN_JOBS, _reader(TrainJob), label_selector=SCHEDULER_LABEL)
+PROJECTIONS = (
+    Projection("jobs", JOBS, _reader(Job), label_selector=SCHEDULER_LABEL),
+    Projection("job_sets", JOB_SETS, _reader(JobSet), label_selector=SCHEDULER_LABEL),
+    Projection("leader_worker_sets", LEADER_WORKER_SETS, _reader(LeaderWorkerSet), label_selector=SCHEDULER_LABEL),
+    TRAIN_JOB_FACTS,
+    Projection("training_runtimes", TRAINING_RUNTIMES, _runtime),
+    Projection("cluster_training_runtimes", CLUSTER_TRAINING_RUNTIMES, _cluster_runtime),
+)
+# The kinds that are admitted, in the order of their registration.
+OWNERS = tuple(view.resource for view in VIEWS.values())

@@ -1,0 +1,121 @@
+"""The gangs of a workload that is not Grove's, as the PodGangs that the backends take, and why there are none.
+
+A Job is one gang. A JobSet is one, with a member for each replicated Job; where these start in turn, each is one by
+itself. Of a LeaderWorkerSet each group is one: which there are its pods show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from webhook.model.claims import claims_on
+from webhook.model.fields import SPEC, FieldPath
+from webhook.model.keys import Needed
+from webhook.model.reading import Manifest
+from webhook.model.workloads.job import Job
+from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.model.workloads.place import Place, membership
+from webhook.model.workloads.podgang import Member, OwnerReference, PackConstraint, PodGang
+from webhook.model.workloads.workload import Hindrance, OwnedWorkload
+
+# On the pods and the gang objects of workloads that are not Grove's: the gang and the member, cut to a label's length.
+GANG_LABEL = "rollcall.dev/gang"
+MEMBER_LABEL = "rollcall.dev/gang-member"
+_UNCONSTRAINED = PackConstraint(SPEC, None, None)
+
+
+class OwnedGang(PodGang):
+    """A gang of a workload that is not Grove's, in the form of a PodGang; its objects go with the workload."""
+
+    __slots__ = ("workload",)
+
+    gang_label = GANG_LABEL
+    member_label = MEMBER_LABEL
+
+    def __init__(self, workload: OwnedWorkload, name: str, members: Iterable[tuple[str, int]]) -> None:
+        metadata: Manifest = {
+            **workload.metadata,
+            "name": name,
+            "namespace": workload.namespace,
+            "uid": workload.uid,
+        }
+        super().__init__({"metadata": metadata, "spec": {"priorityClassName": workload.priority_class}})
+        self.workload = workload
+        self.members = [Member(SPEC, member, pods, pods, _UNCONSTRAINED) for member, pods in members]
+
+    @property
+    def owner(self) -> OwnerReference:
+        """The workload."""
+        return self.workload.reference
+
+    @property
+    def workload_kind(self) -> str:
+        """The kind of the workload."""
+        return self.workload.kind
+
+
+@dataclass(frozen=True, slots=True)
+class NoGang:
+    """Why the gang objects of a workload are not Rollcall's to make: others make them, or there is a hindrance."""
+
+    at: FieldPath
+    why: str
+    hindrance: Hindrance | None = None
+
+
+def no_gang(workload: OwnedWorkload) -> NoGang | None:
+    """Why Rollcall makes no gang of a workload: somebody else does, or it could never be complete."""
+    if (at := workload.native_path) is not None:
+        return NoGang(at, f"its own controller makes its gang, as {at} asks for")
+    for template in workload.templates:
+        for claim in claims_on(template):
+            return NoGang(claim.path, f"{claim.path} says that {claim.owner} has claimed its pods")
+    for found in workload.hindrances():
+        return NoGang(found.at, found.why, found)
+    return None
+
+
+def gangs_of(workload: OwnedWorkload) -> Iterator[OwnedGang]:
+    """The gangs of a Job or JobSet, complete; parts without pods are members of none. Of a LeaderWorkerSet those that
+    it has when nothing rolls, without a revision: `group_gang` makes those of its pods.
+    """
+    if isinstance(workload, JobSet):
+        yield from _of_job_set(workload)
+    elif isinstance(workload, Job):
+        members = [(workload.name, part.pods) for part in workload.parts if part.pods > 0]
+        if members:
+            yield OwnedGang(workload, workload.name, members)
+    elif isinstance(workload, LeaderWorkerSet):
+        for index in range(workload.replicas):
+            yield group_gang(workload, str(index))
+
+
+def names_of(workload: OwnedWorkload) -> frozenset[str]:
+    """What the gangs and the members of a Job or JobSet are called: no other workload's may be called so. Those of a
+    LeaderWorkerSet bear a revision that nobody knows before its pods come.
+    """
+    if isinstance(workload, LeaderWorkerSet):
+        return frozenset()
+    gangs = list(gangs_of(workload))
+    return frozenset({*(gang.name for gang in gangs), *(member.name for gang in gangs for member in gang.members)})
+
+
+def _of_job_set(workload: JobSet) -> Iterator[OwnedGang]:
+    sequenced = workload.sequence_path is not None
+    gangs: dict[str, list[tuple[str, int]]] = {}
+    for part in workload.parts:
+        if part.pods > 0:
+            found = membership(Place(Needed("job_sets", workload.key), part.name), sequenced=sequenced)
+            gangs.setdefault(found.gang, []).append((found.member, part.pods))
+    for name, members in gangs.items():
+        yield OwnedGang(workload, name, members)
+
+
+def group_gang(workload: LeaderWorkerSet, group: str, size: int | None = None) -> OwnedGang:
+    """The gang of one group, called by its index and the revision of its template; `size` is that of the revision,
+    where it is known.
+    """
+    found = membership(Place(Needed("leader_worker_sets", workload.key), "", group), sequenced=False)
+    return OwnedGang(workload, found.gang, [(found.member, workload.size if size is None else size)])

@@ -1,0 +1,74 @@
+"""Job: a read view over a batch/v1 Job, whose pods are one gang where all of them run at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath
+from webhook.model.reading import integer, mapping, text
+from webhook.model.workloads.kinds import JOBS
+from webhook.model.workloads.workload import Hindrance, OwnedWorkload, Part, template_at
+
+# Kueue's partial admission (kueue, pkg/controller/jobs/job): the least number of pods at a time, and whether
+# completions follow it down.
+MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
+COMPLETIONS_IN_STEP = "kueue.x-k8s.io/job-completions-equal-parallelism"
+
+_WHY_TAIL = (
+    "the pods that come when others are done are fewer than the gang starts with, so the last of them never start"
+)
+
+
+class Job(OwnedWorkload):
+    """A Job (batch/v1)."""
+
+    resource = JOBS
+
+    def _read_parts(self) -> Iterator[Part]:
+        pods = pods_at_once(self.spec)
+        path = SPEC / "template"
+        yield Part("", SPEC, path, template_at(mapping(self.spec.get("template")), path), pods, pods)
+
+    def hindrances(self) -> Iterator[Hindrance]:
+        """More completions than pods at a time, or that once Kueue has lowered the number of pods at a time."""
+        yield from tail(self.spec, SPEC, pods_at_once(self.spec))
+        least = text(self.annotations.get(MIN_PARALLELISM))
+        in_step = self.annotations.get(COMPLETIONS_IN_STEP) == "true" or self.spec.get("completions") is None
+        if least is not None and not in_step and least != str(parallelism(self.spec)):
+            yield Hindrance(
+                "owner/partial-admission",
+                ANNOTATIONS / MIN_PARALLELISM,
+                least,
+                f"Kueue may admit the Job with fewer pods at a time than it has completions: {_WHY_TAIL}",
+                f'add the annotation {COMPLETIONS_IN_STEP}: "true", or remove this one',
+            )
+
+
+def parallelism(spec: Mapping[str, Any]) -> int:
+    """How many pods a Job's spec lets run at a time."""
+    found = integer(spec.get("parallelism"))
+    return 1 if found is None else found
+
+
+def pods_at_once(spec: Mapping[str, Any]) -> int:
+    """How many pods a Job's spec makes at a time."""
+    completions = integer(spec.get("completions"))
+    return parallelism(spec) if completions is None else min(parallelism(spec), completions)
+
+
+def tail(spec: Mapping[str, Any], path: FieldPath, gang: int) -> Iterator[Hindrance]:
+    """The hindrance of a Job that replaces the pods that are done until there were enough of them, in a gang of so many
+    pods.
+
+    Source: kubernetes, pkg/controller/job; KAI-Scheduler issue 1347.
+    """
+    completions = integer(spec.get("completions"))
+    if gang > 1 and completions is not None and 0 < parallelism(spec) < completions:
+        yield Hindrance(
+            "owner/completions",
+            path / "completions",
+            completions,
+            f"only {parallelism(spec)} of them run at a time: {_WHY_TAIL}",
+            "set completions and parallelism to the same number",
+        )

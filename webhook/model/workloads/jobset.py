@@ -1,0 +1,121 @@
+"""JobSet: a read view over a JobSet, whose replicated Jobs are one gang, or one each where they start in turn.
+
+Source: kubernetes-sigs/jobset, api/jobset/v1alpha2/jobset_types.go, pkg/webhooks (v0.12.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath, Item
+from webhook.model.reading import Malformed, integer, mapping, sequence, text
+from webhook.model.workloads.job import pods_at_once, tail
+from webhook.model.workloads.kinds import JOB_SETS
+from webhook.model.workloads.workload import Hindrance, OwnedWorkload, Part, template_at
+
+EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+# With it JobSet's webhook leaves the pods alone.
+NODE_SELECTOR = "alpha.jobset.sigs.k8s.io/node-selector"
+
+
+class JobSet(OwnedWorkload):
+    """A JobSet (jobset.x-k8s.io/v1alpha2)."""
+
+    resource = JOB_SETS
+
+    def _read_parts(self) -> Iterator[Part]:
+        before: tuple[str, ...] = ()
+        for index, raw in enumerate(sequence(self.spec.get("replicatedJobs"))):
+            if raw is None:
+                # Of a list the API server drops no null.
+                raise Malformed(raw, "an object")
+            replicated = mapping(raw)
+            name = text(replicated.get("name")) or ""
+            path = SPEC / "replicatedJobs" / Item(index, name or None)
+            job = mapping(mapping(replicated.get("template")).get("spec"))
+            replicas = integer(replicated.get("replicas"))
+            each = pods_at_once(job)
+            # In order each waits for the one before, and by it for all: a list of all would grow by the square.
+            after = before if self.in_order else _names(replicated.get("dependsOn"))
+            place = path / "template" / "spec" / "template"
+            template = template_at(mapping(job.get("template")), place)
+            yield Part(name, path, place, template, (1 if replicas is None else replicas) * each, each, after)
+            before = (name,)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether each part waits for the one before it."""
+        return text(mapping(self.spec.get("startupPolicy")).get("startupPolicyOrder")) == "InOrder"
+
+    @property
+    def sequence_path(self) -> FieldPath | None:
+        """`InOrder`, or any `dependsOn`: a JobSet that uses that still says AnyOrder."""
+        if self.in_order:
+            return SPEC / "startupPolicy" / "startupPolicyOrder"
+        return next((part.path / "dependsOn" for part in self.parts if part.after), None)
+
+    @property
+    def native_path(self) -> FieldPath | None:
+        """`spec.scheduling` of its own, or of one of its Jobs."""
+        for index, part in enumerate(self.parts):
+            if self._job(index).get("scheduling") is not None:
+                return super().native_path or part.path / "template" / "spec" / "scheduling"
+        return super().native_path
+
+    def follows(self, part: Part) -> Iterator[str]:
+        """The names that a part waits for, by others as well. One may come twice: each is a step of the walk."""
+        found: set[str] = set()
+        waiting = list(part.after)
+        while waiting:
+            name = waiting.pop()
+            yield name
+            if name in self._by_name and name not in found:
+                found.add(name)
+                waiting += self._by_name[name].after
+
+    @cached_property
+    def _by_name(self) -> dict[str, Part]:
+        return {part.name: part for part in self.parts}
+
+    def job_metadata(self, index: int) -> Mapping[str, Any]:
+        """The metadata that the Jobs of a part get."""
+        return mapping(self._template(index).get("metadata"))
+
+    def _template(self, index: int) -> Mapping[str, Any]:
+        return mapping(mapping(sequence(self.spec.get("replicatedJobs"))[index]).get("template"))
+
+    def _job(self, index: int) -> Mapping[str, Any]:
+        return mapping(self._template(index).get("spec"))
+
+    def hindrances(self) -> Iterator[Hindrance]:
+        """Exclusive topology, and Jobs that replace the pods that are done."""
+        every = sum(part.pods for part in self.parts)
+        at_once = self.sequence_path is None
+        for index, part in enumerate(self.parts):
+            if part.each > 1 and (at := self._exclusive(index, part)) is not None:
+                yield Hindrance(
+                    "owner/exclusive-topology",
+                    at,
+                    "exclusive-topology",
+                    f"JobSet lets the other {part.each - 1} pods of a Job be created when the first is on a node, and "
+                    "a gang puts none on a node before all are there",
+                    f"remove the annotation, or pin the Jobs yourself and add {NODE_SELECTOR}",
+                )
+            yield from tail(self._job(index), part.path / "template" / "spec", every if at_once else part.pods)
+
+    def _exclusive(self, index: int, part: Part) -> FieldPath | None:
+        """Where a part's exclusive topology is asked for, if JobSet's webhook enforces it. The other annotation is read
+        only beside the first, and the two of the JobSet and of the Job come together on the pods.
+        """
+        own = mapping(self.job_metadata(index).get("annotations"))
+        path = part.path / "template" / "metadata" / "annotations"
+        asked = [(one, at) for one, at in ((own, path), (self.annotations, ANNOTATIONS)) if EXCLUSIVE in one]
+        if not asked or any(NODE_SELECTOR in holder for holder, _ in asked):
+            return None
+        return asked[0][1] / EXCLUSIVE
+
+
+def _names(depends_on: object) -> tuple[str, ...]:
+    return tuple(text(mapping(one).get("name")) or "" for one in sequence(depends_on))

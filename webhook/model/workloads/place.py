@@ -1,0 +1,99 @@
+"""Place: where a pod stands in its workload, by what its controllers wrote on it, and which gang that is.
+
+On CREATE a pod of a Job has no name yet, and LeaderWorkerSet's own webhook may not have been there: so a group's index
+is the ordinal of its leader, which is called after it. Source: the keys and names that jobset v0.12, lws v0.9 and the
+Job controller give pods.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from webhook.model.keys import Needed
+from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name
+from webhook.model.reading import mapping, text
+from webhook.model.workloads.kinds import JOBS, STATEFUL_SETS, is_a
+from webhook.model.workloads.pod import Pod
+from webhook.model.workloads.podgang import controller_in
+
+JOB_SET_NAME = "jobset.sigs.k8s.io/jobset-name"
+REPLICATED_JOB_NAME = "jobset.sigs.k8s.io/replicatedjob-name"
+JOB_INDEX = "jobset.sigs.k8s.io/job-index"
+JOB_NAME = "batch.kubernetes.io/job-name"
+LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
+LWS_REVISION = "leaderworkerset.sigs.k8s.io/template-revision-hash"
+# An annotation: how many pods a group of that revision has.
+LWS_SIZE = "leaderworkerset.sigs.k8s.io/size"
+# By kind of workload, the label on pods that says its name.
+NAME_LABELS = {"Job": JOB_NAME, "JobSet": JOB_SET_NAME, "LeaderWorkerSet": LWS_NAME}
+
+
+class Place(NamedTuple):
+    """A pod's workload as a fact, the part of it that the pod is of, and of a LeaderWorkerSet the group."""
+
+    owner: Needed
+    part: str = ""
+    group: str = ""
+
+
+class Membership(NamedTuple):
+    """The names of a pod's gang and of its member there."""
+
+    gang: str
+    member: str
+
+
+def place_of(pod: Pod) -> Place | None:
+    """The place of a pod in a workload that is not Grove's; None where no such workload's controller made it."""
+    controller = controller_in(mapping(pod.raw.get("metadata")))
+    if controller is None:
+        return None
+    if is_a(controller, JOBS):
+        return _of_job(pod, controller.name)
+    if is_a(controller, STATEFUL_SETS):
+        return _of_stateful_set(pod, controller.name)
+    return None
+
+
+def _of_job(pod: Pod, job: str) -> Place:
+    """Labels are anybody's to write, and a JobSet's Jobs are called after it."""
+    labels = pod.template.labels
+    name, part, index = (text(labels.get(key)) for key in (JOB_SET_NAME, REPLICATED_JOB_NAME, JOB_INDEX))
+    if name is not None and part is not None and job == f"{name}-{part}-{index}":
+        return Place(Needed("job_sets", (pod.namespace, name)), part)
+    return Place(Needed("jobs", (pod.namespace, job)))
+
+
+def _of_stateful_set(pod: Pod, stateful_set: str) -> Place | None:
+    """The leaders of a LeaderWorkerSet are of a StatefulSet of its name, the workers of one of their leader's name. A
+    group goes by its index and the revision of its template: `0-5f8`.
+    """
+    name = text(pod.template.labels.get(LWS_NAME))
+    if name is None:
+        return None
+    leader = pod.name if stateful_set == name else stateful_set
+    prefix, dash, index = leader.rpartition("-")
+    if prefix != name or not dash or not (index.isascii() and index.isdigit()):
+        return None
+    revision = text(pod.template.labels.get(LWS_REVISION))
+    group = index if revision is None else f"{index}-{revision}"
+    return Place(Needed("leader_worker_sets", (pod.namespace, name)), "", group)
+
+
+def membership(place: Place, *, sequenced: bool) -> Membership:
+    """The gang of a pod at `place`: its LeaderWorkerSet's group, its Job, its JobSet, or of a JobSet that starts in
+    turn (`sequenced`) the replicated Job.
+    """
+    name = place.owner.name
+    if place.group:
+        gang = f"{name}-{place.group}"
+        return Membership(gang, gang)
+    if not place.part:
+        return Membership(name, name)
+    member = f"{name}-{place.part}"
+    return Membership(member if sequenced else name, member)
+
+
+def label_value(name: str) -> str:
+    """A gang's or a member's name as the value of a label."""
+    return cut_name(name, LABEL_VALUE_LIMIT)

@@ -1,0 +1,66 @@
+"""Pod: a read view over a pod, and what identifies it as a member of a gang.
+
+On CREATE a pod has no name yet (`generateName`): labels identify it, never names (grove reference, "Doing PreparePod
+from a Pod webhook").
+"""
+
+from __future__ import annotations
+
+from webhook.model import grove
+from webhook.model.fields import METADATA, SPEC, FieldPath
+from webhook.model.naming import NAME_LIMIT
+from webhook.model.reading import Manifest, mapping, text
+from webhook.model.workloads.podtemplate import PodTemplate
+
+
+class Pod:
+    """A Pod (v1)."""
+
+    __slots__ = ("name", "namespace", "raw", "template")
+
+    kind = "Pod"
+
+    def __init__(self, raw: Manifest, namespace: str | None = None) -> None:
+        self.raw = raw
+        metadata = mapping(raw.get("metadata"))
+        self.name = text(metadata.get("name")) or text(metadata.get("generateName")) or ""
+        self.namespace = text(metadata.get("namespace")) or namespace or "default"
+        self.template = PodTemplate(metadata, mapping(raw.get("spec")), self)
+
+    @property
+    def metadata_path(self) -> FieldPath:
+        """Where its labels and annotations stand."""
+        return METADATA
+
+    @property
+    def spec_path(self) -> FieldPath:
+        """Where its spec stands."""
+        return SPEC
+
+    @property
+    def podgang(self) -> str | None:
+        """The PodGang it belongs to: read from the label, never computed."""
+        if self.template.labels.get(grove.LABEL_MANAGED_BY) != grove.MANAGED_BY_GROVE:
+            return None
+        return text(self.template.labels.get(grove.LABEL_PODGANG))
+
+    @property
+    def podclique(self) -> str | None:
+        """The PodClique it belongs to."""
+        return text(self.template.labels.get(grove.LABEL_PODCLIQUE))
+
+    @property
+    def workload(self) -> str | None:
+        """The PodCliqueSet it belongs to."""
+        return text(self.template.labels.get(grove.LABEL_PART_OF))
+
+    @property
+    def long_label(self) -> str | None:
+        """The key of a label whose value is longer than any name. Kubernetes refuses it, but only after mutation."""
+        labels = self.template.labels.items()
+        return next((key for key, value in labels if isinstance(value, str) and len(value) > NAME_LIMIT), None)
+
+    @property
+    def scheduler_name(self) -> str | None:
+        """Its schedulerName."""
+        return text(self.template.spec.get("schedulerName"))

@@ -1,0 +1,41 @@
+"""The kinds between pods and their workloads: PodCliques and scaling groups of a PodCliqueSet, the Jobs of a JobSet,
+the StatefulSets of a LeaderWorkerSet.
+
+Source of who controls what: Grove's operator as recorded, jobset v0.12, lws v0.9.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from webhook.model import grove
+from webhook.model.keys import Api
+from webhook.model.projections import Resource
+from webhook.model.workloads.kinds import JOBS, STATEFUL_SETS
+from webhook.model.workloads.place import JOB_SET_NAME, LWS_NAME
+from webhook.model.workloads.podgang import OwnerReference, controller_in
+
+POD_CLIQUES = Resource(Api(grove.GROUP, "v1alpha1", "PodClique"), "podcliques")
+POD_CLIQUE_SCALING_GROUPS = Resource(Api(grove.GROUP, "v1alpha1", "PodCliqueScalingGroup"), "podcliquescalinggroups")
+
+# By kind, a labelSelector, or nothing.
+PodControllers = Mapping[Resource, str]
+OF_GROVE: PodControllers = MappingProxyType({POD_CLIQUES: "", POD_CLIQUE_SCALING_GROUPS: ""})
+OF_OPTED_IN: PodControllers = MappingProxyType({JOBS: JOB_SET_NAME, STATEFUL_SETS: LWS_NAME})
+# The API server bounds no text in an owner reference. No part of one that names an object is longer: a name has at most
+# 253 characters, a group and version 317.
+_LONGEST = 317
+
+
+def kept_controller(metadata: Mapping[str, Any]) -> OwnerReference | None:
+    """The reference to an object's controller as it is kept: none where there can be no such object, and each text is
+    shared, because siblings have one controller.
+    """
+    found = controller_in(metadata)
+    if found is None or any(len(part or "") > _LONGEST for part in found):
+        return None
+    api_version, kind, name, uid = map(sys.intern, (*found[:3], found.uid or ""))
+    return OwnerReference(api_version, kind, name, uid)

@@ -1,0 +1,243 @@
+"""PodCliqueSet: a read view over Grove's workload, with its cliques and scaling groups.
+
+Views keep the received dict and read from it; they copy nothing and default only what Grove's own defaulting webhook
+does (grove reference: operator/api/core/v1alpha1/podcliqueset.go,
+operator/internal/webhook/admission/pcs/defaulting).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from webhook.model import grove
+from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath, Item
+from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.model.workloads.podtemplate import PodTemplate, find_request
+
+_TEMPLATE = SPEC / "template"
+_GPU = frozenset({grove.GPU_RESOURCE})
+
+
+class Topology(NamedTuple):
+    """A topologyConstraint: the domains (a level's name in the ClusterTopologyBinding) it requires and prefers."""
+
+    path: FieldPath
+    name: str | None
+    required: str | None
+    preferred: str | None
+    required_path: FieldPath
+
+    @property
+    def preferred_path(self) -> FieldPath:
+        """Where the preferred domain is written."""
+        return self.path / "pack" / "preferred"
+
+
+class MnnvlGroup(NamedTuple):
+    """The multi-node NVLink group of a clique, and the annotation that says so."""
+
+    path: FieldPath
+    value: str
+
+
+class ScalingGroup:
+    """One entry of `spec.template.podCliqueScalingGroups`."""
+
+    __slots__ = ("annotations", "clique_names", "index", "min_available", "name", "raw", "replicas")
+
+    def __init__(self, raw: Mapping[str, Any], index: int) -> None:
+        self.raw = raw
+        self.index = index
+        self.name = text(raw.get("name")) or ""
+        self.clique_names = [text(name) or "" for name in sequence(raw.get("cliqueNames"))]
+        self.annotations = mapping(raw.get("annotations"))
+        replicas, minimum = integer(raw.get("replicas")), integer(raw.get("minAvailable"))
+        self.replicas = 1 if replicas is None else replicas
+        self.min_available = 1 if minimum is None else minimum
+
+    @property
+    def path(self) -> FieldPath:
+        """Where the group stands."""
+        return _TEMPLATE / "podCliqueScalingGroups" / Item(self.index, self.name or None)
+
+    @property
+    def topology(self) -> Topology | None:
+        """The group's own constraint."""
+        return None if self.raw.get("topologyConstraint") is None else _topology(self.raw, self.path)
+
+
+class Clique:
+    """One entry of `spec.template.cliques`, and the scaling group it belongs to, if any."""
+
+    __slots__ = ("group", "index", "min_available", "name", "pod_spec", "raw", "replicas", "spec")
+
+    def __init__(self, raw: Mapping[str, Any], index: int, group: ScalingGroup | None) -> None:
+        self.raw = raw
+        self.index = index
+        self.group = group
+        self.name = text(raw.get("name")) or ""
+        self.spec = mapping(raw.get("spec"))
+        self.pod_spec = mapping(self.spec.get("podSpec"))
+        # Grove's defaulting: no replicas are one, and no minAvailable is what replicas said, also where that was zero.
+        replicas, minimum = integer(self.spec.get("replicas")), integer(self.spec.get("minAvailable"))
+        self.replicas = replicas or 1
+        self.min_available = (1 if replicas is None else replicas) if minimum is None else minimum
+
+    @property
+    def path(self) -> FieldPath:
+        """Where the clique stands."""
+        return _TEMPLATE / "cliques" / Item(self.index, self.name or None)
+
+    @property
+    def template(self) -> PodTemplate:
+        """The clique's pods, as a template: a clique's labels and annotations reach them."""
+        return PodTemplate(self.raw, self.pod_spec, self)
+
+    @property
+    def metadata_path(self) -> FieldPath:
+        """Where its pods' labels and annotations stand."""
+        return self.path
+
+    @property
+    def spec_path(self) -> FieldPath:
+        """Where its pods' spec stands."""
+        return self.path / "spec" / "podSpec"
+
+    @property
+    def topology(self) -> Topology | None:
+        """The clique's own constraint."""
+        return None if self.raw.get("topologyConstraint") is None else _topology(self.raw, self.path)
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """The clique's annotations."""
+        return mapping(self.raw.get("annotations"))
+
+    @property
+    def scheduler_name(self) -> str | None:
+        """The schedulerName of the clique's pod spec."""
+        return text(self.pod_spec.get("schedulerName"))
+
+    def wants_gpu(self) -> bool:
+        """Whether Grove takes it for a GPU clique."""
+        return find_request(self.pod_spec, _GPU) is not None
+
+
+class Constrained(NamedTuple):
+    """A constraint of the set, and the names of the cliques that it is about."""
+
+    topology: Topology
+    clique_names: Sequence[str]
+
+
+class PodCliqueSet:
+    """A PodCliqueSet (grove.io/v1alpha1)."""
+
+    __slots__ = (
+        "annotations",
+        "cliques",
+        "labels",
+        "name",
+        "namespace",
+        "raw",
+        "replicas",
+        "scaling_groups",
+        "template",
+    )
+
+    kind = "PodCliqueSet"
+
+    def __init__(self, raw: Manifest, namespace: str | None = None) -> None:
+        self.raw = raw
+        metadata = mapping(raw.get("metadata"))
+        self.name = text(metadata.get("name")) or text(metadata.get("generateName")) or ""
+        self.namespace = text(metadata.get("namespace")) or namespace or "default"
+        self.labels = mapping(metadata.get("labels"))
+        self.annotations = mapping(metadata.get("annotations"))
+        spec = mapping(raw.get("spec"))
+        replicas = integer(spec.get("replicas"))
+        self.replicas = 0 if replicas is None else replicas
+        self.template = mapping(spec.get("template"))
+        self.scaling_groups = [
+            ScalingGroup(mapping(group), index)
+            for index, group in enumerate(sequence(self.template.get("podCliqueScalingGroups")))
+        ]
+        owners = {name: group for group in reversed(self.scaling_groups) for name in group.clique_names}
+        self.cliques = [
+            Clique(mapping(clique), index, owners.get(_name(clique)))
+            for index, clique in enumerate(sequence(self.template.get("cliques")))
+        ]
+
+    @property
+    def topology(self) -> Topology | None:
+        """The constraint on the whole set."""
+        return _topology(self.template, _TEMPLATE)
+
+    @property
+    def priority_class(self) -> str | None:
+        """The set's priority class, which Grove copies to PodGangs and never to pods."""
+        return text(self.template.get("priorityClassName"))
+
+    def pod_templates(self) -> Iterator[PodTemplate]:
+        """The pods of the set, as templates: one a clique."""
+        for clique in self.cliques:
+            yield clique.template
+
+    def mnnvl_group(self, clique: Clique) -> MnnvlGroup | None:
+        """The group that Grove resolves for a clique: its own annotation, else its scaling group's, else the set's.
+
+        The first layer that has the key decides; `none` there ends the search, and an empty value names no group.
+        """
+        layers = [(clique.annotations, clique.path / "annotations")]
+        if clique.group is not None:
+            layers.append((clique.group.annotations, clique.group.path / "annotations"))
+        layers.append((self.annotations, ANNOTATIONS))
+        for layer, path in layers:
+            if grove.MNNVL_GROUP in layer:
+                value = text(layer[grove.MNNVL_GROUP])
+                return None if value in {None, grove.MNNVL_NONE} else MnnvlGroup(path / grove.MNNVL_GROUP, str(value))
+        return None
+
+    def effective_topology(self, clique: Clique) -> tuple[str | None, str | None]:
+        """The domains required and preferred for a clique's pods: its own constraint over the set's, each by itself."""
+        own, whole = clique.topology, self.topology
+        required = (own and own.required) or (whole and whole.required) or None
+        preferred = (own and own.preferred) or (whole and whole.preferred) or None
+        return required, preferred
+
+    def constraints(self) -> Iterator[Constrained]:
+        """Its constraints, from the whole set to single cliques."""
+        if self.topology is not None:
+            yield Constrained(self.topology, [clique.name for clique in self.cliques])
+        for group in self.scaling_groups:
+            if group.topology is not None:
+                yield Constrained(group.topology, group.clique_names)
+        for clique in self.cliques:
+            if clique.topology is not None:
+                yield Constrained(clique.topology, [clique.name])
+
+    def topology_name(self) -> str | None:
+        """The ClusterTopologyBinding that the constraints refer to; Grove lets a set name only one."""
+        return next((asked.topology.name for asked in self.constraints() if asked.topology.name), None)
+
+
+def _name(clique: object) -> str:
+    return text(mapping(clique).get("name")) or ""
+
+
+def _topology(holder: Mapping[str, Any], path: FieldPath) -> Topology | None:
+    if holder.get("topologyConstraint") is None:
+        return None
+    constraint = mapping(holder["topologyConstraint"])
+    place = path / "topologyConstraint"
+    pack = mapping(constraint.get("pack"))
+    name, required, preferred = (
+        text(constraint.get("topologyName")),
+        text(pack.get("required")),
+        text(pack.get("preferred")),
+    )
+    if required is None and (legacy := text(constraint.get("packDomain"))) is not None:
+        # The older spelling of pack.required; the API server refuses both together.
+        return Topology(place, name, legacy, preferred, place / "packDomain")
+    return Topology(place, name, required, preferred, place / "pack" / "required")

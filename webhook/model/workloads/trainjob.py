@@ -1,0 +1,293 @@
+"""TrainJob: a read view over Kubeflow Trainer's job, and the JobSet that Trainer makes of it and of its runtime.
+
+A TrainJob has no pod template: its runtime has. Source: kubeflow/trainer, pkg/runtime (v2.3.0): the counts of
+core/trainingruntime.go and framework/plugins/{plainml,mpi}, the marks of framework/plugins/{coscheduling,volcano}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+from webhook.model.bounds import unpacked
+from webhook.model.capabilities import KAI_QUEUE
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import METADATA, SPEC, FieldPath, Item
+from webhook.model.keys import Needed, ObjectKey
+from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS, is_a
+from webhook.model.workloads.workload import OwnedWorkload, Part
+
+# On a Job template: which step of the TrainJob it is.
+ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
+COSCHEDULING_LABEL = "scheduling.x-k8s.io/pod-group"
+VOLCANO_ANNOTATION = "scheduling.k8s.io/group-name"
+
+
+class Mark(NamedTuple):
+    """What Trainer writes on every pod template, and the field of the runtime that makes it."""
+
+    field: str
+    key: str
+    value: str
+    path: FieldPath
+
+
+class Plugin(NamedTuple):
+    """A plugin of Trainer's that makes the PodGroup of a TrainJob, and the field of the runtime that turns it on."""
+
+    name: str
+    path: FieldPath
+
+    def mark(self, train_job: str) -> Mark:
+        """By which the pods are members of that PodGroup, which is called as the TrainJob is."""
+        if self.name == "coscheduling":
+            return Mark("labels", COSCHEDULING_LABEL, train_job, self.path)
+        return Mark("annotations", VOLCANO_ANNOTATION, train_job, self.path)
+
+
+class Runtime:
+    """A TrainingRuntime or ClusterTrainingRuntime."""
+
+    __slots__ = ("name", "raw", "spec", "template")
+
+    def __init__(self, raw: Manifest) -> None:
+        self.raw = raw
+        self.name = text(mapping(raw.get("metadata")).get("name")) or ""
+        self.spec = mapping(raw.get("spec"))
+        self.template = mapping(self.spec.get("template"))
+
+    @property
+    def plugins(self) -> list[Plugin]:
+        """The plugins that are on. The CRD does not keep anybody from turning on both."""
+        policy = mapping(self.spec.get("podGroupPolicy"))
+        path = SPEC / "podGroupPolicy"
+        return [Plugin(name, path / name) for name in ("coscheduling", "volcano") if policy.get(name) is not None]
+
+    @property
+    def kai_marks(self) -> list[Mark]:
+        """What the KAI plugin, as it was proposed, does with the queue that it names. The CRD of every release drops
+        that field, so it is met in files alone.
+        """
+        policy = mapping(self.spec.get("podGroupPolicy"))
+        queue = text(mapping(policy.get("kaiScheduler")).get("queue"))
+        path = SPEC / "podGroupPolicy" / "kaiScheduler" / "queue"
+        return [] if queue is None else [Mark("labels", KAI_QUEUE, queue, path)]
+
+
+class TrainJob(OwnedWorkload):
+    """A TrainJob (trainer.kubeflow.org/v1alpha1)."""
+
+    resource = TRAIN_JOBS
+
+    def _read_parts(self) -> Iterator[Part]:
+        return iter(())
+
+    def read(self) -> None:
+        """Read every field that somebody may read. Raises `Malformed`."""
+        super().read()
+        _ = self.runtime, self.nodes
+        # With a replicated Job of every name that is patched, or it would not be looked at.
+        for template, path in self._patches:
+            patches = enumerate(sequence(mapping(template.get("spec")).get("replicatedJobs")))
+            # Each name once: named twice, every patch of it would be laid over each of them.
+            names = {text(mapping(raw).get("name")): index for index, raw in patches}
+            jobs: list[tuple[int, Manifest]] = [(index, {"name": name}) for name, index in names.items()]
+            _patch(_Patched({}, jobs, {}), template, path)
+
+    @property
+    def _patches(self) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
+        """What each runtime patch says of the JobSet, and where."""
+        for index, raw in enumerate(sequence(self.spec.get("runtimePatches"))):
+            path = SPEC / "runtimePatches" / Item(index) / "trainingRuntimeSpec" / "template"
+            yield mapping(mapping(mapping(raw).get("trainingRuntimeSpec")).get("template")), path
+
+    @property
+    def runtime_path(self) -> FieldPath:
+        """Where it names its runtime."""
+        return SPEC / "runtimeRef" / "name"
+
+    @property
+    def runtime_kind(self) -> str:
+        """The kind of its runtime."""
+        return text(mapping(self.spec.get("runtimeRef")).get("kind")) or CLUSTER_TRAINING_RUNTIMES.api.kind
+
+    @property
+    def runtime(self) -> Needed:
+        """The runtime that it names, as a fact."""
+        name = text(mapping(self.spec.get("runtimeRef")).get("name")) or ""
+        if self.runtime_kind == CLUSTER_TRAINING_RUNTIMES.api.kind:
+            return Needed("cluster_training_runtimes", name)
+        return Needed("training_runtimes", (self.namespace, name))
+
+    @property
+    def nodes(self) -> int | None:
+        """How many nodes it asks for."""
+        return integer(mapping(self.spec.get("trainer")).get("numNodes"))
+
+    def job_set(self, runtime: Runtime) -> MadeJobSet:
+        """The JobSet that Trainer makes of it: of its name, with its counts and the marks of the plugins that are on.
+
+        The containers are the runtime's: what a TrainJob changes in them says nothing about its gang.
+        """
+        labelled = mapping(runtime.template.get("metadata"))
+        metadata: Manifest = {
+            "name": self.name,
+            "namespace": self.namespace,
+            "labels": dict(mapping(labelled.get("labels"))),
+            "annotations": dict(mapping(labelled.get("annotations"))),
+            "ownerReferences": [
+                {"apiVersion": self.reference.api_version, "kind": self.kind, "name": self.name, "controller": True}
+            ],
+        }
+        spec = deepcopy(dict(mapping(runtime.template.get("spec"))))
+        jobs = [(index, raw) for index, raw in enumerate(sequence(spec.get("replicatedJobs"))) if isinstance(raw, dict)]
+        brought: dict[FieldPath, FieldPath] = {}
+        for template, path in self._patches:
+            _patch(_Patched(metadata, jobs, brought), template, path)
+        for _, raw in jobs:
+            self._count(raw, runtime)
+        if self.spec.get("suspend") is not None:
+            spec["suspend"] = self.spec["suspend"]
+        marks = [*(plugin.mark(self.name) for plugin in runtime.plugins), *runtime.kai_marks]
+        for index, raw in jobs:
+            for mark in marks:
+                _add(_below(raw, "template", "spec", "template", "metadata"), {mark.field: {mark.key: mark.value}})
+                brought[_pod_metadata(index, raw) / mark.field / mark.key] = mark.path
+        api = JOB_SETS.api
+        made = {"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}
+        return MadeJobSet(made, self, runtime, brought)
+
+    def _count(self, replicated: Manifest, runtime: Runtime) -> None:
+        """Trainer writes parallelism and completions of every replicated Job."""
+        policy = runtime.spec.get("mlPolicy")
+        mpi = mapping(policy).get("mpi")
+        template = mapping(replicated.get("template"))
+        trains = mapping(mapping(template.get("metadata")).get("labels")).get(ANCESTOR) == "trainer"
+        job = _below(replicated, "template", "spec")
+        stated = integer(mapping(policy).get("numNodes") if trains and policy is not None else job.get("parallelism"))
+        pods = 1 if stated is None else stated
+        if trains and policy is not None:
+            pods = max(pods, 1)
+        if mpi is None and trains and self.nodes is not None:
+            pods = self.nodes
+        elif mpi is not None and replicated.get("name") == "node" and self.nodes is not None:
+            # The launcher may be one of the nodes.
+            launched = mapping(mpi).get("runLauncherAsNode") is True
+            pods = max(self.nodes - 1, 1) if launched else self.nodes
+        job["parallelism"] = job["completions"] = pods
+
+
+class MadeJobSet(JobSet):
+    """The JobSet that Trainer makes of a TrainJob. Of each field it is known who brought it."""
+
+    def __init__(
+        self, raw: Manifest, train_job: TrainJob, runtime: Runtime, brought: Mapping[FieldPath, FieldPath]
+    ) -> None:
+        super().__init__(raw)
+        self.train_job = train_job
+        self.runtime = runtime
+        self._brought = brought
+
+    def in_train_job(self, path: FieldPath) -> FieldPath:
+        """Where the TrainJob says what stands at `path`: in a patch, or by naming its runtime."""
+        found = self._brought.get(path)
+        return found if found is not None and "runtimePatches" in found.parts else self.train_job.runtime_path
+
+    def in_runtime(self, path: FieldPath) -> FieldPath:
+        """Where the runtime says it."""
+        return self._brought.get(path) or FieldPath(("spec", "template", *path.parts))
+
+    def where(self, path: FieldPath) -> str:
+        """Where its author finds what stands at `path`, in words."""
+        at = self.in_train_job(path)
+        if at != self.train_job.runtime_path:
+            return str(at)
+        return f"{self.train_job.runtime_kind} {self.runtime.name}, {self.in_runtime(path)}"
+
+
+class _Patched(NamedTuple):
+    """What runtime patches change: the metadata of the JobSet, its replicated Jobs, and who brought which field."""
+
+    metadata: Manifest
+    jobs: list[tuple[int, Manifest]]
+    brought: dict[FieldPath, FieldPath]
+
+
+def _patch(patched: _Patched, template: Mapping[str, Any], path: FieldPath) -> None:
+    """What a runtime patch says of labels and annotations: of the JobSet, of its Jobs and of the pods."""
+    _merge(patched, patched.metadata, template, METADATA, path / "metadata")
+    # Before the API server has judged a patch by its schema it may name anything, and any number of times.
+    by_name: dict[str | None, list[tuple[int, Manifest]]] = {}
+    for index, known in patched.jobs:
+        by_name.setdefault(text(known.get("name")), []).append((index, known))
+    for place, raw in enumerate(sequence(mapping(template.get("spec")).get("replicatedJobs"))):
+        patch = mapping(raw)
+        own = path / "spec" / "replicatedJobs" / Item(place, text(patch.get("name"))) / "template"
+        for index, known in by_name.get(text(patch.get("name")), ()):
+            of_job = mapping(patch.get("template"))
+            of_pods = mapping(mapping(of_job.get("spec")).get("template"))
+            at = _replicated(index, known) / "template" / "metadata"
+            _merge(patched, _below(known, "template", "metadata"), of_job, at, own / "metadata")
+            metadata = _below(known, "template", "spec", "template", "metadata")
+            _merge(patched, metadata, of_pods, _pod_metadata(index, known), own / "spec" / "template" / "metadata")
+
+
+def _merge(patched: _Patched, target: Manifest, holder: Mapping[str, Any], at: FieldPath, path: FieldPath) -> None:
+    more = mapping(holder.get("metadata"))
+    _add(target, more)
+    for field in ("labels", "annotations"):
+        for key in mapping(more.get(field)):
+            patched.brought[at / field / key] = path / field / key
+
+
+def _add(metadata: Manifest, more: Mapping[str, Any]) -> None:
+    for field in ("labels", "annotations"):
+        if mapping(more.get(field)):
+            metadata[field] = {**mapping(metadata.get(field)), **mapping(more.get(field))}
+
+
+def _replicated(index: int, raw: Mapping[str, Any]) -> FieldPath:
+    return SPEC / "replicatedJobs" / Item(index, text(raw.get("name")))
+
+
+def _pod_metadata(index: int, raw: Mapping[str, Any]) -> FieldPath:
+    return _replicated(index, raw) / "template" / "spec" / "template" / "metadata"
+
+
+def _below(holder: Manifest, *fields: str) -> Manifest:
+    """What stands there, made where there is nothing: what is read here is a copy."""
+    found = holder
+    for field in fields:
+        if found.get(field) is None:
+            found[field] = {}
+        found = found[field]
+        mapping(found)
+    return found
+
+
+def runtime_of(workload: TrainJob, facts: ClusterFacts) -> Runtime | None:
+    """The runtime of a TrainJob, where it is known."""
+    needed = workload.runtime
+    found = (getattr(facts, needed.part) or {}).get(needed.key)
+    return None if found is None else Runtime(unpacked(found))
+
+
+def with_pods(workload: OwnedWorkload, facts: ClusterFacts) -> OwnedWorkload | None:
+    """What the pods of an applied workload are made of: itself, or the JobSet of a TrainJob whose runtime is known.
+    None for a JobSet that a TrainJob makes: that is judged with the TrainJob.
+    """
+    if isinstance(workload, TrainJob):
+        runtime = runtime_of(workload, facts)
+        return None if runtime is None else workload.job_set(runtime)
+    return None if isinstance(workload, JobSet) and train_job_of(workload) is not None else workload
+
+
+def train_job_of(job_set: JobSet) -> ObjectKey | None:
+    """The TrainJob that made a JobSet."""
+    controller = job_set.controller
+    if controller is None or not is_a(controller, TRAIN_JOBS):
+        return None
+    return job_set.namespace, controller.name

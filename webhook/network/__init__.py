@@ -1,0 +1,1 @@
+"""Below HTTP: sockets to listen on, TLS as a client, and proxies."""

@@ -1,0 +1,124 @@
+"""Judging manifests as they stand in a file, pure: what `rollcall check` and `POST /check` share.
+
+An object is taken through the whole of admission as if it were being created: mutated, then validated. An
+AdmissionReview is taken as it is, with its operation and old object. A PodGang is judged by whether its scheduler can
+express it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, replace
+
+from webhook import admission
+from webhook.admission import decision
+from webhook.config.settings import Profile, Settings
+from webhook.errors import Inexpressible
+from webhook.model import grove
+from webhook.model.admission_request import Kind, Request, Verdict
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import ROOT, FieldPath, Item
+from webhook.model.reading import Malformed, Manifest, text
+from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.review import KIND as REVIEW
+from webhook.model.review import request_from
+from webhook.model.workloads.facts import VIEWS
+from webhook.model.workloads.podgang import PodGang
+from webhook.offline.translation import gang_objects, shown_record
+
+_JUDGED = frozenset({(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang"), ("", "Pod"), *VIEWS})
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The verdict on one object, and where in the document it stands (an item of a List, the object of a review)."""
+
+    kind: str
+    namespace: str
+    name: str
+    at: FieldPath
+    verdict: Verdict
+
+
+def judge(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
+    """The judgement of each object in a document that there are rules for; others yield nothing.
+
+    The manifest is changed as admission would change it. Raises `ReviewError` for a broken AdmissionReview.
+    """
+    for request, at in requests_in(manifest, judged=_JUDGED | settings.judging.keys()):
+        yield _judgement(request, at, facts, settings)
+
+
+def profile_of(podgang: PodGang, settings: Settings) -> Profile | None:
+    """The profile of a PodGang: by the record that Grove mirrors onto it, else as for a new workload."""
+    if settings.forced is not None:
+        return settings.profiles[settings.forced]
+    return settings.profiles.get(text(podgang.labels.get(SCHEDULER_LABEL)) or settings.default)
+
+
+def requests_in(
+    manifest: Manifest, at: FieldPath = ROOT, judged: Container[tuple[str, str]] = _JUDGED
+) -> Iterator[tuple[Request, FieldPath]]:
+    """Each object in a document that there are rules for, as if it were being created, and where it stands; a review's
+    as it came. `judged` are the groups and kinds that there are rules for.
+    """
+    kind = kind_of(manifest)
+    if kind.kind == REVIEW:
+        request = request_from(manifest)
+        if request.kind[::2] in judged and request.object is not None:
+            yield request, at / "request" / "object"
+    elif kind.kind.endswith("List") and isinstance(manifest.get("items"), list):
+        for index, item in enumerate(manifest["items"]):
+            if isinstance(item, dict):
+                # The items of a typed list need not repeat what they are.
+                typed = {"apiVersion": manifest.get("apiVersion"), "kind": kind.kind.removesuffix("List"), **item}
+                yield from requests_in(typed, at / "items" / Item(index), judged)
+    elif kind[::2] in judged:
+        name, namespace = _names(manifest)
+        yield Request("", "CREATE", kind, namespace, name, manifest), at
+
+
+def kind_of(manifest: Manifest) -> Kind:
+    """Group, version and kind of a manifest; empty where it does not say."""
+    group, _, version = _word(manifest, "apiVersion").rpartition("/")
+    return Kind(group, version, _word(manifest, "kind"))
+
+
+def _names(manifest: Manifest) -> tuple[str, str]:
+    """Name and namespace, for saying what was judged: whether they are what they should be is for the rules."""
+    metadata = manifest.get("metadata")
+    if not isinstance(metadata, dict):
+        return "", "default"
+    return _word(metadata, "name") or _word(metadata, "generateName"), _word(metadata, "namespace") or "default"
+
+
+def _word(holder: Manifest, key: str) -> str:
+    found = holder.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def _judgement(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settings) -> Judgement:
+    if request.kind.kind == "PodGang":
+        verdict = _podgang(request, facts, settings)
+    else:
+        mutated = admission.mutate(request, facts, settings)
+        judged = admission.validate(request, facts, settings)
+        verdict = replace(judged, patch=mutated.patch, notes=(*mutated.notes, *judged.notes))
+    return Judgement(request.kind.kind, request.namespace, request.name, at, verdict)
+
+
+def _podgang(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    try:
+        podgang = PodGang(request.object or {}, request.namespace)
+        profile = profile_of(podgang, settings)
+    except Malformed:
+        return decision.malformed(request, settings)
+    if profile is None:
+        return Verdict(notes=("its scheduler has no profile here; it is left as it is",))
+    try:
+        gang_objects(podgang, shown_record(podgang, profile, facts), profile, facts)
+    except Malformed:
+        return decision.malformed(request, settings)
+    except Inexpressible as refusal:
+        return Verdict(not refusal.findings, profile.name, refusal.findings, refusal.unjudged)
+    return Verdict(scheduler=profile.name)

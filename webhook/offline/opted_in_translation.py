@@ -1,0 +1,280 @@
+"""From a workload that is not Grove's to its gang objects and one pod of each of its parts, pure: what its own
+controllers will make, and what Rollcall adds.
+
+The pods bear the keys that jobset v0.12, lws v0.9, the Job and the StatefulSet controllers write on them. What only a
+cluster knows, such as the uid of a Job that is yet to be made, is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from webhook.admission.opted_in import made_of, mutate_owned_pod, record_choice
+from webhook.config.settings import Profile, Settings
+from webhook.model.claims import claims_on
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Record
+from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.model.workloads.facts import PROJECTIONS, owner_of
+from webhook.model.workloads.gang import OwnedGang, gangs_of, group_gang, no_gang
+from webhook.model.workloads.job import Job
+from webhook.model.workloads.jobset import EXCLUSIVE, NODE_SELECTOR, JobSet
+from webhook.model.workloads.leaderworkerset import EXCLUSIVE as LWS_EXCLUSIVE
+from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.model.workloads.place import (
+    JOB_NAME,
+    JOB_SET_NAME,
+    LWS_NAME,
+    LWS_REVISION,
+    REPLICATED_JOB_NAME,
+)
+from webhook.model.workloads.pod import Pod
+from webhook.model.workloads.trainjob import Runtime, TrainJob
+from webhook.model.workloads.workload import OwnedWorkload, Part
+from webhook.offline.translation import gang_objects
+from webhook.validators.selection import DEFAULT_SCHEDULER
+
+# Stands for the hash of a template's revision, which the LeaderWorkerSet's controller alone knows.
+REVISION = "revision"
+# The facts in which each kind is.
+_PARTS = {projection.resource.api.kind: projection.part for projection in PROJECTIONS}
+_JOB_SET = "jobset.sigs.k8s.io"
+_LWS = "leaderworkerset.sigs.k8s.io"
+LWS_GROUP = f"{_LWS}/group-index"
+LWS_LEADER = f"{_LWS}/leader-name"
+
+
+class ExpectedPod(NamedTuple):
+    """One pod of a part as its controllers create it, and the chain of those, from the pod upwards."""
+
+    part: Part
+    pod: Manifest
+    chain: str
+
+
+class Translated(NamedTuple):
+    """One object, and what is to be said above it, a line each."""
+
+    comment: tuple[str, ...]
+    manifest: Manifest
+
+
+def translated(
+    workload: OwnedWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
+) -> Iterator[Translated]:
+    """The gang objects of a workload that `profile` is recorded on, in the order of creation, then one prepared pod of
+    each part. Of a LeaderWorkerSet those of its first group, of a TrainJob, whose runtime is known, those of its
+    JobSet. Nothing where it has no pods. Raises `Inexpressible`, `FactsUnavailable`.
+    """
+    made, runtime = _with_pods(workload, profile, facts)
+    facts = _knowing((workload, made), facts)
+    title = f"{workload.kind} {workload.name}, {profile.name}"
+    notes = list(_notes(workload, made, runtime, profile))
+    if profile.backend.makes_gangs_of_owners and no_gang(made) is None:
+        record = _record(workload, made, profile)
+        for gang in expected_gangs(made):
+            for manifest in gang_objects(gang, record, profile, facts):
+                yield Translated((f"{title}: gang {gang.name}", *notes), manifest)
+    for expected in expected_pods(made):
+        pod = Pod(expected.pod)
+        verdict = mutate_owned_pod(pod, facts, settings)
+        own = f": one pod of {expected.part.name}" if expected.part.name else ": one of its pods"
+        lines = (f"{title}{own}, of {expected.chain}", *notes, *verdict.notes)
+        yield Translated(tuple(dict.fromkeys(lines)), pod.raw)
+
+
+def _with_pods(workload: OwnedWorkload, profile: Profile, facts: ClusterFacts) -> tuple[OwnedWorkload, Runtime | None]:
+    """What makes the pods, as it is stored: of a TrainJob its JobSet, which is recorded as that is."""
+    if not isinstance(workload, TrainJob) or (found := made_of(workload, facts)) is None:
+        return workload, None
+    record_choice(found, profile.name)
+    return JobSet(found.raw), found.runtime
+
+
+def _knowing(workloads: Iterable[OwnedWorkload], facts: ClusterFacts) -> ClusterFacts:
+    """`facts` with these workloads in them, by which their pods are prepared."""
+    changed: dict[str, Any] = {}
+    for workload in workloads:
+        part = _PARTS[workload.kind]
+        changed[part] = {**(getattr(facts, part) or {}), workload.key: owner_of(workload)}
+    return replace(facts, **changed)
+
+
+def _record(workload: OwnedWorkload, made: OwnedWorkload, profile: Profile) -> Record:
+    """The record of what makes the pods; of a TrainJob also its own queues, as its pods are prepared."""
+    queues = {**dict(workload.record.queues), **dict(made.record.queues)}
+    return replace(made.record, scheduler=profile.name, queues=tuple(sorted(queues.items())))
+
+
+def _notes(workload: OwnedWorkload, made: OwnedWorkload, runtime: Runtime | None, profile: Profile) -> Iterator[str]:
+    if workload.suspended:
+        yield "suspended: nothing is written before it is resumed"
+    if isinstance(made, LeaderWorkerSet):
+        yield f"each of its {made.replicas} groups has its own; `{REVISION}` stands for the hash of its templates"
+    for plugin in () if runtime is None else runtime.plugins:
+        yield f"Trainer's plugin {plugin.name} makes the PodGroup {workload.name}: nothing is written beside it"
+    backend, barred = profile.backend, no_gang(made)
+    if any(any(claims_on(template)) for template in made.templates):
+        if barred is not None and (runtime is None or not runtime.plugins):
+            yield f"no gang of Rollcall's: {barred.why}"
+    elif backend.groups_owners:
+        yield f"{profile.name} makes the gang by itself: nothing is written beside it"
+    elif not backend.makes_gangs_of_owners:
+        yield f"no gangs for {profile.name}: its pods start one by one"
+    elif barred is not None:
+        yield f"no gang of Rollcall's: {barred.why}"
+
+
+def expected_gangs(workload: OwnedWorkload) -> Iterator[OwnedGang]:
+    """Its gangs; of a LeaderWorkerSet that of its first group."""
+    if not isinstance(workload, LeaderWorkerSet):
+        yield from gangs_of(workload)
+    elif workload.replicas > 0 and workload.size > 0:
+        yield group_gang(workload, f"0-{REVISION}")
+
+
+def expected_pods(workload: OwnedWorkload) -> Iterator[ExpectedPod]:
+    """The first pod of each part that has any."""
+    for index, part in enumerate(workload.parts):
+        if part.pods < 1:
+            continue
+        if isinstance(workload, JobSet):
+            yield _of_job_set(workload, index, part)
+        elif isinstance(workload, LeaderWorkerSet):
+            yield _of_group(workload, part)
+        elif isinstance(workload, Job):
+            yield _of_job(workload, part)
+
+
+# Job
+
+
+def _of_job(workload: Job, part: Part) -> ExpectedPod:
+    pod = _pod(part, workload.namespace)
+    _created_by_job(pod, workload.name, workload.uid, indexed=workload.spec.get("completionMode") == "Indexed")
+    return ExpectedPod(part, pod, f"Job {workload.name}")
+
+
+def _created_by_job(pod: Manifest, name: str, uid: str | None, *, indexed: bool) -> None:
+    labels = {JOB_NAME: name, "job-name": name}
+    if uid is not None:
+        labels |= {"batch.kubernetes.io/controller-uid": uid, "controller-uid": uid}
+    index = {"batch.kubernetes.io/job-completion-index": "0"} if indexed else {}
+    _add(pod, {**labels, **index}, index)
+    pod["metadata"] = {
+        "generateName": f"{name}-0-" if indexed else f"{name}-",
+        **pod["metadata"],
+        "ownerReferences": [_controller("batch/v1", "Job", name, uid)],
+    }
+
+
+# JobSet
+
+
+def _of_job_set(workload: JobSet, index: int, part: Part) -> ExpectedPod:
+    raw = [mapping(one) for one in sequence(workload.spec.get("replicatedJobs"))]
+    counts = [_replicas(one) for one in raw]
+    groups = [text(one.get("groupName")) or "default" for one in raw]
+    before = sum(counts[:index])
+    beside = [count for count, group in zip(counts, groups, strict=True) if group == groups[index]]
+    earlier = [count for count, group in zip(counts[:index], groups[:index], strict=True) if group == groups[index]]
+    job = f"{workload.name}-{part.name}-0"
+    keys = {
+        JOB_SET_NAME: workload.name,
+        **({} if workload.uid is None else {f"{_JOB_SET}/jobset-uid": workload.uid}),
+        REPLICATED_JOB_NAME: part.name,
+        f"{_JOB_SET}/replicatedjob-replicas": str(counts[index]),
+        f"{_JOB_SET}/job-index": "0",
+        f"{_JOB_SET}/job-global-index": str(before),
+        f"{_JOB_SET}/global-replicas": str(sum(counts)),
+        f"{_JOB_SET}/group-name": groups[index],
+        f"{_JOB_SET}/group-replicas": str(sum(beside)),
+        f"{_JOB_SET}/job-group-index": str(sum(earlier)),
+        f"{_JOB_SET}/job-key": _digest(f"{workload.namespace}/{job}"),
+        f"{_JOB_SET}/restart-attempt": "0",
+    }
+    template = mapping(raw[index].get("template"))
+    own = mapping(mapping(template.get("metadata")).get("annotations"))
+    spread = {key: own.get(key) or workload.annotations.get(key) for key in (EXCLUSIVE, NODE_SELECTOR)}
+    pod = _pod(part, workload.namespace)
+    # JobSet's own webhook fills these in.
+    pod["spec"].setdefault("restartPolicy", "OnFailure")
+    indexed = (mapping(template.get("spec")).get("completionMode") or "Indexed") == "Indexed"
+    _add(pod, keys, {**keys, **{key: value for key, value in spread.items() if value}})
+    _created_by_job(pod, job, None, indexed=indexed)
+    chain = f"Job {job} of JobSet {workload.name}"
+    maker = workload.controller
+    return ExpectedPod(part, pod, chain if maker is None else f"{chain} of {maker.kind} {maker.name}")
+
+
+def _replicas(replicated: Mapping[str, Any]) -> int:
+    found = integer(replicated.get("replicas"))
+    return 1 if found is None else found
+
+
+# LeaderWorkerSet
+
+
+def _of_group(workload: LeaderWorkerSet, part: Part) -> ExpectedPod:
+    leader = f"{workload.name}-0"
+    leads = part.name == "leader"
+    name, parent = (leader, workload.name) if leads else (f"{leader}-1", leader)
+    index = "0" if leads else "1"
+    labels = {
+        LWS_NAME: workload.name,
+        LWS_GROUP: "0",
+        LWS_REVISION: REVISION,
+        f"{_LWS}/group-key": _digest(f"{workload.namespace}/{leader}"),
+        f"{_LWS}/worker-index": index,
+        "apps.kubernetes.io/pod-index": index,
+        "statefulset.kubernetes.io/pod-name": name,
+    }
+    annotations = {f"{_LWS}/size": str(workload.size)}
+    if not leads:
+        annotations[LWS_LEADER] = leader
+    if exclusive := text(workload.annotations.get(LWS_EXCLUSIVE)):
+        annotations[LWS_EXCLUSIVE] = exclusive
+    pod = _pod(part, workload.namespace)
+    _add(pod, labels, annotations)
+    references = [_controller("apps/v1", "StatefulSet", parent, None)]
+    pod["metadata"] = {"name": name, **pod["metadata"], "ownerReferences": references}
+    above = f"LeaderWorkerSet {workload.name}"
+    top = f"StatefulSet {workload.name} of {above}"
+    return ExpectedPod(part, pod, top if leads else f"StatefulSet {leader} of Pod {leader} of {top}")
+
+
+# What they have in common.
+
+
+def _pod(part: Part, namespace: str) -> Manifest:
+    """The pod of a template, before its controllers have said whose it is."""
+    template = part.template
+    metadata: Manifest = {"namespace": namespace, "labels": dict(template.labels)}
+    if template.annotations:
+        metadata["annotations"] = dict(template.annotations)
+    spec = deepcopy(dict(template.spec))
+    spec.setdefault("schedulerName", DEFAULT_SCHEDULER)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _add(pod: Manifest, labels: Mapping[str, str], annotations: Mapping[str, str]) -> None:
+    metadata = pod["metadata"]
+    metadata["labels"] = {**metadata["labels"], **labels}
+    if annotations:
+        metadata["annotations"] = {**metadata.get("annotations", {}), **annotations}
+
+
+def _controller(api_version: str, kind: str, name: str, uid: str | None) -> Manifest:
+    reference: Manifest = {"apiVersion": api_version, "kind": kind, "name": name}
+    if uid is not None:
+        reference["uid"] = uid
+    return {**reference, "controller": True, "blockOwnerDeletion": True}
+
+
+def _digest(value: str) -> str:
+    # The sum that JobSet and LeaderWorkerSet take: nothing is kept secret by it.
+    return hashlib.sha1(value.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()

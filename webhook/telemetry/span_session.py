@@ -1,0 +1,29 @@
+"""HTTP to a collector of traces, whose certificate is verified like every other server's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from requests import Session
+from requests.adapters import HTTPAdapter
+
+from webhook.network.client_tls import verifying
+
+
+def collector_session() -> Session:
+    """A session for the exporter, which says by itself whose certificates are trusted."""
+    session = Session()
+    session.mount("https://", _Adapter())
+    return session
+
+
+class _Adapter(HTTPAdapter):
+    """urllib3's own context is strict since Python 3.13."""
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        """Connections to a collector."""
+        super().init_poolmanager(*args, **kwargs, ssl_context=verifying())
+
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
+        """Connections to a collector through a proxy."""
+        return super().proxy_manager_for(*args, **kwargs, ssl_context=verifying())

@@ -1,0 +1,128 @@
+"""Whether a pod may start: what the net asks of each pod of a gang, answered by admission itself, by what it would
+still change.
+
+The API server gives its answer from CEL, which `webhook.installation.net` compiles from what backends say of their
+marks; tests hold the two answers together. Both go by what the pod shows: its workload may be gone, or never have been
+seen. So values do not count, which admission would have worked out from a record.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from webhook.backends.base import GangMember, PodChanges
+from webhook.config.settings import Profile, Settings
+from webhook.model.admission_request import Request
+from webhook.model.claims import CLAIMS, claims_on
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Record
+from webhook.model.reading import Manifest, mapping, sequence
+from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.place import membership, place_of
+from webhook.model.workloads.pod import Pod
+from webhook.mutators.prepare_pod import STAMP_ANNOTATION, prepare_pod
+from webhook.validators.selection import DEFAULT_SCHEDULER
+
+_KNOWN = frozenset(mark.key for mark, _ in CLAIMS)
+
+
+def may_start(request: Request, facts: ClusterFacts, settings: Settings) -> bool:
+    """Whether a pod may be stored as it is, if it could start at once: one that bears a gate cannot, and an update
+    counts only if it takes the last gate off. What the pod was before says whose it is.
+
+    Raises `FactsUnavailable` where the cluster is not known well enough to prepare a pod, and `Malformed`.
+    """
+    pod = Pod(request.object or {}, request.namespace)
+    known_as = pod if request.operation == "CREATE" else Pod(request.old or {}, request.namespace)
+    if _held(pod) or _leaving(pod) or (request.operation == "UPDATE" and not _held(known_as)):
+        return True
+    if known_as.podgang is not None:
+        return known_as.podclique is None or _grove_s(pod, known_as, facts, settings)
+    return SCHEDULER_LABEL not in known_as.template.labels or _owned(pod, known_as, facts, settings)
+
+
+def _held(pod: Pod) -> bool:
+    return bool(sequence(pod.template.spec.get("schedulingGates")))
+
+
+def _leaving(pod: Pod) -> bool:
+    return mapping(pod.raw.get("metadata")).get("deletionTimestamp") is not None
+
+
+def _grove_s(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) -> bool:
+    """Its set's record is not on it, so it is judged by the scheduler that it names."""
+    profile = settings.profiles.get(_scheduler(pod))
+    if profile is None:
+        return True
+    record = Record(profile.name)
+    member = profile.member(pod.namespace, known_as.podgang or "", known_as.podclique or "", record, facts)
+    return _is_prepared(pod, profile, member)
+
+
+def _owned(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) -> bool:
+    """The scheduler of its workload is on it."""
+    profile = settings.profiles.get(known_as.template.labels[SCHEDULER_LABEL])
+    place = place_of(known_as)
+    if profile is None or place is None:
+        return True
+    named = _scheduler(pod)
+    claims = list(claims_on(pod.template))
+    read = profile.backend.reads_claims_of
+    if named not in {DEFAULT_SCHEDULER, profile.name} or any(claim.owner not in read for claim in claims):
+        return True
+    if named != profile.name or claims:
+        # Whoever made its group, the scheduler that reads it must be named.
+        return named == profile.name
+    gang = membership(place, sequenced=False)
+    record = Record(profile.name)
+    return _is_prepared(pod, profile, profile.member(pod.namespace, gang.gang, gang.member, record, facts, owned=True))
+
+
+def _scheduler(pod: Pod) -> str:
+    return pod.scheduler_name or DEFAULT_SCHEDULER
+
+
+def _is_prepared(pod: Pod, profile: Profile, member: GangMember) -> bool:
+    """Whether PreparePod leaves the pod alone, or changes nothing by which the scheduler knows its gang, whatever the
+    gang is called.
+    """
+    wanted = profile.backend.prepare_pod(member)
+    raw = _with_values(pod, wanted)
+    before = Pod(deepcopy(raw), pod.namespace)
+    if prepare_pod(Pod(raw, pod.namespace), profile, member).claim is not None:
+        return True
+    after = Pod(raw, pod.namespace)
+    fields = [("labels", key) for key in wanted.labels] + [("annotations", key) for key in wanted.annotations]
+    other = profile.backend.prepare_pod(
+        member._replace(podgang=f"{member.podgang}-x", podclique=f"{member.podclique}-x")
+    )
+    counts = [(part, key) for part, key in fields if key in _KNOWN or _differs(part, key, wanted, other)]
+    counts += [("spec", key) for key in wanted.default_fields]
+    if not counts and profile.name == DEFAULT_SCHEDULER and not member.owned:
+        # The name that the API server gives every pod, and nothing else by which this one could be told.
+        return _is_stamped(pod)
+    return all(
+        getattr(before.template, part).get(key) == getattr(after.template, part).get(key) for part, key in counts
+    )
+
+
+def _with_values(pod: Pod, wanted: PodChanges) -> Manifest:
+    """A copy of the pod of which the marks that PreparePod would write have the values that it would give them."""
+    raw = deepcopy(pod.raw)
+    for claim in claims_on(pod.template):
+        for part in ("labels", "annotations"):
+            value: Any = getattr(wanted, part).get(claim.key)
+            if value is not None and claim.key in getattr(pod.template, part):
+                raw["metadata"][part][claim.key] = value
+    return raw
+
+
+def _differs(part: str, key: str, wanted: PodChanges, other: PodChanges) -> bool:
+    return bool(getattr(wanted, part)[key] != getattr(other, part).get(key))
+
+
+def _is_stamped(pod: Pod) -> bool:
+    """Whether it was prepared for the default scheduler, by its stamp."""
+    stamp = pod.template.annotations.get(STAMP_ANNOTATION)
+    return isinstance(stamp, str) and stamp.startswith(f"{DEFAULT_SCHEDULER}/")
