@@ -13,7 +13,7 @@ from tests.api.hostile import SAMPLES, attacks, projections
 from tests.api.scripted import namespace, quota
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
 from webhook.cluster.watch import EVENTS_SHARE, Index, rest_after
-from webhook.model.facts import Quota
+from webhook.model.known_objects import Quota
 from webhook.model.projections import NAMESPACES, Projection
 from webhook.model.reading import Manifest
 

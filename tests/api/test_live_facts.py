@@ -18,9 +18,10 @@ from webhook.cluster import facts as following
 from webhook.cluster import watch as watching
 from webhook.cluster.facts import LiveFacts
 from webhook.cluster.watch import Watch
-from webhook.model.facts import ClusterFacts, Namespace, Quota
+from webhook.model.facts import ClusterFacts
 from webhook.model.group_pods import GroupPod
 from webhook.model.keys import Api
+from webhook.model.known_objects import Namespace, Quota
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, PRIORITY_CLASSES, TOPOLOGY_BINDINGS, Projection
 
 NAMESPACES = "/api/v1/namespaces"

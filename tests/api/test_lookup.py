@@ -16,10 +16,11 @@ from webhook.cluster.discovery import Discovery
 from webhook.cluster.lookup import Lookup
 from webhook.cluster.schemas import Schemas
 from webhook.errors import FactsUnavailable
-from webhook.model.facts import ClusterFacts, PriorityClass, Quota
+from webhook.model.facts import ClusterFacts
 from webhook.model.general import GENERAL
 from webhook.model.group_pods import GroupPod
 from webhook.model.keys import Api, Needed, Record
+from webhook.model.known_objects import PriorityClass, Quota
 
 OWNER = Needed("pod_clique_sets", ("team-a", "demo"))
 SET = {"metadata": {"namespace": "team-a", "name": "demo", "labels": {"rollcall.dev/scheduler": "koord-scheduler"}}}

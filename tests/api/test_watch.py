@@ -15,7 +15,7 @@ from webhook.cluster import watch as watching
 from webhook.cluster.requests import watch as watched
 from webhook.cluster.watch import BACKOFF_SECONDS, Watch, backoff
 from webhook.errors import RequestFailed
-from webhook.model.facts import Namespace, Quota
+from webhook.model.known_objects import Namespace, Quota
 from webhook.model.projections import NAMESPACES, Projection
 
 

@@ -14,8 +14,9 @@ from tests.cluster.given_gangs import Hard, recorded_gangs, sample_sets, without
 from tests.core.worlds import validate
 from webhook.config.settings import Settings
 from webhook.errors import Inexpressible
-from webhook.model.facts import ClusterFacts, HyperNode, TopologyBinding, TopologyLayer
+from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
+from webhook.model.known_objects import HyperNode, TopologyBinding, TopologyLayer
 from webhook.model.record import record_of
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang

@@ -20,7 +20,7 @@ from tests.cluster.rollcall_server import COMMAND, RollcallServer
 from tests.cluster.test_five_schedulers import KAI_QUEUE, LABEL, kai_queue
 from tests.cluster.test_kube_gangs import configuration
 from tests.cluster.workloads import clique, pod_clique_set
-from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE
+from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE
 
 Nodes = Callable[..., list[str]]
 Scheduler = Callable[[ControlPlane, str], Program]

@@ -21,8 +21,9 @@ from tests.cluster.judged_gangs import known, said
 from tests.core.worlds import rules, settings_of, validate
 from webhook.config.settings import Settings
 from webhook.errors import Inexpressible
-from webhook.model.facts import ClusterFacts, PodGangFacts, PriorityClass
+from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
+from webhook.model.known_objects import PodGangFacts, PriorityClass
 from webhook.model.record import record_of
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.offline.translation import expected_gangs

@@ -16,8 +16,9 @@ from webhook.backends.lpx.backend import LpxBackend
 from webhook.backends.registry import BUILT_IN, BackendClass
 from webhook.backends.volcano import keys as volcano
 from webhook.backends.volcano.backend import VolcanoBackend
-from webhook.model.facts import ClusterFacts, HyperNode, KaiQueue, TopologyLayer, VolcanoQueue
+from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api
+from webhook.model.known_objects import HyperNode, KaiQueue, TopologyLayer, VolcanoQueue
 from webhook.testing import BackendConformance
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from tests.core.worlds import koordinator, request
 from webhook import admission
 from webhook.config.settings import Settings
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Namespace
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.known_objects import Namespace
 from webhook.validators.examples import clique
 
 LABEL = "rollcall.dev/scheduler"

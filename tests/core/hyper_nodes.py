@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from webhook.model.facts import ClusterFacts, HyperNode, TopologyBinding
+from webhook.model.facts import ClusterFacts
+from webhook.model.known_objects import HyperNode, TopologyBinding
 
 TIERS = ClusterFacts(
     topology_bindings={

@@ -8,7 +8,8 @@ from tests.core.worlds import koordinator, rules, validate
 from webhook.backends.koordinator.gang_examples import known
 from webhook.backends.koordinator.keys import LABEL_POD_GROUP
 from webhook.model.admission_request import Verdict
-from webhook.model.facts import ClusterFacts, TopologyLayer
+from webhook.model.facts import ClusterFacts
+from webhook.model.known_objects import TopologyLayer
 from webhook.model.reading import Manifest
 
 LAYERS = {

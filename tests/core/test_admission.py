@@ -13,9 +13,10 @@ from tests.core.worlds import gang_pod, koordinator, request, rules, settings_of
 from webhook import admission
 from webhook.config.settings import NamespaceDefaults
 from webhook.model.admission_request import Kind
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Namespace
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action, Finding
 from webhook.model.keys import Api, Needed
+from webhook.model.known_objects import Namespace
 from webhook.offline.judgement import judge
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
 

@@ -34,9 +34,10 @@ from webhook.backends.volcano import examples as volcano
 from webhook.backends.volcano.examples import policy
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, KaiQueue, QueuedGroups, QueueTree
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.keys import Needed, ObjectKey
+from webhook.model.known_objects import KaiQueue, QueuedGroups, QueueTree
 from webhook.model.reading import Manifest
 from webhook.offline.judgement import judge
 from webhook.server.review import MAX_WARNING_BYTES

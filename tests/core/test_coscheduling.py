@@ -13,8 +13,9 @@ from webhook.backends.base import GangMember, PodPriority
 from webhook.backends.coscheduling.backend import CoschedulingBackend
 from webhook.backends.coscheduling.keys import NAME
 from webhook.errors import Inexpressible
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, PriorityClass
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Record
+from webhook.model.known_objects import PriorityClass
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang

@@ -14,9 +14,10 @@ from tests.strategies import pod_clique_sets
 from webhook.admission.opinion import Answer
 from webhook.explain.edits import MAX_CHANGES, applied, candidates, smallest_edit
 from webhook.explain.workload import Edit, explain
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, KaiQueue, Quota
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.findings import Finding
+from webhook.model.known_objects import KaiQueue, Quota
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group

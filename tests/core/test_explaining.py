@@ -13,9 +13,10 @@ from webhook.admission.opinion import Answer, could_run
 from webhook.config.settings import Settings
 from webhook.explain.workload import Explanation, capability_tables, explain, explain_document
 from webhook.model.capabilities import Capability
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, PriorityClass, Quota
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.keys import Api
+from webhook.model.known_objects import PriorityClass, Quota
 from webhook.model.reading import Manifest
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 

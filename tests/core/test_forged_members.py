@@ -13,9 +13,10 @@ from tests.core.worlds import gang_pod, request, rules, settings_of, validate
 from webhook import admission
 from webhook.backends.koordinator.gang_examples import known, pod_group
 from webhook.model.admission_request import Verdict
-from webhook.model.facts import ClusterFacts, Namespace
+from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.keys import Record
+from webhook.model.known_objects import Namespace
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import PODS
 from webhook.validators.registry import Rule

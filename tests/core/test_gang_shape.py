@@ -9,8 +9,9 @@ import pytest
 from tests.core.worlds import gang_pod, request, rules, settings_of, validate
 from webhook import admission
 from webhook.admission.live_reads import in_doubt
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, PodGangFacts
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Needed, Record
+from webhook.model.known_objects import PodGangFacts
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 
 OWNER = {("default", "demo"): Record("koord-scheduler")}

@@ -8,7 +8,8 @@ from hypothesis import given
 
 from tests.strategies import pod_clique_sets
 from webhook.explain.gang_tree import Level, Node, gang_tree
-from webhook.model.facts import ClusterFacts, TopologyBinding
+from webhook.model.facts import ClusterFacts
+from webhook.model.known_objects import TopologyBinding
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.offline.translation import expected_gangs, expected_pods

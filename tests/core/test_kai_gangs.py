@@ -12,8 +12,9 @@ from tests.core.worlds import gang_pod, request, settings_of
 from webhook import admission
 from webhook.backends.base import GangMember
 from webhook.errors import Inexpressible
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, TopologyBinding
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Record
+from webhook.model.known_objects import TopologyBinding
 from webhook.model.record import record_of
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang

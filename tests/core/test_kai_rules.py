@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.core.worlds import rules, settings_of, validate
-from webhook.model.facts import ClusterFacts, KaiQueue, PodGangFacts, PriorityClass, TopologyBinding
+from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Needed
+from webhook.model.known_objects import KaiQueue, PodGangFacts, PriorityClass, TopologyBinding
 from webhook.model.reading import Manifest
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 

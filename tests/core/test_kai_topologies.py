@@ -9,7 +9,8 @@ import pytest
 from tests.core.worlds import settings_of
 from webhook.backends.base import DriftReason, TopologyDrift
 from webhook.errors import Inexpressible
-from webhook.model.facts import ClusterFacts, TopologyBinding
+from webhook.model.facts import ClusterFacts
+from webhook.model.known_objects import TopologyBinding
 from webhook.model.topology_binding import ClusterTopologyBinding
 
 KAI = settings_of("kai-scheduler").profiles["kai-scheduler"].backend

@@ -21,8 +21,9 @@ from webhook.backends.koordinator.keys import (
     GANG_PREFIX,
     GANG_SETTINGS,
 )
-from webhook.model.facts import ClusterFacts, Namespace
+from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
+from webhook.model.known_objects import Namespace
 from webhook.model.reading import Manifest
 from webhook.testing.strategies import words
 

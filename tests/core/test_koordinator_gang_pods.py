@@ -18,7 +18,7 @@ from webhook.backends.koordinator.keys import (
     LABEL_POD_GROUP,
     LABEL_SCHEDULER_NAME,
 )
-from webhook.model.facts import Namespace
+from webhook.model.known_objects import Namespace
 
 
 @pytest.mark.parametrize(

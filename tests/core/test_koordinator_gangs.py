@@ -9,8 +9,9 @@ import pytest
 
 from tests.core.worlds import koordinator
 from webhook.errors import Inexpressible
-from webhook.model.facts import ClusterFacts, TopologyLayer
+from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
+from webhook.model.known_objects import TopologyLayer
 from webhook.model.workloads.podgang import PodGang
 from webhook.offline.translation import gang_objects
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.core.worlds import gang_pod, koordinator, rules, validate
-from webhook.model.facts import ClusterFacts, PriorityClass
+from webhook.model.facts import ClusterFacts
+from webhook.model.known_objects import PriorityClass
 from webhook.validators.examples import clique, pod_clique_set
 
 CLASSES = ClusterFacts(

@@ -10,8 +10,9 @@ import pytest
 from tests.core.worlds import rules, validate
 from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
 from webhook.cluster.watch import Index
-from webhook.model.facts import ClusterFacts, ElasticQuotas, PodGangFacts, Quota
+from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Needed
+from webhook.model.known_objects import ElasticQuotas, PodGangFacts, Quota
 from webhook.validators.examples import clique, pod_clique_set
 
 QUOTAS = ClusterFacts(elastic_quotas={"team-a": Quota(is_parent=False), "all": Quota(is_parent=True)})

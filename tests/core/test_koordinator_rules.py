@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.core.worlds import gang_pod, koordinator, rules, validate
-from webhook.model.facts import ClusterFacts, PodGangFacts
+from webhook.model.facts import ClusterFacts
+from webhook.model.known_objects import PodGangFacts
 from webhook.model.reading import Manifest
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.core.worlds import koordinator, rules, validate
-from webhook.model.facts import ClusterFacts, TopologyBinding, TopologyLayer
+from webhook.model.facts import ClusterFacts
+from webhook.model.known_objects import TopologyBinding, TopologyLayer
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 
 BLOCKS = (

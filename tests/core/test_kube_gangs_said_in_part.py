@@ -24,8 +24,9 @@ from tests.core.kube_gangs import (
 )
 from webhook.backends.kube.generation import COMPOSITE
 from webhook.errors import Inexpressible
-from webhook.model.facts import ClusterFacts, PriorityClass
+from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
+from webhook.model.known_objects import PriorityClass
 from webhook.model.workloads.podgang import PodGang
 
 CLASSES = {"high": PriorityClass(1000, is_default=False), "system-node-critical": PriorityClass(2000001000, False)}

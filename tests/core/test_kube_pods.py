@@ -25,8 +25,9 @@ from webhook.backends.base import GangMember, PodPriority
 from webhook.backends.kube.generation import GROUP, Generation, generation
 from webhook.backends.kube.settings import KubeSettings
 from webhook.errors import FactsUnavailable
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, PriorityClass
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Api, Record
+from webhook.model.known_objects import PriorityClass
 from webhook.model.reading import Manifest
 
 STANDING = GangMember("default", "demo-0", "demo-0-wrk", RECORD)

@@ -8,8 +8,9 @@ import pytest
 
 from tests.core.kube_gangs import NEITHER, TREE, V1ALPHA1, V1ALPHA2, V1BETA1
 from tests.core.worlds import rules, settings_of, validate
-from webhook.model.facts import ClusterFacts, PodGangFacts, PriorityClass
+from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api
+from webhook.model.known_objects import PodGangFacts, PriorityClass
 from webhook.model.reading import Manifest
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 

@@ -14,8 +14,9 @@ from webhook.admission.live_reads import required_facts
 from webhook.backends.base import GangMember, PodChanges
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Namespace
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Record
+from webhook.model.known_objects import Namespace
 
 
 def mutate(pod: dict[str, Any], settings: Settings | None = None, facts: ClusterFacts = NOTHING_KNOWN) -> Any:

@@ -11,8 +11,9 @@ from tests.core.worlds import koordinator, rules, settings_of, validate
 from webhook.backends.koordinator.gang_examples import gather, known, pod_group
 from webhook.backends.volcano import examples as volcano
 from webhook.model.admission_request import Verdict
-from webhook.model.facts import ClusterFacts, Quota, TopologyBinding, TopologyLayer
+from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
+from webhook.model.known_objects import Quota, TopologyBinding, TopologyLayer
 from webhook.model.reading import Manifest
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
 

@@ -8,7 +8,8 @@ import pytest
 
 from tests.core.decisions import GPU, KOORD, LABEL, NVLINK, PLAIN_DEFAULT, in_namespace, mutate
 from tests.core.worlds import koordinator, rules, validate
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Namespace, PodGangFacts
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.known_objects import Namespace, PodGangFacts
 from webhook.validators.examples import clique, pod_clique_set
 
 NAMESPACE = ClusterFacts(namespaces={"default": Namespace({LABEL: "koord-scheduler"})})

@@ -10,8 +10,9 @@ from tests.core.worlds import PCS, POD, gang_pod, koordinator, request, rules
 from webhook import admission
 from webhook.admission.live_reads import in_doubt, required_facts
 from webhook.model.admission_request import Kind, Request
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Namespace, PodGangFacts, Quota
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Needed, Record
+from webhook.model.known_objects import Namespace, PodGangFacts, Quota
 from webhook.validators.examples import pod_clique_set
 
 LABEL = "rollcall.dev/scheduler"

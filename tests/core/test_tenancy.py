@@ -20,11 +20,12 @@ from webhook.config.settings import Settings
 from webhook.errors import ReviewError
 from webhook.installation.exempt import installed_in
 from webhook.model.admission_request import Kind, Request
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, KaiQueue, VolcanoQueue
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.gang_groups import KoordinatorPodGroup, KoordinatorPodGroups
 from webhook.model.group_pods import GroupPod
 from webhook.model.keys import Record
+from webhook.model.known_objects import KaiQueue, VolcanoQueue
 from webhook.model.reading import Manifest
 from webhook.model.review import request_from
 from webhook.validators.registry import Example, Rule

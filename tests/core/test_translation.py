@@ -8,8 +8,9 @@ import pytest
 
 from tests.core.worlds import koordinator
 from webhook.errors import FactsUnavailable
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, TopologyBinding
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Record
+from webhook.model.known_objects import TopologyBinding
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.offline.translation import expected_gangs, expected_pods, gang_objects, prepared
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group

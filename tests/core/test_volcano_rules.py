@@ -12,8 +12,9 @@ from webhook.backends.volcano.facts import HYPER_NODES, PROJECTIONS, QUEUES
 from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.config.file import settings_from
 from webhook.errors import ConfigurationError
-from webhook.model.facts import ClusterFacts, HyperNode, PodGangFacts, VolcanoQueue
+from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Needed
+from webhook.model.known_objects import HyperNode, PodGangFacts, VolcanoQueue
 from webhook.model.projections import Missing
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 

@@ -10,7 +10,8 @@ from tests.core.hyper_nodes import LEADER, ON, TIER, TIERS, UNAVAILABLE, WORKER,
 from tests.core.pod_gangs import asks, member, of_group, podgang
 from tests.core.volcano_gangs import subgroup, translated
 from webhook.errors import Inexpressible
-from webhook.model.facts import ClusterFacts, HyperNode
+from webhook.model.facts import ClusterFacts
+from webhook.model.known_objects import HyperNode
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 from webhook.offline.translation import expected_gangs

@@ -12,8 +12,9 @@ from tests.core.volcano_gangs import subgroup, translated
 from tests.core.worlds import rules, settings_of, validate
 from webhook.admission.live_reads import in_doubt
 from webhook.errors import Inexpressible
-from webhook.model.facts import ClusterFacts, HyperNode
+from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Needed
+from webhook.model.known_objects import HyperNode
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.offline.translation import expected_gangs
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group

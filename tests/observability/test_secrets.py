@@ -29,7 +29,7 @@ from webhook.server.app import create_app
 from webhook.server.state import ServerState
 from webhook.telemetry import logs
 from webhook.telemetry import span_export as export
-from webhook.telemetry import spans as tracing
+from webhook.telemetry.span_collector import started
 from webhook.validators.examples import clique, pod_clique_set
 
 MARKER = "hunter2"
@@ -86,7 +86,7 @@ def test_denials_patches_and_failures_of_admission_tell_nothing_of_an_object(rec
     following = ServerState(koordinator(standalone=False), facts, None)
     following.cluster = LiveFacts(client(world), (), lambda _: None)
     following.metrics.watch(following.cluster)
-    with tracing.started(Tracing(receiver.endpoint, 1.0), "rollcall"):
+    with started(Tracing(receiver.endpoint, 1.0), "rollcall"):
         denied = ask(allowing, review(secretive(annotations={"grove.io/mnnvl-group": MARKER})))
         assert MARKER in denied.text, "the answer is for whoever sent it"
         odd = ask(allowing, review({**secretive(), "spec": {"template": MARKER}}))
@@ -143,7 +143,7 @@ def test_writes_and_refusals_of_the_reconciler_tell_nothing_of_an_object(receive
             await until(lambda: any(one["reason"] == "GangInexpressible" for one in cluster.events))
             exposed.extend([found.metrics.expose(), "\n".join(found.unready()).encode()])
 
-    with tracing.started(Tracing(receiver.endpoint, 1.0), "rollcall-reconciler"):
+    with started(Tracing(receiver.endpoint, 1.0), "rollcall-reconciler"):
         asyncio.run(story())
     assert any(MARKER in event["note"] for event in cluster.events), "the event is where the object is"
     written = lines()

@@ -31,9 +31,9 @@ from webhook.model.facts import NOTHING_KNOWN
 from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.server.app import create_app
 from webhook.server.state import ServerState
-from webhook.telemetry import logs
+from webhook.telemetry import logs, spans
 from webhook.telemetry import span_export as export
-from webhook.telemetry import spans as tracing
+from webhook.telemetry.span_collector import started
 
 SETS = "/apis/grove.io/v1alpha1/namespaces/default/podcliquesets"
 LABELLED = {
@@ -56,7 +56,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def traced(receiver: Receiver, ratio: float = 1.0, service: str = "rollcall") -> Any:
-    return tracing.started(Tracing(receiver.endpoint, ratio), service)
+    return started(Tracing(receiver.endpoint, ratio), service)
 
 
 def ask(state: ServerState, asked: Any, path: str = "/validate", traceparent: str | None = None) -> Call:
@@ -230,7 +230,7 @@ def test_a_collector_that_is_away_costs_a_line_and_no_time() -> None:
     before = set(threading.enumerate())
     # Nobody listens there: port 9 is that of a service that throws everything away.
     with capture_logs() as lines:
-        with tracing.started(Tracing("http://127.0.0.1:9", 1.0), "rollcall"):
+        with started(Tracing("http://127.0.0.1:9", 1.0), "rollcall"):
             begun = time.monotonic()
             for _ in range(100):
                 assert ask(state, review()).status == 200
@@ -238,7 +238,7 @@ def test_a_collector_that_is_away_costs_a_line_and_no_time() -> None:
         stopped = time.monotonic()
     # One that waited for an export each would take minutes.
     assert answered - begun < 20
-    assert stopped - answered < tracing.STOP_SECONDS + 5
+    assert stopped - answered < spans.STOP_SECONDS + 5
     assert len([line for line in lines if line["event"] == "traces not sent"]) <= 1
     # Nobody waits for the last try, and what it says would be heard by the next test.
     for thread in set(threading.enumerate()) - before:
@@ -276,12 +276,12 @@ def test_without_an_endpoint_opentelemetry_s_sdk_is_not_even_imported() -> None:
     used = (
         "from webhook.config.settings import Tracing; from webhook import tracing; import webhook.server.run; "
         "import webhook.reconciler.run\n"
-        "with tracing.started(Tracing(), 'x'):\n with tracing.span('x'): tracing.note({'a': 1}); tracing.fail('x')\n"
+        "with started(Tracing(), 'x'):\n with spans.span('x'): spans.note({'a': 1}); spans.fail('x')\n"
     )
     made = subprocess.run([sys.executable, "-c", f"{used}{told}"], capture_output=True, text=True, check=True)
     assert made.stdout == "[]\n"
-    assert not tracing.on()
-    assert tracing.outgoing() == {}
+    assert not spans.on()
+    assert spans.outgoing() == {}
 
 
 def test_an_endpoint_without_opentelemetry_is_an_error_that_says_what_to_install(
@@ -290,6 +290,6 @@ def test_an_endpoint_without_opentelemetry_is_an_error_that_says_what_to_install
     monkeypatch.setitem(sys.modules, "webhook.telemetry.span_export", None)
     with (
         pytest.raises(ConfigurationError, match=r"needs OpenTelemetry; pip install 'rollcall\[tracing\]'"),
-        tracing.started(Tracing("http://127.0.0.1:9"), "rollcall"),
+        started(Tracing("http://127.0.0.1:9"), "rollcall"),
     ):
         raise AssertionError("it started")

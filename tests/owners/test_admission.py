@@ -11,9 +11,9 @@ import pytest
 from tests.core.worlds import rules
 from tests.owners.worlds import EVERY, RECORD, known, mutate, schedulers, stored, validate
 from webhook.admission.live_reads import in_doubt
-from webhook.model.facts import Namespace
 from webhook.model.findings import Action
 from webhook.model.keys import Api, Needed
+from webhook.model.known_objects import Namespace
 from webhook.model.reading import Manifest
 from webhook.validators.owner_examples import (
     job,

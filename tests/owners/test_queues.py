@@ -9,7 +9,8 @@ import pytest
 from tests.core.worlds import rules
 from tests.owners.worlds import known, schedulers, validate, with_kai
 from webhook.admission.live_reads import in_doubt
-from webhook.model.facts import ClusterFacts, KaiQueue, Quota, VolcanoQueue
+from webhook.model.facts import ClusterFacts
+from webhook.model.known_objects import KaiQueue, Quota, VolcanoQueue
 from webhook.model.reading import Manifest
 from webhook.validators.owner_examples import (
     job,

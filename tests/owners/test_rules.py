@@ -10,9 +10,10 @@ import pytest
 from tests.core.worlds import rules
 from tests.owners.worlds import EVERY, known, schedulers, validate, with_kai
 from webhook.admission.live_reads import in_doubt
-from webhook.model.facts import ClusterFacts, PodGangFacts, VolcanoQueue
+from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.keys import Record
+from webhook.model.known_objects import PodGangFacts, VolcanoQueue
 from webhook.model.reading import Manifest
 from webhook.model.workloads.facts import Owner
 from webhook.validators.owner_examples import (

@@ -12,7 +12,8 @@ from webhook import admission
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Namespace
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.known_objects import Namespace
 from webhook.model.reading import Manifest
 from webhook.model.workloads.facts import PROJECTIONS
 

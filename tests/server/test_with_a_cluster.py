@@ -21,7 +21,8 @@ from webhook.backends.koordinator.keys import POD_GROUP
 from webhook.cluster import lookup
 from webhook.cluster.access import Access
 from webhook.cluster.facts import LiveFacts
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, Namespace
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.known_objects import Namespace
 from webhook.model.projections import POD_CLIQUE_SETS, Resource
 from webhook.server.app import create_app
 from webhook.server.state import ServerState

@@ -8,9 +8,11 @@ import pytest
 
 from webhook.backends.kube.facts import Membership
 from webhook.errors import InputError
-from webhook.model.facts import (
-    NOTHING_KNOWN,
-    ClusterFacts,
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.gang_groups import GatherRule, KoordinatorPodGroup, KoordinatorPodGroups
+from webhook.model.group_pods import GroupPod, GroupPods
+from webhook.model.keys import Api, Record
+from webhook.model.known_objects import (
     HyperNode,
     KaiQueue,
     Namespace,
@@ -21,9 +23,6 @@ from webhook.model.facts import (
     TopologyLayer,
     VolcanoQueue,
 )
-from webhook.model.gang_groups import GatherRule, KoordinatorPodGroup, KoordinatorPodGroups
-from webhook.model.group_pods import GroupPod, GroupPods
-from webhook.model.keys import Api, Record
 from webhook.sources.facts import facts_from, one_world
 from webhook.sources.manifests import read_text
 

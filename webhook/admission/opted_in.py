@@ -25,13 +25,14 @@ from webhook.model.keys import Record
 from webhook.model.naming import NAME_LIMIT
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.applied_pods import runtime_of
 from webhook.model.workloads.facts import VIEWS, Owner
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.kinds import JOB_SETS, is_a
 from webhook.model.workloads.place import Place, membership, place_of
 from webhook.model.workloads.pod import Pod
-from webhook.model.workloads.trainjob import MadeJobSet, TrainJob, runtime_of, train_job_of
+from webhook.model.workloads.trainjob import MadeJobSet, TrainJob, train_job_of
 from webhook.model.workloads.workload import OwnedWorkload
 from webhook.mutators.json_patch import PatchBuilder
 from webhook.mutators.prepare_pod import foreign_claims, prepare_pod

@@ -17,8 +17,9 @@ from pydantic import BaseModel, ConfigDict
 
 from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import CLAIMS, Mark
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, SpecField
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Api, Record
+from webhook.model.known_objects import SpecField
 from webhook.model.projections import Projection, Resource
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged

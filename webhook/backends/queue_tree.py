@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from webhook.model.capabilities import Use
-from webhook.model.facts import QueueTree
 from webhook.model.findings import Finding, Unjudged, shown
+from webhook.model.known_objects import QueueTree
 from webhook.validators.registry import Results
 
 # Queues that are offered in the place of a wrong one.

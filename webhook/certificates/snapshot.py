@@ -15,9 +15,16 @@ from webhook.installation.names import CA_SECRET, MUTATING, TLS_SECRET, VALIDATI
 from webhook.model.kubernetes_kinds import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
 from webhook.model.projections import NAMESPACES
 from webhook.model.reading import Manifest
-from webhook.reconciler.events import StoredCertificate
 
 CONFIGURATIONS = {MUTATING: MUTATING_WEBHOOKS, VALIDATING: VALIDATING_WEBHOOKS}
+
+
+class StoredCertificate(NamedTuple):
+    """A Secret of certificates."""
+
+    namespace: str
+    name: str
+    uid: str | None
 
 
 class Snapshot(NamedTuple):

@@ -10,9 +10,9 @@ import os
 import sys
 import traceback
 
+from webhook.cli.output import CLEAN, NOT_EVALUATED, UNREADABLE, tell
 from webhook.errors import AccessError, CertificateError, ConfigurationError, FactsUnavailable, InputError
 
-CLEAN, REFUSED, UNREADABLE, NOT_EVALUATED = 0, 1, 2, 3
 # As a shell shows a command that SIGPIPE ended: neither of the verdicts, whatever was still to be printed.
 PIPE_CLOSED = 141
 
@@ -54,18 +54,6 @@ def run(arguments: list[str]) -> int:
             f"internal error: {type(error).__name__}: {error} (rollcall --debug ... shows where)", NOT_EVALUATED
         )
     return CLEAN
-
-
-def tell(message: str) -> None:
-    """One line on standard error."""
-    print(f"rollcall: {printable(message)}", file=sys.stderr)
-
-
-def printable(text: str) -> str:
-    """`text` with everything escaped that a terminal would obey: manifests come from anywhere."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
-    )
 
 
 def _failed(message: str, code: int) -> int:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from webhook.cli import REFUSED, tell
 from webhook.cli.json_text import as_json_text
 from webhook.cli.options import Configuration, Format, Kubeconfig, KubeContext, Output, OwnNamespace, configured
+from webhook.cli.output import REFUSED, tell
 from webhook.installation.names import NAMESPACE
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _asked(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:
 
 def _report(checks: list[Check], output: Format) -> None:
     """Print the checks; the exit code says what they come to."""
-    from webhook.cli import NOT_EVALUATED, printable
+    from webhook.cli.output import NOT_EVALUATED, printable
 
     if output is Format.JSON:
         typer.echo(as_json_text({"checks": [one.as_json() for one in checks]}))

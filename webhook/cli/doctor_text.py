@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from webhook.cli import printable
+from webhook.cli.output import printable
 from webhook.doctor.checking import Diagnosis, Found, Level
 
 _STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "cyan"}

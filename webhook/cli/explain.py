@@ -10,7 +10,6 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from webhook.admission.opinion import Answer
-from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, tell
 from webhook.cli.drawing import gangs_box
 from webhook.cli.explain_gang import explain_gangs, gangs_named
 from webhook.cli.explain_groups import FoundTree, print_tree, trees_in
@@ -28,6 +27,7 @@ from webhook.cli.options import (
     inputs_of,
     settings_of,
 )
+from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, tell
 from webhook.cli.svg import drawing
 from webhook.config.file import choosing_settings, force_scheduler
 from webhook.config.settings import Settings

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import typer
 
-from webhook.cli import CLEAN, REFUSED, UNREADABLE, tell
 from webhook.cli.gang_text import print_gang
 from webhook.cli.json_text import as_json_text
 from webhook.cli.options import configured, console
+from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, tell
 
 # The kinds that gangs are of, by what kubectl calls them.
 _KINDS = {

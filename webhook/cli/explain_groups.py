@@ -9,9 +9,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from webhook.cli import CLEAN, NOT_EVALUATED, REFUSED, printable
 from webhook.cli.drawing import Box, group_box, tree_lines
 from webhook.cli.explain_text import say
+from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, printable
 from webhook.errors import InputError
 from webhook.explain.group_forest import GROUP_KINDS, POD_KINDS, World
 from webhook.explain.satisfiability import Branch, Kind, Standing, Verdict, judge, walk

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from webhook.cli import printable
+from webhook.cli.output import printable
 from webhook.model.workloads.place import label_value
 
 if TYPE_CHECKING:

@@ -65,7 +65,7 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
     from webhook.cluster.access import find
     from webhook.reconciler.run import Reconciler, run
     from webhook.telemetry.logs import configure
-    from webhook.telemetry.spans import started
+    from webhook.telemetry.span_collector import started
 
     held = None if once or dry_run else lease_namespace
     reconciler = Reconciler(

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
-from webhook.cli import printable
 from webhook.cli.drawing import Box, Shape
+from webhook.cli.output import printable
 
 # Of a monospaced font of 13 pixels a character is at most 8 wide in any browser's default.
 _SIZE, _CHARACTER, _LINE = 13, 8, 18

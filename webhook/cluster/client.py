@@ -16,7 +16,7 @@ from webhook.cluster.requests import JSON, PAGE, Request, Write, page
 from webhook.errors import AnswerTooLarge, Gone, NotFound, NotModified, RequestFailed
 from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, mapping, sequence, text
-from webhook.telemetry import spans as tracing
+from webhook.telemetry import spans
 
 # An answer that is not a watch: a list's page, or one object.
 ANSWER_SECONDS = 15.0
@@ -262,7 +262,7 @@ class Client:
             # It quotes what the program printed, and that may be a token; what we say is in logs and in /readyz.
             raise RequestFailed(f"no credentials: {type(error).__name__}; kubectl says more") from None
         # What is compressed must be inflated, between two admissions; the network is near.
-        headers = {**headers, "accept-encoding": "identity", **tracing.outgoing()}
+        headers = {**headers, "accept-encoding": "identity", **spans.outgoing()}
         if authorization is not None:
             authorization = authorization.strip()
             if not (authorization.isascii() and authorization.isprintable()):

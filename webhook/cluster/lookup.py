@@ -17,7 +17,7 @@ from webhook.model import grove
 from webhook.model.keys import Needed, ObjectKey
 from webhook.model.projections import Projection, labels_of
 from webhook.model.reading import Malformed, Manifest, sequence
-from webhook.telemetry import spans as tracing
+from webhook.telemetry import spans
 from webhook.telemetry.logs import outline
 
 # The owner of a pod is read within this, or the pod's creation is tried again by whoever creates it.
@@ -67,7 +67,7 @@ class Lookup:
         wanted = tuple(needed)
         about = {"rollcall.facts": sorted({one.part for one in wanted})}
         # Also of whoever waits for a read that another began.
-        with tracing.span("look up", tracing.Side.CLIENT, about):
+        with spans.span("look up", spans.Side.CLIENT, about):
             tasks = {one: self._task(one) for one in wanted}
             await asyncio.wait(tasks.values(), timeout=min(seconds, LOOKUP_SECONDS))
             return {one: self._result(one, task) for one, task in tasks.items()}

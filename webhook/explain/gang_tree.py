@@ -1,7 +1,8 @@
 """The gangs that a PodCliqueSet will have, as a tree to look at, pure: set, PodGangs, scaling-group replicas, cliques.
 
 A set of ten thousand replicas has ten thousand trees that differ in their names alone, so what is alike is counted and
-not listed. Names and members follow `webhook.offline.translation`; topology is in the set's own words, so no fact is needed.
+not listed. Names and members follow `webhook.offline.translation`; topology is in the set's own words, so no fact is
+needed.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from webhook.model import grove
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
-from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection
+from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection, Resource
 from webhook.model.reading import Manifest
 from webhook.model.workloads.facts import TRAIN_JOB_FACTS
 from webhook.model.workloads.gang import OwnedGang, no_gang
@@ -39,7 +39,7 @@ from webhook.model.workloads.kinds import JOB_SETS
 from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
-from webhook.reconciler.gangs import gang_resources
+from webhook.telemetry.logs import log
 
 # The parts of the facts that a translation reads, besides the gang and its workload.
 _OF_GANGS = frozenset(
@@ -268,3 +268,19 @@ def _unread(watches: Iterable[tuple[str, Watch | None]]) -> Iterator[str]:
     for kind, watch in watches:
         if watch is not None and not watch.filled:
             yield f"cluster: the {kind} objects are not read yet{f': {watch.trouble}' if watch.trouble else ''}"
+
+
+def gang_resources(settings: Settings, live: LiveFacts) -> list[Resource]:
+    """The kinds to follow: PodGangs, and of the gang objects of every enabled scheduler, and of those that may be above
+    each other, the ones that are served.
+    """
+    served = live.resources
+    backends = [profile.backend for profile in settings.profiles.values()]
+    wanted = {api: None for backend in backends for api in backend.gang_kinds(live.facts)}
+    wanted |= {trees.resource.api: None for backend in backends if (trees := backend.trees) is not None}
+    found = [served[api] for api in wanted if api in served]
+    if POD_GANGS.resource.api in served:
+        found.insert(0, POD_GANGS.resource)
+    else:
+        log.info("no PodGangs", why="the cluster does not serve them")
+    return found

@@ -112,7 +112,7 @@ def _variables() -> Iterable[tuple[str, str]]:
 
 
 def _made_by_an_owner() -> str:
-    """Whether a controller `o` makes pods of a workload that is not Grove's, as `webhook.model.workloads.place` says."""
+    """Whether a controller `o` makes pods of an opted-in workload, as `webhook.model.workloads.place` says."""
     leader = "(o.name == variables.lws ? variables.before.metadata.name : o.name)"
     # Without that name it would have to begin with a dash, which no name does.
     index = f"{leader}.substring(variables.lws.size() + 1).matches('^[0-9]+$')"

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from webhook.model import grove
 from webhook.model.bounds import KEPT_BYTES, labels_kept, name_text, names_kept
-from webhook.model.facts import Namespace, PodGangFacts, PodGangs, PriorityClass, TopologyBinding
 from webhook.model.fields import METADATA, FieldPath
 from webhook.model.keys import Api, ObjectKey
+from webhook.model.known_objects import Namespace, PodGangFacts, PodGangs, PriorityClass, TopologyBinding
 from webhook.model.reading import Malformed, Manifest, integer, mapping, text
 from webhook.model.record import OWN_LABELS, SCHEDULER_LABEL, record_of
 from webhook.model.topology_binding import ClusterTopologyBinding

@@ -24,7 +24,7 @@ from webhook.certificates.plan import (
     Survey,
     plan,
 )
-from webhook.certificates.snapshot import CONFIGURATIONS, Snapshot, read_snapshot
+from webhook.certificates.snapshot import CONFIGURATIONS, Snapshot, StoredCertificate, read_snapshot
 from webhook.certificates.x509 import fingerprint
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
@@ -38,7 +38,7 @@ from webhook.model.kubernetes_kinds import SECRETS
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping
 from webhook.reconciler.certificate_writer import CertificateWriting
-from webhook.reconciler.events import Events, StoredCertificate
+from webhook.reconciler.events import Events
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.writer import REFUSALS, Writer
 from webhook.telemetry.logs import log, outline

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import NamedTuple
 
+from webhook.certificates.snapshot import StoredCertificate
 from webhook.cluster import requests
 from webhook.cluster.client import Client
 from webhook.errors import RequestFailed
@@ -24,7 +25,7 @@ from webhook.model.projections import TOPOLOGY_BINDINGS, Resource
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.workloads.podgang import PodGang
 from webhook.reconciler.metrics import Metrics
-from webhook.telemetry import spans as tracing
+from webhook.telemetry import spans
 from webhook.telemetry.logs import log, outline
 
 EVENTS = Resource(Api("events.k8s.io", "v1", "Event"), "events")
@@ -45,14 +46,6 @@ class CircledGroup(NamedTuple):
     """A group of some kind that is above itself."""
 
     resource: Resource
-    namespace: str
-    name: str
-    uid: str | None
-
-
-class StoredCertificate(NamedTuple):
-    """A Secret of certificates."""
-
     namespace: str
     name: str
     uid: str | None
@@ -110,7 +103,7 @@ class Events:
         if not self._leads():
             return
         try:
-            with tracing.span("write", tracing.Side.CLIENT, {"rollcall.kind": EVENTS.api.kind}):
+            with spans.span("write", spans.Side.CLIENT, {"rollcall.kind": EVENTS.api.kind}):
                 await self._client.write(requests.create(EVENTS, self._event(regarded, reason, note, apart)))
         except RequestFailed as error:
             if error.code == HTTPStatus.CONFLICT:

@@ -22,14 +22,14 @@ from webhook.gangs.plan import UNWANTED, Aside, Plan, plan
 from webhook.gangs.pod import GangPod
 from webhook.gangs.stores import Store, Stores
 from webhook.model.keys import Api, ObjectKey
-from webhook.model.projections import POD_GANGS, Resource, key_of
+from webhook.model.projections import POD_GANGS, key_of
 from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.podgang import PodGang
 from webhook.reconciler.events import Events
 from webhook.reconciler.gates import releasable
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.writer import REFUSALS, Writer
-from webhook.telemetry import spans as tracing
+from webhook.telemetry import spans
 from webhook.telemetry.logs import log, outline
 
 # Where somebody else's object is in the way: it may be anybody's, so nothing says when it goes. A look is no request.
@@ -110,7 +110,7 @@ class GangReconciler:
             raise
         finally:
             self._metrics.outcomes.labels(outcome).inc()
-            tracing.note({"rollcall.outcome": outcome})
+            spans.note({"rollcall.outcome": outcome})
             self._metrics.seconds.observe(time.perf_counter() - begun)
         return again
 
@@ -270,19 +270,3 @@ class GangReconciler:
         """Every kind of gang object, `own` first: a gang may have moved from one scheduler to another."""
         others = [api for api in self._stores.by_kind if api not in own and api != POD_GANGS.resource.api]
         return [self._stores.by_kind[api] for api in (*own, *others) if api in self._stores.by_kind]
-
-
-def gang_resources(settings: Settings, live: LiveFacts) -> list[Resource]:
-    """The kinds to follow: PodGangs, and of the gang objects of every enabled scheduler, and of those that may be above
-    each other, the ones that are served.
-    """
-    served = live.resources
-    backends = [profile.backend for profile in settings.profiles.values()]
-    wanted = {api: None for backend in backends for api in backend.gang_kinds(live.facts)}
-    wanted |= {trees.resource.api: None for backend in backends if (trees := backend.trees) is not None}
-    found = [served[api] for api in wanted if api in served]
-    if POD_GANGS.resource.api in served:
-        found.insert(0, POD_GANGS.resource)
-    else:
-        log.info("no PodGangs", why="the cluster does not serve them")
-    return found

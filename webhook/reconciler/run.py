@@ -37,7 +37,7 @@ from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.queue import KeyQueue
 from webhook.reconciler.topologies import Topologies
 from webhook.reconciler.writer import Writer
-from webhook.telemetry import spans as tracing
+from webhook.telemetry import spans
 from webhook.telemetry.logs import configure, log, outline
 
 # Gangs worked on at once: most of the time is spent waiting for the API server.
@@ -271,7 +271,7 @@ class Reconciler:
             # A stop does not interrupt a write: half of a gang's objects may start half of it.
             work = self._gangs.reconcile(key) if isinstance(key, GangKey) else self._topologies.reconcile(key[1])
             about = {f"rollcall.{what}": value for what, value in _said(key).items()}
-            with tracing.span("reconcile", tracing.Side.INTERNAL, about):
+            with spans.span("reconcile", spans.Side.INTERNAL, about):
                 again = await _unbroken(work)
         except NotLeading:
             return

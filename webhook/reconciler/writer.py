@@ -20,7 +20,7 @@ from webhook.model.reading import Manifest
 from webhook.reconciler.gates import lift
 from webhook.reconciler.lease import WRITE_SECONDS
 from webhook.reconciler.metrics import Metrics
-from webhook.telemetry import spans as tracing
+from webhook.telemetry import spans
 from webhook.telemetry.logs import log
 
 # HTTP: the API server understood the object and will not have it as it is.
@@ -98,7 +98,7 @@ class Writer:
     async def _write(self, resource: Resource, request: requests.Write) -> Any:
         rehearsed = bool(request.params.get("dryRun"))
         about = {"rollcall.kind": resource.api.kind, "http.request.method": request.method}
-        with tracing.span("rehearse" if rehearsed else "write", tracing.Side.CLIENT, about):
+        with spans.span("rehearse" if rehearsed else "write", spans.Side.CLIENT, about):
             try:
                 async with asyncio.timeout(WRITE_SECONDS):
                     return await self._client.write(request, self._check)

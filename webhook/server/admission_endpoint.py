@@ -28,7 +28,7 @@ from webhook.server.large_review import LargeReview
 from webhook.server.review import MAX_WARNING_BYTES, cut
 from webhook.server.state import ServerState
 from webhook.server.timeouts import budget
-from webhook.telemetry import spans as tracing
+from webhook.telemetry import spans
 from webhook.telemetry.logs import decided, log, outline
 
 # Up to this size, and so many objects and items in it, a review is judged by the event loop, in ten milliseconds at
@@ -60,7 +60,7 @@ class AdmissionEndpoint:
             return
         self._state.in_flight += 1
         try:
-            if tracing.on():
+            if spans.on():
                 status, body, outcome = await self._traced(scope, receive)
             else:
                 status, body, outcome = await self._answer(scope, receive)
@@ -78,11 +78,11 @@ class AdmissionEndpoint:
     async def _traced(self, scope: Scope, receive: Receive) -> Answer:
         """The answer, as a span of the trace that the API server may have begun."""
         about = {"rollcall.endpoint": self._name}
-        with tracing.span(f"admission {self._name}", tracing.Side.SERVER, about, scope["headers"]):
+        with spans.span(f"admission {self._name}", spans.Side.SERVER, about, scope["headers"]):
             status, body, outcome = await self._answer(scope, receive)
-            tracing.note({"rollcall.outcome": outcome, "http.response.status_code": status})
+            spans.note({"rollcall.outcome": outcome, "http.response.status_code": status})
             if status != HTTPStatus.OK:
-                tracing.fail(outcome)
+                spans.fail(outcome)
         return status, body, outcome
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
@@ -187,8 +187,8 @@ class AdmissionEndpoint:
             metrics.patch_bytes.observe(len(patch))
         if found.request is not None and (patch or not verdict.allowed):
             decided(self._name, found.request, verdict)
-        if tracing.on():
-            tracing.note(_noted(verdict))
+        if spans.on():
+            spans.note(_noted(verdict))
         self._duration.observe(perf_counter() - begun)
         return 200, found.written, decision
 
@@ -201,11 +201,11 @@ def _is_small(body: bytes) -> bool:
 
 
 def _trace_request(found: Deliberation) -> None:
-    if tracing.on() and found.request is not None:
-        tracing.note(_asked(found.request))
+    if spans.on() and found.request is not None:
+        spans.note(_asked(found.request))
 
 
-def _asked(request: Request) -> dict[str, tracing.Attribute]:
+def _asked(request: Request) -> dict[str, spans.Attribute]:
     """What a trace tells of a request: nothing of its object."""
     return {
         "rollcall.uid": request.uid,
@@ -215,7 +215,7 @@ def _asked(request: Request) -> dict[str, tracing.Attribute]:
     }
 
 
-def _noted(verdict: Verdict) -> dict[str, tracing.Attribute]:
+def _noted(verdict: Verdict) -> dict[str, spans.Attribute]:
     """What a trace tells of a verdict: the rules that found anything, and not what they found."""
     return {
         "rollcall.decision": verdict.decision,

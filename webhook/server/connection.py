@@ -9,7 +9,7 @@ import asyncio
 import fcntl
 import random
 import termios
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 import uvicorn
 from starlette.types import Receive, Scope, Send
@@ -19,11 +19,9 @@ from uvicorn.server import ServerState as UvicornState
 from webhook.server.answer_writer import AnswerWriter
 from webhook.server.answers import plain
 from webhook.server.carriers import CARRIER
+from webhook.server.life_metrics import LifeMetrics
 from webhook.server.network_metrics import Ended
 from webhook.server.tls import PairContext
-
-if TYPE_CHECKING:
-    from webhook.server.connections import Connections
 
 # The API server keeps a connection to a webhook for 90 s of silence; closing first would lose a request that it has
 # just sent.
@@ -58,14 +56,30 @@ class _TooManyAhead(Exception):
     """More requests wait for their turn than may; the parser reads no further."""
 
 
+class Port(Protocol):
+    """What a connection needs of the port that it came to. `seconds` is about the age at which it ends, 0 for never."""
+
+    seconds: float
+    ending: bool
+    client_names: frozenset[str]
+    metrics: LifeMetrics | None
+
+    def carried_review(self, connection: Connection) -> None:
+        """`connection` has carried a valid AdmissionReview."""
+
+    def closed(self, connection: Connection) -> None:
+        """`connection` has ended."""
+
+    def count(self, reason: Ended) -> None:
+        """Count a connection that the server ended."""
+
+
 class Connection(HttpToolsProtocol):
     """One connection of a client, from the moment that it was accepted."""
 
-    def __init__(
-        self, connections: Connections, config: uvicorn.Config, server_state: UvicornState, **more: Any
-    ) -> None:
+    def __init__(self, port: Port, config: uvicorn.Config, server_state: UvicornState, **more: Any) -> None:
         super().__init__(config, server_state, **more)
-        self._all = connections
+        self._port = port
         self.opened_at = self.loop.time()
         # Whether there is a transport: with TLS, whether the handshake is done.
         self.made = False
@@ -129,7 +143,7 @@ class Connection(HttpToolsProtocol):
     def carried_review(self) -> None:
         """A valid AdmissionReview has been answered over it."""
         self.reviewed = True
-        self._all.carried_review(self)
+        self._port.carried_review(self)
 
     def holds_body(self, scope: Scope) -> bool:
         """Whether the body of the request with that scope has come as a whole."""
@@ -149,12 +163,12 @@ class Connection(HttpToolsProtocol):
         self.made = True
         self._writer = AnswerWriter(transport, self.loop)
         transport.set_write_buffer_limits(high=_WRITE_BYTES)
-        if self._all.ending:
+        if self._port.ending:
             self.end()
         # One over which nothing ever comes is kept no longer than one over which nothing more comes.
         self._keep_alive()
-        if self._all.seconds:
-            age = self._all.seconds * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - no secret
+        if self._port.seconds:
+            age = self._port.seconds * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - no secret
             self._ageing = self.loop.call_later(age, self._grow_old)
         self.app_state = {CARRIER: self}
         tls = transport.get_extra_info("ssl_object")
@@ -162,14 +176,14 @@ class Connection(HttpToolsProtocol):
             cast("Any", transport).set_read_buffer_limits(high=_READ_BYTES)
             if isinstance(tls.context, PairContext):
                 self.app_state[SHOWN] = tls.context.pair.fingerprint
-        if self._all.client_names:
+        if self._port.client_names:
             names = _names(transport.get_extra_info("peercert") or {})
-            if not names & self._all.client_names:
+            if not names & self._port.client_names:
                 self.app = cast("Any", _Refusal(names))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It has ended."""
-        self._all.closed(self)
+        self._port.closed(self)
         for timer in (self._ageing, self._head_wait, self.timeout_keep_alive_task):
             if timer is not None:
                 timer.cancel()
@@ -225,7 +239,7 @@ class Connection(HttpToolsProtocol):
             self._head_wait.cancel()
             self._head_wait = None
         if len(self.pipeline) >= MAX_AHEAD:
-            self._all.count(Ended.PIPELINED)
+            self._port.count(Ended.PIPELINED)
             self.cut()
             raise _TooManyAhead
         super().on_headers_complete()
@@ -251,13 +265,13 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._fault is not None:
-            self._all.count(Ended.HEAD)
+            self._port.count(Ended.HEAD)
         super().send_400_response(self._fault or msg)
 
     def timeout_keep_alive_handler(self) -> None:
         """Nothing has come for as long as it may be silent."""
         if not self.transport.is_closing():
-            self._all.count(Ended.IDLE)
+            self._port.count(Ended.IDLE)
         super().timeout_keep_alive_handler()
 
     def end(self) -> None:
@@ -281,12 +295,12 @@ class Connection(HttpToolsProtocol):
 
     def _head_late(self) -> None:
         if not self.transport.is_closing():
-            self._all.count(Ended.HEAD)
+            self._port.count(Ended.HEAD)
             self.transport.close()
 
     def _grow_old(self) -> None:
-        if self._all.metrics is not None and self.server_state is not _LAST:
-            self._all.metrics.recycled.inc()
+        if self._port.metrics is not None and self.server_state is not _LAST:
+            self._port.metrics.recycled.inc()
         self.end()
 
 

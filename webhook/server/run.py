@@ -25,8 +25,8 @@ from webhook.server.next_port import create_next_app
 from webhook.server.self_probe import SelfProbe
 from webhook.server.state import ServerState
 from webhook.server.tls import PairFiles, Tls, next_tls, serving_tls
-from webhook.telemetry import spans as tracing
 from webhook.telemetry.logs import configure, log
+from webhook.telemetry.span_collector import started
 
 # Kubernetes takes a minute to bring a changed Secret into a pod; nobody notices one second more.
 LOOK_SECONDS = 1.0
@@ -71,7 +71,7 @@ def run(state: ServerState, plan: Plan) -> None:
     return_large_blocks()
     sys.setswitchinterval(_SWITCH_SECONDS)
     with (
-        tracing.started(state.settings.tracing, "rollcall"),
+        started(state.settings.tracing, "rollcall"),
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         runner.run(server.serve())

@@ -1,5 +1,5 @@
 """Traces: what an admission or a gang waited for. Where no endpoint is configured a span is nothing, and OpenTelemetry
-is not even imported: that is `export`, the other module here.
+is not even imported: only `span_collector` imports it.
 
 A span says which endpoint, kind, namespace, scheduler and rules; never anything that an object's spec, labels or
 annotations hold, nor the words of an error, which may quote them.
@@ -11,9 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum
 from typing import Protocol
-
-from webhook.config.settings import Tracing
-from webhook.errors import ConfigurationError, Problem
 
 # A collector that is there takes a batch in milliseconds; a process that stops waits no longer for one that is not.
 STOP_SECONDS = 3.0
@@ -90,22 +87,12 @@ def outgoing() -> Mapping[str, str]:
 
 
 @contextmanager
-def started(settings: Tracing, service: str) -> Iterator[None]:
-    """Traces are sent while in it, where an endpoint is configured. Raises `ConfigurationError` where one is, and
-    OpenTelemetry is not installed.
-    """
-    global _tracer
-    if not settings.endpoint:
-        yield
-        return
-    try:
-        from webhook.telemetry.span_export import OpenTelemetry  # noqa: PLC0415 - start-up time and memory, where it is wanted
-    except ImportError:
-        why = "needs OpenTelemetry; pip install 'rollcall[tracing]'"
-        raise ConfigurationError("configuration", [Problem("tracing.endpoint", settings.endpoint, why)]) from None
-    before, _tracer = _tracer, OpenTelemetry(settings, service)
+def made_by(tracer: Tracer) -> Iterator[None]:
+    """`tracer` makes the spans while in it; afterwards what it still holds is sent."""
+    global _tracer  # noqa: PLW0603 - one for the process
+    before, _tracer = _tracer, tracer
     try:
         yield
     finally:
-        ended, _tracer = _tracer, before
-        ended.stop(STOP_SECONDS)
+        _tracer = before
+        tracer.stop(STOP_SECONDS)

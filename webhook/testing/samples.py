@@ -16,8 +16,8 @@ from webhook.model.capabilities import (
     VOLCANO_QUEUE,
     Capability,
 )
-from webhook.model.facts import PriorityClass, TopologyBinding
 from webhook.model.keys import Api
+from webhook.model.known_objects import PriorityClass, TopologyBinding
 from webhook.model.reading import Manifest
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 

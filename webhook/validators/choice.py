@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.model.facts import ClusterFacts, PodGangFacts
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS
 from webhook.model.findings import Finding
+from webhook.model.known_objects import PodGangFacts
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from webhook.model import grove
-from webhook.model.facts import ClusterFacts, PodGangFacts
+from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.keys import Needed
+from webhook.model.known_objects import PodGangFacts
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.registry import Context, Example, Results, Subject, rule

@@ -9,9 +9,10 @@ from typing import Any
 
 from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import claims_on
-from webhook.model.facts import ClusterFacts, PodGangFacts, PodGangs
+from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Finding
 from webhook.model.keys import Needed, ObjectKey
+from webhook.model.known_objects import PodGangFacts, PodGangs
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.registry import Context, Results

@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from webhook.model.facts import ClusterFacts, Namespace, PodGangFacts
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Api, Needed, ObjectKey, Record
+from webhook.model.known_objects import Namespace, PodGangFacts
 from webhook.model.reading import Malformed, mapping, text
 from webhook.model.record import SCHEDULER_LABEL
+from webhook.model.workloads.applied_pods import runtime_of
 from webhook.model.workloads.facts import Owner
 from webhook.model.workloads.gang import names_of
-from webhook.model.workloads.trainjob import MadeJobSet, TrainJob, runtime_of
+from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
 from webhook.model.workloads.workload import OwnedWorkload
 from webhook.validators.membership import missing_apis
 from webhook.validators.owner_examples import job, job_set, pod_template, replicated, runtimes, train_job

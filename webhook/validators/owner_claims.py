@@ -13,8 +13,9 @@ from typing import Any
 
 from webhook.model.claims import Claim, claims_on
 from webhook.model.findings import Action, Finding, Unjudged, shown
+from webhook.model.workloads.applied_pods import runtime_of
 from webhook.model.workloads.jobset import JobSet
-from webhook.model.workloads.trainjob import MadeJobSet, TrainJob, runtime_of
+from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
 from webhook.model.workloads.workload import OwnedWorkload
 from webhook.validators.owner_examples import job, job_set, pod_template, replicated, runtimes, train_job
 from webhook.validators.registry import Context, Example, Results, Subject, rule

@@ -15,9 +15,10 @@ from types import ModuleType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from webhook.model.capabilities import Capability, Uses
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts, SpecField
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.keys import Api
+from webhook.model.known_objects import SpecField
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged, StoredObject
 from webhook.model.version import Version

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from webhook.model.facts import ClusterFacts, PodGangs, QueuedGroups
+from webhook.model.facts import ClusterFacts
 from webhook.model.group_pods import GroupPods
 from webhook.model.group_tree import Groups
+from webhook.model.known_objects import PodGangs, QueuedGroups
 
 # What a server keeps these in; the facts of an example may be plain dicts.
 _KEPT_IN: dict[str, Any] = {

@@ -21,8 +21,8 @@ from tests.core.test_rule_examples import EVERY_RULE, SCHEDULERS
 from webhook.backends.registry import installed_backends
 from webhook.config.settings import Settings
 from webhook.model.capabilities import QUOTA_ANNOTATION, VOLCANO_QUEUE
-from webhook.model.facts import (
-    ClusterFacts,
+from webhook.model.facts import ClusterFacts
+from webhook.model.known_objects import (
     HyperNode,
     HyperNodes,
     KaiQueue,

@@ -11,7 +11,8 @@ import pytest
 from tests.core.growth.counting import Cost, grows_too_fast
 from tests.core.growth.reviews import Grown, judge, settings_for
 from webhook.backends.registry import installed_backends
-from webhook.model.facts import ClusterFacts, PodGangFacts, PodGangs, TopologyBinding, TopologyLayer
+from webhook.model.facts import ClusterFacts
+from webhook.model.known_objects import PodGangFacts, PodGangs, TopologyBinding, TopologyLayer
 from webhook.model.reading import Manifest
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 from webhook.validators.owner_examples import job_set, pod_template, replicated

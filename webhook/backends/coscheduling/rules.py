@@ -5,10 +5,11 @@ from __future__ import annotations
 from webhook.backends.coscheduling.capabilities import CAPABILITIES, TOPOLOGY
 from webhook.backends.coscheduling.settings import CoschedulingSettings
 from webhook.model.capabilities import Capability
-from webhook.model.facts import ClusterFacts, PriorityClass
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.keys import Needed
+from webhook.model.known_objects import PriorityClass
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set, required

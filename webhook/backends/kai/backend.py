@@ -33,8 +33,9 @@ from webhook.backends.kai.settings import KaiSettings
 from webhook.backends.kai.shapes import SHAPES
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
-from webhook.model.facts import ClusterFacts, SpecField
+from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
+from webhook.model.known_objects import SpecField
 from webhook.model.reading import Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.version import Version

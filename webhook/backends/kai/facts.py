@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from webhook.backends.kai import keys
 from webhook.model.bounds import labels_kept, name_text
-from webhook.model.facts import KaiLevels, KaiQueue, QueuedGroup, QueuedGroups, QueueTree
 from webhook.model.fields import SPEC, Item
 from webhook.model.keys import ObjectKey
+from webhook.model.known_objects import KaiLevels, KaiQueue, QueuedGroup, QueuedGroups, QueueTree
 from webhook.model.projections import Projection, Resource, key_of, labels_of, name_of, required
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.model.record import OWN_LABELS

@@ -10,9 +10,10 @@ from __future__ import annotations
 from webhook.backends.kai.keys import LABEL_QUEUE
 from webhook.backends.kai.queue import judge_name, judge_names
 from webhook.backends.kai.rules import Rules
-from webhook.model.facts import ClusterFacts, KaiQueue
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS
 from webhook.model.findings import Action, Finding
+from webhook.model.known_objects import KaiQueue
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.trainjob import train_job_of
 from webhook.model.workloads.workload import OwnedWorkload

@@ -15,10 +15,11 @@ from webhook.model.fields import ANNOTATIONS
 from webhook.model.findings import Action, Finding
 from webhook.model.reading import mapping, text
 from webhook.model.version import Version
+from webhook.model.workloads.applied_pods import with_pods
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.model.workloads.trainjob import MadeJobSet, with_pods
+from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OwnedWorkload
 from webhook.validators.owner_examples import job, job_set, pod_template, replicated, runtimes, train_job
 from webhook.validators.registry import Example, Results, Subject, rule

@@ -14,10 +14,11 @@ from webhook.backends.kai.queue import judge_line, judge_queue, unserved_pool
 from webhook.backends.kai.rules import Rules
 from webhook.backends.kai.subgroups import Tree
 from webhook.backends.queue_tree import leaves, offered
-from webhook.model.facts import ClusterFacts, KaiLevels, KaiQueue, PriorityClass, QueuedGroup, QueuedGroups
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA, SPEC, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Needed
+from webhook.model.known_objects import KaiLevels, KaiQueue, PriorityClass, QueuedGroup, QueuedGroups
 from webhook.model.reading import text
 from webhook.model.stored_object import StoredObject
 from webhook.validators.registry import Example, Results

@@ -15,10 +15,11 @@ from webhook.backends.kai.rules import Rules
 from webhook.backends.kai.settings import KaiSettings, is_queue_name
 from webhook.backends.queue_tree import children_of, disagreeing, judged_once, leaves, missing_ancestor, offered
 from webhook.model.capabilities import VOLCANO_QUEUE, Capability, Use
-from webhook.model.facts import ClusterFacts, KaiQueue, PodGangFacts
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Needed
+from webhook.model.known_objects import KaiQueue, PodGangFacts
 from webhook.model.reading import mapping, text
 from webhook.model.record import queue_of, record_of
 from webhook.model.workloads.podcliqueset import PodCliqueSet

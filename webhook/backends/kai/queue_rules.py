@@ -10,10 +10,11 @@ from webhook.backends.kai.queue import judge_line
 from webhook.backends.kai.rules import Rules
 from webhook.backends.kai.subgroups import QUEUES
 from webhook.backends.queue_tree import children_of, missing_ancestor, turning_point
-from webhook.model.facts import ClusterFacts, KaiQueue, QueuedGroup, QueuedGroups
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, SPEC
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Needed
+from webhook.model.known_objects import KaiQueue, QueuedGroup, QueuedGroups
 from webhook.model.reading import text
 from webhook.model.stored_object import StoredObject
 from webhook.validators.registry import Example, Results, rule

@@ -8,10 +8,11 @@ from typing import NamedTuple
 from webhook.backends.kai.keys import LABEL_PREEMPTIBILITY, PREEMPTIBILITIES
 from webhook.backends.kai.settings import KaiSettings
 from webhook.model.capabilities import Capability
-from webhook.model.facts import ClusterFacts, PodGangFacts, PriorityClass
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, SPEC, FieldPath
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.keys import Needed
+from webhook.model.known_objects import PodGangFacts, PriorityClass
 from webhook.model.reading import text
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate

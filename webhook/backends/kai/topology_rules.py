@@ -9,9 +9,10 @@ from webhook.backends.kai.keys import NAME
 from webhook.backends.kai.rules import Rules
 from webhook.backends.kai.topology import NoTopology, UnknownLevels, levels_of
 from webhook.model.capabilities import Capability
-from webhook.model.facts import ClusterFacts, TopologyBinding
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Finding, Unjudged
+from webhook.model.known_objects import TopologyBinding
 from webhook.model.workloads.podcliqueset import PodCliqueSet, Topology
 from webhook.validators.examples import pod_clique_set, required
 from webhook.validators.registry import Example, Results, rule

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from webhook.backends.koordinator.gang_settings import pod_group_facts
 from webhook.backends.koordinator.keys import POD_GROUP, POD_GROUPS
-from webhook.model.facts import ElasticQuotas, Quota, TopologyLayer
 from webhook.model.fields import SPEC, Item
 from webhook.model.gang_groups import KoordinatorPodGroup, KoordinatorPodGroups
 from webhook.model.keys import Api, ObjectKey
+from webhook.model.known_objects import ElasticQuotas, Quota, TopologyLayer
 from webhook.model.projections import Projection, Resource, key_of, labels_of, name_of, required
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.model.stored_object import StoredObject

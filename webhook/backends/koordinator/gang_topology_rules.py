@@ -19,10 +19,10 @@ from webhook.backends.koordinator.keys import (
 from webhook.backends.koordinator.pod_group_rules import BOTH, members_of, most_action, nearest
 from webhook.backends.koordinator.rules import Rules
 from webhook.backends.koordinator.topology import THE_TOPOLOGY, unavailable
-from webhook.model.facts import TopologyLayer
 from webhook.model.fields import ANNOTATIONS
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.gang_groups import gang_id
+from webhook.model.known_objects import TopologyLayer
 from webhook.model.reading import text
 from webhook.model.stored_object import StoredObject
 from webhook.validators.list_faults import told

@@ -5,8 +5,9 @@ from __future__ import annotations
 from webhook.backends.koordinator.quota import judge_quota
 from webhook.backends.koordinator.rules import Rules
 from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL
-from webhook.model.facts import ClusterFacts, Quota
+from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Finding
+from webhook.model.known_objects import Quota
 from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OwnedWorkload
 from webhook.validators.owner_examples import job, job_set, pod_template, replicated

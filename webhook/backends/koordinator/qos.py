@@ -10,9 +10,10 @@ from __future__ import annotations
 from webhook.backends.koordinator.keys import BATCH_RESOURCES, LABEL_PRIORITY_CLASS, QOS_CLASSES
 from webhook.backends.koordinator.rules import Rules
 from webhook.model.capabilities import QOS_LABEL, Capability
-from webhook.model.facts import ClusterFacts, PriorityClass
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Finding, Unjudged
+from webhook.model.known_objects import PriorityClass
 from webhook.model.reading import integer, text
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set

@@ -12,10 +12,11 @@ import re
 from webhook.backends.koordinator.keys import BUILT_IN_QUOTAS, ROOT_QUOTA
 from webhook.backends.koordinator.rules import Rules
 from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL, Capability
-from webhook.model.facts import ClusterFacts, PodGangFacts, Quota
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS, FieldPath
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.keys import Needed
+from webhook.model.known_objects import PodGangFacts, Quota
 from webhook.model.record import recorded_quota
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate

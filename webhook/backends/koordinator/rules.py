@@ -14,9 +14,10 @@ from webhook.backends.koordinator.keys import (
 )
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.model.capabilities import Capability
-from webhook.model.facts import ClusterFacts, PodGangFacts
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding
+from webhook.model.known_objects import PodGangFacts
 from webhook.model.reading import text
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate

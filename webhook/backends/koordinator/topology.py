@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from webhook.backends.koordinator.keys import HOSTNAME, NETWORK_TOPOLOGY, NODE_LAYER
 from webhook.backends.koordinator.settings import KoordinatorSettings
-from webhook.model.facts import ClusterFacts, TopologyLayer
+from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Needed
+from webhook.model.known_objects import TopologyLayer
 from webhook.model.version import Version
 
 # Network topology came with v1.7.

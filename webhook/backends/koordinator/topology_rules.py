@@ -10,8 +10,9 @@ from webhook.backends.koordinator.keys import HOSTNAME
 from webhook.backends.koordinator.rules import Rules
 from webhook.backends.koordinator.topology import THE_TOPOLOGY, UnknownLayers, layer_of, unavailable
 from webhook.model.capabilities import Capability, Use
-from webhook.model.facts import ClusterFacts, TopologyBinding, TopologyLayer
+from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.known_objects import TopologyBinding, TopologyLayer
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 from webhook.validators.membership import unsupported

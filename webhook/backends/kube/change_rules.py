@@ -8,10 +8,11 @@ from webhook.backends.kube.generation import GROUP, Generation, generation
 from webhook.backends.kube.pods import is_merged
 from webhook.backends.kube.priority import CARRIES_CLASS
 from webhook.backends.kube.settings import KubeSettings
-from webhook.model.facts import ClusterFacts, PodGangFacts
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.findings import Finding
 from webhook.model.keys import Api
+from webhook.model.known_objects import PodGangFacts
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import has_gangs

@@ -6,10 +6,11 @@ from typing import Any
 
 from webhook.backends.kube.facts import Membership
 from webhook.backends.kube.generation import GROUP
-from webhook.model.facts import ClusterFacts, PriorityClass, TopologyBinding
+from webhook.model.facts import ClusterFacts
 from webhook.model.group_pods import GroupPod, GroupPods
 from webhook.model.group_tree import Group, Groups, Workload
 from webhook.model.keys import Api
+from webhook.model.known_objects import PriorityClass, TopologyBinding
 from webhook.model.reading import Manifest
 
 ON = {"gangScheduling": True}

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 from webhook.backends.kube.facts import TREES, group_in
 from webhook.backends.kube.generation import COMPOSITE, GROUP
 from webhook.backends.kube.settings import KubeSettings
-from webhook.model.facts import ClusterFacts, TopologyBinding
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.group_tree import Group, Workload, ancestors
 from webhook.model.keys import Needed, ObjectKey
+from webhook.model.known_objects import TopologyBinding
 from webhook.model.stored_object import Judged, StoredObject
 from webhook.model.users import service_account
 from webhook.validators.registry import Context

@@ -16,9 +16,10 @@ from webhook.model.fields import FieldPath
 from webhook.model.findings import Finding, shown
 from webhook.model.keys import Api, Needed
 from webhook.model.reading import text
+from webhook.model.workloads.applied_pods import with_pods
 from webhook.model.workloads.gang import gangs_of, no_gang
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.model.workloads.trainjob import TrainJob, with_pods
+from webhook.model.workloads.trainjob import TrainJob
 from webhook.model.workloads.workload import OwnedWorkload
 from webhook.validators.owner_examples import job, job_set, pod_template, replicated
 from webhook.validators.registry import Example, Results, Subject, rule

@@ -7,7 +7,7 @@ when they are created, as it does for pods; up to 1.36 that is behind a gate, an
 from __future__ import annotations
 
 from webhook.backends.kube.generation import Generation
-from webhook.model.facts import PriorityClass
+from webhook.model.known_objects import PriorityClass
 
 CARRIES_CLASS = frozenset({Generation.V1BETA1, Generation.TREE})
 # HighestUserDefinablePriority. Pods may be above it by one of the system's own classes, and groups may not (seen).

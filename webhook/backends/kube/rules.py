@@ -12,10 +12,11 @@ from webhook.backends.kube.generation import COMPOSITE, GROUP, Generation, gener
 from webhook.backends.kube.priority import CARRIES_CLASS, HIGHEST, class_problem
 from webhook.backends.kube.settings import KubeSettings
 from webhook.model.capabilities import Capability
-from webhook.model.facts import ClusterFacts, PriorityClass
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.keys import Api, Needed
+from webhook.model.known_objects import PriorityClass
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set, required

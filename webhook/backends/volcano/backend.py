@@ -28,8 +28,9 @@ from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.backends.volcano.shapes import SHAPES
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
-from webhook.model.facts import ClusterFacts, SpecField
+from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
+from webhook.model.known_objects import SpecField
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from webhook.model.capabilities import VOLCANO_QUEUE
-from webhook.model.facts import ClusterFacts, VolcanoQueue
+from webhook.model.facts import ClusterFacts
+from webhook.model.known_objects import VolcanoQueue
 from webhook.model.reading import Manifest
 
 

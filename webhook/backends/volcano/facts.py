@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from webhook.backends.volcano import keys
 from webhook.model.bounds import name_text
-from webhook.model.facts import HyperNode, HyperNodes, QueuedGroup, QueuedGroups, QueueTree, VolcanoQueue
 from webhook.model.fields import SPEC
 from webhook.model.keys import ObjectKey
+from webhook.model.known_objects import HyperNode, HyperNodes, QueuedGroup, QueuedGroups, QueueTree, VolcanoQueue
 from webhook.model.projections import Missing, Projection, Resource, key_of, name_of
 from webhook.model.reading import Manifest, integer, mapping
 

@@ -24,9 +24,10 @@ from webhook.backends.volcano.keys import (
 from webhook.backends.volcano.queue import judge_queue
 from webhook.backends.volcano.rules import Rules
 from webhook.model.capabilities import VOLCANO_QUEUE
-from webhook.model.facts import ClusterFacts, VolcanoQueue
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS, LABELS, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding, shown
+from webhook.model.known_objects import VolcanoQueue
 from webhook.model.reading import integer, mapping, sequence, text
 from webhook.model.stored_object import Judged, StoredObject
 from webhook.validators.registry import Example, Results, rule

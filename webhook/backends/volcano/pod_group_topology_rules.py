@@ -10,9 +10,10 @@ from webhook.backends.volcano.examples import pod_group, policy
 from webhook.backends.volcano.pod_group_rules import pod_group_rule, policies
 from webhook.backends.volcano.rules import Rules
 from webhook.backends.volcano.topology import HYPER_NODES, indexed
-from webhook.model.facts import ClusterFacts, HyperNode, HyperNodes
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.known_objects import HyperNode, HyperNodes
 from webhook.model.reading import integer, mapping, text
 from webhook.model.stored_object import StoredObject
 from webhook.validators.registry import Example, Results

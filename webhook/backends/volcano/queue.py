@@ -14,10 +14,11 @@ from webhook.backends.volcano.keys import ANNOTATIONS_OTHER_QUEUE, OPEN, ROOT_QU
 from webhook.backends.volcano.rules import Rules
 from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.model.capabilities import VOLCANO_QUEUE, Capability, Use
-from webhook.model.facts import ClusterFacts, PodGangFacts, VolcanoQueue
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Needed
+from webhook.model.known_objects import PodGangFacts, VolcanoQueue
 from webhook.model.naming import is_subdomain
 from webhook.model.reading import mapping, text
 from webhook.model.record import queue_of, record_of

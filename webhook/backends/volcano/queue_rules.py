@@ -9,10 +9,11 @@ from webhook.backends.queue_tree import children_of, missing_ancestor, turning_p
 from webhook.backends.volcano.examples import queue
 from webhook.backends.volcano.keys import DEFAULT_QUEUE, OPEN, QUEUE, ROOT_QUEUE
 from webhook.backends.volcano.rules import Rules
-from webhook.model.facts import ClusterFacts, QueuedGroup, QueuedGroups, VolcanoQueue
+from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.findings import Finding, Unjudged, shown
 from webhook.model.keys import Needed
+from webhook.model.known_objects import QueuedGroup, QueuedGroups, VolcanoQueue
 from webhook.model.reading import text
 from webhook.model.stored_object import Judged, StoredObject
 from webhook.validators.registry import Example, Results, rule

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from webhook.model.facts import ClusterFacts, HyperNode, HyperNodes
+from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Needed
+from webhook.model.known_objects import HyperNode, HyperNodes
 
 # All of them: which one bears a tier's name cannot be asked.
 HYPER_NODES = Needed("hyper_nodes")

@@ -9,8 +9,9 @@ from webhook.backends.volcano.capabilities import PREFERRED, TOPOLOGY_OFF
 from webhook.backends.volcano.rules import Rules
 from webhook.backends.volcano.topology import NoTier, UnknownTiers, tier_of
 from webhook.model.capabilities import Capability
-from webhook.model.facts import ClusterFacts, HyperNode, TopologyBinding
+from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Finding, Unjudged
+from webhook.model.known_objects import HyperNode, TopologyBinding
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 from webhook.validators.registry import Example, Results, rule

@@ -10,9 +10,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple
 
-from webhook.model.bounds import unpacked
 from webhook.model.capabilities import KAI_QUEUE
-from webhook.model.facts import ClusterFacts
 from webhook.model.fields import METADATA, SPEC, FieldPath, Item
 from webhook.model.keys import Needed, ObjectKey
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
@@ -266,23 +264,6 @@ def _below(holder: Manifest, *fields: str) -> Manifest:
         found = found[field]
         mapping(found)
     return found
-
-
-def runtime_of(workload: TrainJob, facts: ClusterFacts) -> Runtime | None:
-    """The runtime of a TrainJob, where it is known."""
-    needed = workload.runtime
-    found = (getattr(facts, needed.part) or {}).get(needed.key)
-    return None if found is None else Runtime(unpacked(found))
-
-
-def with_pods(workload: OwnedWorkload, facts: ClusterFacts) -> OwnedWorkload | None:
-    """What the pods of an applied workload are made of: itself, or the JobSet of a TrainJob whose runtime is known.
-    None for a JobSet that a TrainJob makes: that is judged with the TrainJob.
-    """
-    if isinstance(workload, TrainJob):
-        runtime = runtime_of(workload, facts)
-        return None if runtime is None else workload.job_set(runtime)
-    return None if isinstance(workload, JobSet) and train_job_of(workload) is not None else workload
 
 
 def train_job_of(job_set: JobSet) -> ObjectKey | None:

@@ -1,0 +1,26 @@
+"""The pods of a TrainJob, which are made of a runtime that is stored elsewhere."""
+
+from __future__ import annotations
+
+from webhook.model.bounds import unpacked
+from webhook.model.facts import ClusterFacts
+from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.trainjob import Runtime, TrainJob, train_job_of
+from webhook.model.workloads.workload import OwnedWorkload
+
+
+def runtime_of(workload: TrainJob, facts: ClusterFacts) -> Runtime | None:
+    """The runtime of a TrainJob, where it is known."""
+    needed = workload.runtime
+    found = (getattr(facts, needed.part) or {}).get(needed.key)
+    return None if found is None else Runtime(unpacked(found))
+
+
+def with_pods(workload: OwnedWorkload, facts: ClusterFacts) -> OwnedWorkload | None:
+    """What the pods of an applied workload are made of: itself, or the JobSet of a TrainJob whose runtime is known.
+    None for a JobSet that a TrainJob makes: that is judged with the TrainJob.
+    """
+    if isinstance(workload, TrainJob):
+        runtime = runtime_of(workload, facts)
+        return None if runtime is None else workload.job_set(runtime)
+    return None if isinstance(workload, JobSet) and train_job_of(workload) is not None else workload
