@@ -51,8 +51,8 @@ def test_nothing_is_logged_but_by_the_log() -> None:
             printed = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_print(node.func)]
             assert printed == [], file
             assert "logging" not in _imported(tree) or file.parts[-2:] in {
-                ("webhook", "logs.py"),
-                ("tracing", "export.py"),
+                ("telemetry", "logs.py"),
+                ("telemetry", "span_export.py"),
             }, file
 
 

@@ -274,8 +274,8 @@ def test_an_endpoint_without_a_path_gets_that_of_otlp() -> None:
 def test_without_an_endpoint_opentelemetry_s_sdk_is_not_even_imported() -> None:
     told = "import sys; print([name for name in sys.modules if name.startswith('opentelemetry.sdk')])"
     used = (
-        "from webhook.config.settings import Tracing; from webhook import tracing; import webhook.server.run; "
-        "import webhook.reconciler.run\n"
+        "from webhook.config.settings import Tracing; from webhook.telemetry import spans; import webhook.server.run; "
+        "import webhook.reconciler.run; from webhook.telemetry.span_collector import started\n"
         "with started(Tracing(), 'x'):\n with spans.span('x'): spans.note({'a': 1}); spans.fail('x')\n"
     )
     made = subprocess.run([sys.executable, "-c", f"{used}{told}"], capture_output=True, text=True, check=True)
