@@ -190,6 +190,8 @@ def test_beyond_the_bound_a_check_is_turned_away_and_the_others_take_turns(state
     turned_away, answers = asyncio.run(crowd())
     assert (turned_away.status_code, turned_away.headers["retry-after"]) == (503, "1")
     assert turned_away.json() == {"error": f"more than {MAX_CHECKS} checks at once"}
+    labels = {"lane": "manifests", "reason": "full"}
+    assert state.metrics.registry.get_sample_value("rollcall_lane_dropped_total", labels) == 1
     assert [answer.status_code for answer in answers] == [200] * MAX_CHECKS
     assert post_check(state, FINE)[0].status_code == 200
 
