@@ -71,4 +71,7 @@ def test_finalizers_can_be_removed_from_an_object_that_cannot_be_read() -> None:
     (rule,) = (one for one in ABOUT_OBJECTS if one.id == "koordinator/gang-groups-unread")
     broken = {**rule.fails.object, "spec": {"minMember": "four"}}
     assert judged(rule, leaving(broken), leaving(broken, HELD)).allowed
+    noted = leaving(broken)
+    noted["metadata"]["annotations"] = {"example.com/note": "bye"}
+    assert judged(rule, noted, leaving(broken, HELD)).allowed
     assert not judged(rule, leaving(broken), leaving(rule.fails.object, HELD)).allowed

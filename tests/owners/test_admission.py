@@ -187,6 +187,30 @@ def test_an_update_cannot_make_a_recorded_job_the_part_of_a_jobset_that_is_not_t
     assert validate(forged, forged, facts=known()).allowed
 
 
+def test_a_jobset_without_a_uid_as_in_a_file_is_taken_for_the_one_that_is_named() -> None:
+    part = _made_by(job(scheduler=None), "jobset.x-k8s.io/v1alpha2", "JobSet")
+    assert validate(part, facts=known(job_set(), default="koord-scheduler")).findings == ()
+
+
+def test_a_job_of_no_jobset_is_refused_whatever_scheduler_it_names() -> None:
+    forged = _made_by(job(scheduler="none-of-these"), "jobset.x-k8s.io/v1alpha2", "JobSet")
+    assert rules(validate(forged, facts=known())) == ["owner/foreign-job"]
+
+
+@pytest.mark.parametrize("scheduler", [None, "koord-scheduler"], ids=["by its namespace", "by its own label"])
+def test_a_jobset_can_leave_its_jobs_behind(scheduler: str | None) -> None:
+    orphan = job(scheduler=scheduler, parallelism=2, completions=5)
+    part = _made_by(orphan, "jobset.x-k8s.io/v1alpha2", "JobSet")
+    there = job_set()
+    there["metadata"]["uid"] = "1"
+    facts = known(there, default="koord-scheduler")
+    verdict = validate(orphan, part, facts=facts)
+    assert verdict.allowed
+    # One that was no part of it before is excused by nothing.
+    there["metadata"]["uid"] = "2"
+    assert validate(orphan, part, facts=known(there, default="koord-scheduler")).allowed == (scheduler is None)
+
+
 def test_a_job_of_something_else_is_a_workload() -> None:
     own = _made_by(job(scheduler=None), "batch/v1", "CronJob")
     assert mutate(own, facts=known(default="koord-scheduler"))[1].patch

@@ -112,6 +112,30 @@ def test_the_slowest_upload_is_ended_where_the_next_finds_no_room() -> None:
     assert value(intake.metrics.uploads_refused) == 0
 
 
+def test_no_upload_is_ended_where_the_next_would_not_fit_for_all_that() -> None:
+    async def story(intake: Intake) -> None:
+        waiting = await Stalled(intake, 300).begun()
+        intake.charge(600)
+        with pytest.raises(Overloaded):
+            await read(intake, 500)
+        assert not waiting.task.done()
+        intake.pay_back(600)
+        await waiting.stop()
+
+    assert value(run(story).metrics.uploads_ended) == 0
+
+
+def test_the_one_decoding_that_is_always_let_through_ends_no_upload_in_vain() -> None:
+    async def story(intake: Intake) -> None:
+        waiting = await Stalled(intake, 300).begun()
+        with intake.upload(Known()) as upload:
+            await upload.decode(LIMIT + 1, 1)
+            assert not waiting.task.done()
+        await waiting.stop()
+
+    assert value(run(story).metrics.uploads_ended) == 0
+
+
 def test_an_upload_that_goes_on_is_ended_after_one_that_stalled_with_more() -> None:
     async def story(intake: Intake) -> None:
         slow = await Stalled(intake, 50).begun()

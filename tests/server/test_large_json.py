@@ -97,7 +97,7 @@ def dense(member: bytes, size: int) -> bytes:
 
 @pytest.mark.parametrize(
     "member",
-    [b"{},", b'"",', b'{"name":"a"},', b'{"a":[[],{"b":"c"}]},', b"[[[[]]]],", b"1,", b"-1.5e10,", b"null  ,\n\t"],
+    [b"{},", b'"",', b'{"name":"a"},', b'{"a":[[],{"b":"c"}]},', b"[[[[]]]],", b"1,", b"-1.5e10,", b"\n\tnull  ,"],
 )
 def test_other_threads_run_between_the_pieces(member: bytes) -> None:
     body = dense(member, 1 << 20)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from time import perf_counter
 from typing import Any
 
 import httpx
@@ -157,20 +159,40 @@ def post_check(state: ServerState, *contents: Any) -> list[httpx.Response]:
 
 
 def test_beyond_the_bound_a_check_is_turned_away_and_the_others_take_turns(state: ServerState) -> None:
-    arrived, whole = 0, asyncio.Event()
+    let_go = threading.Event()
 
-    async def slowly() -> AsyncIterator[bytes]:
-        nonlocal arrived
-        arrived += 1
-        if arrived == MAX_CHECKS + 1:
-            whole.set()
-        await whole.wait()
-        yield FINE.encode()
+    async def never() -> Any:
+        await asyncio.Event().wait()
 
-    answers = post_check(state, *(slowly() for _ in range(MAX_CHECKS + 1)))
-    assert [answer.status_code for answer in answers] == [200] * MAX_CHECKS + [503]
-    assert answers[-1].headers["retry-after"] == "1"
-    assert answers[-1].json() == {"error": f"more than {MAX_CHECKS} checks at once"}
+    async def crowd() -> tuple[httpx.Response, list[httpx.Response]]:
+        lane, transport = state.manifests, httpx.ASGITransport(create_app(state))
+        # Whoever has the thread keeps it until the others have come.
+        busy = asyncio.create_task(
+            lane.run(
+                lambda turn: turn.run(let_go.wait, 30),
+                size=1,
+                caller="",
+                deadline=perf_counter() + 30,
+                receive=never,
+                done=lambda: None,
+            )
+        )
+        async with httpx.AsyncClient(transport=transport, base_url="http://rollcall") as asking:
+            waiting = [asyncio.create_task(asking.post("/check", content=FINE)) for _ in range(MAX_CHECKS)]
+            async with asyncio.timeout(30):
+                while state.metrics.registry.get_sample_value("rollcall_lane_waiting", {"lane": "manifests"}) != 8:
+                    await asyncio.sleep(0)
+            turned_away = await asking.post("/check", content=FINE)
+            let_go.set()
+            await busy
+            return turned_away, await asyncio.gather(*waiting)
+
+    turned_away, answers = asyncio.run(crowd())
+    assert (turned_away.status_code, turned_away.headers["retry-after"]) == (503, "1")
+    assert turned_away.json() == {"error": f"more than {MAX_CHECKS} checks at once"}
+    labels = {"lane": "manifests", "reason": "full"}
+    assert state.metrics.registry.get_sample_value("rollcall_lane_dropped_total", labels) == 1
+    assert [answer.status_code for answer in answers] == [200] * MAX_CHECKS
     assert post_check(state, FINE)[0].status_code == 200
 
 

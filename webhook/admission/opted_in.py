@@ -172,9 +172,14 @@ def _faults_of(old: OwnedWorkload, facts: ClusterFacts, settings: Settings) -> l
     if choice is None:
         return []
     try:
-        return _judge(old, None, choice, facts, settings).findings
+        found = _judge(old, None, choice, facts, settings).findings
+        if is_part(old) and not found:
+            # What is wrong with a part was its JobSet's affair, until an update makes it a workload of its own: the
+            # garbage collector does, where a JobSet is deleted and its Jobs are kept.
+            return _judge_whole(old, None, choice, facts, settings).findings
     except Malformed:
         return []
+    return found
 
 
 def _judge(
@@ -182,6 +187,12 @@ def _judge(
 ) -> Outcome:
     if is_part(workload):
         return _judge_part(workload, choice, facts, settings)
+    return _judge_whole(workload, old, choice, facts, settings)
+
+
+def _judge_whole(
+    workload: OwnedWorkload, old: OwnedWorkload | None, choice: Choice, facts: ClusterFacts, settings: Settings
+) -> Outcome:
     outcome = run_on_owner(CHOICE_BOUND, Context(facts, choice, {}, None), workload, old)
     profile = settings.profiles.get(choice.scheduler)
     if profile is None:
@@ -191,9 +202,8 @@ def _judge(
 
 
 def _judge_part(part: OwnedWorkload, choice: Choice, facts: ClusterFacts, settings: Settings) -> Outcome:
-    profile = settings.profiles.get(choice.scheduler)
-    if profile is None:
-        return Outcome()
+    # Which scheduler a part names is its JobSet's affair; whose part it is, every profile asks.
+    profile = settings.profiles.get(choice.scheduler, settings.profiles[settings.default])
     rules = profile.part_rules[settings.ceiling(profile, facts, part.namespace)]
     return run_each(rules, gang_context(profile, facts, choice, {}), part)
 

@@ -28,6 +28,7 @@ from webhook.server.answers import ClientGone, caller_of, read_body
 from webhook.server.carriers import carrier_of
 from webhook.server.intake import Upload
 from webhook.server.lane import Turn
+from webhook.server.lane_metrics import MANIFESTS, Dropped
 from webhook.server.state import ServerState
 from webhook.sources.facts import one_world
 from webhook.sources.limits import SERVER
@@ -106,6 +107,7 @@ class ManifestEndpoint:
         with self._state.intake.upload(carrier_of(request.scope)) as receiving:
             body = await read_body(request.scope, request.receive, receiving, BODY_SECONDS, MAX_MANIFEST_BYTES)
             if self._held >= MAX_CHECKS:
+                self._state.metrics.lanes[MANIFESTS].dropped[Dropped.FULL].inc()
                 raise Overloaded(f"more than {MAX_CHECKS} checks at once")
             upload = receiving.moved()
         self._held += 1

@@ -63,7 +63,9 @@ class Intake:
         return Upload(self, carrier)
 
     def make_room(self, size: int, upload: Upload, *, small: bool) -> bool:
-        """End the slowest of the others until `size` bytes more fit; whether they do."""
+        """Where `size` bytes more do not fit, end so many of the slowest others that they do, and none where that does
+        not help; whether they fit.
+        """
         if self._fits(size, small=small):
             return True
         now = asyncio.get_running_loop().time()
@@ -73,10 +75,13 @@ class Intake:
             if other is not upload and other.size and now - other.begun > YOUNG_SECONDS
         ]
         old.sort(key=lambda other: (other.carrier.reviewed, other.lately(now)))
-        for slowest in old:
-            self.metrics.uploads_ended.inc()
-            slowest.end()
-            if self._fits(size, small=small):
+        missing = size
+        for count, slowest in enumerate(old, start=1):
+            missing -= slowest.size
+            if self._fits(missing, small=small):
+                for ended in old[:count]:
+                    self.metrics.uploads_ended.inc()
+                    ended.end()
                 return True
         return False
 
