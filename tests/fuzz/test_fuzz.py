@@ -61,7 +61,7 @@ def test_what_a_body_reaches_is_noticed() -> None:
 
 
 def test_a_corpus_is_made_small_without_loss() -> None:
-    manifest = pod_clique_set(labels={"rollcall.dev/scheduler": "nobody"}, annotations={"a": "b" * 400})
+    manifest = pod_clique_set(labels={"rollcall.dev/scheduler": "nobody"}, annotations={"a": "b" * 100})
     seed = Input("default", "/validate", review(pod_clique_set()))
     unknown = Input("default", "/validate", review(manifest))
     kept = asyncio.run(minimized(guide(), [seed], [seed, unknown, unknown._replace(query="timeout=5s")]))

@@ -261,8 +261,8 @@ def test_a_stop_while_large_reviews_are_judged_ends_in_its_time_and_tells_every_
             wire.read()
             wire.close()
         assert server.process.wait(30) == 0
-        # An answer, or none where the time was up.
-        assert [wire.statuses for wire in held if wire.statuses not in ([200], [503], [])] == []
+        # A verdict, or 503 or 500 where the time was up, or nothing where even that was too late.
+        assert [wire.statuses for wire in held if wire.statuses not in ([200], [503], [500], [])] == []
         assert time.monotonic() - told < FINISH_SECONDS + 5
 
 

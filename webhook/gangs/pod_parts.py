@@ -6,14 +6,15 @@ What Rollcall reads comes first. The rest is for a backend of another project, w
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from webhook.model import grove
 from webhook.model.bounds import entries_kept
 from webhook.model.capabilities import KAI_QUEUE, QOS_LABEL, QUOTA_LABEL
 from webhook.model.claims import CLAIMS
+from webhook.model.naming import NAME_LIMIT
 from webhook.model.reading import Manifest, mapping
 from webhook.model.workloads.gang import GANG_LABEL, MEMBER_LABEL
 from webhook.model.workloads.place import JOB_INDEX, LWS_REVISION, LWS_SIZE, NAME_LABELS, REPLICATED_JOB_NAME
@@ -101,11 +102,23 @@ def parts_of(raw: Manifest) -> PodParts:
         "annotations": annotations,
         "spec": spec,
     }
-    kept = {part: _interned(entries_kept(found, READ[part], _ROOM[part])) for part, found in whole.items()}
+    kept = {part: _shared(entries_kept(found, READ[part], _ROOM[part])) for part, found in whole.items()}
     cut = frozenset(part for part, found in whole.items() if len(kept[part]) < len(found))
     return PodParts(kept["labels"], kept["annotations"], kept["spec"], cut)
 
 
-def _interned(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with each text once: siblings differ in few, and there are thousands of them."""
-    return {sys.intern(key): sys.intern(value) if type(value) is str else value for key, value in found.items()}
+def _shared(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The same entries, with one object for equal texts: the pods of a gang differ in few of their texts."""
+    return {_one(key): _one(value) if type(value) is str else value for key, value in found.items()}
+
+
+def _one(text: str) -> str:
+    return text if len(text) > NAME_LIMIT else _latest(text)
+
+
+@lru_cache(maxsize=4096)
+def _latest(text: str) -> str:
+    """The object that stands for `text`, of the latest ones. `sys.intern` would keep each for the life of the process:
+    Python 3.12 never frees an interned text, and tenants write these.
+    """
+    return text

@@ -1,0 +1,27 @@
+"""Equal texts of a gang's pods are one object, and no text outlives the pods that have it for long."""
+
+from __future__ import annotations
+
+import sys
+
+from webhook.gangs.pod_parts import parts_of
+from webhook.model.reading import Manifest
+
+
+def pod(name: str, note: str) -> Manifest:
+    """A pod as JSON gives it: with texts of its own."""
+    labels = {"grove.io/podgang": "".join(["demo", "-0"]), "note": "".join(note)}
+    return {"metadata": {"name": name, "labels": labels}, "spec": {}}
+
+
+def test_siblings_share_the_texts_that_are_equal() -> None:
+    one, other = (parts_of(pod(name, "same")).labels["grove.io/podgang"] for name in ("a", "b"))
+    assert one is other
+
+
+def test_texts_of_pods_that_are_gone_are_freed() -> None:
+    kept = parts_of(pod("a", "text of a tenant")).labels["note"]
+    for index in range(5000):
+        parts_of(pod("b", f"another {index}"))
+    # By this name and by the call: nothing else refers to it.
+    assert sys.getrefcount(kept) == 2
