@@ -100,7 +100,7 @@ def _clock(shown: ssl.SSLSocket, where: str) -> Clock | None:
 def clock_of(whose: str, date: str, asked: datetime) -> Clock:
     """A clock by the Date of a response that was requested at `asked` and has just arrived. Raises `ValueError`."""
     now = datetime.now(UTC)
-    # The header has whole seconds, so half a second is added.
+    # The header has whole seconds, so half a second is added on average.
     ahead = (parsedate_to_datetime(date) - asked).total_seconds() + 0.5 - (now - asked).total_seconds() / 2
     return Clock(whose, ahead)
 

@@ -90,7 +90,7 @@ def _may_be_there(path: str, pod: GangPod) -> bool:
 
 
 def not_its_own(pods: Iterable[GangPod]) -> tuple[Escaped, ...]:
-    """The pods still running or waiting that name a gang but do not belong to its workload."""
+    """The pods that name a gang but do not belong to its workload, without failed and terminating ones."""
     return tuple(Escaped(pod, Escape.UNOWNED, ("/metadata/ownerReferences",)) for pod in pods if pod.counts)
 
 
