@@ -186,7 +186,7 @@ def _publish(stored: Stored) -> Action | None:
 
 
 def _leaf(stored: Stored, now: datetime, settings: Certificates) -> Action | None:
-    """The step that repairs or renews the served certificate at once; None if it needs none."""
+    """The step that repairs or renews the served certificate at once; None if there is none."""
     authority, serving = stored.authority, stored.serving
     signer, pair = authority.current, serving.pair
     if pair is None and signer is None and stored.is_asked:

@@ -67,7 +67,7 @@ def escaped(pod: GangPod, podgang: PodGang, profile: Profile, record: Record, fa
     gang, clique = _names(pod, podgang)
     try:
         member = profile.member(pod.namespace, gang, clique, record, facts, owned=isinstance(podgang, OwnedGang))
-        # Preparation always adds the gate; the reconciler removes it later, so its absence is not an escape.
+        # The gate is always set here: the reconciler removes it from the pod, so its absence is not an escape.
         spec = {**pod.spec, "schedulingGates": [{"name": GATE}]}
         metadata = {"labels": dict(pod.labels), "annotations": dict(pod.annotations), "namespace": pod.namespace}
         prepared = prepare_pod(Pod({"metadata": metadata, "spec": spec}), profile, member)
