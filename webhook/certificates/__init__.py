@@ -1,4 +1,4 @@
-"""Certificates: X.509 as values, files of certificates, and what is known of the self-managed ones in a cluster.
+"""Certificates: X.509 values, certificate files, and the state of the self-managed certificates of a cluster.
 
-The reconciler writes them; everything here reads or decides.
+The reconciler writes them; this package only reads and decides.
 """

@@ -1,4 +1,4 @@
-"""Certificates: a throw-away authority for development, and loading a pair that somebody else made."""
+"""Certificate files: a temporary authority for development, and loading of pairs made elsewhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from webhook.errors import CertificateError
 
 CA_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.crt", "tls.crt", "tls.key"
 
-# The names by which a cluster calls a Service `rollcall` in namespace `rollcall-system`, and a person this machine.
+# The names that a cluster uses for a Service `rollcall` in namespace `rollcall-system`, and localhost.
 DEVELOPMENT_HOSTS = (
     "localhost",
     "127.0.0.1",
@@ -36,26 +36,26 @@ DEVELOPMENT_HOSTS = (
     "rollcall.rollcall-system.svc.cluster.local",
 )
 _LIFETIME = timedelta(days=90)
-# A pair that ends sooner than this is made anew, so that a service started today lasts the day.
+# A pair that expires sooner is replaced, so that a service started today works for the day.
 _SPARE = timedelta(days=1)
-# A chain takes some kilobytes. What is longer is none, and a device has no end.
+# A chain is a few kilobytes. A longer file is not a certificate, and a device may be endless.
 _MAX_BYTES = 1024 * 1024
-# As public keys are compared.
+# The form in which public keys are compared.
 _KEY_FORM = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A certificate with its chain and its key, as they were read; where from, and between when the certificate holds.
+    """A certificate with its chain and key, the paths they came from, and the validity of the certificate.
 
-    What was read is kept, so that what is served is what was checked, whatever becomes of the files.
+    The content is kept, so that exactly the checked content is served even if the files change.
     """
 
     certificate: Path
     key: Path
     not_before: datetime
     not_after: datetime
-    # The server's own certificate, DER: what a client is shown.
+    # The server's own certificate (DER), which clients receive.
     leaf: bytes = field(repr=False)
     chain: bytes = field(repr=False)
     private: bytes = field(repr=False)
@@ -67,12 +67,12 @@ class Pair:
 
 
 def load_pair(certificate: Path, key: Path) -> Pair:
-    """A pair that a TLS server can serve with, now. Raises `CertificateError` with what is wrong with which file."""
+    """A pair that a TLS server can use now. Raises `CertificateError` with the file and the problem."""
     return pair_of(certificate, key, read(certificate), read(key))
 
 
 def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes) -> Pair:
-    """The pair that files hold whose contents are given. Raises `CertificateError`, as `load_pair` does."""
+    """The pair in the given file contents. Raises `CertificateError`, like `load_pair`."""
     found = _parsed(certificate, chain)
     try:
         loaded = serialization.load_pem_private_key(private, password=None)
@@ -103,7 +103,7 @@ def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes) -> Pair:
 
 
 def _public_keys(chain: bytes) -> Iterator[bytes]:
-    """Of each certificate in a chain that can be read, DER."""
+    """The public key (DER) of each readable certificate in a chain."""
     try:
         for one in x509.load_pem_x509_certificates(chain):
             yield one.public_key().public_bytes(*_KEY_FORM)
@@ -119,7 +119,7 @@ def _names_any(leaf: x509.Certificate) -> bool:
 
 
 def validity(pair: Pair, now: datetime) -> str | None:
-    """Why the certificate does not hold `now`, or None."""
+    """Why the certificate is not valid at `now`, or None."""
     if now < pair.not_before:
         return f"not valid before {pair.not_before:%Y-%m-%d %H:%M:%S} UTC"
     return f"expired at {pair.not_after:%Y-%m-%d %H:%M:%S} UTC" if now >= pair.not_after else None
@@ -129,13 +129,14 @@ Context = TypeVar("Context", bound=ssl.SSLContext)
 
 
 def hardened(context: Context) -> Context:
-    """A TLS server's `context` that speaks TLS 1.2 or newer, as every API server does, with forward secrecy and
-    authenticated ciphers alone.
+    """Restrict a TLS server's `context` to TLS 1.2 or newer and to authenticated ciphers with forward secrecy.
+
+    Every API server supports these.
     """
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # For TLS 1.2; those of 1.3 are all of this kind.
+    # For TLS 1.2; all ciphers of TLS 1.3 have these properties.
     context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
-    # The API server resumes no sessions; one that was resumed would know nothing of certificates that changed since.
+    # The API server does not resume sessions. A resumed session would ignore changed certificates.
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
     context.num_tickets = 0
     return context
@@ -149,15 +150,16 @@ def server_context(pair: Pair) -> ssl.SSLContext:
 
 
 def load_into(context: ssl.SSLContext, pair: Pair) -> None:
-    """Have `context` serve with `pair`."""
+    """Make `context` serve with `pair`."""
     with _as_file(pair.chain) as chain, _as_file(pair.private) as private:
         context.load_cert_chain(chain, private)
 
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A path under which OpenSSL, which takes keys from files alone, finds `content`: in memory, where there is such a
-    file, because the disk may be read-only and a key should not lie about.
+    """A path where OpenSSL can read `content`: OpenSSL reads keys only from files.
+
+    The file is in memory if the platform supports it: the disk may be read-only, and a key should not stay on it.
     """
     if sys.platform == "linux":
         handle = os.memfd_create("rollcall")
@@ -175,14 +177,14 @@ def _as_file(content: bytes) -> Iterator[str]:
 
 
 def development_pair(directory: Path, hosts: Iterable[str] = ()) -> Pair:
-    """The development pair in `directory`, made anew where it would not do. Raises `CertificateError`."""
+    """The development pair in `directory`; created again if unusable. Raises `CertificateError`."""
     if unusable(directory, hosts) is not None:
         make_development_certificates(directory, hosts)
     return load_pair(directory / CERTIFICATE_FILE, directory / KEY_FILE)
 
 
 def unusable(directory: Path, hosts: Iterable[str] = ()) -> str | None:
-    """Why the development certificates in `directory` will not do, or None."""
+    """Why the development certificates in `directory` cannot be used, or None."""
     try:
         pair = load_pair(directory / CERTIFICATE_FILE, directory / KEY_FILE)
         leaf, authority = _certificate(pair.certificate), _certificate(directory / CA_FILE)
@@ -199,9 +201,9 @@ def unusable(directory: Path, hosts: Iterable[str] = ()) -> str | None:
 def make_development_certificates(directory: Path, hosts: Iterable[str] = ()) -> None:
     """Write a new authority's certificate, and a certificate and key that it signed, to `directory`.
 
-    The authority's own key is thrown away: nobody can sign with it, and the next call makes another one. Each file
-    appears whole or not at all, the key first; a crash in between leaves a pair that does not match, which `unusable`
-    tells. Raises `CertificateError`.
+    The authority's own key is discarded: it cannot sign again, and the next call makes another authority. Each file is
+    written atomically, the key first. After a crash in between the pair does not match, which `unusable` reports.
+    Raises `CertificateError`.
     """
     now = datetime.now(UTC)
     authority = new_authority("rollcall development authority", now, _LIFETIME)
@@ -216,7 +218,7 @@ def make_development_certificates(directory: Path, hosts: Iterable[str] = ()) ->
 
 
 def read_authorities(path: Path) -> bytes:
-    """The certificates in a file, as PEM for a caBundle; whatever else the file holds, such as a key, is left out.
+    """The certificates in a file, as PEM for a caBundle; other content, such as a key, is left out.
 
     Raises `CertificateError`.
     """
@@ -224,14 +226,14 @@ def read_authorities(path: Path) -> bytes:
 
 
 def authorities_of(path: Path, content: bytes) -> bytes:
-    """The certificates in a file whose content is given, as `read_authorities` says. Raises `CertificateError`."""
+    """The certificates in the content of a file, like `read_authorities`. Raises `CertificateError`."""
     try:
         found = x509.load_pem_x509_certificates(content)
     except ValueError:
         raise CertificateError(f"{path}: no certificate in PEM form") from None
     authorities = pem(found)
     try:
-        # What one parser takes another may not, and it is OpenSSL's word that counts in a handshake.
+        # OpenSSL does the handshakes, and may refuse what another parser accepts.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=authorities.decode())
     except ssl.SSLError:
         raise CertificateError(f"{path}: a certificate that OpenSSL cannot read") from None
@@ -250,13 +252,14 @@ def _parsed(path: Path, content: bytes) -> x509.Certificate:
 
 
 def read(path: Path) -> bytes:
-    """What a file holds, or what comes out of a pipe. Raises `CertificateError` where it cannot be read."""
+    """The content of a file or pipe. Raises `CertificateError` if it cannot be read."""
     return _read(path, os.open)
 
 
 def read_regular(path: Path) -> bytes:
-    """What a file holds that is read again and again. Raises `CertificateError`, also for a pipe or a device: who waits
-    for one may wait for ever, and would serve nobody meanwhile.
+    """The content of a file that is read repeatedly. Raises `CertificateError`, also for a pipe or device.
+
+    Reading a pipe or device may block forever and stop the server.
     """
     return _read(path, _open_regular)
 
@@ -264,7 +267,7 @@ def read_regular(path: Path) -> bytes:
 def _open_regular(path: str, flags: int) -> int:
     handle = os.open(path, flags | os.O_NONBLOCK)
     mode = os.fstat(handle).st_mode
-    # Of a directory it is said by whoever reads it.
+    # Reading a directory fails later with its own message.
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         os.close(handle)
         raise OSError(errno.EINVAL, "it is no regular file")

@@ -1,4 +1,4 @@
-"""What is counted and shown of self-managed certificates; all of it 0 where they are not."""
+"""The metrics of self-managed certificates; all are 0 if certificates are not self-managed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from webhook.certificates.state import Stored
 from webhook.certificates.x509 import KeyPair
 
 CA, LEAF = "ca", "leaf"
-# What is done to which kind: the words of `rollcall_writes`.
+# The actions for each kind, as in `rollcall_writes`.
 CERTIFICATE_WRITES = {
     "Secret": ("create", "replace"),
     "MutatingWebhookConfiguration": ("apply", "disown"),
@@ -18,7 +18,7 @@ CERTIFICATE_WRITES = {
 
 
 class CertificateMetrics:
-    """The series of one reconciler."""
+    """The certificate metrics of one reconciler."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.authorities = Gauge(
@@ -64,14 +64,14 @@ class CertificateMetrics:
             self.step.labels(step.value)
 
     def show(self, stored: Stored) -> None:
-        """What there is."""
+        """Set the metrics of the stored certificates."""
         authority = stored.authority
         self.authorities.labels("current").set(_end(authority.current))
         self.authorities.labels("next").set(_end(authority.next))
         self.leaf.set(_end(stored.serving.pair))
 
     def at(self, now: Step) -> None:
-        """Which step is to be done."""
+        """Set the metric of the next step."""
         for step in Step:
             self.step.labels(step.value).set(1 if step is now else 0)
 

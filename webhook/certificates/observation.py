@@ -1,7 +1,7 @@
-"""What is seen of certificates from outside: which of them the API server trusts, and which servers present.
+"""Observes certificates from outside: which one the API server trusts, and which ones servers present.
 
-Neither is written anywhere, and both take time: an API server learns of a webhook configuration by a watch, a server of
-a Secret by its kubelet. So both are looked at again and again, and what counts is what was seen for long enough.
+Neither is stored anywhere, and both take time: an API server learns of a webhook configuration by a watch, a server of
+a Secret by its kubelet. So both are checked repeatedly, and count only after they were true for long enough.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from webhook.model.kubernetes_kinds import CONFIG_MAPS, ENDPOINT_SLICES, SERVICE
 from webhook.model.reading import Malformed, Manifest
 from webhook.network.client_tls import looking
 
-# By the kind of a configuration: what its hook is named after.
+# The prefix of the hook's name, by the kind of its configuration.
 _PATHS = {"MutatingWebhookConfiguration": "mutate", "ValidatingWebhookConfiguration": "validate"}
-# A handshake with a server near by.
+# Timeout of a handshake with a server in the cluster.
 HANDSHAKE_SECONDS = 5.0
 
 
 class Streak:
-    """For how long something has been seen, without once not being seen in between."""
+    """Measures for how long something has been true without interruption."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -44,14 +44,14 @@ class Streak:
         self._since: float | None = None
 
     def seen(self, what: str) -> float:
-        """It is seen now; for how many seconds it has been."""
+        """Record that `what` is true now; return for how many seconds it has been."""
         now = self._clock()
         if self._since is None or self._what != what:
             self._what, self._since = what, now
         return now - self._since
 
     def broken(self) -> None:
-        """It is not seen."""
+        """Record that it is not true now."""
         self._since = None
 
 
@@ -62,10 +62,11 @@ async def unproven(
     leaf: x509.Certificate,
     allowed: Callable[[], None],
 ) -> str:
-    """Why the API server is not seen to trust who signed `leaf`, or nothing. Raises what `allowed` does.
+    """Why the API server does not seem to trust the signer of `leaf` yet; empty if it does. Raises what `allowed`
+    raises.
 
-    Over connections of its own, because of several API servers each must be met: nothing else shows whether one of them
-    has not heard of the caBundle yet.
+    Each check opens its own connections, to reach each of several API servers. There is no other way to see whether one
+    of them does not know the caBundle yet.
     """
     for one in stored.registered:
         if not one.hooks:
@@ -109,8 +110,8 @@ async def _unproven(
 
 
 class Place(NamedTuple):
-    """Where a server listens, and what it is called. `ready`: whether it is sent anything. `trouble`: why the API
-    server does not find it there.
+    """The address and name of a server. `ready`: it receives requests. `trouble`: why the API server cannot reach it
+    there.
     """
 
     host: str
@@ -125,7 +126,7 @@ class Place(NamedTuple):
 
 
 async def unserved(client: Client, stored: Stored, authority: x509.Certificate) -> str:
-    """Which server does not present a certificate of that authority, or nothing."""
+    """Which server does not present a certificate of `authority` yet; empty if all do."""
     try:
         places = [place for hook in stored.places for place in await places_of(client, hook)]
     except RequestFailed as error:
@@ -142,7 +143,8 @@ async def _unserved(place: Place, authority: x509.Certificate) -> str:
     try:
         shown = await presented(place)
     except OSError as error:
-        # Nobody is there, or he shows nothing: who is sent nothing disturbs nobody, and reads its files when it starts.
+        # The server is down or shows no certificate. If it is not ready, it receives no requests and reads its files
+        # when it starts, so it does not matter.
         return (
             f"{place.host} port {place.port} cannot be asked: {str(error) or type(error).__name__}"
             if place.ready
@@ -168,8 +170,9 @@ async def presented(place: Place) -> x509.Certificate:
 
 
 async def places_of(client: Client, hook: Hook) -> list[Place]:
-    """The servers behind a hook; one that is both ready and not, in two slices, is twice. Raises `RequestFailed`, and
-    `Malformed` for a slice that cannot be read.
+    """The servers behind a hook. Raises `RequestFailed`, and `Malformed` for a slice that cannot be read.
+
+    A server that is ready in one slice and not ready in another is listed twice.
     """
     if hook.service is None:
         return [Place(hook.host, hook.port, hook.host)]
@@ -188,11 +191,11 @@ async def places_of(client: Client, hook: Hook) -> list[Place]:
 async def _listened(
     client: Client, namespace: str, name: str, number: int
 ) -> Callable[[ServiceEndpoint], tuple[int, str]]:
-    """By what a port of that Service is found at an endpoint, or it is said why it is not there."""
+    """A function that finds an endpoint's port for this Service port, or returns why there is none."""
     try:
         service = (await client.get(requests.read(SERVICES, name, namespace))).content
     except RequestFailed as error:
-        # By a role of an older version it may not be read.
+        # The role of an older version cannot read Services.
         if error.code in {HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN}:
             return lambda endpoint: (_probable_port(endpoint), "")
         raise
@@ -204,8 +207,9 @@ async def _listened(
 
 
 def _probable_port(endpoint: ServiceEndpoint) -> int:
-    """Where it answers AdmissionReviews if the Service is that of the manifests, by name or number; else the Service is
-    somebody's own, and has that port alone.
+    """The endpoint's port for AdmissionReviews if the Service is unknown.
+
+    In the Service of the manifests it is found by name or number. Another Service has only that port.
     """
     ports = endpoint.ports
     if SERVING_PORT_NAME in ports:

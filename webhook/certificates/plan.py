@@ -1,9 +1,9 @@
-"""What is to be done next about self-managed certificates: one step, worked out from what is stored. Pure.
+"""The next step for self-managed certificates, derived from what is stored (no I/O).
 
-A rotation of the authority is a row of writes, and each leaves the cluster in a state in which every server is trusted
-and from which this finds the step that follows. So nothing has to be remembered, and a reconciler may die between any
-two of them. The order is what keeps serving unbroken: who is to be presented is trusted first, and who is no longer
-presented is forgotten last.
+A rotation of the authority is a sequence of writes. After each of them every server is trusted, and the next step
+follows from what is stored. So no other state is kept, and a reconciler may crash between any two writes. The order
+keeps the service available: a new authority is trusted before its certificate is presented, and the old CA is removed
+last.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ from webhook.config.settings import Certificates
 
 
 class Step(StrEnum):
-    """How far a rotation is: a metric's label, and what `rollcall certs status` prints."""
+    """The progress of a rotation: a metric's label, and printed by `rollcall certs status`."""
 
     NONE = "none"
-    # A new authority is to be stored.
+    # A new authority must be stored.
     AUTHORITY = "authority"
-    # The caBundles are not yet, or no longer, what they should be.
+    # The caBundles must be updated.
     BUNDLE = "bundle"
-    # A certificate is to be signed.
+    # A certificate must be signed.
     LEAF = "leaf"
-    # The API server is not yet seen to trust the next authority.
+    # The API server is not known to trust the next authority yet.
     PROOF = "proof"
-    # The next certificate is to be served.
+    # The next certificate must be served.
     SWITCH = "switch"
-    # A server presents the old certificate.
+    # A server still presents the old certificate.
     SERVED = "served"
-    # The next authority is to be the only one.
+    # The next authority must become the only one.
     PROMOTION = "promotion"
 
 
 class NewAuthority(NamedTuple):
-    """Make one. `kept` stays in the Secret, the new one is stored at `place`."""
+    """Create an authority. `kept` stays in the Secret; the new authority is stored at `place`."""
 
     kept: Mapping[str, bytes]
     place: str
     why: str
-    # What was there could not be used.
+    # The stored authority could not be used.
     repair: bool = False
     step: Step = Step.AUTHORITY
 
 
 class Publish(NamedTuple):
-    """Write the caBundles of a configuration, and whose it is."""
+    """Write the caBundles of a configuration, and its owner."""
 
     configuration: Registered
     bundle: bytes
@@ -68,14 +68,14 @@ class Publish(NamedTuple):
 
 
 class Disown(NamedTuple):
-    """Give the fields of a configuration up that were just written."""
+    """Release the ownership of the fields of a configuration that were just written."""
 
     configuration: Registered
     step: Step = Step.BUNDLE
 
 
 class Issue(NamedTuple):
-    """Sign a certificate, and store it at `place`."""
+    """Sign a certificate and store it at `place`."""
 
     signer: KeyPair
     place: str
@@ -85,7 +85,7 @@ class Issue(NamedTuple):
 
 
 class Prove(NamedTuple):
-    """Wait until the API server is seen to trust who signed this certificate."""
+    """Wait until the API server trusts the signer of this certificate."""
 
     leaf: x509.Certificate
     step: Step = Step.PROOF
@@ -107,14 +107,14 @@ class Survey(NamedTuple):
 
 
 class Promote(NamedTuple):
-    """Let the next authority be the current one, and the only one."""
+    """Make the next authority the current and only one."""
 
     authority: KeyPair
     step: Step = Step.PROMOTION
 
 
 class Rest(NamedTuple):
-    """Nothing is to be done before then."""
+    """Nothing to do before `until`."""
 
     until: datetime
     step: Step = Step.NONE
@@ -124,8 +124,10 @@ Action = NewAuthority | Publish | Disown | Issue | Prove | Switch | Survey | Pro
 
 
 class Seen(NamedTuple):
-    """What was seen for long enough, by fingerprints: the certificate of which the API server was seen to trust the
-    signer, and the authority of which every server presented a certificate.
+    """Fingerprints of what was observed for long enough.
+
+    `proven`: the certificate whose signer the API server trusts. `served`: the authority whose certificates all servers
+    present.
     """
 
     proven: str = ""
@@ -133,7 +135,7 @@ class Seen(NamedTuple):
 
 
 def plan(stored: Stored, now: datetime, seen: Seen, settings: Certificates) -> Action:
-    """The next step. `now` is the API server's time, for it is who judges certificates."""
+    """The next step. `now` is the API server's time, because the API server verifies the certificates."""
     return (
         _authority(stored, now, settings)
         or _publish(stored)
@@ -149,7 +151,7 @@ def _authority(stored: Stored, now: datetime, settings: Certificates) -> Action 
         trusted = still_trusted(stored, now)
         if not trusted:
             return NewAuthority({}, CURRENT, found.trouble, repair=found.data is not None)
-        # Who holds their keys is not known any more; but servers present what they signed.
+        # The keys of these authorities may be lost or stolen, but servers still present certificates that they signed.
         return NewAuthority({"ca.crt": pem(trusted)}, NEXT, found.trouble, repair=True)
     if found.next is not None:
         if holds(found.next.certificate, now):
@@ -162,14 +164,14 @@ def _authority(stored: Stored, now: datetime, settings: Certificates) -> Action 
 
 
 def _end(certificate: x509.Certificate, now: datetime, settings: Certificates) -> str:
-    """Why an authority should be followed by another, if it should."""
+    """Why an authority must be replaced; empty if it need not be."""
     if not holds(certificate, now):
         return "it does not hold now"
     return "it is due" if now >= renewal(certificate, settings.renew_at) else ""
 
 
 def _without_next(data: Mapping[str, bytes] | None) -> dict[str, bytes]:
-    """What a Secret holds but for the next authority, or the next certificate."""
+    """The content of a Secret without the next authority or certificate."""
     return {key: value for key, value in (data or {}).items() if key not in {"next.crt", "next.key"}}
 
 
@@ -184,11 +186,12 @@ def _publish(stored: Stored) -> Action | None:
 
 
 def _leaf(stored: Stored, now: datetime, settings: Certificates) -> Action | None:
-    """What is wrong with the certificate that is served, and is mended at once."""
+    """The step that repairs or renews the served certificate at once; None if there is none."""
     authority, serving = stored.authority, stored.serving
     signer, pair = authority.current, serving.pair
     if pair is None and signer is None and stored.is_asked:
-        # Servers may hold the pair that was in the Secret. The next one is not served before it is known to be trusted.
+        # Servers may still hold the pair that was in the Secret. The next pair is served only after the API server
+        # trusts it.
         return None
     if signer is None or not holds(signer.certificate, now):
         signer = authority.next or signer
@@ -202,14 +205,14 @@ def _leaf(stored: Stored, now: datetime, settings: Certificates) -> Action | Non
     if not holds(pair.certificate, now) or not holds(by, now):
         return Issue(signer, SERVED, "it does not hold now")
     for one in (authority.current, authority.next):
-        # By its own authority it is renewed at once: that one is trusted already.
+        # A renewal by the same authority needs no wait: that authority is trusted already.
         if one is not None and one.certificate == by and (why := _renewal(pair, one, stored, now, settings)):
             return Issue(one, SERVED, why)
     return None
 
 
 def _renewal(pair: KeyPair, signer: KeyPair, stored: Stored, now: datetime, settings: Certificates) -> str:
-    """Why a certificate is to be renewed, if it is."""
+    """Why a certificate must be renewed; empty if it need not be."""
     if missing := names_missing(pair.certificate, stored.hosts):
         return f"it is not for {', '.join(missing)}"
     if stored.serving.asked and pair is stored.serving.pair:
@@ -218,13 +221,13 @@ def _renewal(pair: KeyPair, signer: KeyPair, stored: Stored, now: datetime, sett
 
 
 def _leaf_due(pair: KeyPair, signer: KeyPair, now: datetime, settings: Certificates) -> datetime:
-    """When a certificate is to be renewed: not before its end, where another would hold no longer."""
+    """When a certificate must be renewed; at its end if a new one would not be valid any longer."""
     end, due = pair.certificate.not_valid_after_utc, renewal(pair.certificate, settings.renew_at)
     return due if leaf_end(signer, max(now, due), settings) > end else end
 
 
 def leaf_end(signer: KeyPair, now: datetime, settings: Certificates) -> datetime:
-    """When a certificate ends that is signed now: never after its authority."""
+    """The end of a certificate that is signed now: never after the end of its authority."""
     return min(now + settings.leaf_validity, signer.certificate.not_valid_after_utc)
 
 
@@ -247,7 +250,7 @@ def _rotation(stored: Stored, now: datetime, seen: Seen, settings: Certificates)
 
 
 def _rest(stored: Stored, now: datetime, settings: Certificates) -> Rest:
-    """There is no next authority, so nothing of the current one is missing."""
+    """The time of the next renewal. There is no next authority at this point, so the current one is complete."""
     current, pair = stored.authority.current, stored.serving.pair
     if current is None or pair is None:
         return Rest(now)

@@ -1,6 +1,8 @@
-"""Whether the API server can trust what is served: each caBundle against each server, by handshakes as it makes them.
+"""Whether the API server can trust the servers: tests each caBundle against each server with a TLS handshake like the
+API server's.
 
-Nothing is written, and no key is ever shown. What cannot be reached from here is said to be unknown, never to be well.
+Nothing is written, and keys are never shown. A server that cannot be reached from here is reported as unknown, never as
+good.
 """
 
 from __future__ import annotations
@@ -24,32 +26,32 @@ from webhook.errors import CertificateError, RequestFailed
 from webhook.model.reading import Malformed
 from webhook.network.client_tls import trusting
 
-# Turns of a handshake without a network; TLS 1.3 takes three.
+# Upper bound of the steps of an in-memory handshake; TLS 1.3 takes three.
 _TURNS = 10
 
 
 class Check(NamedTuple):
-    """One thing that was looked at. `problem` is empty where all is well; it is unknown where it could not be seen."""
+    """The result of one check. `problem` is empty if there is none; `unknown` says that it could not be checked."""
 
     what: str
     problem: str = ""
     unknown: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """The same for machines."""
+        """The result as JSON values."""
         state = "unknown" if self.unknown else "bad" if self.problem else "good"
         return {"check": self.what, "state": state, "problem": self.problem or None}
 
 
 async def cluster_checks(client: Client, snapshot: Snapshot) -> list[Check]:
-    """Every configuration, each of its caBundles, and every server behind its hooks."""
+    """Check every configuration with each caBundle, and every server behind its hooks."""
     found: list[Check] = []
     known = {one.name: one for one in snapshot.stored.registered}
     for name in CONFIGURATIONS:
         if name not in known:
             found.append(Check(name, "there is no such configuration, so nobody is asked"))
             continue
-        # Hooks that lead to the same place with the same authorities are one.
+        # Hooks with the same target and the same authorities are checked once.
         hooks = {(hook.bundle, hook.host, hook.port): hook for hook in known[name].hooks if not is_next(hook)}
         for hook in hooks.values():
             found += await _hook_checks(client, name, hook, snapshot)
@@ -95,7 +97,7 @@ async def _place_check(name: str, hook: Hook, place: Place) -> Check:
 
 
 def _stored_checks(snapshot: Snapshot) -> Iterator[Check]:
-    """What is in the Secrets, and whether the caBundles would trust it."""
+    """Check the Secrets, and whether the caBundles trust them."""
     stored = snapshot.stored
     what = "Secret rollcall-tls"
     if stored.serving.pair is None:
@@ -110,7 +112,7 @@ def _stored_checks(snapshot: Snapshot) -> Iterator[Check]:
 
 
 def bundle_problem(bundle: bytes, now: datetime) -> str:
-    """What is wrong with a caBundle, or nothing."""
+    """What is wrong with a caBundle; empty if nothing is."""
     if not bundle:
         return "there is none, so the API server trusts its machine's own authorities"
     try:
@@ -123,8 +125,8 @@ def bundle_problem(bundle: bytes, now: datetime) -> str:
 
 
 def file_checks(certificate: Path, key: Path, authority: Path | None, names: Iterable[str]) -> list[Check]:
-    """A pair of files: whether it can be served, whether the authority signed it, and for which names. Raises
-    `CertificateError` where one cannot be read.
+    """Check a pair of files: can it be served, did the authority sign it, and is it for these names? Raises
+    `CertificateError` if a file cannot be read.
     """
     what = f"{certificate} and {key}"
     bundle = None if authority is None else read_authorities(authority)
@@ -133,13 +135,15 @@ def file_checks(certificate: Path, key: Path, authority: Path | None, names: Ite
     except CertificateError as error:
         return [Check(what, str(error))]
     found = [Check(what)]
-    # Without an authority, as if it were known: the names count all the same, which are what is wrong most often.
+    # Without an authority the certificate itself is trusted, to check the names, which are the most frequent mistake.
     trusted = bundle or ssl.DER_cert_to_PEM_cert(pair.leaf).encode()
     return [*found, *(Check(f"{certificate} as {name}", handshake(pair, trusted, name)) for name in names)]
 
 
 def _stored_problem(stored: KeyPair, bundle: bytes, name: str) -> str:
-    """Why who trusts `bundle` would not trust what is stored as a server of that name, or nothing."""
+    """Why a client that trusts `bundle` would reject the stored pair as a server with that name; empty if it
+    would not.
+    """
     found = stored.certificate
     held = found.not_valid_before_utc, found.not_valid_after_utc
     leaf = found.public_bytes(serialization.Encoding.DER)
@@ -148,7 +152,7 @@ def _stored_problem(stored: KeyPair, bundle: bytes, name: str) -> str:
 
 
 def handshake(pair: Pair, bundle: bytes, name: str) -> str:
-    """A TLS handshake without a network, as an API server would make it: why it fails, or nothing."""
+    """Why a TLS handshake like the API server's, done in memory, fails; empty if it succeeds."""
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         load_into(server, pair)

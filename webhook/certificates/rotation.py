@@ -1,4 +1,4 @@
-"""Asking the leader for a rotation, by an annotation on a Secret, and waiting until it is over."""
+"""Requests a rotation from the leader by an annotation on a Secret, and waits until it is complete."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ LOOK_SECONDS = 1.0
 
 
 class Before(NamedTuple):
-    """What is to be replaced."""
+    """The certificate or authority to replace."""
 
     authority: bool
     fingerprint: str
 
 
 async def ask_for_rotation(client: Client, namespace: str, *, authority: bool) -> Before:
-    """Ask for it. Raises `RequestFailed`, and `FactsUnavailable` where nobody would obey."""
+    """Request a rotation. Raises `RequestFailed`, and `FactsUnavailable` if no reconciler would carry it out."""
     snapshot = await read_snapshot(client, namespace)
     if why := snapshot.stored.authority.trouble:
         raise FactsUnavailable(
@@ -45,7 +45,7 @@ async def ask_for_rotation(client: Client, namespace: str, *, authority: bool) -
     metadata = {
         "name": name,
         "namespace": namespace,
-        # One that is gone is not made anew.
+        # A deleted Secret must not be recreated.
         "uid": mapping(live.get("metadata")).get("uid"),
         "annotations": {ROTATE_ANNOTATION: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")},
     }
@@ -60,7 +60,9 @@ async def ask_for_rotation(client: Client, namespace: str, *, authority: bool) -
 async def until_rotated(
     client: Client, namespace: str, before: Before, seconds: float, told: Callable[[str], None]
 ) -> str:
-    """Wait; the fingerprint of what is there instead. `told` is called with each step. Raises as `ask_for_rotation`."""
+    """Wait for the end of the rotation; return the new fingerprint. `told` is called with each step. Raises like
+    `ask_for_rotation`.
+    """
     end, said = time.monotonic() + seconds, ""
     while True:
         snapshot = await read_snapshot(client, namespace)

@@ -1,4 +1,4 @@
-"""Reading what is stored of certificates: two Secrets and two webhook configurations, as they are at this moment."""
+"""Reads the stored state of certificates: two Secrets and two webhook configurations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONFIGURATIONS = {MUTATING: MUTATING_WEBHOOKS, VALIDATING: VALIDATING_WEBHOOKS}
 
 
 class StoredCertificate(NamedTuple):
-    """A Secret of certificates."""
+    """A Secret with certificates."""
 
     namespace: str
     name: str
@@ -28,20 +28,20 @@ class StoredCertificate(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What is stored, as it was read: the Secrets whole, to be written back, and the API server's time."""
+    """The stored state as it was read, with the whole Secrets (to write them back) and the API server's time."""
 
     stored: Stored
     secrets: Mapping[str, Manifest | None]
     now: datetime
 
     def regarded(self, name: str) -> StoredCertificate:
-        """A Secret, for an event."""
+        """The Secret as the object of an event."""
         live = self.secrets[name]
         return StoredCertificate(self.stored.namespace, name, None if live is None else live["metadata"].get("uid"))
 
 
 async def read_snapshot(client: Client, namespace: str) -> Snapshot:
-    """All of it. Raises `RequestFailed`; what is not there is no failure."""
+    """Read the state. Raises `RequestFailed`; a missing object is not an error."""
     now: datetime | None = None
     found: dict[str, Manifest | None] = {}
     for name in (CA_SECRET, TLS_SECRET):
@@ -62,7 +62,7 @@ async def read_snapshot(client: Client, namespace: str) -> Snapshot:
         namespace, authority_state(found[CA_SECRET]), serving_state(found[TLS_SECRET]), tuple(configurations)
     )
     if now is None:
-        # Of what is not there the answer tells no time.
+        # The namespace is read for its Date header: a response for a missing object gives no time here.
         now = _time((await client.get(requests.read(NAMESPACES.resource, namespace))).date)
     return Snapshot(stored, found, now or datetime.now(UTC))
 

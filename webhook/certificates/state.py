@@ -1,7 +1,7 @@
-"""What is stored of self-managed certificates: two Secrets and two webhook configurations, read as values. Pure.
+"""The stored state of self-managed certificates: two Secrets and two webhook configurations, as values (no I/O).
 
-Whatever is in them was perhaps written by somebody else, so nothing here raises: what cannot be used is said
-(`trouble`), and what still can be read of it is kept, because servers may be presenting it.
+Other clients may have written any of them, so nothing here raises. Unusable content is described in `trouble`, and the
+readable part is kept, because servers may present it.
 """
 
 from __future__ import annotations
@@ -31,21 +31,23 @@ from webhook.installation.names import SERVER, SERVICE_PORT
 from webhook.installation.webhooks import is_next_hook
 from webhook.model.reading import Manifest, mapping, sequence
 
-# What the keys of the two Secrets are named: CURRENT and NEXT in rollcall-ca, SERVED and NEXT in rollcall-tls.
+# Prefixes of the keys in the two Secrets: CURRENT and NEXT in rollcall-ca, SERVED and NEXT in rollcall-tls.
 CURRENT, NEXT, SERVED = "ca", "next", "tls"
-# On either Secret: what is in it is to be renewed now, whatever its age. The leader takes it off when it begins.
+# On either Secret: renew its content now, regardless of its age. The leader removes it when it begins.
 ROTATE_ANNOTATION = "rollcall.dev/rotate"
-# Whose the caBundles are while they are being written; see `Registered.claimed`.
+# The field manager of the caBundles while they are written; see `Registered.claimed`.
 FIELD_MANAGER = "rollcall-certificates"
-# More authorities than anybody trusts at once. What somebody else left in a caBundle may be a whole system's list.
+# More authorities than are ever trusted together. A foreign caBundle may contain the list of a whole system.
 MOST_TRUSTED = 16
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorityState:
-    """The Secret rollcall-ca. `trusted` are the certificates that stay in the caBundles beside those of `next`;
-    `current` is that of them which signs, None where its key is lost; `next` is there during a rotation. Where there is
-    `trouble` none of it can be used, and `trusted` is what could be read.
+    """The Secret rollcall-ca.
+
+    `trusted` are the certificates that stay in the caBundles, in addition to `next`. `current` is the one that signs,
+    None if its key is lost. `next` exists during a rotation. With `trouble` none of it can be used, and `trusted` is
+    what could be read.
     """
 
     trusted: tuple[x509.Certificate, ...] = ()
@@ -57,7 +59,7 @@ class AuthorityState:
 
     @property
     def bundle(self) -> bytes:
-        """What every caBundle should be."""
+        """The content that every caBundle should have."""
         return pem(self.certificates)
 
     @property
@@ -68,7 +70,9 @@ class AuthorityState:
 
 @dataclass(frozen=True, slots=True)
 class ServingState:
-    """The Secret rollcall-tls: the pair that is served, the next one during a rotation, and who signed the former."""
+    """The Secret rollcall-tls: the served pair, the next pair during a rotation, and the authorities of the served
+    pair.
+    """
 
     pair: KeyPair | None = None
     next: KeyPair | None = None
@@ -79,8 +83,8 @@ class ServingState:
 
 
 class Hook(NamedTuple):
-    """One webhook of a configuration: where it leads (a host and a port, and the Service where it is one), and the
-    authorities that it trusts, as PEM.
+    """One webhook of a configuration: its target (host, port and, if there is one, Service) and the authorities it
+    trusts, as PEM.
     """
 
     name: str
@@ -93,8 +97,10 @@ class Hook(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """One webhook configuration. `owned`: it goes with the namespace. `claimed`: its caBundles are fields of ours, and
-    then nobody who applies on the server's side can drop a hook: what is left of it, a name and a caBundle, is no hook.
+    """One webhook configuration.
+
+    `owned`: it is deleted with the namespace. `claimed`: the caBundles are fields of our manager. Then a server-side
+    apply by another client cannot remove a hook: a name and a caBundle would remain, which is not a valid hook.
     """
 
     kind: str
@@ -109,7 +115,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Everything that there is, and the names by which the API server will call the server."""
+    """The whole stored state, and the names by which the API server calls the server."""
 
     namespace: str
     authority: AuthorityState
@@ -118,7 +124,7 @@ class Stored:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Every name that a serving certificate must be for."""
+        """All names that a serving certificate must have."""
         services = {(self.namespace, SERVER): None}
         urls: dict[str, None] = {}
         for hook in self._hooks():
@@ -131,14 +137,14 @@ class Stored:
 
     @property
     def places(self) -> tuple[Hook, ...]:
-        """Where the API server asks, or will once it is told to: one hook for each Service and for each address."""
+        """The targets that the API server calls, or will call: one hook for each Service and each address."""
         found = {(hook.service, hook.host, hook.port): hook for hook in self._hooks() if not is_next(hook)}
         own = Hook("", b"", _service_names(self.namespace, SERVER)[2], SERVICE_PORT, (self.namespace, SERVER))
         return tuple(found.values()) or (own,)
 
     @property
     def is_asked(self) -> bool:
-        """Whether the API server asks anybody at all."""
+        """Whether the API server calls any webhook at all."""
         return any(one.hooks for one in self.registered)
 
     def _hooks(self) -> Iterator[Hook]:
@@ -147,12 +153,12 @@ class Stored:
 
 
 def is_next(hook: Hook) -> bool:
-    """Whether it is the hook that is asked for the next certificate alone."""
+    """Whether this is the hook that only tests the next certificate."""
     return is_next_hook(hook.name)
 
 
 def authority_state(secret: Manifest | None) -> AuthorityState:
-    """The Secret rollcall-ca as it is."""
+    """The state of the Secret rollcall-ca."""
     if secret is None:
         return AuthorityState(trouble="there is no such Secret")
     data, asked = secret_data(secret), _asked(secret)
@@ -169,7 +175,7 @@ def authority_state(secret: Manifest | None) -> AuthorityState:
 
 
 def serving_state(secret: Manifest | None) -> ServingState:
-    """The Secret rollcall-tls as it is."""
+    """The state of the Secret rollcall-tls."""
     if secret is None:
         return ServingState(trouble="there is no such Secret")
     data = secret_data(secret)
@@ -179,7 +185,7 @@ def serving_state(secret: Manifest | None) -> ServingState:
 
 
 def registered(configuration: Manifest, namespace: str) -> Registered:
-    """A webhook configuration as it is; `namespace` is Rollcall's."""
+    """The state of a webhook configuration; `namespace` is Rollcall's."""
     metadata = mapping(configuration.get("metadata"))
     managers = tuple(mapping(one) for one in sequence(metadata.get("managedFields")))
     owners = [mapping(one) for one in sequence(metadata.get("ownerReferences"))]
@@ -207,8 +213,8 @@ def secret_data(secret: Manifest) -> dict[str, bytes]:
 
 
 def still_trusted(stored: Stored, now: datetime) -> tuple[x509.Certificate, ...]:
-    """Every authority that anything still rests on, where the Secret rollcall-ca does not say: what can be read of it,
-    of the Secret beside it, and of the caBundles.
+    """Every authority that may still be needed if the Secret rollcall-ca is unusable: the readable ones from it, from
+    rollcall-tls and from the caBundles.
     """
     found = [*stored.authority.certificates, *stored.serving.authorities]
     for one in stored.registered:
@@ -218,12 +224,12 @@ def still_trusted(stored: Stored, now: datetime) -> tuple[x509.Certificate, ...]
 
 
 def signer_of(leaf: x509.Certificate, authorities: Iterable[x509.Certificate]) -> x509.Certificate | None:
-    """The one of them that signed it."""
+    """The authority that signed `leaf`; None if none of them did."""
     return next((one for one in authorities if issued_by(leaf, one)), None)
 
 
 def distinct(certificates: Iterable[x509.Certificate]) -> tuple[x509.Certificate, ...]:
-    """Each once, in their order."""
+    """The certificates without duplicates, in their order."""
     return tuple({fingerprint(one): one for one in certificates}.values())
 
 
@@ -245,7 +251,7 @@ def _pair(data: Mapping[str, bytes], place: str) -> tuple[KeyPair | None, str]:
 
 
 def readable(text: bytes | None) -> tuple[x509.Certificate, ...]:
-    """The certificates in a PEM text; none where it cannot be read."""
+    """The certificates in a PEM text; empty if it cannot be read."""
     try:
         return read_certificates(text or b"")
     except CertificateError:
@@ -274,6 +280,6 @@ def _hook(raw: Mapping[str, Any]) -> Hook:
 
 
 def _service_names(namespace: str, service: str) -> tuple[str, ...]:
-    """How a cluster calls a Service; the API server asks for the third."""
+    """The names of a Service in the cluster; the API server uses the third."""
     inside = f"{service}.{namespace}"
     return service, inside, f"{inside}.svc", f"{inside}.svc.cluster.local"

@@ -1,4 +1,4 @@
-"""The certificates of a cluster for people and for machines: what is stored, and which step comes next. No keys."""
+"""The certificates of a cluster, as text or JSON: what is stored, and the next step. No keys."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from webhook.certificates.x509 import KeyPair, fingerprint, renewal
 from webhook.config.settings import Certificates
 from webhook.errors import CertificateError
 
-# So much of a fingerprint tells one from another.
+# This many characters of a fingerprint are enough to tell certificates apart.
 _SHOWN = 16
 
 
 def status_of(snapshot: Snapshot, settings: Certificates) -> dict[str, Any]:
-    """All of it, for JSON. `authority` is null where nobody keeps one here."""
+    """The status as JSON values. `authority` is null if certificates are not self-managed here."""
     stored = snapshot.stored
-    # Others have a Secret of that name, too, which is none of ours.
+    # Other tools use a Secret with this name too.
     kept = settings.self_managed or not stored.authority.trouble
     return {
         "namespace": stored.namespace,
@@ -76,14 +76,14 @@ def _configuration(one: Registered, wanted: bytes | None) -> dict[str, Any]:
     return {
         "name": one.name,
         "trusts": list(trusted),
-        # Whose caBundle is not what it should be, or not that of the others.
+        # Configurations whose caBundle is wrong or differs from the others.
         "differing": differing,
         "goesWithNamespace": one.owned,
     }
 
 
 def status_text(found: dict[str, Any]) -> Iterator[str]:
-    """The same in lines."""
+    """The status as lines of text."""
     authority, serving = found["authority"], found["serving"]
     if authority is not None:
         for one in authority["current"]:

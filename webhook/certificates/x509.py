@@ -1,7 +1,7 @@
-"""Authorities and what they sign, as values: nothing here reads a file, asks a cluster or looks at a clock.
+"""Authorities and the certificates they sign, as values: no files, no cluster, no clock.
 
-Keys are ECDSA on P-256, which every API server speaks. Names and extensions follow RFC 5280 and what Go's verifier asks
-of a server: its name among the alternative names, and the purpose of a server.
+Keys are ECDSA on P-256, which every API server supports. Names and extensions follow RFC 5280 and what Go's verifier
+requires of a server: its name among the alternative names, and the key usage for servers.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from webhook.errors import CertificateError
 
-# Clocks differ; a certificate that is not valid yet is a puzzle nobody needs.
+# Clocks differ; a certificate that is not valid yet causes failures that are hard to explain.
 BACKDATED = timedelta(minutes=5)
 
 
 class KeyPair(NamedTuple):
-    """A certificate and its private key. Its `repr` shows no key: it may end up in a log."""
+    """A certificate and its private key. Its `repr` shows no key, because it may be logged."""
 
     certificate: x509.Certificate
     key: PrivateKeyTypes
@@ -47,7 +47,7 @@ class KeyPair(NamedTuple):
 
 
 def new_authority(name: str, now: datetime, lifetime: timedelta) -> KeyPair:
-    """An authority that signs servers' certificates, and no other authorities."""
+    """A new authority that may sign servers' certificates, but no other authorities."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     certificate = (
@@ -61,7 +61,7 @@ def new_authority(name: str, now: datetime, lifetime: timedelta) -> KeyPair:
 
 
 def new_leaf(authority: KeyPair, hosts: Iterable[str], now: datetime, until: datetime) -> KeyPair:
-    """A server's certificate for `hosts`, which are names and addresses. Raises `CertificateError`."""
+    """A new server certificate for `hosts` (names and addresses). Raises `CertificateError`."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "rollcall")])
     issuer, signing = authority.certificate, authority.key
@@ -81,7 +81,7 @@ def new_leaf(authority: KeyPair, hosts: Iterable[str], now: datetime, until: dat
 
 
 def read_pair(certificate: bytes, key: bytes) -> KeyPair:
-    """The pair that two PEM texts hold. Raises `CertificateError` with what is wrong, and never with a part of them."""
+    """The pair in two PEM texts. Raises `CertificateError`, whose message never contains a part of them."""
     found = read_certificates(certificate)[0]
     try:
         private = serialization.load_pem_private_key(key, password=None)
@@ -98,7 +98,7 @@ def read_certificates(text: bytes) -> tuple[x509.Certificate, ...]:
     try:
         found = tuple(x509.load_pem_x509_certificates(text))
         for one in found:
-            # Read when first asked for, and then what is wrong with it shows.
+            # These fields are parsed on first access, which shows errors in them.
             _ = one.not_valid_after_utc, one.extensions, one.subject, one.public_key()
     except (ValueError, UnsupportedAlgorithm):
         raise CertificateError("there is no certificate in PEM form") from None
@@ -106,7 +106,7 @@ def read_certificates(text: bytes) -> tuple[x509.Certificate, ...]:
 
 
 def pem(certificates: Iterable[x509.Certificate]) -> bytes:
-    """PEM of them all, one after the other."""
+    """The certificates as PEM, one after the other."""
     return b"".join(one.public_bytes(serialization.Encoding.PEM) for one in certificates)
 
 
@@ -116,7 +116,7 @@ def fingerprint(certificate: x509.Certificate) -> str:
 
 
 def issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
-    """Whether `authority` signed it."""
+    """Whether `authority` signed the certificate."""
     try:
         certificate.verify_directly_issued_by(authority)
     except (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError):
@@ -125,18 +125,18 @@ def issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> boo
 
 
 def holds(certificate: x509.Certificate, now: datetime) -> bool:
-    """Whether it is valid at that moment."""
+    """Whether the certificate is valid at that moment."""
     return certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc
 
 
 def renewal(certificate: x509.Certificate, part: float) -> datetime:
-    """When that part of its life is over."""
+    """The moment when that part of the certificate's life is over."""
     begin = certificate.not_valid_before_utc
     return begin + (certificate.not_valid_after_utc - begin) * part
 
 
 def is_authority(certificate: x509.Certificate) -> bool:
-    """Whether it says that it may sign others."""
+    """Whether the certificate is marked as an authority."""
     try:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except (x509.ExtensionNotFound, ValueError):
@@ -144,7 +144,7 @@ def is_authority(certificate: x509.Certificate) -> bool:
 
 
 def names_missing(certificate: x509.Certificate, hosts: Iterable[str]) -> list[str]:
-    """Those of `hosts` that the certificate is not for. Raises `CertificateError` where one is no name."""
+    """Those of `hosts` that the certificate is not for. Raises `CertificateError` if one is not a valid name."""
     wanted = general_names(hosts)
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -154,7 +154,7 @@ def names_missing(certificate: x509.Certificate, hosts: Iterable[str]) -> list[s
 
 
 def general_names(hosts: Iterable[str]) -> list[x509.GeneralName]:
-    """Names and addresses as certificates bear them, each once. Raises `CertificateError`."""
+    """Names and addresses in the form of certificates, without duplicates. Raises `CertificateError`."""
     names: list[x509.GeneralName] = []
     for host in dict.fromkeys(hosts):
         try:
@@ -168,7 +168,7 @@ def general_names(hosts: Iterable[str]) -> list[x509.GeneralName]:
 
 
 def key_usage(*, authority: bool) -> x509.KeyUsage:
-    """An authority signs certificates, a server signs handshakes, and neither does anything else."""
+    """Key usage: an authority only signs certificates, a server only signs handshakes."""
     return x509.KeyUsage(
         digital_signature=not authority,
         content_commitment=False,

@@ -1,6 +1,6 @@
-"""`rollcall doctor`: whether an installation is sound, asked of the cluster that it is in.
+"""`rollcall doctor`: checks whether an installation in a cluster works.
 
-A tour: `parts` says what is read, `reading` and `handshakes` read it, once, with the rights of whoever asks, and
-`world` is what came of that. `checking` declares checks and runs them; each of the other modules holds those about one
-thing. They are pure, and one that lacks a part of the world says *not known* and never *well*.
+`parts` lists what is read. `reading` and `handshakes` read it once, with the rights of the user. `world` is the
+resulting snapshot. `checking` declares and runs checks; each of the other modules holds the checks of one subject.
+Checks do no I/O. A check that lacks a part of the snapshot reports *not known*, never *well*.
 """

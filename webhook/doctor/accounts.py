@@ -1,6 +1,4 @@
-"""Checks of service accounts: who has the right to write, that the server, which others call, has not, and that those
-which the configuration trusts are there.
-"""
+"""Checks of service accounts: only the reconciler may write, and the accounts that the configuration trusts exist."""
 
 from __future__ import annotations
 
@@ -26,19 +24,19 @@ _WHY = "whoever takes over the server, which takes requests from others, may wri
 
 
 def reconciler_accounts(world: World) -> frozenset[str]:
-    """The service accounts of Rollcall's namespace that Pods with a reconciler run as; none where there is no such
-    Deployment. Raises `FactsUnavailable`.
+    """The service accounts in Rollcall's namespace of Pods with a reconciler; empty without such a Deployment. Raises
+    `FactsUnavailable`.
     """
     return frozenset(account for _, account in _reconciling(world))
 
 
 def user_of(world: World, account: str) -> str:
-    """As the API server calls a service account of Rollcall's namespace."""
+    """The user name of a service account in Rollcall's namespace."""
     return service_account(world.namespace, account)
 
 
 def _reconciling(world: World) -> Iterator[tuple[str, str]]:
-    """The Deployments whose Pods have a reconciler, each with its service account."""
+    """The Deployments whose Pods contain a reconciler, each with its service account."""
     for raw in world.all(DEPLOYMENTS):
         pod = mapping(mapping(mapping(raw.get("spec")).get("template")).get("spec"))
         containers = map(mapping, sequence(pod.get("containers")))
@@ -83,7 +81,7 @@ def apart(world: World) -> Symptoms:
 
 
 def _bound(world: World) -> frozenset[str]:
-    """The service accounts of Rollcall's namespace that have the reconciler's rights."""
+    """The service accounts in Rollcall's namespace that have the reconciler's rights."""
     subjects = map(mapping, sequence(mapping(world.one(RECONCILER_BINDING)).get("subjects")))
     return frozenset(str(one.get("name")) for one in subjects if one.get("namespace") == world.namespace)
 
@@ -120,8 +118,10 @@ def exempt(world: World) -> Symptoms:
 
 
 def trusted(settings: Settings) -> dict[str, str]:
-    """The users that the configuration trusts by their name, each with the field that names it. Left out are service
-    accounts of the namespaces in which Rollcall judges nothing: only administrators create one there.
+    """The users that the configuration trusts by name, each with the field that names it.
+
+    Service accounts of the namespaces that Rollcall does not judge are left out: only administrators create accounts
+    there.
     """
     places = {
         f"scheduler.profiles[{name}].controllers": profile.controllers for name, profile in settings.profiles.items()

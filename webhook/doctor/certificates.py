@@ -1,4 +1,4 @@
-"""Checks of certificates: what the API server is told to believe, and what Rollcall shows it."""
+"""Checks of certificates: what the API server trusts, and what Rollcall presents."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from webhook.errors import FactsUnavailable
 from webhook.installation.names import RECONCILER, TLS_SECRET
 from webhook.model.reading import mapping, text
 
-# Of its life a certificate has this part left when it should long have been renewed: we do at a third, others as well.
+# With this part of its life left, a certificate should have been renewed long ago: Rollcall and others renew at a
+# third.
 _REST = 0.1
 _REDO = "rollcall manifests webhooks --config FILE --ca ca.crt | kubectl apply -f -"
 
 
 def _again(world: World, by_hand: str) -> str:
-    """How certificates and caBundles come to agree: as `by_hand` says, or by the reconciler, which writes over that
-    where it keeps them.
+    """How to make certificates and caBundles agree: as `by_hand` says; or the reconciler does it, if it maintains
+    them.
     """
     if not world.settings.certificates.self_managed:
         return f"{by_hand}: {_REDO}"
@@ -71,7 +72,7 @@ def _bundle(bundle: str, where: str, world: World) -> Iterator[Symptom]:
         why = "the API server cannot read it, and calls nobody"
         yield Symptom(where, "its caBundle is no certificate in PEM form", why, _again(world, "write it again"))
         return
-    # An authority that has run out beside one that holds is what a rotation leaves.
+    # After a rotation an expired authority may stay beside a valid one.
     holding = [one for one in found if _age(one, world.now) is None]
     if not holding:
         level, said = next(filter(None, (_age(one, world.now) for one in found)))
@@ -103,9 +104,10 @@ def certificate(world: World) -> Symptoms:
 
 
 def reached(world: World) -> list[Presented]:
-    """Those who show a certificate, and are Rollcall. At a pod's address somebody else may answer, from where a person
-    is: a proxy, or whoever has that address in another network; who is not called as the Service is, is none of ours.
-    Raises `FactsUnavailable`.
+    """The endpoints that present a certificate and are Rollcall's. Raises `FactsUnavailable`.
+
+    From the user's network, a pod's address may lead to a proxy or an unrelated machine. An endpoint whose certificate
+    lacks the Service's name is not Rollcall's.
     """
     url, host = world.address().url, called(world)
     return [one for one in world.presented if (found := _shown(one)) is not None and (url or names(found, host))]
@@ -127,7 +129,7 @@ def _presented(shown: Presented, world: World) -> Iterator[Symptom]:
 
 
 def _stored(world: World) -> Iterator[Symptom]:
-    """What can be told of the certificate in the Secret."""
+    """The findings about the certificate in the Secret."""
     secret = world.one(SECRET)
     where = f"Secret {world.namespace}/{TLS_SECRET}"
     content = None if secret is None else text(mapping(secret.get("data")).get("tls.crt"))
@@ -174,13 +176,13 @@ def _distrusted(world: World, where: str, found: str) -> Symptom:
 
 
 def called(world: World) -> str:
-    """The host by which the API server calls Rollcall. Raises `FactsUnavailable`."""
+    """The host name by which the API server calls Rollcall. Raises `FactsUnavailable`."""
     address = world.address()
     return urlsplit(address.url).hostname or f"{address.service}.{address.namespace}.svc"
 
 
 def bundles(world: World) -> tuple[str, ...]:
-    """The caBundles of the webhooks that are asked, each once. Raises `FactsUnavailable`."""
+    """The caBundles of the webhooks that are called, without duplicates. Raises `FactsUnavailable`."""
     every = (
         text(mapping(hook.get("clientConfig")).get("caBundle")) for _, hook in world.hooks() if not serves_next(hook)
     )
@@ -207,7 +209,9 @@ def names(leaf: x509.Certificate, host: str) -> bool:
 
 
 def _vouched(leaf: x509.Certificate, between: Iterable[x509.Certificate], known: Iterable[x509.Certificate]) -> bool:
-    """Whether a chain leads from `leaf` over those `between` to one that is `known`, which may be the leaf itself."""
+    """Whether a chain leads from `leaf` through the certificates in `between` to one in `known`; `leaf` itself may be
+    in `known`.
+    """
     trusted, left, current = list(known), list(between), leaf
     while True:
         if current in trusted or any(issued_by(current, one) for one in trusted):

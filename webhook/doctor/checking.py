@@ -1,4 +1,4 @@
-"""Checks: how they are declared, and what comes of running them over a world."""
+"""Checks: how they are declared, and how they are run on a snapshot of a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webhook.model.reading import Malformed
 
 
 class Level(StrEnum):
-    """How bad it is: gangs are refused, held or torn; they may be one day; or it is worth knowing."""
+    """The severity: gangs are refused, held or torn now; they may be later; or it is just worth knowing."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -22,8 +22,8 @@ class Level(StrEnum):
 
 
 class Symptom(NamedTuple):
-    """Something that is not as it should be: where, what was found, why it matters, and what to do. `level` where it is
-    another than its check's.
+    """A problem: where it is, what was found, why it matters, and what to do. `level` is set if it differs from the
+    check's level.
     """
 
     where: str
@@ -38,18 +38,18 @@ Symptoms = Iterator[Symptom]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A declared check. It raises `FactsUnavailable` where a part of the world that it needs could not be read."""
+    """A declared check. It raises `FactsUnavailable` if a part of the snapshot that it needs could not be read."""
 
     id: str
     look: Callable[[World], Symptoms]
     level: Level
-    # A world that is well in this, and one that is not: the first tests of a check.
+    # One snapshot that passes this check and one that fails: the first tests of the check.
     well: Callable[[], World]
     ill: Callable[[], World]
 
     @property
     def documentation(self) -> str:
-        """The docstring: what is looked at and why, and the source of that."""
+        """The docstring: what is checked and why, with its source."""
         return self.look.__doc__ or ""
 
 
@@ -65,25 +65,25 @@ def check(
 
 
 def collect(*modules: ModuleType) -> tuple[Check, ...]:
-    """The checks that these modules declare, in the order in which they stand there."""
+    """The checks that these modules declare, in the order of their declaration."""
     return tuple(found for module in modules for found in vars(module).values() if isinstance(found, Check))
 
 
 def first_of(names: Sequence[str], many: int = 1) -> str:
-    """The first few of some names, and how many more there are."""
+    """The first few names, and the number of the others."""
     more = f" and {len(names) - many} more" if len(names) > many else ""
     return ", ".join(names[:many]) + more
 
 
 class Found(NamedTuple):
-    """A symptom, with the check that told it and how bad it is."""
+    """A problem, with its check and its level."""
 
     check: str
     level: Level
     symptom: Symptom
 
     def as_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """The problem as plain JSON values."""
         told = self.symptom
         return {
             "check": self.check,
@@ -96,7 +96,7 @@ class Found(NamedTuple):
 
 
 class NotKnown(NamedTuple):
-    """A check that could not be made, or not to its end, and why."""
+    """A check that could not run, or not completely, and why."""
 
     check: str
     why: str
@@ -104,18 +104,18 @@ class NotKnown(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Everything that was found, by the order of the checks."""
+    """All findings, in the order of the checks."""
 
     checks: tuple[str, ...] = ()
     found: list[Found] = field(default_factory=list)
     not_known: list[NotKnown] = field(default_factory=list)
 
     def of(self, level: Level) -> list[Found]:
-        """What was found of one level."""
+        """The findings of one level."""
         return [one for one in self.found if one.level is level]
 
     def ill(self, *, strict: bool) -> bool:
-        """Whether something is wrong; with `strict` a warning is, too."""
+        """Whether there is an error; with `strict`, an error or a warning."""
         return bool(self.of(Level.ERROR)) or (strict and bool(self.of(Level.WARNING)))
 
     def as_json(self, *, strict: bool) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class Diagnosis:
 
 
 def examine(world: World, checks: Iterable[Check]) -> Diagnosis:
-    """Run the checks. What one has found before it lacked something is kept."""
+    """Run the checks. Findings made before a check stopped for missing data are kept."""
     every = tuple(checks)
     diagnosis = Diagnosis(tuple(one.id for one in every))
     for one in every:
@@ -139,6 +139,6 @@ def examine(world: World, checks: Iterable[Check]) -> Diagnosis:
         except FactsUnavailable as error:
             diagnosis.not_known.append(NotKnown(one.id, str(error)))
         except Malformed as error:
-            # The API server has checked what it stores; what it stores as a string is anybody's.
+            # The API server has validated what it stores, but a string field may contain anything.
             diagnosis.not_known.append(NotKnown(one.id, f"an object is not understood: {error}"))
     return diagnosis

@@ -1,4 +1,4 @@
-"""Every check, in the order in which an installation is looked at."""
+"""All checks, in the order in which they run."""
 
 from __future__ import annotations
 

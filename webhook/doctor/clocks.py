@@ -1,4 +1,4 @@
-"""Checks of clocks: certificates and leases are good between two moments, and machines do not agree about them."""
+"""Checks of clocks: the validity of certificates and leases depends on clocks, and those of machines differ."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from webhook.doctor.world import Clock, World
 from webhook.installation.names import LEASE_NAME
 from webhook.model.reading import mapping, text
 
-# A Date header is a whole second, and an answer takes its time.
+# A Date header has a resolution of one second, and a response takes time.
 _TOLERATED = timedelta(seconds=5)
-# Certificates are backdated by as much.
+# Certificates are backdated by this much.
 _TOO_FAR = timedelta(minutes=5)
 
 

@@ -1,4 +1,4 @@
-"""What the API server is asked to create, as a dry run: objects of which it is to be seen what becomes of them.
+"""The objects that `rollcall doctor` asks the API server to create as a dry run, to see how they are handled.
 
 Source: Kubernetes documentation, "Dry-run" (a request goes through every stage but storing).
 """
@@ -18,12 +18,12 @@ from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
 
 NAME = "rollcall-doctor"
-# No backend can have it: it is no name of a scheduler.
+# Not a valid scheduler name, so no backend can have it.
 _NOBODY = "nobody"
 
 
 def refused_set(namespace: str) -> Manifest:
-    """A PodCliqueSet that Grove takes and Rollcall refuses, whatever is configured."""
+    """A PodCliqueSet that Grove accepts and Rollcall refuses under every configuration."""
     container = {"name": "main", "image": "example.com/main"}
     spec = {"roleName": "worker", "replicas": 1, "minAvailable": 1, "podSpec": {"containers": [container]}}
     return {
@@ -35,7 +35,7 @@ def refused_set(namespace: str) -> Manifest:
 
 
 def namespace_asked_about(world: World) -> str:
-    """A namespace that the webhook for PodCliqueSets is about, by preference `default`."""
+    """A namespace in which the webhook for PodCliqueSets is called, if possible `default`."""
     hook = world.hook("podcliquesets.mutate.rollcall.dev")
     selector: Any = None if hook is None else hook.get("namespaceSelector")
     try:
@@ -47,7 +47,7 @@ def namespace_asked_about(world: World) -> str:
 
 
 def grouped_pod(namespace: str, spoken: Generation) -> Manifest:
-    """A pod of a group, which the strictest Pod Security level admits. The group need not be there."""
+    """A pod of a group; the strictest Pod Security level admits it. The group need not exist."""
     group = {"name": NAME, "podGroup": "main"} if spoken is Generation.V1ALPHA1 else {"podGroupName": NAME}
     inside = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     return {

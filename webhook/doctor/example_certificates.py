@@ -1,4 +1,4 @@
-"""Certificates for the worlds that checks are shown with: made when they are asked for, and nowhere stored."""
+"""Certificates for the example snapshots of checks; they are created on demand and never stored."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ HOST = f"{SERVER}.{NAMESPACE}.svc"
 
 
 class Signed(NamedTuple):
-    """An authority, and a certificate that it signed."""
+    """An authority and a certificate that it signed."""
 
     authority: x509.Certificate
     leaf: x509.Certificate
 
 
 def signed(days: int = 90, host: str = HOST) -> Signed:
-    """An authority and a certificate for a host, both good for so many days more."""
+    """An authority and a certificate for a host, both valid for this many more days."""
     begun, ends = NOW - timedelta(days=10), NOW + timedelta(days=days)
     authority = new_authority("example authority", begun, ends - begun)
     return Signed(authority.certificate, new_leaf(authority, (host,), begun, ends).certificate)
@@ -38,7 +38,7 @@ def bundle_of(*certificates: x509.Certificate) -> str:
 
 
 def bundled(*certificates: x509.Certificate, **known: Any) -> World:
-    """A sound installation whose webhooks have these authorities in their caBundle."""
+    """A working installation whose webhooks have these authorities in their caBundle."""
     bundle = bundle_of(*certificates)
 
     def write(raw: Manifest) -> None:
@@ -49,7 +49,9 @@ def bundled(*certificates: x509.Certificate, **known: Any) -> World:
 
 
 def certified(pair: Signed, refused: str = "") -> World:
-    """One that shows the certificate of a pair, which the authority of the pair vouches for unless it says why not."""
+    """An installation that presents the certificate of a pair. The pair's authority accepts it, unless `refused` says
+    why not.
+    """
     bundle = bundle_of(pair.authority)
     shown = Presented(
         "https://10.0.0.0:8443",

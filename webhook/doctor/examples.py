@@ -1,4 +1,4 @@
-"""Worlds to show a check with: an installation as Rollcall's own manifests make it, and what may be amiss with it."""
+"""Example snapshots for checks: an installation made from Rollcall's own manifests, and its possible faults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NODES = ("node-a", "node-b")
 
 
 def configured(*profiles: Mapping[str, Any], **sections: Any) -> Settings:
-    """Settings with these profiles, the first of them the default; koord-scheduler without any."""
+    """Settings with these profiles, the first being the default; without any, with koord-scheduler."""
     every = profiles or ({"name": "koord-scheduler"},)
     document = {
         "apiVersion": "rollcall.dev/v1alpha1",
@@ -43,7 +43,7 @@ def _koordinator() -> Settings:
 
 
 def world(*objects: Manifest, settings: Settings | None = None, **known: Any) -> World:
-    """A world of these objects and nothing else; keywords are further fields of `World`."""
+    """A snapshot with only these objects; keywords set further fields of `World`."""
     parts = {part: tuple(raw for raw in objects if part.has(raw, NAMESPACE)) for part in PARTS}
     found = World(settings or _koordinator(), NOW, parts=parts, apis=_APIS)
     return replace(found, **known)
@@ -56,8 +56,9 @@ def installed(
     changed: Callable[[Manifest], None] = lambda _: None,
     **known: Any,
 ) -> World:
-    """A sound installation with these objects besides; `changed` may amend each of its own objects, those of the kinds
-    in `without` are left out.
+    """A working installation with these additional objects.
+
+    `changed` may change each of the installation's own objects; kinds in `without` are left out.
     """
     settings = settings or _koordinator()
     own = deepcopy([*webhook_configurations(settings, _ADDRESS, NAMESPACE, None), *_running(), *_namespaces()])
@@ -70,7 +71,7 @@ _ADDRESS = Address(NAMESPACE, SERVER, SERVICE_PORT)
 
 
 def _running() -> list[Manifest]:
-    """What runs: Service, endpoints on two nodes, budget, and a leader."""
+    """The running part: Service, endpoints on two nodes, PodDisruptionBudget, and a leader."""
     labels = {"app.kubernetes.io/name": "rollcall"}
     slices = thing("discovery.k8s.io/v1", "EndpointSlice", SERVER, {"kubernetes.io/service-name": SERVER})
     slices["ports"] = [{"name": "https", "port": 8443}]
@@ -85,7 +86,7 @@ def _running() -> list[Manifest]:
 
 
 def lease(**spec: Any) -> Manifest:
-    """The reconciler's Lease, renewed a second ago unless keywords say otherwise."""
+    """The reconciler's Lease, renewed a second ago; keywords override fields."""
     held = {"holderIdentity": "rollcall-reconciler-1", "leaseDurationSeconds": 15}
     return thing(
         "coordination.k8s.io/v1", "Lease", LEASE_NAME, spec={**held, "renewTime": "2026-09-01T11:59:59.000000Z", **spec}
@@ -97,7 +98,7 @@ def _namespaces() -> list[Manifest]:
 
 
 def namespace(name: str, **labels: str) -> Manifest:
-    """A namespace; keywords are labels of Rollcall's."""
+    """A namespace; keywords are labels with Rollcall's prefix."""
     own = {f"rollcall.dev/{key}": value for key, value in labels.items()}
     found = thing("v1", "Namespace", name, {"kubernetes.io/metadata.name": name, **own})
     del found["metadata"]["namespace"]
@@ -112,13 +113,13 @@ def thing(
     within: str = NAMESPACE,
     **fields: Any,
 ) -> Manifest:
-    """An object of that name, in Rollcall's namespace unless it is said to be in another."""
+    """An object with that name; the default namespace is Rollcall's."""
     metadata = {"name": name, "namespace": within, "labels": dict(labels or {})}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
 
 
 def pod_clique_set(name: str, scheduler: str | None = "koord-scheduler", within: str = "team-a") -> Manifest:
-    """A PodCliqueSet, with its record unless that is None."""
+    """A PodCliqueSet, with a record of `scheduler` unless that is None."""
     labels = {} if scheduler is None else {"rollcall.dev/scheduler": scheduler}
     return thing("grove.io/v1alpha1", "PodCliqueSet", name, labels, within)
 
@@ -131,12 +132,12 @@ def deployment(name: str, image: str, within: str = "kube-system", available: in
 
 
 def served(*apis: Api) -> frozenset[Api]:
-    """The kinds of the example cluster, and these."""
+    """The kinds that the example cluster serves, and these."""
     return _APIS | set(apis)
 
 
 def webhook_of(kind: str, name: str, hook: str, **fields: Any) -> Manifest:
-    """Somebody else's configuration of one webhook, about the creation of pods unless keywords say otherwise."""
+    """Another system's configuration with one webhook, by default for the creation of pods."""
     rules = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}]
     found = {"name": hook, "rules": rules, **fields}
     return {

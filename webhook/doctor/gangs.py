@@ -1,4 +1,4 @@
-"""Checks of the gangs that are there: whether anybody asks about them, and whether they are on record."""
+"""Checks of the existing gangs: the webhooks are called for them, and their scheduler is recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webhook.model.projections import key_of, labels_of, name_of
 from webhook.model.reading import Manifest
 from webhook.model.record import SCHEDULER_LABEL
 
-# Of many that are alike, so many are named.
+# How many of several similar objects are named.
 _NAMED = 5
 
 
@@ -110,7 +110,7 @@ def profile(world: World) -> Symptoms:
 
 
 def _by_namespace(found: Iterable[Manifest]) -> Iterator[tuple[str, str]]:
-    """Each namespace, with the first names of what was found there."""
+    """Each namespace, with the first names of the objects found there."""
     names: dict[str, list[str]] = {}
     for raw in found:
         where, name = key_of(raw)

@@ -1,4 +1,4 @@
-"""Checks of feature gates: what evidence there is of those that no API shows."""
+"""Checks of feature gates, by indirect evidence where no API shows them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _tried(**spec: Any) -> World:
 
 
 def pod_field(spoken: Generation) -> str:
-    """The field of a pod's spec by which it is of a group."""
+    """The field of a pod's spec that names its group."""
     return "workloadRef" if spoken is Generation.V1ALPHA1 else "schedulingGroup"
 
 

@@ -1,4 +1,4 @@
-"""Checks of Grove: which generation it is of, and what its operator is configured to do.
+"""Checks of Grove: its generation, and the configuration of its operator.
 
 Source: ai-dynamo/grove, operator/api/config, operator/charts (Deployment `grove-operator`), operator/internal/webhook.
 """
@@ -22,15 +22,15 @@ from webhook.model.users import service_account
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 POD_GANG_MAP = Api(grove.GROUP, "v1alpha1", "PodGangMap")
-# Grove's backends that write gang objects themselves, of the names that ours would have.
+# Grove's backends that write gang objects themselves, with the same names as ours.
 _WRITERS = ("volcano", "kai-scheduler")
 _WHERE = "Grove's OperatorConfiguration"
-# By Grove's chart: its Deployment, and that container's too.
+# The name of the Deployment and of its container in Grove's chart.
 _OPERATOR = "grove-operator"
 
 
 def is_operator(deployment: Manifest) -> bool:
-    """Whether a Deployment is called as that of Grove's operator, or has its container."""
+    """Whether a Deployment has the name or the container of Grove's operator."""
     return _OPERATOR in {
         name_of(deployment),
         *(mapping(one).get("name") for one in sequence(_pod(deployment).get("containers"))),
@@ -89,7 +89,7 @@ def schedulers(world: World) -> Symptoms:
             "Grove writes the PodGroups of every set that names no scheduler, and Rollcall stands aside from them, "
             "also where it has another scheduler on record: that one never sees the gang",
             f"say defaultProfileName: {DEFAULT_SCHEDULER}; Rollcall chooses the scheduler, {default} among them",
-            # Where no other is to be chosen both mean the same gangs.
+            # If no other scheduler can be chosen, Grove and Rollcall mean the same gangs.
             None if set(world.settings.profiles) - {default, DEFAULT_SCHEDULER} else Level.NOTE,
         )
     for name in names:
@@ -132,7 +132,7 @@ def authorizer(world: World) -> Symptoms:
     gates = any(profile.gate for profile in world.settings.profiles.values())
     if not gates or not flag(settings.get("enabled")):
         return
-    # Where none is installed yet, as which it will be.
+    # If no reconciler is installed yet, the account that it will have.
     running = sorted(user_of(world, account) for account in reconciler_accounts(world) or {RECONCILER})
     missing = [user for user in running if user not in sequence(settings.get("exemptServiceAccountUserNames"))]
     if missing:
@@ -244,7 +244,7 @@ def operator_account(world: World) -> Symptoms:
 
 
 def _accounts(world: World) -> Iterator[tuple[str, str]]:
-    """The Deployments of Grove's operator, each with the user that it is. Raises `FactsUnavailable`."""
+    """The Deployments of Grove's operator, each with its user name. Raises `FactsUnavailable`."""
     hooks = [
         mapping(hook)
         for part, name in _WEBHOOKS

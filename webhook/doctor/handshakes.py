@@ -1,5 +1,6 @@
-"""Looking at what Rollcall's endpoints show in a TLS handshake, as the API server would see it, and what time it is
-there. Nothing is asked of them but /healthz.
+"""Reads what Rollcall's endpoints present in a TLS handshake, as the API server would see it, and their time.
+
+The only request it sends is /healthz.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from webhook.doctor.world import Clock, Presented
 from webhook.errors import CertificateError
 from webhook.network.client_tls import looking, trusting
 
-# Whoever is near answers well before; pods of a cluster are often not to be reached from where a person is.
+# A near endpoint answers long before this. Pods often cannot be reached from the user's machine.
 SECONDS = 3.0
 
 
 class Endpoint(NamedTuple):
-    """Somebody who serves: the address, and the host by which the API server calls him."""
+    """The address of a server, and the host name by which the API server calls it."""
 
     address: str
     port: int
@@ -34,14 +35,14 @@ class Endpoint(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What one endpoint showed, and its clock where it said the time."""
+    """What one endpoint presented, and its clock if it sent a time."""
 
     presented: Presented
     clock: Clock | None = None
 
 
 async def look_at(endpoints: Iterable[Endpoint], bundles: Iterable[str]) -> list[Seen]:
-    """What each endpoint shows, judged by each caBundle (base64)."""
+    """What each endpoint presents, verified against each caBundle (base64)."""
     every = tuple(bundles)
     return list(await asyncio.gather(*(asyncio.to_thread(_look, endpoint, every) for endpoint in endpoints)))
 
@@ -67,9 +68,9 @@ def _connected(endpoint: Endpoint, context: ssl.SSLContext) -> ssl.SSLSocket:
 
 
 def _refused(endpoint: Endpoint, bundle: str) -> str | None:
-    """Why the endpoint is not to be trusted by that caBundle, or None. Of one that is no PEM another check tells.
+    """Why a client with that caBundle would not trust the endpoint, or None; another check reports an invalid caBundle.
 
-    Raises `OSError` where it could not be asked: that says nothing of its certificate.
+    Raises `OSError` if it could not be reached: that says nothing about its certificate.
     """
     try:
         context = trusting(b64decode(bundle))
@@ -83,7 +84,7 @@ def _refused(endpoint: Endpoint, bundle: str) -> str | None:
 
 
 def _clock(shown: ssl.SSLSocket, where: str) -> Clock | None:
-    """The clock behind a connection, by the Date of its answer."""
+    """The clock of the server behind a connection, by the Date of its response."""
     with suppress(OSError, ValueError, StopIteration):
         before = datetime.now(UTC)
         shown.sendall(b"GET /healthz HTTP/1.1\r\nHost: rollcall\r\nConnection: close\r\n\r\n")
@@ -97,9 +98,9 @@ def _clock(shown: ssl.SSLSocket, where: str) -> Clock | None:
 
 
 def clock_of(whose: str, date: str, asked: datetime) -> Clock:
-    """A clock by the Date of an answer, which has come now and was asked for then. Raises `ValueError`."""
+    """A clock by the Date of a response that was requested at `asked` and has just arrived. Raises `ValueError`."""
     now = datetime.now(UTC)
-    # The header says whole seconds.
+    # The header has whole seconds, so half a second is added on average.
     ahead = (parsedate_to_datetime(date) - asked).total_seconds() + 0.5 - (now - asked).total_seconds() / 2
     return Clock(whose, ahead)
 

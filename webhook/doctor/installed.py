@@ -1,5 +1,6 @@
-"""The configuration that an installation runs with, as its server mounts it. It is what an installation is judged by
-where nobody gives a file: who is called at night has none at hand, and may have the wrong one.
+"""The configuration that an installation runs with, read from what its server mounts.
+
+Checks use it if no file is given: an operator on call may have no file, or the wrong one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from webhook.sources.yaml_values import documents_of
 
 
 class Installed(NamedTuple):
-    """What is installed; where it could not be found out, every backend with its defaults, and `unknown` says why."""
+    """The installed configuration. If it could not be found: all backends with defaults, and the reason in
+    `unknown`.
+    """
 
     settings: Settings
     unknown: str = ""
@@ -34,7 +37,7 @@ class Installed(NamedTuple):
 async def installed_settings(
     access: Access, namespace: str, transport: httpx.AsyncBaseTransport | None = None
 ) -> Installed:
-    """The settings of the installation in that namespace. Raises `ConfigurationError` where its file is wrong."""
+    """The settings of the installation in that namespace. Raises `ConfigurationError` if its file is invalid."""
     client = Client(access, transport)
     try:
         return await _read(client, namespace)
@@ -48,7 +51,7 @@ async def _read(client: Client, namespace: str) -> Installed:
     deployment = (await client.get(requests.read(DEPLOYMENTS.resource, SERVER, namespace))).content
     name = _mounted(mapping(deployment))
     if name is None:
-        # Then both processes run with their defaults.
+        # Without a file both processes run with their defaults.
         return Installed(default_settings())
     held = (await client.get(requests.read(CONFIG_MAPS, name, namespace))).content
     source = f"ConfigMap {namespace}/{name}"
@@ -63,7 +66,7 @@ async def _read(client: Client, namespace: str) -> Installed:
 
 
 def _mounted(deployment: Mapping[str, Any]) -> str | None:
-    """The ConfigMap with the file that the server is given."""
+    """The name of the ConfigMap that holds the server's configuration file."""
     pod = mapping(mapping(mapping(deployment.get("spec")).get("template")).get("spec"))
     for volume in map(mapping, sequence(pod.get("volumes"))):
         if volume.get("name") == CONFIGURATION_VOLUME:

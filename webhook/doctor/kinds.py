@@ -1,4 +1,4 @@
-"""Checks of the kinds that the cluster serves: what the enabled schedulers' gangs are made of."""
+"""Checks of the kinds that the cluster serves: those that the enabled schedulers' gangs need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of what namespaces say of Rollcall by their labels."""
+"""Checks of Rollcall's labels on namespaces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webhook.model.record import SCHEDULER_LABEL
 
 
 def _labelled(world: World, key: str) -> Iterator[tuple[str, str]]:
-    """The namespaces that bear a label, with its value."""
+    """The namespaces that have a label, each with its value."""
     for raw in world.all(NAMESPACES):
         labels = labels_of(raw)
         if key in labels:

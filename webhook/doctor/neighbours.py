@@ -1,5 +1,5 @@
-"""Checks of other admission webhooks about the same pods: mutating ones run in the order of their names, and who comes
-last has the last word.
+"""Checks of other admission webhooks for the same pods: mutating webhooks run in the order of their names, so a later
+one can overwrite an earlier one.
 
 Source: Kubernetes documentation, "Dynamic Admission Control" (order and reinvocation); names as the systems' own
 manifests have them.
@@ -33,7 +33,7 @@ class Neighbour(NamedTuple):
     does: str
 
 
-# What they are called by their own manifests sorts before m-rollcall: it is another name that is told.
+# The names in their own manifests sort before m-rollcall; only another name is reported.
 BEFORE = (
     Neighbour(
         "koordinator", "Koordinator", "its ClusterColocationProfiles overwrite schedulerName, labels and priority"
@@ -105,7 +105,7 @@ def unknown_neighbour(world: World) -> Symptoms:
 
 
 def _about_pods(world: World) -> Iterator[tuple[str, Manifest]]:
-    """The webhooks of others that may change a pod at its creation, one a configuration."""
+    """The webhooks of other systems that may change a pod at its creation, one for each configuration."""
     for raw in world.all(MUTATING_WEBHOOKS):
         hooks = [dict(mapping(hook)) for hook in sequence(raw.get("webhooks"))]
         about = [hook for hook in hooks if is_about(hook, "", "pods", "CREATE")]
@@ -129,6 +129,6 @@ _OF_GROVE: Mapping[str, str] = {
 
 
 def _takes_gangs(hook: Manifest) -> bool:
-    """Whether its objectSelector takes a pod as Grove makes it, or one of an opted-in workload."""
+    """Whether its objectSelector matches a pod made by Grove or a pod of an opted-in workload."""
     owned = {SCHEDULER_LABEL: "koord-scheduler"}
     return any(selects(hook.get("objectSelector"), labels) for labels in (_OF_GROVE, owned))

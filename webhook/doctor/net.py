@@ -1,4 +1,4 @@
-"""Checks of the net: the ValidatingAdmissionPolicy that judges a gang's pods while nobody answers."""
+"""Checks of the net: the ValidatingAdmissionPolicy that protects gangs while Rollcall is down."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webhook.model.projections import name_of
 from webhook.model.reading import Manifest, mapping, sequence
 
 _REDO = "rollcall manifests net --config FILE | kubectl apply -f -"
-# What a policy does; of the rest the API server fills in a part.
+# Fields that define a policy; the API server fills in some of the others.
 _COMPARED = ("matchConditions", "variables", "validations")
 
 Key = tuple[str, str]

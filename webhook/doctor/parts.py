@@ -1,6 +1,6 @@
-"""What is read of a cluster: which objects, and of each what anybody here looks at.
+"""The objects that are read from a cluster, and the fields of each that the checks use.
 
-Each part says the right that it takes, so that whoever lacks it can be told.
+Each part names the right that reading it needs, so that a missing right can be reported.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from webhook.model.workloads.kinds import GANG_OWNERS, TRAIN_JOBS
 
 
 class Part(NamedTuple):
-    """The objects of a kind: all of them, those of Rollcall's own namespace (`own`) or of another, those that bear
-    labels (`key`, `!key`, `key=value`), or the one of a name.
+    """Objects of one kind: all, those of a namespace (`own` is Rollcall's), those with labels (`key`, `!key`,
+    `key=value`), or the one with a name.
     """
 
     resource: Resource
@@ -32,18 +32,18 @@ class Part(NamedTuple):
     name: str = ""
 
     def right(self, own: str) -> str:
-        """What one must be allowed to do, in words."""
+        """The right that is needed to read this part, as text."""
         api, inside = self.resource.api, self.within(own)
         kind = f"{self.resource.plural}.{api.group}" if api.group else self.resource.plural
         verb = f"get {kind} {self.name}" if self.name else f"list {kind}"
         return f"{verb} in {inside}" if inside else verb
 
     def within(self, own: str) -> str:
-        """The namespace in which to look, empty for all of them."""
+        """The namespace to read; empty for all."""
         return own if self.own else self.namespace
 
     def has(self, raw: Manifest, own: str) -> bool:
-        """Whether an object is one of these."""
+        """Whether an object belongs to this part."""
         api, metadata = self.resource.api, mapping(raw.get("metadata"))
         group = str(raw.get("apiVersion", "v1")).rpartition("/")[0]
         if (group, raw.get("kind")) != (api.group, api.kind):
@@ -81,13 +81,13 @@ RECONCILER_BINDING = Part(
     name=RECONCILER_ROLE,
 )
 LEASE = Part(kubernetes_kinds.LEASES, own=True, name=LEASE_NAME)
-# kube-scheduler's own; also where the control plane is somebody else's and shows no pods.
+# kube-scheduler's own Lease. It also exists where the control plane is managed by a provider and shows no pods.
 SCHEDULER_LEASE = Part(kubernetes_kinds.LEASES, namespace="kube-system", name="kube-scheduler")
 
 POD_CLIQUE_SETS = Part(SETS_READ.resource)
 GANG_PODS = Part(kubernetes_kinds.PODS, labels=(grove.LABEL_PODGANG,))
 OWNED_PODS = Part(kubernetes_kinds.PODS, labels=(GANG_LABEL, f"!{grove.LABEL_PODGANG}"))
-# Workloads that are not Grove's, where Rollcall has recorded a scheduler.
+# Opted-in workloads with a recorded scheduler.
 RECORDED = tuple(Part(kind, labels=(SCHEDULER_LABEL,)) for kind in (*GANG_OWNERS, TRAIN_JOBS))
 COLOCATION_PROFILES = Part(
     Resource(
@@ -120,7 +120,7 @@ PARTS = (
 
 
 def trimmed(raw: Manifest) -> Manifest:
-    """An object without what nobody here looks at: a cluster has many pods, and a key is nobody's business."""
+    """An object without the fields that no check uses: a cluster has many pods, and private keys must not be kept."""
     metadata = {key: value for key, value in mapping(raw.get("metadata")).items() if key != "managedFields"}
     found = {**raw, "metadata": metadata}
     if raw.get("kind") == "Pod":

@@ -1,4 +1,4 @@
-"""Reading a cluster once, with the rights of whoever asks: what cannot be read is said to be unknown, and why."""
+"""Reads a cluster once, with the rights of the user. What cannot be read is marked as unknown, with the reason."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ from webhook.model.users import account_of
 from webhook.sources.limits import Problem
 from webhook.sources.yaml_values import documents_of
 
-# A page of a list: what is read is kept, and few round trips matter to who waits.
+# Page size of lists: large, because all of it is kept and a user waits for it.
 _PAGE = 500
-# What the API server does not let one do.
+# HTTP statuses for a missing right.
 _FORBIDDEN = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ T = TypeVar("T")
 async def read_world(
     settings: Settings, access: Access, namespace: str, transport: httpx.AsyncBaseTransport | None = None
 ) -> World:
-    """The cluster as it is now. Raises `FactsUnavailable` where nothing of it can be read."""
+    """The present state of the cluster. Raises `FactsUnavailable` if nothing can be read."""
     client = Client(access, transport)
     try:
         return await _Reader(client, settings, namespace).read()
@@ -85,18 +85,19 @@ class _Reader:
         try:
             seen = await look_at(endpoints(world), bundles(world))
         except FactsUnavailable:
-            # Without the configurations it is not known who is to be looked at; they are another check's to miss.
+            # Without webhook configurations the endpoints are unknown; another check reports the missing
+            # configurations.
             return replace(world, parts={**world.parts, SECRET: await self._part(SECRET)})
         world = replace(world, presented=tuple(one.presented for one in seen))
         ours = reached(world)
         if not ours:
-            # Then, and only then, what is stored tells more than what is shown.
+            # Only in this case the stored certificate tells more than the presented one.
             world = replace(world, parts={**world.parts, SECRET: await self._part(SECRET)})
         more = tuple(one.clock for one in seen if one.clock is not None and one.presented in ours)
         return replace(world, clocks=(*world.clocks, *more))
 
     async def _version(self) -> tuple[str | Unread, tuple[Clock, ...]]:
-        """The API server's version, and its clock."""
+        """The API server's version and clock."""
         asked = datetime.now(UTC)
         try:
             answer: Answer = await self._client.get(requests.Request("/version"))
@@ -127,14 +128,14 @@ class _Reader:
             return ()
         api = part.resource.api
         version = f"{api.group}/{api.version}" if api.group else api.version
-        # The objects of a list do not say their own kind.
+        # Objects in a list lack their own kind.
         return tuple(trimmed({**raw, "apiVersion": version, "kind": api.kind}) for raw in found)
 
     async def _spec_fields(self) -> Any:
         wanted = [field.api for one in self._settings.profiles.values() for field in one.backend.required_fields]
         return await _tried("the schemas of the kinds", Schemas(self._client, wanted).ask, "get /openapi/v3")
 
-    # what is tried
+    # Dry runs
 
     async def _asked(self, world: World) -> Tried | Unread | None:
         if isinstance(world.apis, Unread) or POD_CLIQUE_SETS.resource.api not in world.apis:
@@ -153,7 +154,7 @@ class _Reader:
         return await self._try(PODS, grouped_pod(self._namespace, spoken))
 
     async def _try(self, resource: Resource, manifest: Manifest) -> Tried | Unread:
-        """A creation as a dry run: nothing is stored."""
+        """The result of a creation as a dry run: nothing is stored."""
         write = requests.create(resource, manifest)._replace(params={"dryRun": "All"})
         try:
             return Tried(await self._client.write(write))
@@ -165,7 +166,7 @@ class _Reader:
             return Tried(None, str(error))
 
     async def _accounts(self) -> dict[str, bool | Unread]:
-        """By user, whether the service account is there that the configuration trusts."""
+        """Whether each service account that the configuration trusts exists, by user name."""
         wanted = {user: account for user in trusted(self._settings) if (account := account_of(user)) is not None}
         parts = (Part(SERVICE_ACCOUNTS, namespace=namespace, name=name) for namespace, name in wanted.values())
         every = await asyncio.gather(*(self._part(part) for part in parts))
@@ -202,12 +203,14 @@ async def _tried(what: str, ask: Callable[[], Awaitable[T]], right: str) -> T | 
 
 
 def _served(part: Part, apis: Any) -> bool:
-    # The core group is in no list of groups, and is always there.
+    # The core group is not in the list of groups, and always exists.
     return not part.resource.api.group or part.resource.api in apis
 
 
 def endpoints(world: World) -> Iterator[Endpoint]:
-    """Whom to look at: the URL that webhooks name, else what is ready behind the Service. Raises `FactsUnavailable`."""
+    """The endpoints to contact: the URL in the webhooks, else the ready endpoints of the Service. Raises
+    `FactsUnavailable`.
+    """
     address, host = world.address(), called(world)
     if not any(True for _, hook in world.hooks() if not serves_next(hook)):
         return
@@ -223,7 +226,7 @@ def endpoints(world: World) -> Iterator[Endpoint]:
 
 
 def _config_maps(deployment: Manifest) -> Iterator[tuple[str, str]]:
-    """The ConfigMaps that Grove's operator is given, where that Deployment is its."""
+    """The ConfigMaps that the Deployment mounts, if it is the one of Grove's operator."""
     metadata = mapping(deployment.get("metadata"))
     pod = mapping(mapping(mapping(deployment.get("spec")).get("template")).get("spec"))
     if is_operator(deployment):

@@ -1,4 +1,4 @@
-"""Checks of the reconciler: that one leads, and that nothing waits for it in vain."""
+"""Checks of the reconciler: one leads, and no gang waits for it without end."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from webhook.installation.names import LEASE_NAME, RECONCILER
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.mutators.prepare_pod import GATE
 
-# The clock of the machine that renews is not ours, and the other checks tell how far they are apart.
+# The clock of the renewing machine may differ from ours; other checks report by how much.
 _GRACE = timedelta(seconds=30)
-# So long a gang is made, or waits for pods that somebody else gates, without anything being wrong.
+# Creating a gang, or waiting for gates of other controllers, may normally take this long.
 _PATIENCE = timedelta(minutes=10)
 
 
@@ -45,7 +45,7 @@ def leader(world: World) -> Symptoms:
 
 
 def _unled(world: World) -> str | None:
-    """Why nobody leads, or None."""
+    """Why no reconciler leads, or None."""
     found = world.one(LEASE)
     if found is None:
         return "it is not there: no reconciler has ever run here"
@@ -98,7 +98,7 @@ def gated_pods(world: World) -> Symptoms:
 
 
 def _waiting(world: World) -> Iterator[tuple[str, datetime]]:
-    """The namespace, and the age, of each pod that bears our gate."""
+    """The namespace and creation time of each pod that has our gate."""
     for part in (GANG_PODS, OWNED_PODS):
         for pod in world.all(part):
             gates = sequence(mapping(pod.get("spec")).get("schedulingGates"))

@@ -1,4 +1,4 @@
-"""Checks of Rollcall's own webhook configurations: that they are there, as they would be printed, and asked."""
+"""Checks of Rollcall's own webhook configurations: they exist, match what would be printed, and are called."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from webhook.model.reading import Manifest, mapping, sequence
 _BOTH = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
 _INSTALL = "rollcall manifests all --config FILE --image IMAGE | kubectl apply -f -"
 _APPLY = "rollcall manifests webhooks --config FILE | kubectl apply -f -"
-# A value that is longer is no help on a line.
+# A longer value would make the line unreadable.
 _SHOWN = 60
 
 
@@ -90,7 +90,7 @@ def _differences(where: str, wanted: dict[str, Manifest], live: dict[str, Manife
 
 
 def _told(field: str, live: Any, wanted: Any) -> str:
-    """How a field differs; empty where it does not."""
+    """How a field differs; empty if it does not."""
     if live == wanted:
         return ""
     shown = [json.dumps(value, separators=(", ", ": ")) for value in (live, wanted)]
@@ -100,7 +100,7 @@ def _told(field: str, live: Any, wanted: Any) -> str:
 
 
 def _filled_in(hook: Any) -> Manifest:
-    """A webhook with what the API server fills in, and without its caBundle."""
+    """A webhook with the API server's defaults, and without its caBundle."""
     client = {key: value for key, value in mapping(hook.get("clientConfig")).items() if key != "caBundle"}
     if "service" in client:
         client["service"] = {"port": 443, **client["service"]}
@@ -197,5 +197,5 @@ def answered(world: World) -> Symptoms:
     elif ".rollcall.dev" in asked.message:
         yield Symptom(where, asked.message, *cause_of(asked.message, world))
     else:
-        # Of several that refuse one is told; or whoever comes first refused it already.
+        # The API server reports only one of several refusals; or another webhook refused the object first.
         raise FactsUnavailable(f"somebody else refused what Rollcall was to be asked about: {asked.message}")

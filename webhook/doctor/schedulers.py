@@ -1,7 +1,8 @@
-"""Checks of the schedulers themselves: that somebody serves each profile, in the version that it is taken for.
+"""Checks of the schedulers: each profile's scheduler runs, in the version that the configuration states.
 
-Source of the names: the Helm charts of Koordinator, Volcano and KAI, and the manifests of scheduler-plugins. What runs
-under another name, or outside of the cluster, is not seen; so nothing here is more than a warning but a contradiction.
+Source of the names: the Helm charts of Koordinator, Volcano and KAI, and the manifests of scheduler-plugins. A
+scheduler with another name, or outside of the cluster, is not seen. So the checks only warn, except for a
+contradiction.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.model.version import Version
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
-# By the end of an image's name, before its tag.
+# By the end of an image's name, without its tag.
 _IMAGES = {
     KOORDINATOR: re.compile(r"(^|/)koord-scheduler$"),
     VOLCANO: re.compile(r"(^|/)vc-scheduler$"),
@@ -40,7 +41,7 @@ _KOORD = {"name": KOORDINATOR}
 
 
 class Process(NamedTuple):
-    """A Deployment that runs a scheduler: where it is, its image's tag, and how many replicas of it are available."""
+    """A Deployment that runs a scheduler: its place, its image's tag, and its number of available replicas."""
 
     where: str
     tag: str
@@ -58,7 +59,7 @@ def _processes(world: World, scheduler: str) -> Iterator[Process]:
 
 
 def _split(image: str) -> tuple[str, str]:
-    """An image's name, and its tag, empty where it is named by its digest."""
+    """An image's name and tag; the tag is empty if a digest is used."""
     name = image.partition("@")[0]
     path, slash, last = name.rpartition("/")
     last, _, tag = last.partition(":")
@@ -173,7 +174,7 @@ def colocation_profile(world: World) -> Symptoms:
         others = [profile for profile in world.settings.profiles if profile not in {name, DEFAULT_SCHEDULER}]
         selector = mapping(spec.get("selector"))
         wanted = {key: value for key, value in mapping(selector.get("matchLabels")).items() if key in pod}
-        # Labels that only some pods bear may be those of a gang's: it is told.
+        # Labels that only some pods have may be those of a gang, so this is reported.
         if name is not None and others and selects({"matchLabels": wanted}, pod):
             yield Symptom(
                 f"ClusterColocationProfile {name_of(raw)}",

@@ -1,4 +1,4 @@
-"""Label selectors, as the API server evaluates them, and what a webhook's rules are about.
+"""Evaluates label selectors as the API server does, and matches a webhook's rules.
 
 Source: Kubernetes API reference, meta/v1 LabelSelector; admissionregistration/v1 RuleWithOperations.
 """
@@ -10,12 +10,12 @@ from typing import Any
 
 from webhook.model.reading import Manifest, mapping, sequence
 
-# By which a namespaceSelector names a namespace: the API server writes it on each of them.
+# The API server sets this label on each namespace; a namespaceSelector selects a namespace's name by it.
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 
 def selects(selector: object, labels: Mapping[str, Any]) -> bool:
-    """Whether a selector takes an object with these labels; none at all, and an empty one, take everything."""
+    """Whether a selector matches these labels; a missing or empty selector matches everything."""
     found = mapping(selector)
     if any(labels.get(key) != value for key, value in mapping(found.get("matchLabels")).items()):
         return False
@@ -26,18 +26,18 @@ def _holds(expression: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
     key, operator = str(expression.get("key")), expression.get("operator")
     if operator in {"Exists", "DoesNotExist"}:
         return (key in labels) is (operator == "Exists")
-    # NotIn takes an object without the label, too.
+    # NotIn also matches an object without the label.
     return (labels.get(key) in sequence(expression.get("values"))) is (operator == "In")
 
 
 def namespace_labels(name: str, namespaces: Mapping[str, Manifest]) -> dict[str, Any]:
-    """The labels of a namespace, by which a namespaceSelector judges it."""
+    """The labels of a namespace that a namespaceSelector is evaluated on."""
     raw = namespaces.get(name, {})
     return {NAMESPACE_NAME: name, **mapping(mapping(raw.get("metadata")).get("labels"))}
 
 
 def is_about(hook: Manifest, group: str, plural: str, operation: str) -> bool:
-    """Whether a webhook has a rule for that operation on that kind, in whatever version."""
+    """Whether a webhook has a rule for that operation on that kind, in any version."""
     return any(
         not {group, "*"}.isdisjoint(sequence(rule.get("apiGroups")))
         and not {plural, "*", "*/*"}.isdisjoint(sequence(rule.get("resources")))

@@ -1,4 +1,4 @@
-"""Checks of what serves: that somebody answers behind the Service, and that it is not all one machine's."""
+"""Checks of the servers: the Service has ready endpoints, and they are not all on one machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webhook.model.reading import Manifest, mapping, sequence
 
 
 def _by_url(world: World) -> bool:
-    """Whether Rollcall is registered outside of the cluster: what stands there is nobody's to know."""
+    """Whether the webhooks use a URL: servers outside of the cluster cannot be checked."""
     return bool(world.address().url)
 
 
@@ -56,7 +56,7 @@ def endpoints(world: World) -> Symptoms:
     if _by_url(world):
         return
     everybody, number = list(ready_endpoints(world)), world.address().port
-    # Whether the Service is there, and with that port, is another check's to say.
+    # Another check reports a missing Service or port.
     name = port_name(world.one(SERVICE) or {}, number)
     ready = [one for one in everybody if name is None or name in one.ports]
     nodes = {one.node for one in ready if one.node}
@@ -80,7 +80,7 @@ def endpoints(world: World) -> Symptoms:
 
 
 def ready_endpoints(world: World) -> Iterator[ServiceEndpoint]:
-    """Who is ready behind the Service. Raises `FactsUnavailable`."""
+    """The ready endpoints of the Service. Raises `FactsUnavailable`."""
     for found in world.all(ENDPOINT_SLICES):
         yield from (endpoint for endpoint in endpoints_in(found) if endpoint.ready)
 

@@ -1,7 +1,8 @@
-"""Why an API server that calls Rollcall gets no answer: the likely cause, by its own words and by who is ready.
+"""Why an API server gets no answer from Rollcall: the likely cause, by its error message and the ready endpoints.
 
-Source: Go's net and net/http, Kubernetes' webhook client and service resolver, and konnectivity, for the words; on EKS
-"Address is not allowed" is said of Pods outside of the VPC (kubernetes-sigs and Knative issues of that text).
+Source: Go's net and net/http, Kubernetes' webhook client and service resolver, and konnectivity, for the messages; on
+EKS "Address is not allowed" is reported for Pods outside of the VPC (kubernetes-sigs and Knative issues with that
+text).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from webhook.doctor.world import World
 from webhook.errors import FactsUnavailable
 from webhook.installation.names import SERVER, SERVING_PORT_NAME
 
-# The page that says what to do on which managed offering.
+# The page with the solutions for each managed offering.
 PAGE = "docs/managed-clusters.md"
 _SILENT = (
     "context deadline exceeded",
@@ -24,13 +25,13 @@ _SILENT = (
     "network is unreachable",
     "Address is not allowed",
 )
-# Seen: an API server whose certificate is refused hears of it before or after it has sent its request.
+# Observed the API server learns that its certificate is refused before or after it has sent its request.
 _CUT = (": EOF", "remote error: tls:")
 _NO_TUNNEL = ("No agent available", "No backend available")
 
 
 class Cause(NamedTuple):
-    """Why it is so, and what to do."""
+    """The cause, and what to do."""
 
     why: str
     remedy: str
@@ -73,7 +74,7 @@ def cause_of(message: str, world: World) -> Cause:
 
 
 def _silence(world: World) -> Cause:
-    """Packets are dropped on the way, or the servers answer too late."""
+    """The likely cause of a timeout: packets are dropped on the way, or the servers answer too late."""
     where, ready = _listening(world)
     if not ready:
         return _UNKNOWN
@@ -98,7 +99,9 @@ def _refusal(world: World) -> Cause:
 
 
 def _listening(world: World) -> tuple[str, str]:
-    """Where servers listen, and how many are ready, in words; the second is empty where none is known to be ready."""
+    """The ports of the servers and the number of ready ones, as text; the second is empty if none is known to be
+    ready.
+    """
     try:
         if url := world.address().url:
             return url, f"who answers at {url} may be"

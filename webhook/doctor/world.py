@@ -1,4 +1,4 @@
-"""The world as it was read: every part of it is there, or it is said why it is not."""
+"""The snapshot of a cluster: each part is present, or the reason why it is missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from webhook.model.reading import Manifest, mapping, sequence, text
 
 
 class Unread(NamedTuple):
-    """What could not be read, why not, and the right without which it cannot be."""
+    """Something that could not be read: what, why, and the right that is missing."""
 
     what: str
     why: str
@@ -31,15 +31,17 @@ class Unread(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """How far somebody's clock is ahead of ours, in seconds."""
+    """How many seconds a clock is ahead of ours."""
 
     whose: str
     ahead: float
 
 
 class Presented(NamedTuple):
-    """What somebody who serves showed in a TLS handshake: his certificate (DER), or `trouble`. `refused` says by which
-    caBundle (base64, as in a webhook) he is not to be trusted under the name `host`, and why.
+    """The certificate (DER) that a server presented in a TLS handshake, or `trouble`.
+
+    `refused` maps each caBundle (base64, as in a webhook) that does not trust the server under the name `host` to the
+    reason.
     """
 
     where: str
@@ -50,8 +52,9 @@ class Presented(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """What the API server said to a creation that it was asked to go through without storing anything (dryRun=All).
-    `stored` is the object as it would be; None where it was refused, with that message.
+    """The API server's answer to a creation with dryRun=All, which stores nothing.
+
+    `stored` is the object as it would be stored; None if it was refused, with the reason in the message.
     """
 
     stored: Manifest | None
@@ -63,7 +66,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """One cluster, at one moment, and the configuration that it is to be judged by."""
+    """One cluster at one moment, and the configuration that it is checked against."""
 
     settings: Settings
     now: datetime
@@ -74,10 +77,10 @@ class World:
     version: str | Unread = ""
     clocks: tuple[Clock, ...] = ()
     presented: tuple[Presented, ...] = ()
-    # The creation of a PodCliqueSet that Rollcall refuses, and that of a pod of a group: None where it was not tried.
+    # Results of creating a PodCliqueSet that Rollcall refuses, and a pod of a group; None if not tried.
     asked: Tried | Unread | None = None
     grouped: Tried | Unread | None = None
-    # By user: whether the service account that the configuration trusts is there.
+    # Whether each service account that the configuration trusts exists, by user name.
     accounts: Mapping[str, bool | Unread] = field(default_factory=dict)
     # Grove's OperatorConfiguration; None where no operator was found.
     operator: Manifest | Unread | None = None
@@ -87,7 +90,7 @@ class World:
         return known(self.parts.get(part, ()))
 
     def one(self, part: Part) -> Manifest | None:
-        """The one object of a part that has a name, or None. Raises `FactsUnavailable`."""
+        """The object of a part for a single name, or None. Raises `FactsUnavailable`."""
         return next(iter(self.all(part)), None)
 
     def served(self) -> frozenset[Api]:
@@ -95,7 +98,7 @@ class World:
         return known(self.apis)
 
     def facts(self) -> ClusterFacts:
-        """What a backend is asked with. Raises `FactsUnavailable`."""
+        """The facts for calls to a backend. Raises `FactsUnavailable`."""
         return ClusterFacts(apis=self.served(), spec_fields=known(self.spec_fields))
 
     def configuration(self, part: Part) -> Manifest | None:
@@ -104,7 +107,7 @@ class World:
         return next((one for one in self.all(part) if name_of(one) == name), None)
 
     def hooks(self) -> Iterator[tuple[str, Manifest]]:
-        """Each webhook of Rollcall's own configurations, with where it stands. Raises `FactsUnavailable`."""
+        """Each webhook of Rollcall's own configurations, with its place. Raises `FactsUnavailable`."""
         for part in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
             found = self.configuration(part)
             if found is not None:
@@ -112,11 +115,11 @@ class World:
                     yield f"{part.resource.api.kind} {name_of(found)}, {hook['name']}", hook
 
     def hook(self, name: str) -> Manifest | None:
-        """The webhook of that name among Rollcall's own. Raises `FactsUnavailable`."""
+        """Rollcall's own webhook with that name. Raises `FactsUnavailable`."""
         return next((hook for _, hook in self.hooks() if hook["name"] == name), None)
 
     def address(self) -> Address:
-        """Where the webhooks are registered to be: the URL that the first of them names, else the Service. Raises
+        """The registered target of the webhooks: the URL of the first of them, else the Service. Raises
         `FactsUnavailable`.
         """
         urls: dict[bool, str] = {}
@@ -129,12 +132,12 @@ class World:
 
 
 def serves_next(hook: Manifest) -> bool:
-    """Whether it is the webhook that is asked for the next certificate alone."""
+    """Whether this is the webhook that only tests the next certificate."""
     return is_next_hook(str(hook["name"]))
 
 
 def known(found: T | Unread) -> T:
-    """What was found. Raises `FactsUnavailable` where it could not be read."""
+    """The value that was read. Raises `FactsUnavailable` if it could not be read."""
     if isinstance(found, Unread):
         raise FactsUnavailable(str(found))
     return found

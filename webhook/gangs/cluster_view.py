@@ -1,5 +1,6 @@
-"""The cluster as the reconciler follows it: facts, gangs with their objects, workloads and pods, and which gangs are
-concerned when something changes. It reads; whoever asked for it decides and writes.
+"""The read side of the reconciler: facts, gangs with their objects, workloads and pods.
+
+It reports which gangs an event affects. It never writes.
 """
 
 from __future__ import annotations
@@ -41,16 +42,18 @@ from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 from webhook.telemetry.logs import log
 
-# The parts of the facts that a translation reads, besides the gang and its workload.
+# The parts of the facts that the translation of a gang reads, besides the gang and its workload.
 _OF_GANGS = frozenset(
     {"topology_bindings", "network_topologies", "hyper_nodes", "kai_topologies", "priority_classes", "apis"}
 )
 
 
 class Following:
-    """One cluster, followed. `gang_changed` is told of each gang whose objects may have to be others, `pods_changed`
-    of each whose pods did, `object_changed` of each gang object, whosever it is, `facts_changed` that something changed
-    by which gangs are held or not, `all_changed` that everything wants to be looked at.
+    """The watches on one cluster, and what they have read.
+
+    It calls `gang_changed` with each gang whose objects may have to change, and `pods_changed` with each gang whose
+    pods changed. It calls `object_changed` with each gang object, also those of other owners. It calls `facts_changed`
+    when something changed that may hold or release gangs, and `all_changed` when everything must be checked.
     """
 
     def __init__(  # noqa: PLR0913 - whom it tells of what
@@ -84,17 +87,17 @@ class Following:
 
     @property
     def gangs(self) -> list[GangKey]:
-        """Every gang that is known."""
+        """All known gangs."""
         store = self.stores.by_kind.get(POD_GANGS.resource.api)
         return [*(() if store is None else (GangKey(*key) for key in store.objects)), *self.owned.gangs]
 
     @property
     def serves_gangs(self) -> bool:
-        """Whether there can be any: whether the cluster serves PodGangs, or others are made here."""
+        """Whether the cluster can have gangs: it serves PodGangs, or Rollcall makes gangs of opted-in workloads."""
         return self.owned.wanted or POD_GANGS.resource.api in self.stores.by_kind
 
     def gang(self, key: GangKey) -> PodGang | None:
-        """One gang. Raises `Malformed`, and `FactsUnavailable` where it is not known yet whether there is one."""
+        """One gang. Raises `Malformed`, and `FactsUnavailable` if it is not known yet whether the gang exists."""
         if key.kind in OWNER_RESOURCES:
             return self.owned.gang(key)
         store = self.stores.by_kind.get(POD_GANGS.resource.api)
@@ -102,14 +105,15 @@ class Following:
         return None if found is None else PodGang(found)
 
     def workload_uid(self, key: GangKey) -> str | None:
-        """The uid of the workload, other than Grove's, that a gang is or was of. None also where no gang is made of it
-        any more: what there is of it is left. Raises as `gang` does.
+        """The uid of the opted-in workload of a gang; None if it is missing or Rollcall makes no gang of it any more.
+
+        In the second case existing gang objects are left alone. Raises as `gang` does.
         """
         workload = self.owned.workload(key) if key.kind in OWNER_RESOURCES else None
         return None if workload is None or no_gang(workload) is not None else workload.uid
 
     def roster_of(self, podgang: PodGang) -> Roster | None:
-        """The pods that name a gang, members or not; None where they are not known yet."""
+        """The pods that name a gang, members or not; None if they are not read yet."""
         pods = self._pods_for(podgang)
         if not pods.filled:
             return None
@@ -117,12 +121,14 @@ class Following:
         return pods.roster(podgang, found)
 
     def pods_of(self, podgang: PodGang) -> Sequence[GangPod] | None:
-        """The members of a gang; None where they are not known yet."""
+        """The members of a gang; None if they are not read yet."""
         found = self.roster_of(podgang)
         return None if found is None else found.members
 
     def controllers(self, podgang: PodGang) -> Controllers:
-        """What is between the pods of a gang and its workload. Raises `FactsUnavailable` where that is not read yet."""
+        """The controllers between the pods of a gang and its workload. Raises `FactsUnavailable` if they are not read
+        yet.
+        """
         pods = self._pods_for(podgang)
         if not pods.filled:
             raise FactsUnavailable("the objects between pods and their workloads are not read yet")
@@ -132,12 +138,12 @@ class Following:
         return self.owned.pods if isinstance(podgang, OwnedGang) else self._pods
 
     def bears_gate(self, key: GangKey) -> bool:
-        """Whether any pod that names a gang bears Rollcall's gate."""
+        """Whether any pod that names a gang has Rollcall's gate."""
         pods = self.owned.pods if key.kind in OWNER_RESOURCES else self._pods
         return pods.any_gated(key)
 
     def health(self, key: GangKey) -> GangHealth | None:
-        """How a gang is; None where there is none of that name, or somebody else makes it. Raises `Malformed`."""
+        """The health of a gang; None if it does not exist or Rollcall does not make it. Raises `Malformed`."""
         podgang, facts = self.gang(key), self.live.facts
         if podgang is None or is_elsewhere(podgang, facts, self._settings):
             return None
@@ -147,30 +153,30 @@ class Following:
         return judge(Observed(podgang, found, self._object, own, known, facts, self._settings))
 
     def unready(self) -> Iterator[str]:
-        """What is not known yet and is needed to write."""
+        """Messages about what must still be read before a write."""
         yield from self.live.unready()
         yield from self.stores.unready()
         yield from _unread(self.owned.watches())
         if self._gated:
-            # Without them the gate would stay on and nothing would say why.
+            # Without the pods the gate would stay on, and no message would say why.
             yield from _unread(self._pods.watches())
 
     @property
     def in_trouble(self) -> bool:
-        """Whether something that is needed to write cannot be read, as far as has been tried."""
+        """Whether something that is needed to write could not be read so far."""
         if self.live.facts.apis is None:
             return self.live.trouble is not None
         return any(self.unready()) and any(watch.trouble and not watch.filled for watch in self.watches())
 
     def unseen(self) -> Iterator[str]:
-        """What is not known yet and is needed to judge a gang's health."""
+        """Messages about what must still be read before a gang's health can be judged."""
         yield from self.unready()
         if not self._gated:
             yield from _unread(self._pods.watches())
         yield from _unread((("PodCliqueSet", self._workloads.watch),))
 
     def kinds(self) -> Iterator[Api]:
-        """The kinds that are followed besides those of the facts, whatever the cluster serves of them."""
+        """The kinds that are followed in addition to those of the facts, served or not."""
         yield PODS.api
         yield POD_GANGS.resource.api
         yield from (resource.api for resource in OF_GROVE)
@@ -182,7 +188,7 @@ class Following:
             yield from dict.fromkeys(resource.api for resource in (*OWNER_RESOURCES.values(), *OF_OPTED_IN))
 
     def watches(self) -> Iterator[Watch]:
-        """What keeps all of it in step."""
+        """All watches."""
         yield from self.live.watches.values()
         yield from self.stores.watches()
         yield from (watch for _, watch in self._pods.watches())
@@ -211,7 +217,7 @@ class Following:
         metadata = manifest["metadata"]
         return self.stores.of(manifest).objects.get((metadata["namespace"], metadata["name"]))
 
-    # What changes, and whom that concerns.
+    # Changes, and the gangs they affect.
 
     def _facts_changed(self, facts: ClusterFacts) -> None:
         if facts.apis is not None:
@@ -226,13 +232,14 @@ class Following:
             for concerned in self._of_workload.members(key):
                 self._gang_changed(concerned)
         elif projection is TRAIN_JOB_FACTS:
-            # Its JobSet is called as it is, and takes the queues of its record.
+            # The JobSet has the name of the TrainJob, and takes the queues of the TrainJob's record.
             self.owned.look_at(JOB_SETS.api.kind, key)
         elif projection.part in _OF_GANGS:
-            # A layer, a tier, a class: whichever gangs that concerns, the others cost a comparison.
+            # A topology layer, a HyperNode or a priority class changed. Any gang may be affected; for the others the
+            # check is only a comparison.
             self.look_at_all()
         elif projection is not POD_GANGS:
-            # A queue, a quota: nothing that is written depends on it, and a gang may be held for want of it.
+            # A queue or quota changed. Gang objects do not depend on it, but gangs may be held because it is missing.
             self._held_changed()
 
     def _stored(self, api: Api, key: ObjectKey, concerned: set[GangKey]) -> None:
@@ -250,13 +257,13 @@ class Following:
             self._held_changed()
 
     def _note_workload(self, key: ObjectKey) -> None:
-        """Remember of which PodCliqueSet a PodGang is."""
+        """Record the PodCliqueSet of a PodGang."""
         podgang = self.stores.by_kind[POD_GANGS.resource.api].objects.get(key)
         workload = None if podgang is None else (podgang["metadata"].get("labels") or {}).get(grove.LABEL_PART_OF)
         self._of_workload.move(GangKey(*key), None if workload is None else (key[0], workload))
 
     def look_at_all(self) -> None:
-        """Every gang may have to have other objects, and there may be objects of gangs that are no more."""
+        """Queue every gang, and the gangs that no longer exist but still have objects."""
         left = {gang for store in self.stores.by_kind.values() for gang in store.concerned() if gang.workload}
         for key in left.union(self.gangs):
             self._gang_changed(key)
@@ -271,8 +278,8 @@ def _unread(watches: Iterable[tuple[str, Watch | None]]) -> Iterator[str]:
 
 
 def gang_resources(settings: Settings, live: LiveFacts) -> list[Resource]:
-    """The kinds to follow: PodGangs, and of the gang objects of every enabled scheduler, and of those that may be above
-    each other, the ones that are served.
+    """The served kinds to follow: PodGangs, and for every enabled scheduler its gang objects and the kinds of its queue
+    trees.
     """
     served = live.resources
     backends = [profile.backend for profile in settings.profiles.values()]

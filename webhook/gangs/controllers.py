@@ -1,5 +1,7 @@
-"""The objects between pods and their workloads, followed. Labels and names can be written by anybody who creates pods,
-so a pod belongs to a workload only where each controller above it has the uid that the object below it names.
+"""Watches on the controllers between pods and their workloads.
+
+Anyone who may create pods can write any label or name. So a pod belongs to a workload only if each controller in the
+chain has the uid that the object below it names.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from webhook.model.reading import Manifest, mapping, text
 from webhook.model.workloads.pod_controllers import PodControllers, kept_controller
 from webhook.model.workloads.podgang import OwnerReference
 
-# Worker pod, StatefulSet, leader pod, StatefulSet, LeaderWorkerSet: the longest chain that there is.
+# The longest chain: worker pod, StatefulSet, leader pod, StatefulSet, LeaderWorkerSet.
 LONGEST = 5
 
 # API group, kind, namespace and name.
@@ -28,20 +30,22 @@ ControllerKey = tuple[str, str, str, str]
 
 
 class Controlled(NamedTuple):
-    """What is known of an object between a pod and its workload."""
+    """The uid and controller of an object between a pod and its workload."""
 
     uid: str
     controller: OwnerReference | None
 
 
 def controller_key(namespace: str, reference: OwnerReference) -> ControllerKey:
-    """Where the object that a reference names is, whatever its uid."""
+    """The key of the object that a reference names, regardless of its uid."""
     return reference.api_version.rpartition("/")[0], reference.kind, namespace, reference.name
 
 
 class Controllers:
-    """The objects of these kinds. `changed` gets where an object is that came, went or changed, and where each object
-    below it is; `filled` is called each time that all objects of a kind were read.
+    """The controllers of the given kinds.
+
+    `changed` gets the key of each object that was created, deleted or changed, and the keys of all objects below it.
+    `filled` is called each time all objects of a kind were read.
     """
 
     def __init__(
@@ -52,7 +56,9 @@ class Controllers:
         filled: Callable[[], None],
         pod: Callable[[ObjectKey], Controlled | None],
     ) -> None:
-        """`pod` returns what is known of a pod: the leader of a group controls the StatefulSet of its workers."""
+        """`pod` returns what is known of a pod: in a LeaderWorkerSet the leader pod controls the workers'
+        StatefulSet.
+        """
         self._changed = changed
         self._pod = pod
         self._kinds = {
@@ -65,35 +71,36 @@ class Controllers:
             )
             for resource, selector in kinds.items()
         }
-        # Whether `follow` was called: before, no kind is followed, and none is known not to be served.
+        # Whether `follow` was called. Before that it is not known which kinds the cluster serves.
         self._followed = False
-        # Each object by where its controller is.
+        # The key of each object, by the key of its controller.
         self._below: Grouping[ControllerKey, ControllerKey] = Grouping()
 
     @property
     def filled(self) -> bool:
-        """Whether it is known which kinds are served, and everything of these was read once."""
+        """Whether the served kinds are known and all their objects were read once."""
         return self._followed and all(found.filled for found in self._kinds.values())
 
     def follow(self, served: Container[Api]) -> None:
-        """Follow the kinds that are served."""
+        """Start watching the kinds that the cluster serves."""
         self._followed = True
         for found in self._kinds.values():
             found.follow(served=found.resource.api in served)
 
     def watches(self) -> Iterator[tuple[str, Watch]]:
-        """What keeps them in step, and the kinds of that."""
+        """All watches, each with its kind."""
         for (_, kind), found in self._kinds.items():
             if found.watch is not None:
                 yield kind, found.watch
 
     async def close(self) -> None:
-        """Stop following them."""
+        """Stop all watches."""
         await asyncio.gather(*(found.close() for found in self._kinds.values()))
 
     def above(self, namespace: str, controller: OwnerReference | None) -> list[OwnerReference]:
-        """The controllers above an object, from the one that it names itself. After the first, each is named by an
-        object that is there with the uid by which the one before names it.
+        """The chain of controllers above an object, starting with the one that the object itself names.
+
+        Each further controller is named by an existing object whose uid matches the reference to it.
         """
         found: list[OwnerReference] = []
         while controller is not None and len(found) < LONGEST:
@@ -103,7 +110,7 @@ class Controllers:
         return found
 
     def unseen(self, namespace: str, above: Sequence[OwnerReference]) -> Resource | None:
-        """The kind of the last object of a chain from `above`, where no such object is known: it may be too new."""
+        """The kind of the last object of the chain `above` if that object is not known: it may be too new."""
         if not above or len(above) == LONGEST:
             return None
         last, kind = above[-1], controller_key(namespace, above[-1])[:2]
@@ -137,6 +144,6 @@ class Controllers:
 
 
 def read_controlled(raw: Manifest) -> tuple[ObjectKey, Controlled]:
-    """What is known of one object. Raises `Malformed`."""
+    """Key, uid and controller of one object. Raises `Malformed`."""
     metadata = mapping(raw.get("metadata"))
     return key_of(raw), Controlled(text(metadata.get("uid")) or "", kept_controller(metadata))

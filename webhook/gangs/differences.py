@@ -1,7 +1,8 @@
-"""Whether an object in the cluster is what it should be, pure.
+"""Whether an object in the cluster matches the object that Rollcall wants (no I/O).
 
-Compared is what we would send; what others have besides, and what the API server fills in, is theirs. What we sent once
-and would no longer send cannot be seen that way, so a digest of what was sent stands on the object.
+Only the fields that Rollcall would send are compared. Fields set by others or defaulted by the API server are ignored.
+This does not show a field that Rollcall sent earlier and no longer wants, so a digest of the applied object is stored
+in an annotation.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from webhook.model.reading import Manifest
 from webhook.model.workloads.podgang import OwnerReference, controller_in
 
 FIELD_MANAGER = MANAGED_BY_ROLLCALL
-# On a gang object: what was applied, by which a field that is no longer wanted is told.
+# Digest of what was applied to a gang object: shows that a field is no longer wanted.
 APPLIED_ANNOTATION = "rollcall.dev/applied"
 _DIGEST_CHARACTERS = 16
 
 
 def to_apply(desired: Manifest) -> Manifest:
-    """`desired` with the digest of itself."""
+    """A copy of `desired` with an annotation that holds its digest."""
     content = json.dumps(desired, sort_keys=True, separators=(",", ":"), default=dict).encode("utf-8", "surrogatepass")
     digest = hashlib.sha256(content).hexdigest()[:_DIGEST_CHARACTERS]
     metadata = desired["metadata"]
@@ -32,7 +33,7 @@ def to_apply(desired: Manifest) -> Manifest:
 
 
 def holds(wanted: Any, live: Any) -> bool:
-    """Whether `live` has everything that `wanted` has. Lists are compared item by item: ours are whole."""
+    """Whether `live` has everything in `wanted`. Lists must be equal in length and match item by item."""
     if isinstance(wanted, dict):
         return isinstance(live, dict) and all(key in live and holds(value, live[key]) for key, value in wanted.items())
     if isinstance(wanted, list | tuple):
@@ -42,7 +43,7 @@ def holds(wanted: Any, live: Any) -> bool:
 
 
 def in_step(wanted: Manifest, live: Manifest) -> bool:
-    """Whether `live` needs no write to be `wanted`, which `to_apply` made."""
+    """Whether `live` needs no write to become `wanted`, which `to_apply` made."""
     wanted_metadata, metadata = wanted["metadata"], live["metadata"]
     owners = metadata.get("ownerReferences", [])
     return (
@@ -54,7 +55,7 @@ def in_step(wanted: Manifest, live: Manifest) -> bool:
 
 
 def first_difference(wanted: Manifest, live: Manifest) -> str:
-    """The first field in which `live` is not what `wanted` says, in words."""
+    """The first field in which `live` differs from `wanted`, as a text."""
     for part in ("spec", "metadata"):
         if (found := _differs(wanted[part], live.get(part), part)) is not None:
             return found
@@ -71,14 +72,16 @@ def _differs(wanted: Any, live: Any, path: str) -> str | None:
 
 
 def is_ours(live: Manifest, uid: str) -> bool:
-    """Whether it is an object of Rollcall's that the PodGang, or workload, of that uid controls."""
+    """Whether Rollcall manages the object and the PodGang or workload with that uid controls it."""
     controller = controller_in(live["metadata"])
     managed = (live["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
     return managed and controller is not None and controller.uid == uid
 
 
 def left_behind(live: Manifest, owner: OwnerReference) -> bool:
-    """Whether it is of a PodGang, or workload, that had the name of `owner` before, and goes with that."""
+    """Whether the object belongs to an earlier PodGang or workload with the name of `owner`; the garbage collector
+    deletes it.
+    """
     controller = controller_in(live["metadata"])
     return (
         controller is not None
@@ -89,10 +92,10 @@ def left_behind(live: Manifest, owner: OwnerReference) -> bool:
 
 
 def stranger(live: Manifest, uid: str) -> str | None:
-    """Whose the object is, when it is not for the owner of that uid to have; None when it is ours, or nobody's."""
+    """The owner of the object if it is not the one with that uid; None if the object is ours or has no owner."""
     controller = controller_in(live["metadata"])
     if controller is not None:
         return None if controller.uid == uid else f"{controller.kind} {controller.name}"
-    # Without a controller: one that we made and somebody cut loose, or one that was there before.
+    # No controller: Rollcall made it and its ownerReference was removed, or it existed before.
     manager = (live["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY)
     return None if manager == MANAGED_BY_ROLLCALL else f"whoever made it ({manager or 'it names nobody'})"

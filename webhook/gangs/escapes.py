@@ -1,6 +1,7 @@
-"""Escapes, pure: pods of a gang that do not carry what they should, because they came past the webhook or the webhook's
-answer has changed since. Judged by PreparePod itself: whatever it would still change is what is missing. And pods that
-have a gang's labels and are not of it.
+"""Escapes: pods of a gang that lack what preparation writes (no I/O).
+
+They bypassed the webhook, or the webhook's answer has changed since. PreparePod judges them: each field that it would
+still change is a missing one. Pods that have a gang's labels but do not belong to it are escapes too.
 """
 
 from __future__ import annotations
@@ -28,23 +29,23 @@ _STAMP = f"/metadata/annotations/{STAMP_ANNOTATION.replace('/', '~1')}"
 class Escape(StrEnum):
     """How a pod escaped; a metric's label."""
 
-    # Created while the webhook was not asked.
+    # Created while the webhook was not called.
     UNMUTATED = "unmutated"
-    # Prepared, and not from what holds now, or changed since.
+    # Prepared, but from other input than today's, or changed since.
     STALE = "stale"
     # Another scheduler or system has claimed it.
     FOREIGN = "foreign"
-    # It names the gang, and no controller of the gang's workload made it. It counts for nothing, and is never deleted:
-    # nothing would create it again, and it may be anybody's.
+    # It names the gang, but no controller of the gang's workload made it. It is never counted as a member. It is never
+    # deleted: no controller would recreate it, and it may belong to another user.
     UNOWNED = "unowned"
 
 
-# The kinds that may be deleted, so that they are created again.
+# Pods that may be deleted, because their controller recreates them.
 DELETABLE = (Escape.UNMUTATED, Escape.STALE, Escape.FOREIGN)
 
 
 class Escaped(NamedTuple):
-    """A pod, how it escaped, and the fields that are not as they should be, as JSON pointers."""
+    """A pod, how it escaped, and the wrong fields as JSON pointers."""
 
     pod: GangPod
     escape: Escape
@@ -52,8 +53,9 @@ class Escaped(NamedTuple):
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """Fields of its spec that preparation wrote and the API server did not keep: the stamp, of the same request, is
-        there and as it should be.
+        """Fields of the pod's spec that preparation wrote and the API server dropped.
+
+        Proof: the stamp from the same request is present and correct.
         """
         if self.escape is not Escape.STALE or _STAMP in self.fields:
             return ()
@@ -61,11 +63,11 @@ class Escaped(NamedTuple):
 
 
 def escaped(pod: GangPod, podgang: PodGang, profile: Profile, record: Record, facts: ClusterFacts) -> Escaped | None:
-    """How a pod of `podgang` escaped, or None: it carries what it should, or what it should cannot be told."""
+    """How a pod of `podgang` escaped; None if it is correct, or if what it should have is not known."""
     gang, clique = _names(pod, podgang)
     try:
         member = profile.member(pod.namespace, gang, clique, record, facts, owned=isinstance(podgang, OwnedGang))
-        # With the gate, whether it bears it or not: the gate comes off.
+        # The gate is always set here: the reconciler removes it from the pod, so its absence is not an escape.
         spec = {**pod.spec, "schedulingGates": [{"name": GATE}]}
         metadata = {"labels": dict(pod.labels), "annotations": dict(pod.annotations), "namespace": pod.namespace}
         prepared = prepare_pod(Pod({"metadata": metadata, "spec": spec}), profile, member)
@@ -81,19 +83,19 @@ def escaped(pod: GangPod, podgang: PodGang, profile: Profile, record: Record, fa
 
 
 def _may_be_there(path: str, pod: GangPod) -> bool:
-    """Whether a field that preparation would write may be among what is not kept of a pod."""
+    """Whether a field that preparation would write may be among the fields that were left out of the stored pod."""
     *_, part, key = path.split("/")
     key = key.replace("~1", "/").replace("~0", "~")
     return any(part == cut and key not in READ[cut] and key not in getattr(pod, cut) for cut in pod.cut)
 
 
 def not_its_own(pods: Iterable[GangPod]) -> tuple[Escaped, ...]:
-    """Pods that name a gang and are not of its workload, as far as they are still there."""
+    """The pods that name a gang but do not belong to its workload, without failed and terminating ones."""
     return tuple(Escaped(pod, Escape.UNOWNED, ("/metadata/ownerReferences",)) for pod in pods if pod.counts)
 
 
 def _names(pod: GangPod, podgang: PodGang) -> tuple[str, str]:
-    """The names that a pod is prepared from: those that its labels say, which may be cut in them."""
+    """The gang and member names that the pod was prepared from; its labels may hold them shortened."""
     if not isinstance(podgang, OwnedGang):
         return pod.podgang, pod.podclique
     of = (member.name for member in podgang.members if label_value(member.name) == pod.podclique)

@@ -1,4 +1,4 @@
-"""A look at a cluster's gangs that writes nothing: what `rollcall gangs` and `rollcall explain KIND/NAME` show."""
+"""A read-only view of a cluster's gangs, for `rollcall gangs` and `rollcall explain KIND/NAME`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
 from webhook.model.reading import Malformed
 
-# An API server that is there answers well before; one that is not, or that refuses, will not tomorrow either.
+# A working API server answers long before this. Waiting longer does not help if it is down or refuses.
 PATIENCE_SECONDS = 20.0
-# How often what has changed is shown.
+# Interval at which changes are shown.
 LOOK_SECONDS = 1.0
 
 
 class Look:
-    """The gangs of a cluster, followed."""
+    """A live view of the gangs of a cluster."""
 
     def __init__(self, settings: Settings, access: Access, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._changed: set[GangKey] = set()
@@ -40,13 +40,13 @@ class Look:
         )
 
     def gangs(self, namespace: str | None = None) -> list[GangHealth]:
-        """How every gang is, those of one namespace or all; those that nobody can read are left out."""
+        """The health of all gangs, of one namespace or all; gangs that cannot be read are left out."""
         self._changed.clear()
         keys = sorted(key for key in self.following.gangs if namespace is None or key[0] == namespace)
         return [found for key in keys if (found := self._health(key)) is not None]
 
     def named(self, kind: str, namespace: str, name: str) -> Iterator[tuple[GangHealth, Sequence[GangPod]]]:
-        """How the gangs of the object of that kind and name are, and the pods that name each. Raises `Malformed`."""
+        """The health of the gangs of an object, each with the pods that name it. Raises `Malformed`."""
         known = self.following
         keys = [GangKey(namespace, name)] if kind == POD_GANG else known.owned.named(kind, namespace, name)
         for key in keys:
@@ -55,7 +55,7 @@ class Look:
                 yield health, (known.roster_of(podgang) or Roster()).pods
 
     async def changes(self, namespace: str | None = None) -> AsyncIterator[GangHealth]:
-        """Each gang that changed, from now on and for ever."""
+        """Yield each gang that changes, without end."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             changed = sorted(self._changed)
@@ -69,7 +69,7 @@ class Look:
         try:
             found = self.following.health(key)
         except (Malformed, FactsUnavailable):
-            # Of a kind that is served since a moment nothing is known yet.
+            # A kind that was installed a moment ago is not read yet.
             return None
         if found is not None and found.obstacles:
             self._held.add(key)
@@ -80,7 +80,7 @@ class Look:
 async def looking(
     settings: Settings, access: Access, transport: httpx.AsyncBaseTransport | None = None
 ) -> AsyncIterator[Look]:
-    """A look at a cluster, once everything is read. Raises `FactsUnavailable` where that cannot be."""
+    """Yield a view of the cluster once everything is read. Raises `FactsUnavailable` if that fails."""
     look = Look(settings, access, transport)
     running = asyncio.create_task(look.following.run())
     try:

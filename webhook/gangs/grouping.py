@@ -1,4 +1,4 @@
-"""Which group each key is in, and which keys a group has: an index in both directions, without empty groups."""
+"""An index in both directions: the group of each key, and the keys of each group; empty groups are removed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ G = TypeVar("G", bound=Hashable)
 
 
 class Grouping(Generic[K, G]):
-    """Keys in groups, each in one at most."""
+    """Keys in groups; a key is in one group at most."""
 
     def __init__(self) -> None:
         self._members: dict[G, set[K]] = {}
         self._group: dict[K, G] = {}
 
     def move(self, key: K, group: G | None) -> None:
-        """`key` is in `group` from now on, or in none."""
+        """Put `key` into `group`, or into none."""
         if (before := self._group.pop(key, None)) is not None:
             members = self._members[before]
             members.discard(key)
@@ -36,5 +36,5 @@ class Grouping(Generic[K, G]):
         return self._group.get(key)
 
     def groups(self) -> KeysView[G]:
-        """The groups that have any key."""
+        """The groups that have at least one key."""
         return self._members.keys()

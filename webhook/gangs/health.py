@@ -1,8 +1,8 @@
-"""Why a gang does not start, pure: what is known of one gang in, its state and the obstacles out.
+"""Why a gang does not start (no I/O): takes what is known of a gang, returns its state and hold reasons.
 
-Schedulers hold a gang in silence: koord-scheduler writes no event for a missing member, Volcano's and KAI's conditions
-outlive their reasons. So a gang is judged by its pods, and what it waits for is worked out from everything else that is
-known: its objects, its pods' gates, the rules that would refuse its workload today, and the scheduler's word last.
+Schedulers hold a gang silently: koord-scheduler writes no event for a missing member, and conditions of Volcano and KAI
+stay after their reasons are gone. So the gang is judged by its pods. What it waits for is derived from its objects, its
+pods' gates, the rules that would refuse its workload today, and last from the scheduler's message.
 """
 
 from __future__ import annotations
@@ -39,32 +39,34 @@ from webhook.validators.selection import Choice
 
 
 class State(StrEnum):
-    """How a gang is; a metric's label, where no reason says more."""
+    """The state of a gang; a metric's label if there is no more exact reason."""
 
     STARTED = "started"
-    # Some of its pods are on nodes, and fewer than it starts with.
+    # Fewer of its pods are on nodes than it starts with.
     IN_PART = "inPart"
     HELD = "held"
     LEAVING = "leaving"
-    # Of workloads that are not Grove's: suspended, done, or to start after another part of the same.
+    # Opted-in workloads only: suspended, finished, or to start after another part of the same workload.
     SUSPENDED = "suspended"
     ENDED = "ended"
     LATER = "later"
 
 
-# The live object of the one that is wanted, or None. Raises `FactsUnavailable` where that kind is not read.
+# Returns the live object for a wanted one, or None. Raises `FactsUnavailable` if that kind is not read.
 Live = Callable[[Manifest], Manifest | None]
 
 
 class Observed(NamedTuple):
-    """What is known of one gang. `workload` is None where its PodCliqueSet is not known as a whole, and its rules are
-    not asked; the gang of a workload that is not Grove's knows that itself.
+    """What is known of one gang.
+
+    `workload` is None if the whole PodCliqueSet is not known; its rules are not checked then. The gang of an opted-in
+    workload holds its workload itself.
     """
 
     podgang: PodGang
     roster: Roster
     live: Live
-    # The objects that are ours and the gang's, those included that it no longer needs.
+    # The gang's objects that Rollcall made, including those it no longer needs.
     own: Sequence[Manifest]
     workload: PodCliqueSet | None
     facts: ClusterFacts
@@ -72,7 +74,9 @@ class Observed(NamedTuple):
 
 
 class MemberHealth(NamedTuple):
-    """One member of a gang: of `present` pods `bound` are on nodes, and the gang starts with `minimum`."""
+    """One member of a gang: how many pods exist (`present`), are on nodes (`bound`) and are needed to start
+    (`minimum`).
+    """
 
     name: str
     minimum: int
@@ -82,8 +86,10 @@ class MemberHealth(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GangHealth:
-    """A gang's state. `obstacles` say why it does not start, what to see to first at the front; `escaped` are its pods
-    that do not carry what they should. `kind` and `workload` are those of a workload that is not Grove's.
+    """The health of a gang.
+
+    `obstacles` say why it does not start, the most urgent first. `escaped` are its pods that lack what preparation
+    writes. `kind` and `workload` are set for an opted-in workload.
     """
 
     namespace: str
@@ -99,7 +105,7 @@ class GangHealth:
 
     @property
     def word(self) -> str:
-        """The state, or the reason where there is one."""
+        """The first reason, or the state if there is none."""
         return self.obstacles[0].reason.value if self.obstacles else self.state.value
 
     @property
@@ -109,7 +115,7 @@ class GangHealth:
 
     @property
     def minimum(self) -> int:
-        """With how many pods it starts."""
+        """How many pods it needs to start."""
         return sum(member.minimum for member in self.members)
 
     @property
@@ -147,7 +153,7 @@ def judge(seen: Observed) -> GangHealth:
     if state in {State.HELD, State.IN_PART}:
         obstacles += _of_objects(seen)
         if not _is_hindered(podgang):
-            # Of one that is, the hindrance says it all.
+            # For a hindered gang the hindrance is the whole reason.
             obstacles += [] if profile is None else _of_rules(seen, profile)
             obstacles += too_few(podgang, counted, seen.roster.unnamed)
         obstacles += gated(counted)
@@ -157,7 +163,7 @@ def judge(seen: Observed) -> GangHealth:
             obstacles += unscheduled(counted, scheduler, "" if profile is None else profile.backend.when_held)
         if state is State.IN_PART:
             obstacles.append(_in_part(counted))
-        # Last: whoever can create a pod can cause it, so it must hide nothing else.
+        # Last: any user who may create pods can cause this reason, so it must not hide another one.
         obstacles += unowned(seen.roster, podgang)
     return GangHealth(
         podgang.namespace,
@@ -183,7 +189,7 @@ def _state(podgang: PodGang, counted: Sequence[Tally]) -> State:
 
 
 def _of_its_workload(gang: OwnedGang, counted: Sequence[Tally]) -> State | None:
-    """The state that a gang is in by what its workload is, whatever its pods are."""
+    """The state that the workload alone determines, regardless of its pods; None if it determines none."""
     workload = gang.workload
     if workload.finished:
         return State.ENDED
@@ -194,13 +200,13 @@ def _of_its_workload(gang: OwnedGang, counted: Sequence[Tally]) -> State | None:
 
 
 def _is_hindered(podgang: PodGang) -> bool:
-    """Whether Rollcall makes no gang of a workload, and leaves its pods as they are."""
+    """Whether Rollcall makes no gang of the workload and leaves its pods alone."""
     return isinstance(podgang, OwnedGang) and no_gang(podgang.workload) is not None
 
 
 def _strays(seen: Observed, profile: Profile | None, record: Record | None) -> tuple[Escaped, ...]:
     if profile is None or record is None or _is_hindered(seen.podgang):
-        # Pods of a set without a record are left as they are, and so nothing is missing on them.
+        # Pods of a workload without a record are not prepared, so they lack nothing.
         return ()
     found = (escaped(pod, seen.podgang, profile, record, seen.facts) for pod in seen.roster.members if pod.counts)
     return tuple(one for one in found if one is not None)
@@ -246,14 +252,15 @@ def _of_objects(seen: Observed) -> Iterator[Obstacle]:
 
 
 def _frozen(seen: Observed, planned: Plan) -> Obstacle | None:
-    """Why its scheduler does not follow what the PodGang has become, where the gang has come too far."""
+    """Why the scheduler would not follow a change of the PodGang at the gang's present stage; None if it would."""
     backend = planned.profile.backend
     try:
         wanted = [to_apply(backend.adopt(desired, seen.live(desired))) for desired in planned.objects]
         frozen = backend.frozen(wanted, seen.own)
     except (FactsUnavailable, Malformed):
         return None
-    # As the cluster is asked before a write: a pod that the PodGang does not name yet, or any more, may be on a node.
+    # The check before a write asks the cluster the same way. A pod that the PodGang does not name (yet, or any more)
+    # may be on a node.
     if frozen is None or _stage([*seen.roster.members, *seen.roster.unnamed]) <= frozen.until:
         return None
     remedy = f"undo the change, or delete the {seen.podgang.workload_kind} and create it anew"
@@ -281,7 +288,7 @@ _ASIDES = {
 
 
 def _of_object(seen: Observed, planned: Plan, desired: Manifest) -> Obstacle | None:
-    """What is wrong with one object of the gang."""
+    """What is wrong with one object of the gang; None if nothing is."""
     name = f"{desired['kind']} {desired['metadata']['name']}"
     try:
         live = seen.live(desired)
@@ -308,11 +315,11 @@ def _of_object(seen: Observed, planned: Plan, desired: Manifest) -> Obstacle | N
     return Obstacle(Reason.OBJECT_DIFFERS, why, "see whether rollcall reconcile runs, and its log")
 
 
-# The rules, asked again
+# The rules, checked again
 
 
 def _of_rules(seen: Observed, profile: Profile) -> Iterator[Obstacle]:
-    """What refuses the workload today: a queue was deleted since, a topology lost a layer, a CRD is gone."""
+    """What would refuse the workload today, such as a deleted queue, a removed topology layer or a missing CRD."""
     choice = Choice(profile.name, LABELS / SCHEDULER_LABEL, seen.settings.available)
     try:
         outcome = _judged(seen, profile, choice)
@@ -325,7 +332,9 @@ def _of_rules(seen: Observed, profile: Profile) -> Iterator[Obstacle]:
 
 
 def _judged(seen: Observed, profile: Profile, choice: Choice) -> Outcome:
-    """What the rules say, whatever the namespace's mode: what it lets through holds the gang all the same."""
+    """The outcome of the rules with mode deny: a problem that the namespace's mode lets through holds the gang as
+    well.
+    """
     if isinstance(seen.podgang, OwnedGang):
         workload = seen.podgang.workload
         return judged_at(Action.DENY, profile, workload, None, choice, seen.facts)

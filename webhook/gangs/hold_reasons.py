@@ -1,5 +1,5 @@
-"""What keeps a gang from starting: the reasons that there are, in one word each, and one of them in a sentence;
-and what may be wrong with a topology object, with groups that nobody may have made for a PodGang, or with certificates.
+"""The reasons why a gang does not start, with their texts. Also the reasons for problems of topology objects, of groups
+of pods, and of certificates.
 """
 
 from __future__ import annotations
@@ -9,15 +9,13 @@ from typing import NamedTuple
 
 
 class Reason(StrEnum):
-    """Why, in one word: the reason of an event, and a metric's label. In the order in which one hides another: what is
-    said first is what to see to first.
-    """
+    """Why a gang does not start: the reason of an event, and a metric's label. The most urgent reason is first."""
 
-    # Some of its pods are on nodes, and fewer than it needs: the promise is broken, or a node was lost.
+    # Fewer of its pods are on nodes than it needs: the scheduler started it in part, or a node was lost.
     IN_PART = "GangInPart"
     UNRECORDED = "GangUnrecorded"
     NO_PROFILE = "GangNoProfile"
-    # The cluster does not serve what its scheduler reads, or drops it.
+    # The cluster does not serve the API that its scheduler reads, or drops a field of it.
     API_MISSING = "GangApiMissing"
     QUEUE_UNKNOWN = "GangQueueUnknown"
     QUOTA_UNKNOWN = "GangQuotaUnknown"
@@ -25,58 +23,58 @@ class Reason(StrEnum):
     # A rule would refuse its workload today.
     UNHONOURED = "GangUnhonoured"
     INEXPRESSIBLE = "GangInexpressible"
-    # It has come too far to change as its PodGang did.
+    # Its pods are too far along for it to change as its PodGang did.
     FROZEN = "GangShapeFrozen"
-    # The API server will not have one of its objects.
+    # The API server refuses one of its objects.
     REFUSED = "GangObjectRefused"
-    # One of its objects is somebody else's.
+    # One of its objects belongs to another owner.
     CONFLICT = "GangObjectOwned"
     OBJECT_LEAVING = "GangObjectLeaving"
     OBJECT_MISSING = "GangObjectMissing"
     OBJECT_DIFFERS = "GangObjectDiffers"
-    # Its pods do not carry what they should.
+    # Its pods lack what preparation writes.
     ESCAPED = "GangPodsEscaped"
     # A pod that the PodGang names is gone, and too few are left.
     POD_MISSING = "GangPodMissing"
     TOO_FEW_PODS = "GangTooFewPods"
-    # Its pods are there, and its PodGang does not name them yet.
+    # Its pods exist, but its PodGang does not name them yet.
     UNNAMED = "GangPodsUnnamed"
     GATED = "GangGated"
     SCHEDULER_ERROR = "GangSchedulerError"
     NO_ROOM = "GangNoRoom"
-    # Nothing is wrong that can be seen, and nobody schedules it.
+    # No problem is visible, but its scheduler does not report anything about it.
     SILENT = "GangSchedulerSilent"
-    # Pods that only say that they are of it; its own pods wait for something else.
+    # Pods with its labels that do not belong to it; its own pods wait for something else.
     UNOWNED = "GangPodsUnowned"
 
 
 class TopologyReason(StrEnum):
     """What is wrong with a binding's topology object: the reason of an event, and a metric's label."""
 
-    # It is not ours to write, and differs, or is not there.
+    # Rollcall may not write it, and it differs or is missing.
     DRIFT = "TopologyDrift"
     NOT_FOUND = "TopologyNotFound"
-    # The scheduler cannot have such levels.
+    # The scheduler cannot express these levels.
     INEXPRESSIBLE = "TopologyInexpressible"
-    # The API server will not have it.
+    # The API server refuses it.
     REFUSED = "TopologyRefused"
 
 
 class GroupReason(StrEnum):
-    """What is wrong with groups of pods, whoever made them: the reason of an event."""
+    """What is wrong with groups of pods, regardless of who made them: the reason of an event."""
 
-    # They are above each other.
+    # The groups are above each other.
     CIRCLE = "GroupCircle"
 
 
 class CertificateReason(StrEnum):
     """What is wrong with self-managed certificates: the reason of an event."""
 
-    # A rotation waits for somebody.
+    # A rotation waits for a manual step.
     WAITING = "CertificateRotationWaits"
-    # What was stored could not be used, and another was made.
+    # What was stored could not be used, and was replaced.
     REPLACED = "CertificateReplaced"
-    # The API server will not have what is to be written.
+    # The API server refuses the write.
     REFUSED = "CertificateNotWritten"
 
 
@@ -84,7 +82,7 @@ _ORDER = {reason: place for place, reason in enumerate(Reason)}
 
 
 class Obstacle(NamedTuple):
-    """One reason with its sentence: why the gang does not start, and what to do about it."""
+    """One hold reason with its text: why the gang does not start, and what to do about it."""
 
     reason: Reason
     why: str
@@ -95,5 +93,5 @@ class Obstacle(NamedTuple):
 
 
 def ordered(found: list[Obstacle]) -> tuple[Obstacle, ...]:
-    """The obstacles with what to see to first at the front, each once."""
+    """The hold reasons without duplicates, the most urgent first."""
     return tuple(sorted(dict.fromkeys(found), key=lambda one: _ORDER[one.reason]))

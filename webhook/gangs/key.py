@@ -1,7 +1,7 @@
-"""Which gang: the key by which a gang is worked on, and by which its pods and objects are found.
+"""The key of a gang. The reconciler queues gangs by it, and finds pods and objects by it.
 
-A PodGang is told by its namespace and name. Of a workload that is not Grove's several gangs may be, and a Job, a JobSet
-and a PodGang may have one name: so the kind and the name of the workload are part of the key.
+The key of a PodGang is its namespace and name. An opted-in workload can have several gangs, and a Job, a JobSet and a
+PodGang can have the same name. So their keys also hold the kind and name of the workload.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from webhook.model.workloads.kinds import GANG_OWNERS
 from webhook.model.workloads.place import label_value
 from webhook.model.workloads.podgang import PodGang, controller_in
 
-# By kind, the workloads that are not Grove's and that gangs are made of.
+# The opted-in workload kinds that Rollcall makes gangs of, by kind.
 OWNER_RESOURCES: dict[str, Resource] = {found.api.kind: found for found in GANG_OWNERS}
 POD_GANG = POD_GANGS.resource.api.kind
 
 
 class GangKey(NamedTuple):
-    """A gang: the PodGang of that name, or of the workload of that kind the gang whose labels say `name`."""
+    """The key of a PodGang, or of an opted-in workload's gang: `name` is then the value of the gang label."""
 
     namespace: str
     name: str
     kind: str = POD_GANG
-    # The name of a workload that is not Grove's.
+    # The name of an opted-in workload.
     workload: str = ""
 
     @property
     def owner(self) -> ObjectKey:
-        """The namespace and name of such a workload."""
+        """The namespace and name of the opted-in workload."""
         return self.namespace, self.workload
 
 
@@ -46,8 +46,10 @@ def key_of_gang(podgang: PodGang) -> GangKey:
 
 
 def gang_of_object(live: Manifest) -> GangKey | None:
-    """The gang that a gang object is of: by its controller, and without one by its labels, which do not tell the kind
-    of a workload that is not Grove's (it is "" then). None for one that others control, or that names no gang.
+    """The gang that a gang object belongs to; None if another owner controls it or it names no gang.
+
+    The controller decides. Without a controller the labels do; for an opted-in workload they do not show its kind, so
+    `kind` is "".
     """
     metadata = live["metadata"]
     namespace, labels = metadata.get("namespace") or "default", metadata.get("labels") or {}

@@ -1,4 +1,4 @@
-"""What a gang needs in the cluster, pure: its scheduler's objects, or why it is left alone."""
+"""The objects that a gang needs in the cluster, or why Rollcall skips the gang (no I/O)."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from webhook.model.workloads.facts import owner_of
 from webhook.model.workloads.gang import OwnedGang, no_gang
 from webhook.model.workloads.podgang import PodGang
 
-# On a PodGang: the scheduler for which Grove prepares it.
+# On a PodGang: the scheduler that Grove prepares it for.
 GROVE_SCHEDULER_LABEL = "grove.io/scheduler-name"
-# Grove's own backends for these write an object of the same kind under the same controller.
+# For these schedulers Grove's own backend writes an object of the same kind with the same controller.
 GROVE_WRITES = frozenset({"volcano", "kai-scheduler"})
 EXTERNAL_LABEL = "grove.io/external-workload-managed"
 
 
 class Aside(StrEnum):
-    """Why nothing is done about a gang; a metric's label."""
+    """Why Rollcall skips a gang; a metric's label."""
 
     LEAVING = "leaving"
-    # Its workload is older than Rollcall, or was admitted while it was down: its pods are not prepared either.
+    # Its workload predates Rollcall or was admitted while Rollcall was down. Its pods are not prepared either.
     UNRECORDED = "unrecorded"
     NO_PROFILE = "noProfile"
     GROVE = "groveWrites"
     EXTERNAL = "external"
-    # Of workloads that are not Grove's. It has no pods, and may come back with others.
+    # Opted-in workloads only. It has no pods now, and may be resumed with other pods.
     SUSPENDED = "suspended"
     # Another system has claimed its pods, or its own controller makes its gang.
     CLAIMED = "claimed"
@@ -42,22 +42,22 @@ class Aside(StrEnum):
     SCHEDULER = "schedulerWrites"
 
 
-# The gang of a workload that is not Grove's is nobody's yet, or another's: what Rollcall made for it must go.
+# Gangs of opted-in workloads that have no owner yet, or another one: Rollcall deletes the objects it made for them.
 UNWANTED = frozenset({Aside.SUSPENDED, Aside.SCHEDULER})
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The objects of a gang in the order of their creation, and the profile that made them."""
+    """The objects of a gang in the order of their creation, and the profile that makes them."""
 
     profile: Profile
     objects: list[Manifest]
 
 
 def plan(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> Plan | Aside:
-    """What `podgang` needs.
+    """The objects that `podgang` needs, or why it is skipped.
 
-    Raises `FactsUnavailable` where its workload is not known, `Inexpressible` where its scheduler cannot have it.
+    Raises `FactsUnavailable` if its workload is not known, `Inexpressible` if its scheduler cannot express it.
     """
     if mapping(podgang.raw.get("metadata")).get("deletionTimestamp") is not None:
         return Aside.LEAVING
@@ -101,7 +101,7 @@ def _of_workload(gang: OwnedGang, facts: ClusterFacts, settings: Settings) -> Pl
 
 
 def is_elsewhere(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> bool:
-    """Whether it is the gang of a workload that is not Grove's and that somebody else makes the gang of, or nobody."""
+    """Whether this is the gang of an opted-in workload and Rollcall does not make that gang."""
     if not isinstance(podgang, OwnedGang):
         return False
     profile = settings.profiles.get(podgang.workload.scheduler or "")
@@ -112,8 +112,8 @@ def is_elsewhere(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> b
 
 
 def recorded(podgang: PodGang, facts: ClusterFacts) -> Record | None:
-    """The record of the gang's workload, which alone tells of its cliques; else what a hand-made PodGang says. None
-    where the workload is not known.
+    """The record of the gang's workload; for a PodGang without a workload its own record. None if the workload is not
+    known.
     """
     if isinstance(podgang, OwnedGang):
         return record_of(owner_of(podgang.workload), facts)

@@ -1,6 +1,7 @@
-"""One pod of a gang, as far as anybody here asks: where it stands, and what it carries.
+"""The projection of one pod of a gang.
 
-Kept of its spec is what is small: containers, volumes and the like decide nothing about a gang, and are most of a pod.
+Only the small part of its spec is kept. Containers, volumes and the like are most of a pod, and do not matter for a
+gang.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from webhook.model.workloads.pod_controllers import kept_controller
 from webhook.model.workloads.podgang import OwnerReference
 from webhook.mutators.prepare_pod import GATE
 
-# Pods that name a PodGang, of whatever owner.
+# Pods that name a PodGang, regardless of their owner.
 OF_GANGS = {"labelSelector": grove.LABEL_PODGANG}
-# Pods that were prepared for a gang of a workload that is not Grove's.
+# Pods that were prepared for a gang of an opted-in workload.
 OF_OWNED_GANGS = {"labelSelector": f"{GANG_LABEL},!{grove.LABEL_PODGANG}"}
 
-# What one pod takes at most, whatever is in it: its parts, its first gates and the scheduler's message.
+# Upper bound of one projection in memory: its parts, its first gates and the scheduler's message.
 POD_BYTES = 40 * 1024
-# A pod has one gate or two. Of more the first are told, and that others are left is all that matters.
+# A pod usually has one gate or two. Only the first are kept; of the rest it only matters that they exist.
 _GATES = 8
 # A scheduler's message groups nodes by reason.
 _MESSAGE_CHARACTERS = 1024
@@ -38,19 +39,22 @@ _INT32_DIGITS = 10
 
 
 class Unscheduled(NamedTuple):
-    """What the scheduler says of a pod that it has not placed: the reason and message of PodScheduled=False."""
+    """The scheduler's reason and message for a pod it has not placed, from the condition PodScheduled=False."""
 
     reason: str
     message: str
 
 
 class GangPod(NamedTuple):
-    """A pod that names a PodGang, or is of a workload that is not Grove's: then `podgang` and `podclique` are its gang
-    and its member there, as labels say them, `kind` and `workload` say whose it is, and `group` which one of a
-    LeaderWorkerSet, of `size` pods. `node` is where it was bound, `gates` are the names of its first scheduling gates,
-    and `gate` is where Rollcall's stands among all of them. `controller` is the object that the pod names as its
-    controller. `labels`, `annotations` and `spec` are what preparation may have written, as `pod_parts` keeps them, and
-    `cut` says of which of them more was there.
+    """A pod that names a PodGang, or belongs to an opted-in workload.
+
+    For an opted-in workload, `podgang` and `podclique` are the gang and member from its labels. `kind` and `workload`
+    are its workload, `group` is its group in a LeaderWorkerSet, and `size` the group's number of pods.
+
+    `node` is the node it was bound to. `gates` are the names of its first scheduling gates; `gate` is the index of
+    Rollcall's gate among all of them. `controller` is the controller that the pod names. `labels`, `annotations` and
+    `spec` are what preparation may have written, as `pod_parts` keeps them. `cut` lists those of the three that were
+    shortened.
     """
 
     namespace: str
@@ -83,12 +87,12 @@ class GangPod(NamedTuple):
 
     @property
     def gang(self) -> GangKey:
-        """The gang that it is of."""
+        """The key of its gang."""
         return GangKey(self.namespace, self.podgang, self.kind, self.workload)
 
     @property
     def counts(self) -> bool:
-        """Whether it is one of its gang's pods still: one that fails or leaves is replaced."""
+        """Whether the pod counts for its gang: a failed or terminating pod will be replaced."""
         return not (self.leaving or self.failed)
 
 
@@ -118,12 +122,13 @@ def read_gang_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
 
 
 def read_owned_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
-    """The projection of a pod that bears the label of a workload that is not Grove's. One that no such workload made
-    has no `kind`; one that was not prepared is put where it would belong, if its JobSet does not start in turn. Raises
-    `Malformed`.
+    """The projection of a pod with the record label of an opted-in workload. Raises `Malformed`.
+
+    A pod that no such workload made has an empty `kind`. A pod that was not prepared gets the gang it would belong to
+    if its JobSet does not start its parts in order.
     """
     key, found = read_gang_pod(raw)
-    # One whose names are longer than any object's has no controller.
+    # A controller reference whose names are too long to be valid is not kept.
     place = None if found.controller is None else place_of(Pod(raw))
     if place is None:
         return key, found._replace(podgang="", podclique="", kind="")
@@ -140,13 +145,14 @@ def read_owned_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
 
 
 def _size(said: str | None) -> int | None:
-    """What an annotation, which is anybody's to write, says of a size: an int32, as its CRD has it. Of a number beyond
-    some thousand digits Python makes an error, and that would end the watch.
+    """The size in an annotation, an int32 as in the CRD; None if it is not one.
+
+    Any user can write the annotation. `int` raises an error for a few thousand digits, which would end the watch.
     """
     return int(said) if said is not None and said.isdecimal() and len(said) <= _INT32_DIGITS else None
 
 
-# By the part of the facts where a pod's place says that its workload is.
+# The kind of a workload, by its part of the facts.
 _KINDS = {projection.part: projection.resource.api.kind for projection in PROJECTIONS}
 
 
@@ -154,7 +160,7 @@ def _unscheduled(status: Mapping[str, Any]) -> Unscheduled | None:
     for raw in sequence(status.get("conditions")):
         condition = mapping(raw)
         said = condition.get("type") == "PodScheduled" and condition.get("status") == "False"
-        # SchedulingGated is the API server's word, which nobody takes back before a scheduler looks at the pod.
+        # SchedulingGated is set by the API server. It stays until a scheduler processes the pod.
         if said and (reason := text(condition.get("reason")) or "") != "SchedulingGated":
             return Unscheduled(name_text(reason) or "", (text(condition.get("message")) or "")[:_MESSAGE_CHARACTERS])
     return None

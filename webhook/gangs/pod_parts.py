@@ -1,7 +1,8 @@
-"""What is kept of a pod's labels, annotations and spec. A tenant writes most of them, and a gang needs its pods: so a
-pod is always kept, and what does not fit is left out of it.
+"""The part of a pod's labels, annotations and spec that is kept.
 
-What Rollcall reads comes first. The rest is for a backend of another project, which may write any key.
+Users write most of them, and a gang needs all of its pods. So a pod is always kept, and entries that do not fit are
+left out. The keys that Rollcall reads are kept first. The others are for backends of other projects, which may write
+any key.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from webhook.mutators.prepare_pod import STAMP_ANNOTATION
 
 Part = Literal["labels", "annotations", "spec"]
 
-# A label on pods of scaled gangs: the gang for which Grove waits before it lifts their gates.
+# A label on pods of scaled gangs: Grove removes their gates only after this gang runs.
 BASE_PODGANG = "grove.io/base-podgang"
 
-# What is read of a pod, and so always kept.
+# Keys that Rollcall reads, which are always kept.
 READ: Mapping[Part, frozenset[str]] = {
     "labels": frozenset(
         {
@@ -59,9 +60,9 @@ READ: Mapping[Part, frozenset[str]] = {
         }
     ),
 }
-# Bytes of the others. A pod with the sidecars and networks of a large cluster needs less.
+# Bytes for the other keys. Pods with the sidecars and networks of a large cluster need less.
 _ROOM: Mapping[Part, int] = {"labels": 8 * 1024, "annotations": 6 * 1024, "spec": 4 * 1024}
-# What of a pod's spec says nothing about its gang and is most of it. Its gates are read by themselves.
+# Fields of a pod's spec that do not matter for its gang and are most of it. Its gates are read separately.
 _UNREAD = frozenset(
     {
         "affinity",
@@ -84,7 +85,7 @@ _COPY = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class PodParts(NamedTuple):
-    """What preparation may have written. `cut` are the parts of which more was there than is kept."""
+    """The kept parts of a pod, which preparation may have written. `cut` lists the parts that were shortened."""
 
     labels: Mapping[str, Any]
     annotations: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""The pods of a cluster's gangs, kept in step: by the gang that they name, with the controllers above them."""
+"""Watches on the pods of a cluster's gangs, indexed by gang, and on the controllers above the pods."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from webhook.model.workloads.podgang import OwnerReference, PodGang
 
 
 class GangPods:
-    """`changed` gets the gang of each pod that comes, goes or changes in what is kept of it, also where an object
-    between it and its workload does. `selector` says which pods are followed, `read` what is kept of each, `kinds`
-    which objects are between them and their workloads.
+    """The pods of gangs.
+
+    `changed` gets the gang of each pod whose projection is created, changed or deleted, and of each pod whose
+    controllers change. `selector` selects the pods, `read` makes the projection, and `kinds` are the kinds of
+    controllers between pods and workloads.
     """
 
     def __init__(
@@ -42,37 +44,39 @@ class GangPods:
 
     @property
     def filled(self) -> bool:
-        """Whether all of them were read once, and everything between them and their workloads."""
+        """Whether all pods and the controllers above them were read once."""
         return self._watch.filled and self._controllers.filled
 
     def of(self, gang: GangKey) -> list[GangPod]:
-        """The pods that name a gang, members or not, by name."""
+        """The pods that name a gang, members or not, sorted by name."""
         return [self._watch.index.entries[key] for key in sorted(self._of.members(gang))]
 
     def roster(self, podgang: PodGang, pods: list[GangPod]) -> Roster:
-        """Which of `pods`, that name a gang, are its members."""
+        """Split `pods`, which name a gang, into members and others."""
         return roster(podgang, [(pod, self._above(pod)) for pod in pods])
 
     def controlled_by(self, uid: str, pods: Iterable[GangPod]) -> list[GangPod]:
-        """Those of `pods` that have the object of that uid above them."""
+        """Those of `pods` that have the object with that uid in their chain of controllers."""
         return [pod for pod in pods if any(found.uid == uid for found in self._above(pod))]
 
     @property
     def controllers(self) -> Controllers:
-        """What is between pods and their workloads."""
+        """The controllers between pods and their workloads."""
         return self._controllers
 
     def follow(self, served: Container[Api]) -> None:
-        """Follow what is between pods and their workloads, of the kinds that are served."""
+        """Start watching the served kinds of controllers between pods and their workloads."""
         self._controllers.follow(served)
 
     def watches(self) -> Iterator[tuple[str, Watch]]:
-        """What keeps all of it in step, and the kinds of that."""
+        """All watches, each with its kind."""
         yield PODS.api.kind, self._watch
         yield from self._controllers.watches()
 
     def any_gated(self, gang: GangKey) -> bool:
-        """Whether any pod of a gang bears Rollcall's gate: asked with each event of a pod, of gangs of thousands."""
+        """Whether any pod of a gang has Rollcall's gate. Must be fast: called for each pod event, for gangs of
+        thousands.
+        """
         return bool(self._gated.members(gang))
 
     async def run(self) -> None:
@@ -80,7 +84,7 @@ class GangPods:
         await self._watch.run()
 
     async def close(self) -> None:
-        """Stop following what is between pods and their workloads."""
+        """Stop watching the controllers between pods and their workloads."""
         await self._controllers.close()
 
     def _above(self, pod: GangPod) -> list[OwnerReference]:

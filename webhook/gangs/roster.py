@@ -1,5 +1,7 @@
-"""Which of the pods that name a gang are its members, pure. Whoever may create a pod may write any label into it, so no
-label makes a member: its controller does, by uid, and for Grove's gangs the PodGang must name the pod as well.
+"""Which of the pods that name a gang are its members (no I/O).
+
+Anyone who may create a pod can write any label, so a label does not make a member. The controller does, by its uid. For
+Grove's gangs the PodGang must name the pod as well.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from webhook.model.workloads.podgang import OwnerReference, PodGang
 
 
 class Roster(NamedTuple):
-    """The pods that name a gang. Only `members` count. The PodGang does not name those in `unnamed` yet, and no
-    controller of the gang's workload made those in `unowned`.
+    """The pods that name a gang. Only `members` count.
+
+    The PodGang does not name the pods in `unnamed` yet. The pods in `unowned` were not made by a controller of the
+    gang's workload.
     """
 
     members: Sequence[GangPod] = ()
@@ -26,12 +30,12 @@ class Roster(NamedTuple):
 
     @property
     def pods(self) -> list[GangPod]:
-        """All of them."""
+        """All pods that name the gang."""
         return [*self.members, *self.unnamed, *self.unowned]
 
 
 def roster(podgang: PodGang, pods: Iterable[tuple[GangPod, Sequence[OwnerReference]]]) -> Roster:
-    """The members of a gang among pods that name it, each with the controllers above it."""
+    """Split pods that name a gang, each with the controllers above it, into members and others."""
     members: list[GangPod] = []
     unnamed: list[GangPod] = []
     unowned: list[GangPod] = []
@@ -47,7 +51,7 @@ def roster(podgang: PodGang, pods: Iterable[tuple[GangPod, Sequence[OwnerReferen
 
 
 def is_controlled(podgang: PodGang, above: Sequence[OwnerReference]) -> bool:
-    """Whether a pod with these controllers above it is of the workload of a gang."""
+    """Whether a pod with these controllers belongs to the gang's workload."""
     if isinstance(podgang, OwnedGang):
         return any(found.uid == podgang.workload.uid for found in above)
     workload = kept_controller(mapping(podgang.raw.get("metadata")))
@@ -57,5 +61,5 @@ def is_controlled(podgang: PodGang, above: Sequence[OwnerReference]) -> bool:
 
 
 def _named(podgang: PodGang) -> set[tuple[str, str]]:
-    """The members and names of the pods that a PodGang names."""
+    """Pairs of member and pod name, from the PodGang."""
     return {(member, pod) for member, pods in podgang.pod_names().items() for pod in pods}

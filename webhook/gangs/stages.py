@@ -1,4 +1,4 @@
-"""How far a gang has come, asked of the cluster where the answer decides whether its shape may still change."""
+"""The stage of a gang (no pods, waiting pods, bound pods), read live before its shape is changed."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ from webhook.model.workloads.place import NAME_LABELS, label_value
 from webhook.model.workloads.pod_controllers import kept_controller
 from webhook.model.workloads.podgang import OwnerReference, PodGang
 
-# Pods of one gang name two controllers or three. Forged ones may name any number, and those beyond do not count.
+# The pods of a gang name two or three controllers. Forged pods may name any number; those above the limit are ignored.
 MOST_READ = 32
-# What a name is made of, as far as a field selector is concerned.
+# Characters of a name that are safe in a field selector.
 _NAME = re.compile(r"[a-z0-9.-]+")
 
 
 class Stages:
-    """Asks live: a pod that was bound a moment ago must not be missed, and nobody asks where all is in step. For the
-    same reason a pod counts that the PodGang does not name, if a controller of the gang's workload made it, and a
-    controller that no watch has brought yet is read live as well.
+    """Reads the stage live, because a pod that was bound a moment ago must not be missed. Called only if something
+    differs.
+
+    For the same reason, a pod that the PodGang does not name counts if a controller of the gang's workload made it. A
+    controller that the watches do not know yet is read live too.
     """
 
     def __init__(self, client: Client, controllers: Callable[[PodGang], Controllers]) -> None:
-        """`controllers` says what is between the pods of a gang and its workload."""
+        """`controllers` returns the controllers between the pods of a gang and its workload."""
         self._client = client
         self._controllers = controllers
 
@@ -43,15 +45,15 @@ class Stages:
         """The stage of a gang. Raises `RequestFailed`, `FactsUnavailable`."""
         if isinstance(podgang, OwnedGang):
             workload = podgang.workload
-            # A Job and a JobSet of one name have gangs of one name, too. Pods of a Job with a selector of its own
-            # (`manualSelector`) do not bear its name.
+            # A Job and a JobSet with the same name have gangs with the same name. Pods of a Job with its own selector
+            # (`manualSelector`) do not have the label with the Job's name.
             if isinstance(workload, Job):
                 whose = f"!{NAME_LABELS['JobSet']},!{NAME_LABELS['LeaderWorkerSet']}"
             else:
                 whose = f"{NAME_LABELS[workload.kind]}={workload.name}"
             selector = f"{GANG_LABEL}={label_value(podgang.name)},{whose}"
         elif len(podgang.name) > LABEL_VALUE_LIMIT:
-            # No pod can name it.
+            # The name does not fit into a label, so no pod can name this gang.
             return Stage.EMPTY
         else:
             selector = f"{grove.LABEL_PODGANG}={podgang.name}"
@@ -60,7 +62,7 @@ class Stages:
         return Stage.WAITING if await self._any(podgang, {"labelSelector": selector}) else Stage.EMPTY
 
     async def _any(self, podgang: PodGang, selector: Mapping[str, str]) -> bool:
-        """Whether any of these pods is of the gang; others may have its labels."""
+        """Whether any of these pods belongs to the gang; other pods may have the same labels."""
         pods = self._client.items(PODS, namespace=podgang.namespace, selector=selector, accept=METADATA_ONLY)
         controllers = self._controllers(podgang)
         read: dict[OwnerReference, OwnerReference | None] = {}
@@ -84,7 +86,7 @@ class Stages:
     async def _controller_above(
         self, kind: Resource, namespace: str, reference: OwnerReference
     ) -> OwnerReference | None:
-        """The controller of the object that a reference names by its uid; None where there is none."""
+        """The controller of the referenced object; None if no object has that uid, or it has no controller."""
         if not _NAME.fullmatch(reference.name):
             return None
         selector = {"fieldSelector": f"metadata.name={reference.name}"}

@@ -1,4 +1,4 @@
-"""Workloads as they are stored, which rules need whole, kept as small as that can be: packed."""
+"""Whole workloads, because rules read all of their spec. They are stored packed to save memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COPY = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class StoredWorkloads(ServedWatch):
-    """The workloads of one kind, those that `selector` selects. `changed` gets the key of each that changes."""
+    """The workloads of one kind that match `selector`. `changed` gets the key of each that changes."""
 
     def __init__(
         self,
@@ -31,12 +31,12 @@ class StoredWorkloads(ServedWatch):
         super().__init__(client, Projection("", resource, self._packed, most=STORED_BYTES), changed, selector)
 
     def get(self, key: ObjectKey) -> Manifest | None:
-        """One of them; None where there is none."""
+        """One workload; None if it does not exist."""
         found = self.entries.get(key)
         return None if found is None else Packed.manifest(found)
 
     def keys(self) -> list[ObjectKey]:
-        """All that are known."""
+        """The keys of all known workloads."""
         return list(self.entries)
 
     def _packed(self, raw: Manifest) -> tuple[ObjectKey, Packed]:
@@ -50,7 +50,8 @@ class StoredWorkloads(ServedWatch):
             "metadata": kept,
             "spec": raw.get("spec"),
         }
-        # Of a status only that it is the last one: whatever else it says decides nothing, and changes all the time.
+        # Only the terminal conditions of the status are kept. The rest does not affect decisions and changes all the
+        # time.
         if ended := [one for one in map(mapping, _conditions(raw)) if one.get("type") in TERMINAL]:
             found["status"] = {"conditions": [{"type": one["type"], "status": one.get("status")} for one in ended]}
         return key_of(raw), Packed.of(found)

@@ -1,4 +1,4 @@
-"""The PodGangs and the gang objects of a cluster, as they are: a watch for each kind, and who owns what."""
+"""The PodGangs and gang objects of a cluster: one watch per kind, and the owner of each object."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from webhook.model.reading import Manifest, mapping, sequence
 from webhook.model.record import OWN_LABELS
 from webhook.model.workloads.podgang import controller_in
 
-# What of an object decides anything. Status is not among it, nor are the versions that it moves.
+# The metadata that affects decisions. Status and resourceVersion do not.
 METADATA = (
     "name",
     "namespace",
@@ -40,24 +40,26 @@ METADATA = (
 )
 
 
-# Whom an object concerns, None for nobody: something hashable.
+# Returns whom an object concerns (hashable), or None.
 Whose = Callable[[Manifest], Any]
 Changed = Callable[[ObjectKey, set[Any]], None]
 
 
 class Store:
-    """The objects of one kind. `changed` is told the key of each that changes, in what decides anything, and whom that
-    concerns: what `whose` says of it, and said before.
+    """The objects of one kind.
+
+    `changed` gets the key of each object with a relevant change, and whom it concerns: the results of `whose` before
+    and after.
     """
 
     def __init__(self, client: Client, resource: Resource, changed: Changed, whose: Whose) -> None:
         self.resource = resource
-        # By the uid of the controller, and whom they concern: one workload may have thousands of gangs.
+        # Objects by controller uid and by whom they concern: one workload may have thousands of gangs.
         self._of: Grouping[ObjectKey, tuple[str, Any]] = Grouping()
         self._concerned: dict[ObjectKey, Any] = {}
         self._changed = changed
         self._whose = whose
-        # Of a PodGang whose members are not known no gang can be made: it is kept whole, or not at all.
+        # A PodGang without all its members is useless, so a PodGang is kept whole or not at all.
         self._most = POD_GANG_BYTES if resource == POD_GANGS.resource else STORED_BYTES
         projection = Projection("", resource, self._read, most=self._most)
         self._watch = Watch(client, projection, self._filled, self._noticed)
@@ -65,26 +67,26 @@ class Store:
 
     @property
     def objects(self) -> Mapping[ObjectKey, Manifest]:
-        """By namespace and name."""
+        """The objects by namespace and name."""
         return _Unpacked(self._watch.index.entries)
 
     @property
     def filled(self) -> bool:
-        """Whether all of them were read once: before that, one that is missing may be there."""
+        """Whether all objects were read once. Before that, a missing object may exist."""
         return self._watch.filled
 
     @property
     def watch(self) -> Watch:
-        """What keeps them in step."""
+        """The watch on this kind."""
         return self._watch
 
     def owned_by(self, uid: str, whose: Any) -> list[Manifest]:
-        """The objects that are ours, controlled by that uid and concern `whose`, but for those on their way out."""
+        """Our objects that this uid controls and that concern `whose`, without those being deleted."""
         found = (self.objects[key] for key in sorted(self._of.members((uid, whose))))
         return [live for live in found if is_ours(live, uid) and live["metadata"].get("deletionTimestamp") is None]
 
     def concerned(self) -> set[Any]:
-        """Whom any of its objects concerns."""
+        """Everything that the objects of this store concern."""
         return set(self._concerned.values())
 
     async def run(self) -> None:
@@ -92,7 +94,7 @@ class Store:
         await self._watch.run()
 
     def put(self, raw: Manifest) -> None:
-        """Take an answer to a write, which the watch will bring as well, and mostly later."""
+        """Store the response of a write now; the watch delivers the same object later."""
         self._watch.put(raw)
 
     def _read(self, raw: Manifest) -> tuple[ObjectKey, Manifest | Packed]:
@@ -126,7 +128,7 @@ class Store:
 
 
 class _Unpacked(Mapping[ObjectKey, Manifest]):
-    """Objects as they were read, of which large ones are kept packed."""
+    """Objects by key; large ones are stored packed."""
 
     def __init__(self, kept: Mapping[ObjectKey, Manifest | Packed]) -> None:
         self._kept = kept
@@ -142,8 +144,9 @@ class _Unpacked(Mapping[ObjectKey, Manifest]):
 
 
 def _outlined(found: Manifest) -> Manifest:
-    """Of an object that is larger than is kept: whose it is, so that it stays in the way of nothing but its own name,
-    and the short texts of its spec, by one of which it may name the group above it.
+    """What is kept of an object that is too large: its owner and labels, and the short strings of its spec.
+
+    So it blocks only its own name. One of the strings may name the group above it.
     """
     metadata, spec = found["metadata"], mapping(found["spec"])
     labels, _ = labels_kept(mapping(metadata.get("labels")), first=OWN_LABELS)
@@ -154,7 +157,7 @@ def _outlined(found: Manifest) -> Manifest:
 
 
 class Stores:
-    """A store for each of the kinds that are wanted and served."""
+    """One store for each kind that is wanted and served."""
 
     def __init__(self, client: Client, changed: Callable[[Api, ObjectKey, set[Any]], None], whose: Whose) -> None:
         self.by_kind: dict[Api, Store] = {}
@@ -164,7 +167,7 @@ class Stores:
         self._tasks: dict[Api, asyncio.Task[None]] = {}
 
     def follow(self, resources: Iterable[Resource]) -> None:
-        """Follow these kinds, and no others."""
+        """Follow exactly these kinds."""
         wanted = {resource.api: resource for resource in resources}
         for api in self._tasks.keys() - wanted.keys():
             self._tasks.pop(api).cancel()
@@ -175,7 +178,7 @@ class Stores:
                 self._tasks[api] = asyncio.create_task(store.run())
 
     def of(self, manifest: Manifest) -> Store:
-        """The store for the kind of an object. Raises `FactsUnavailable` where it is not served, or not read yet."""
+        """The store for the kind of an object. Raises `FactsUnavailable` if the kind is not served or not read yet."""
         group, _, version = str(manifest["apiVersion"]).rpartition("/")
         api = Api(group, version, str(manifest["kind"]))
         store = self.by_kind.get(api)
@@ -186,22 +189,22 @@ class Stores:
         return store
 
     def watches(self) -> Iterator[Watch]:
-        """What keeps them in step."""
+        """The watches of all stores."""
         return (store.watch for store in self.by_kind.values())
 
     def owned_by(self, uid: str, whose: Any) -> list[Manifest]:
-        """The objects of every kind that `Store.owned_by` finds."""
+        """The results of `Store.owned_by` for every kind."""
         return [live for store in self.by_kind.values() for live in store.owned_by(uid, whose)]
 
     def unready(self) -> Iterator[str]:
-        """What was not read yet."""
+        """Messages about the kinds that are not read yet."""
         for api, store in self.by_kind.items():
             if not store.filled:
                 why = f": {store.watch.trouble}" if store.watch.trouble else ""
                 yield f"cluster: the {api} objects are not read yet{why}"
 
     async def close(self) -> None:
-        """Follow nothing any more."""
+        """Stop all watches."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""What a gang's pods wait for, as far as the pods show, pure: pods that are not there, gates, the scheduler's word."""
+"""What a gang's pods wait for, as far as the pods show (no I/O): missing pods, gates, the scheduler's message."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from webhook.model.workloads.place import label_value
 from webhook.model.workloads.podgang import Member, PodGang
 from webhook.mutators.prepare_pod import GATE
 
-# Of many pods, so many are named.
+# How many names a text lists before "and N more".
 _NAMED = 3
-# In what a scheduler says of the pod for which it found no node, and not in what it says of that pod's siblings.
+# Part of the scheduler's message for the pod that found no node; the messages for its sibling pods lack it.
 _OF_NODES = "nodes are available"
-# What scheduler-plugins says of a pod that had a place and gave it up, because another pod of the gang had none.
+# Part of scheduler-plugins' message for a pod that gave up its node because another pod of the gang found none.
 _OF_ANOTHER = "rejection in "
 # A scheduler's message may list every node.
 _LONGEST_MESSAGE = 400
 
 
 class Tally(NamedTuple):
-    """One member of a gang and its pods: those that count, and how many of these are on nodes."""
+    """One member of a gang: the pods that count, and how many of them are on nodes."""
 
     member: Member
     pods: tuple[GangPod, ...]
@@ -35,7 +35,7 @@ class Tally(NamedTuple):
 
     @property
     def started(self) -> bool:
-        """Whether so many of them are on nodes as the gang starts with."""
+        """Whether enough of its pods are on nodes for the gang to start."""
         return self.bound >= self.member.min_replicas
 
 
@@ -58,9 +58,7 @@ def _by_member(pods: Iterable[GangPod]) -> dict[str, list[GangPod]]:
 
 
 def too_few(podgang: PodGang, counted: Sequence[Tally], unnamed: Sequence[GangPod]) -> Iterator[Obstacle]:
-    """Members that have fewer pods than they start with: their scheduler waits for the others. `unnamed` are pods that
-    the PodGang does not name yet.
-    """
+    """Members with fewer pods than they need to start. `unnamed` are pods that the PodGang does not name yet."""
     maker, kind, of = _maker(podgang)
     named, waiting = podgang.pod_names(), _by_member(unnamed)
     for tally in counted:
@@ -85,7 +83,7 @@ def too_few(podgang: PodGang, counted: Sequence[Tally], unnamed: Sequence[GangPo
 
 
 def gated(counted: Sequence[Tally]) -> Iterator[Obstacle]:
-    """Gates that are still on: no scheduler looks at such a pod, and a gang scheduler waits for it."""
+    """Gates that are still on: schedulers skip a gated pod, and a gang scheduler waits for it."""
     by_gate: dict[str, list[GangPod]] = {}
     for tally in counted:
         for pod in tally.pods:
@@ -108,7 +106,7 @@ def _who_lifts(gate: str, pod: GangPod) -> str:
 
 
 def unscheduled(counted: Sequence[Tally], scheduler: str, advice: str) -> Iterator[Obstacle]:
-    """What the scheduler says of the pods that it has not placed, where nothing else explains it."""
+    """The scheduler's message about the pods it has not placed, if there is no other reason."""
     waiting = [pod for tally in counted if not tally.started for pod in tally.pods if pod.node is None]
     told = [(pod.name, pod.unscheduled) for pod in waiting if pod.unscheduled is not None and pod.unscheduled.message]
     if not told:
@@ -124,12 +122,12 @@ def unscheduled(counted: Sequence[Tally], scheduler: str, advice: str) -> Iterat
 
 
 def _tells_less(message: str) -> tuple[bool, bool]:
-    """A key for messages: the smaller, the more it says of why there is no place."""
+    """A sort key for messages: the smaller, the better the message explains why there is no room."""
     return _OF_NODES not in message, _OF_ANOTHER in message
 
 
 def astray(found: Sequence[Escaped], podgang: PodGang) -> Iterator[Obstacle]:
-    """Pods that are not prepared as the others are: they count for another gang, or for none."""
+    """Pods that are not prepared like the others: the scheduler counts them for another gang, or for none."""
     by_kind: dict[str, list[GangPod]] = {}
     for one in found:
         if one.dropped:
@@ -150,7 +148,9 @@ def astray(found: Sequence[Escaped], podgang: PodGang) -> Iterator[Obstacle]:
 
 
 def unowned(roster: Roster, podgang: PodGang) -> Iterator[Obstacle]:
-    """Pods that have the gang's labels and are not of it. They are named, and hide nothing: anybody may make one."""
+    """Pods with the gang's labels that do not belong to it. They are reported, but hide no other reason: any user may
+    create them.
+    """
     if pods := [pod.name for pod in roster.unowned if pod.counts]:
         have = "has its labels, and is" if len(pods) == 1 else "have its labels, and are"
         why = f"{_pods(len(pods))} ({_names(pods)}) {have} not of this {podgang.workload_kind} by uid, so not counted"
@@ -158,7 +158,7 @@ def unowned(roster: Roster, podgang: PodGang) -> Iterator[Obstacle]:
         yield Obstacle(Reason.UNOWNED, why, remedy)
 
 
-# Whoever deletes a pod of these uses up backoffLimit.
+# Deleting a pod of these workloads counts against backoffLimit.
 _COUNT_DELETIONS = frozenset({JOBS.api.kind, JOB_SETS.api.kind})
 _ESCAPED = {
     "unmutated": "came past the webhook, without a mark of the gang",
@@ -168,7 +168,9 @@ _ESCAPED = {
 
 
 def _maker(podgang: PodGang) -> tuple[str, str, str]:
-    """Who creates a gang's pods, and what to look at for why they are not there: kind, and name where it is one."""
+    """What creates the gang's pods; and the kind and, if known, the name of the object to inspect if pods are
+    missing.
+    """
     if isinstance(podgang, OwnedGang):
         return "its controller", podgang.workload_kind.lower(), podgang.workload.name
     return "Grove", "podclique", ""

@@ -1,7 +1,7 @@
-"""The gangs of workloads that are not Grove's, followed: of which workloads and pods they come, and which there are.
+"""Watches on opted-in workloads and their pods, and the gangs they have.
 
-Those of a Job or a JobSet are what it says; those of a LeaderWorkerSet what its pods show, which are of one group and
-one revision each: a group of a new revision is another gang, and the old one goes with its last pod.
+The spec of a Job or JobSet defines its gangs. The gangs of a LeaderWorkerSet come from its pods: one gang per group and
+revision. A group of a new revision is another gang, and the old gang ends with its last pod.
 """
 
 from __future__ import annotations
@@ -32,13 +32,15 @@ from webhook.model.workloads.workload import OwnedWorkload
 from webhook.telemetry.logs import log, outline
 
 RECORDED = {"labelSelector": SCHEDULER_LABEL}
-# A kind, a namespace and a name.
+# Kind, namespace and name.
 WorkloadKey = tuple[str, str, str]
 
 
 class OwnedGangs:
-    """`gang_changed` is told of each gang that comes, goes or has become another, `pods_changed` of each whose pods
-    changed. Nothing is followed where no enabled scheduler's gangs are Rollcall's to make.
+    """The gangs of opted-in workloads.
+
+    `gang_changed` gets each gang that is created, changed or deleted; `pods_changed` each gang whose pods changed.
+    Nothing is followed if Rollcall makes no gangs for the enabled schedulers.
     """
 
     def __init__(
@@ -56,18 +58,18 @@ class OwnedGangs:
             kind: StoredWorkloads(client, resource, partial(self._workload_changed, kind), RECORDED)
             for kind, resource in OWNER_RESOURCES.items()
         }
-        # The gangs of each workload, and of a LeaderWorkerSet those that any pod names.
+        # The gangs of each workload; and, for a LeaderWorkerSet, the gangs that its pods name.
         self._of: Grouping[GangKey, WorkloadKey] = Grouping()
         self._named: Grouping[GangKey, WorkloadKey] = Grouping()
-        # By LeaderWorkerSet, its uid.
+        # The uid of each LeaderWorkerSet.
         self._uids: dict[WorkloadKey, str] = {}
-        # By namespace and what labels say, which does not tell the workload.
+        # By namespace and gang label, which does not show the workload.
         self._labelled: Grouping[GangKey, ObjectKey] = Grouping()
-        # By gang of a LeaderWorkerSet, what of its pods decides about its objects.
+        # For each gang of a LeaderWorkerSet: the group and size from its pods, which determine its objects.
         self._shapes: dict[GangKey, tuple[str, int | None]] = {}
 
     def follow(self, served: Container[Api]) -> None:
-        """Follow the kinds that are served."""
+        """Start watching the kinds that the cluster serves."""
         self.pods.follow(served if self.wanted else ())
         for kind, found in self._workloads.items():
             found.follow(served=self.wanted and found.resource.api in served)
@@ -76,16 +78,16 @@ class OwnedGangs:
                     self._workload_changed(kind, workload[1:])
 
     async def run(self) -> None:
-        """Follow the pods, until cancelled."""
+        """Follow the pods until cancelled."""
         if self.wanted:
             await self.pods.run()
 
     async def close(self) -> None:
-        """Follow nothing any more."""
+        """Stop all watches."""
         await asyncio.gather(self.pods.close(), *(found.close() for found in self._workloads.values()))
 
     def watches(self) -> Iterator[tuple[str, Watch]]:
-        """What keeps all of it in step, and the kinds of that."""
+        """All watches, each with its kind."""
         if self.wanted:
             yield from self.pods.watches()
         for kind, found in self._workloads.items():
@@ -94,27 +96,27 @@ class OwnedGangs:
 
     @property
     def gangs(self) -> list[GangKey]:
-        """Every gang."""
+        """All gangs."""
         return [key for workload in self._of.groups() for key in self._of.members(workload)]
 
     def named(self, kind: str, namespace: str, name: str) -> list[GangKey]:
-        """The gangs of the workload of that name, else the one of a workload of that kind that is itself called so."""
+        """The gangs of the workload with that name; if there are none, gangs of that kind with that name."""
         found = self._of.members((kind, namespace, name))
         return sorted(found or (key for key in self.labelled(namespace, label_value(name)) if key.kind == kind))
 
     def labelled(self, namespace: str, label: str) -> list[GangKey]:
-        """The gangs whose labels say that, of whatever workloads."""
+        """The gangs with that gang label, of any workload."""
         return sorted(self._labelled.members((namespace, label)))
 
     def workload(self, key: GangKey) -> OwnedWorkload | None:
-        """The workload of a gang, None where there is none. Raises `FactsUnavailable` where that is not known yet."""
+        """The workload of a gang, None if it does not exist. Raises `FactsUnavailable` if that is not known yet."""
         store = self._workloads[key.kind]
         if store.watch is not None and not store.watch.filled:
             raise FactsUnavailable(f"the {key.kind} objects are not read yet")
         return self._view(key.kind, key.owner)
 
     def gang(self, key: GangKey) -> OwnedGang | None:
-        """One gang, None where there is none. Raises `FactsUnavailable`, `Malformed`."""
+        """One gang, None if it does not exist. Raises `FactsUnavailable`, `Malformed`."""
         workload = self.workload(key)
         if workload is None:
             return None
@@ -128,17 +130,17 @@ class OwnedGangs:
         return next((found for found in gangs if key_of_gang(found) == key), None)
 
     def pods_of(self, gang: OwnedGang) -> list[GangPod]:
-        """The pods that name a gang, those included that were not prepared for it."""
+        """The pods that name a gang, including pods that were not prepared for it."""
         key = key_of_gang(gang)
         found, whole = self.pods.of(key), key._replace(name=label_value(key.workload))
         if key != whole and key.kind != LeaderWorkerSet.resource.api.kind:
-            # Of a pod alone it cannot be told that its JobSet starts in turn.
+            # A pod alone does not show whether its JobSet starts its parts in order.
             members = {label_value(member.name) for member in gang.members}
             found += [pod for pod in self.pods.of(whole) if pod.podclique in members]
         return found
 
     def look_at(self, kind: str, key: ObjectKey) -> None:
-        """The gangs of a workload may have become others."""
+        """Check whether the gangs of a workload changed."""
         self._workload_changed(kind, key)
 
     def _view(self, kind: str, key: ObjectKey) -> OwnedWorkload | None:
@@ -146,12 +148,13 @@ class OwnedGangs:
         if raw is None:
             return None
         view = VIEWS[OWNER_RESOURCES[kind].api.group, kind](raw)
-        # What a JobSet makes is the JobSet's.
+        # The gangs of a JobSet's Jobs belong to the JobSet.
         return None if is_part(view) else view
 
     def _living(self, kind: str, key: ObjectKey) -> set[GangKey] | None:
-        """The gangs that a workload has now; None where it cannot be read, though its kind's schema let it through:
-        then everything stays as it is.
+        """The gangs that a workload has now; None if it cannot be read although it passed the schema.
+
+        None leaves everything as it is.
         """
         try:
             workload = self._view(kind, key)
@@ -162,7 +165,7 @@ class OwnedGangs:
             log.warning("workload not understood", kind=kind, namespace=key[0], name=key[1], why=outline(error))
             return None
 
-    # What changes, and whom that concerns.
+    # Changes, and the gangs they affect.
 
     def _workload_changed(self, kind: str, key: ObjectKey) -> None:
         workload_key = (kind, *key)
@@ -185,7 +188,7 @@ class OwnedGangs:
             self._say_pods_changed(gang)
 
     def _note_group(self, key: GangKey) -> None:
-        """Remember a group while it has pods, and say so when it comes, goes, or its size is another."""
+        """Keep a group while it has pods. Report it when it appears, disappears or changes its size."""
         workload = (key.kind, *key.owner)
         self._named.move(key, workload if self.pods.of(key) else None)
         if self._note_shape(key):
@@ -193,7 +196,9 @@ class OwnedGangs:
             self._gang_changed(key)
 
     def _note_uid(self, workload: WorkloadKey) -> None:
-        """Remember which LeaderWorkerSet has that name now: the pods of another one are of no group of it."""
+        """Record the uid of the LeaderWorkerSet that now has this name: pods of an earlier one do not belong to its
+        groups.
+        """
         kind, *key = workload
         found = self._workloads[kind].get((key[0], key[1]))
         uid = None if found is None else found["metadata"].get("uid")
@@ -207,7 +212,7 @@ class OwnedGangs:
             self._note_shape(gang)
 
     def _note_shape(self, key: GangKey) -> bool:
-        """Remember what the pods that its LeaderWorkerSet made say of a group; whether that is new."""
+        """Record the group and size that the LeaderWorkerSet's pods show for a gang; return whether that changed."""
         uid = self._uids.get((key.kind, *key.owner))
         pods = [] if uid is None else self.pods.controlled_by(uid, self.pods.of(key))
         sizes = [pod.size for pod in pods if pod.size is not None]
@@ -221,23 +226,23 @@ class OwnedGangs:
         return True
 
     def _move(self, gang: GangKey, workload: WorkloadKey | None) -> None:
-        """A gang is of a workload from now on, or of none."""
+        """Assign a gang to a workload, or to none."""
         self._of.move(gang, workload)
         self._labelled.move(gang, None if workload is None else (gang.namespace, gang.name))
 
 
 def _gangs(workload: OwnedWorkload) -> Iterator[OwnedGang]:
-    """The gangs that a workload itself tells of."""
+    """The gangs that follow from the workload alone."""
     if isinstance(workload, LeaderWorkerSet):
-        # Its pods are not prepared; one word about all of them will do.
+        # Its pods are not prepared, so one gang for the whole workload is enough to report that.
         yield OwnedGang(workload, workload.name, [(workload.name, workload.size)])
     else:
         yield from gangs_of(workload)
 
 
 def _pods_of(settings: Settings) -> dict[str, str]:
-    """The pods that bear the record of their workload, prepared or not, but for those of schedulers that make their
-    gangs themselves.
+    """The selector for pods with the record of their workload, prepared or not. Schedulers that make their own gangs
+    are excluded.
     """
     others = sorted(name for name, profile in settings.profiles.items() if not profile.backend.makes_gangs_of_owners)
     kept = f",{SCHEDULER_LABEL} notin ({','.join(others)})" if others else ""

@@ -1,1 +1,1 @@
-"""What a cluster is given so that Rollcall runs in it: pure, manifests made of settings. `names` has each name once."""
+"""The manifests of an installation, made from settings (no I/O). `names` defines each name once."""

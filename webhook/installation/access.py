@@ -1,5 +1,6 @@
-"""Rights: what the two service accounts may do, made from the same tables as the code that needs it, so that nothing is
-granted that is not needed, and nothing is needed that is not granted.
+"""The rights of the two service accounts.
+
+They are made from the same tables as the code that uses them, so they grant exactly what is needed.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from webhook.model.reading import Manifest
 from webhook.model.workloads.kinds import GANG_OWNERS
 from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN
 
-# Server-side apply is a patch, which may create.
+# Server-side apply is a patch that may create.
 _WRITING = ("list", "watch", "create", "patch", "delete")
 _BINDINGS = TOPOLOGY_BINDINGS.resource
 
 
 def access_rules(settings: Settings, namespace: str, account: str) -> list[Manifest]:
-    """The ClusterRole of the serving process, and its binding to a service account. Nothing in it can write."""
-    # What a watch has not brought yet is read by its name.
+    """The ClusterRole of the server and its binding to a service account. It grants no writes."""
+    # An object that a watch has not delivered yet is read by name.
     rules = _reading(settings, "get", "list", "watch", objects=True)
-    # Whether a set that is adopted has pods on nodes.
+    # To see whether a PodCliqueSet that is being adopted has pods on nodes.
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]})
     return _bound("ClusterRole", "rollcall-serve", rules, namespace, account)
 
@@ -47,7 +48,7 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
             rules.append({"apiGroups": [kind.api.group], "resources": [kind.plural], "verbs": ["list", "watch"]})
         for api in profile.backend.writable_kinds:
             rules.append({"apiGroups": [api.group], "resources": [f"{api.kind.lower()}s"], "verbs": list(_WRITING)})
-    # By its pods a gang is judged, and asked how far it has come.
+    # Gangs are judged by their pods, and the stage of a gang is read from them.
     made_by = [*OF_GROVE, *(OF_OPTED_IN if settings.makes_gangs_of_owners else ())]
     rules += [
         {"apiGroups": [found.api.group], "resources": [found.plural], "verbs": ["list", "watch"]} for found in made_by
@@ -59,7 +60,7 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
         pods += ["get", "delete"]
     rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": pods})
     rules += _writing_topologies(settings)
-    # An owner reference that blocks its owner's deletion is for those who may finalize the owner.
+    # A blockOwnerDeletion reference needs the right to set the owner's finalizers.
     owners = [POD_GANGS.resource]
     if settings.makes_gangs_of_owners:
         owners += GANG_OWNERS
@@ -72,7 +73,7 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
         for found in owners
     ]
     events = {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}
-    # A name can only be asked for where there is one: a creation has none yet.
+    # A create request has no name yet, so resourceNames cannot restrict it.
     leases = [
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
         {
@@ -90,14 +91,14 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
 
 
 def _keeping_certificates(namespace: str) -> tuple[list[Manifest], list[Manifest]]:
-    """The rules for self-managed certificates: those of the cluster, and those of Rollcall's namespace."""
+    """The rules for self-managed certificates: those for the cluster, and those for Rollcall's namespace."""
     configurations = [
         {
             "apiGroups": ["admissionregistration.k8s.io"],
             "resources": [plural],
             "resourceNames": [name],
-            # Where OwnerReferencesPermissionEnforcement is on, who says what an object goes with must be allowed to
-            # delete it; nothing is deleted.
+            # With OwnerReferencesPermissionEnforcement, setting ownerReferences needs the right to delete the object;
+            # nothing is deleted.
             "verbs": ["get", "list", "watch", "patch", "delete"],
         }
         for plural, name in (
@@ -105,7 +106,7 @@ def _keeping_certificates(namespace: str) -> tuple[list[Manifest], list[Manifest
             ("validatingwebhookconfigurations", VALIDATING),
         )
     ]
-    # Its uid: the configurations go with it.
+    # For its uid: the namespace owns the configurations.
     space = {"apiGroups": [""], "resources": ["namespaces"], "resourceNames": [namespace], "verbs": ["get"]}
     own = [
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
@@ -115,9 +116,9 @@ def _keeping_certificates(namespace: str) -> tuple[list[Manifest], list[Manifest
             "resourceNames": [CA_SECRET, TLS_SECRET],
             "verbs": ["get", "list", "watch", "update"],
         },
-        # Never one that is stored: whether the API server trusts the next authority shows when it is asked to make one.
+        # Only as a dry run: creating one shows whether the API server trusts the next authority.
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
-        # Which servers there are, and on which of their ports, to see what each presents.
+        # To find the servers and their ports, and see which certificate each presents.
         {"apiGroups": [""], "resources": ["services"], "resourceNames": [SERVER], "verbs": ["get"]},
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list"]},
     ]
@@ -125,7 +126,7 @@ def _keeping_certificates(namespace: str) -> tuple[list[Manifest], list[Manifest
 
 
 def _writing_topologies(settings: Settings) -> list[Manifest]:
-    """The rules for the topology objects of the enabled schedulers, and for what owns them."""
+    """The rules for the topology objects of the enabled schedulers, and for their owners."""
     kinds = [kind for profile in settings.profiles.values() if (kind := profile.backend.topology_kind) is not None]
     if not kinds:
         return []
@@ -137,7 +138,7 @@ def _writing_topologies(settings: Settings) -> list[Manifest]:
 
 
 def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, *accounts: str) -> list[Manifest]:
-    """A role, and its binding to service accounts; a Role is one of the accounts' namespace."""
+    """A role and its binding to service accounts; a Role is in the namespace of the accounts."""
     api_version = "rbac.authorization.k8s.io/v1"
     metadata: Manifest = {"name": name, "labels": dict(LABELS)}
     if kind == "Role":
@@ -155,7 +156,7 @@ def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, *account
 
 
 def _reading(settings: Settings, *verbs: str, objects: bool) -> list[Manifest]:
-    """The rules for what the facts of the enabled schedulers are read from, those for judging `objects` or without."""
+    """The rules to read the facts of the enabled schedulers, with or without those for judging `objects`."""
     backends = [profile.backend for profile in settings.profiles.values()]
     general = GENERAL if objects else general_to_reconciler(owners=settings.makes_gangs_of_owners)
     resources = [
@@ -166,7 +167,7 @@ def _reading(settings: Settings, *verbs: str, objects: bool) -> list[Manifest]:
 
 
 def _merged(rules: list[dict[str, Any]]) -> list[Manifest]:
-    """One rule for each kind and name, with all the verbs that any of `rules` gives."""
+    """The rules merged to one for each kind and name, with the verbs of all of them."""
     found: dict[tuple[str, ...], Manifest] = {}
     for rule in rules:
         key = (*rule["apiGroups"], "", *rule["resources"], "", *rule.get("resourceNames", ()))

@@ -1,7 +1,7 @@
-"""The variant with cert-manager: an authority of its own for this namespace, and the serving certificate.
+"""The variant with cert-manager: an authority for this namespace, and the serving certificate.
 
-The authority keeps its key when its certificate is renewed. So what it signed before holds under the new certificate
-and the other way round, and no moment of the renewal has the API server and a server disagree.
+The authority keeps its key when its certificate is renewed. So certificates signed before the renewal are valid under
+the new authority certificate and vice versa. The API server and the servers never disagree during a renewal.
 
 Source: cert-manager documentation, "Certificate resource" and "CA Injector".
 """
@@ -15,12 +15,13 @@ from webhook.model.reading import Manifest
 API_VERSION = "cert-manager.io/v1"
 INJECTED = "cert-manager.io/inject-ca-from"
 _SELF_SIGNED = "rollcall-selfsigned"
-# In hours, as cert-manager wants them. An authority of ten years, which nobody else trusts; leaves of three months.
+# In hours, as cert-manager requires. The authority lasts ten years, because no other system trusts it; serving
+# certificates last three months.
 _YEARS_10, _YEAR, _DAYS_90, _DAYS_30 = "87600h", "8760h", "2160h", "720h"
 
 
 def issuers(options: Options) -> list[Manifest]:
-    """The authority, self-signed, who issues with it, and the serving certificate."""
+    """The self-signed authority, its issuer, and the serving certificate."""
     issuer = {"name": CA_SECRET, "kind": "Issuer", "group": "cert-manager.io"}
     names = [f"{SERVER}.{options.namespace}.svc", f"{SERVER}.{options.namespace}.svc.cluster.local"]
     return [
@@ -58,7 +59,7 @@ def issuers(options: Options) -> list[Manifest]:
 
 
 def injection(options: Options) -> dict[str, str]:
-    """The annotation by which cert-manager fills the caBundle of a webhook configuration in."""
+    """The annotation that makes cert-manager fill in the caBundle of a webhook configuration."""
     return {INJECTED: f"{options.namespace}/{SERVER}"}
 
 

@@ -1,4 +1,6 @@
-"""Certificates of callers: the authority that the server asks them for, in an object that somebody else keeps."""
+"""Client certificates: the authority that callers' certificates are checked against. Another party maintains its
+object.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,15 @@ from typing import NamedTuple, Self
 from webhook.model.reading import Manifest
 
 CLIENTS_VOLUME, CLIENTS_FOLDER = "clients", "/etc/rollcall/clients"
-# In a ConfigMap as in a Secret; cert-manager and kubectl call it so.
+# The key in a ConfigMap or Secret; cert-manager and kubectl use it too.
 AUTHORITY = "ca.crt"
-# As kubectl writes it. Names of both kinds are RFC 1123 subdomains.
+# The notation of kubectl. Names of both kinds are RFC 1123 subdomains.
 WRITTEN = r"(configmap|secret)/((?=.{1,253}$)[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?)"
 
 
 class ClientCertificates(NamedTuple):
-    """Who must show a certificate: one that an authority in that object signed, for any of these names; without names
-    any certificate of it will do.
+    """The clients that may call: those with a certificate that an authority in that object signed, for any of these
+    names; without names, for any name.
     """
 
     kind: str
@@ -25,7 +27,7 @@ class ClientCertificates(NamedTuple):
 
     @classmethod
     def read(cls, written: str, names: tuple[str, ...]) -> Self:
-        """Of `configmap/NAME` or `secret/NAME`. Raises `ValueError`."""
+        """Parse `configmap/NAME` or `secret/NAME`. Raises `ValueError`."""
         found = re.fullmatch(WRITTEN, written)
         if found is None:
             raise ValueError(f"{written!r} is neither configmap/NAME nor secret/NAME")
@@ -33,17 +35,17 @@ class ClientCertificates(NamedTuple):
 
     @property
     def arguments(self) -> list[str]:
-        """What `rollcall serve` is told."""
+        """The arguments for `rollcall serve`."""
         return [f"--client-ca={CLIENTS_FOLDER}/{AUTHORITY}", *(f"--client-name={name}" for name in self.names)]
 
     @property
     def volume(self) -> Manifest:
-        """The authority alone: a Secret may hold a key beside it."""
+        """Only the authority's certificate: a Secret may also hold its key."""
         source = {"name": self.name, "items": [{"key": AUTHORITY, "path": AUTHORITY}]}
         kind = "configMap" if self.kind == "configmap" else "secret"
         return {"name": CLIENTS_VOLUME, "projected": {"defaultMode": 0o444, "sources": [{kind: source}]}}
 
     @property
     def mount(self) -> Manifest:
-        """Where the server finds it."""
+        """The mount of that volume in the server's container."""
         return {"name": CLIENTS_VOLUME, "mountPath": CLIENTS_FOLDER, "readOnly": True}

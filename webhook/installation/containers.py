@@ -1,7 +1,7 @@
-"""The containers of both processes and what they are given to read, under the Pod Security level *restricted*.
+"""The containers of both processes and their volumes, under the Pod Security level *restricted*.
 
-A service account's token is given to the containers that ask a cluster and to no other: as a volume of its own, since
-what a Pod mounts by itself it mounts into all of them.
+Only containers that call the API server get a service account token, as a volume of their own: a token that Kubernetes
+mounts automatically goes to all containers of a Pod.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from webhook.installation.names import SERVING_PORT_NAME, TLS_SECRET
 from webhook.installation.options import Options
 from webhook.model.reading import Manifest
 
-# Where the image's own command expects the pair; the configuration has a folder of its own, for a volume cannot be
-# mounted into another that is read-only.
+# The image's default command expects the pair there. The configuration needs another folder, because a volume cannot be
+# mounted into a read-only one.
 TLS_FOLDER, CONFIGURATION_FOLDER = "/etc/rollcall/tls", "/etc/rollcall/configuration"
 CONFIGURATION_VOLUME, CONFIGURATION_FILE = "configuration", "configuration.yaml"
-# Where a client looks for it (Kubernetes documentation, "Accessing the Kubernetes API from a Pod").
+# Where clients look for the token (Kubernetes documentation, "Accessing the Kubernetes API from a Pod").
 ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
-# As kubelets ask for those that they mount by themselves: an hour, and so odd that they can be told apart.
+# The lifetime that kubelets use for automatic tokens: an hour and a few seconds, to tell them apart.
 TOKEN_SECONDS = 3607
-# Of the image, which has no other.
+# The only user in the image.
 USER = 65532
 
-# A server holds 150 MB with 5,000 PodGangs known, a reconciler about as much; a call takes a core some 0.2 ms. There is
-# no limit to the CPU: whoever is throttled answers late, and the API server waits.
+# A server holds 150 MB with 5,000 PodGangs known, a reconciler about as much. A call takes about 0.2 ms of a core.
+# There is no CPU limit: a throttled server answers late, and the API server waits.
 SERVER_RESOURCES: Manifest = {"requests": {"cpu": "250m", "memory": "192Mi"}, "limits": {"memory": "512Mi"}}
 RECONCILER_RESOURCES: Manifest = {"requests": {"cpu": "100m", "memory": "192Mi"}, "limits": {"memory": "1Gi"}}
 
@@ -33,7 +33,7 @@ POD_SECURITY: Manifest = {
     "runAsNonRoot": True,
     "runAsUser": USER,
     "runAsGroup": USER,
-    # Secrets are readable by this group, and by nobody else.
+    # Only this group can read the Secrets.
     "fsGroup": USER,
     "seccompProfile": {"type": "RuntimeDefault"},
 }
@@ -49,7 +49,9 @@ _MOUNTED_SCRATCH = {"name": "scratch", "mountPath": "/tmp"}  # noqa: S108 - a vo
 
 
 def server_container(settings: Settings, options: Options) -> Manifest:
-    """`rollcall serve`: AdmissionReviews over TLS; health and metrics in plain HTTP, for who knows no authority."""
+    """`rollcall serve`: AdmissionReviews over TLS; health and metrics in plain HTTP, for clients without the
+    authority.
+    """
     network, mounts = options.network, [_MOUNTED_TLS]
     arguments = [
         "serve",
@@ -105,24 +107,24 @@ def reconciler_container(options: Options) -> Manifest:
 
 
 def server_volumes(settings: Settings, options: Options) -> list[Manifest]:
-    """What the server's Pods mount."""
+    """The volumes of the server's Pods."""
     tls: Manifest = {"secretName": TLS_SECRET, "defaultMode": 0o440}
     if settings.certificates.self_managed:
-        # The reconciler makes it, and must not wait for servers that wait for it.
+        # The reconciler creates this Secret and must not wait for servers that wait for it.
         tls["optional"] = True
     clients = [] if options.clients is None else [options.clients.volume]
     return [{"name": "tls", "secret": tls}, *clients, *reconciler_volumes(options)]
 
 
 def reconciler_volumes(options: Options) -> list[Manifest]:
-    """What Pods of the reconciler's own mount."""
+    """The volumes of the reconciler's own Pods."""
     sources = [
         {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_SECONDS}},
         {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
     ]
     found: list[Manifest] = [
         {"name": "token", "projected": {"defaultMode": 0o440, "sources": sources}},
-        # The root file system is read-only; what is written at all is small, and must not reach a disk.
+        # The root file system is read-only. Written files are small and must not reach a disk.
         {"name": "scratch", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
     ]
     if options.configuration is not None:
@@ -141,8 +143,8 @@ def _mounted(options: Options, *further: Manifest) -> list[Manifest]:
 
 
 def _container_ports(ports: Mapping[str, int], *, on_host: bool) -> list[Manifest]:
-    """The ports of a container. In the node's network Kubernetes would say the hostPort itself, and an apply would not
-    take it away again.
+    """The ports of a container. On the host network Kubernetes would add the hostPort, and a later apply could not
+    remove it, so it is set.
     """
     return [
         {"name": name, "containerPort": port, "protocol": "TCP", **({"hostPort": port} if on_host else {})}
@@ -151,8 +153,10 @@ def _container_ports(ports: Mapping[str, int], *, on_host: bool) -> list[Manifes
 
 
 def _probes(port: str) -> Manifest:
-    """Alive while it answers at all; a minute to start, half a minute of silence before it is started again. Unready is
-    seen within seconds: a server that drains, or has no certificate that holds, must get no new calls.
+    """The probes of a container.
+
+    It may take a minute to start, and is restarted after half a minute without an answer. Readiness changes within
+    seconds: a server that drains or has no valid certificate must get no new calls.
     """
 
     def asked(path: str, **often: int) -> Manifest:

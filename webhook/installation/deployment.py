@@ -1,5 +1,5 @@
-"""The workloads: the server's Deployment, the reconciler beside it or in a Deployment of its own, and what keeps a
-cluster's maintenance from ending all replicas at once.
+"""The workloads: the server's Deployment, the reconciler in it or in its own Deployment, and their
+PodDisruptionBudgets.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from webhook.model.reading import Manifest
 
 COMPONENT_LABEL = "app.kubernetes.io/component"
 SERVER_COMPONENT, RECONCILER_COMPONENT = "server", "reconciler"
-# Gang pods wait for us, so we must not wait for them to be evicted, nor be evicted for them.
+# Gang pods wait for Rollcall, so Rollcall must not wait for their eviction, nor be evicted for them.
 PRIORITY_CLASS = "system-cluster-critical"
-# Beyond the time of draining: what is in flight is finished, the lease given up, and a busy machine gets some time.
+# In addition to the time of draining: to finish running calls, release the lease, and have a reserve on a busy machine.
 GRACE_SECONDS = 30
-# A lease is given up, and a write that is under way finished.
+# To release the lease and finish a running write.
 RECONCILER_GRACE_SECONDS = 30
-# What is new must be ready before anything old goes.
+# A new Pod must be ready before an old one is stopped.
 _ROLL: Manifest = {"maxUnavailable": 0, "maxSurge": 1}
-# A node has each port once, and the scheduler puts no second Pod there that wants it: where every node has a server, a
-# new one could never start before an old one has gone.
+# Each port exists once on a node, so the scheduler places no second Pod with it there. If every node has a server, a
+# new Pod cannot start before an old one is stopped.
 _ROLL_ON_HOST: Manifest = {"maxUnavailable": 1, "maxSurge": 0}
 _SPREAD_OVER = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
 
 
 def labels_of(component: str) -> dict[str, str]:
-    """The labels of one component's Pods, by which they are selected."""
+    """The labels of one component's Pods, also used to select them."""
     return {**LABELS, COMPONENT_LABEL: component}
 
 
 def workloads(settings: Settings, options: Options) -> list[Manifest]:
-    """The Deployments, and a PodDisruptionBudget for each."""
+    """The Deployments, with a PodDisruptionBudget for each."""
     server, reconciler = server_container(settings, options), reconciler_container(options)
     found = _deployment(
         options,
@@ -71,7 +71,7 @@ def _deployment(
         "priorityClassName": PRIORITY_CLASS,
         "terminationGracePeriodSeconds": grace,
         "securityContext": {**POD_SECURITY, **low_ports},
-        # Wished for, not insisted on: a cluster of one node has two replicas all the same, for a roll.
+        # Preferred, not required: a cluster with one node has two replicas as well, for rolling updates.
         "topologySpreadConstraints": [
             {
                 "maxSkew": 1,
@@ -94,15 +94,17 @@ def _deployment(
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
             "metadata": metadata,
-            # One that is broken is no reason to keep a node from being drained.
+            # A broken Pod must not keep a node from being drained.
             "spec": {"maxUnavailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": selector},
         },
     ]
 
 
 def critical_pods(options: Options) -> Manifest:
-    """Where an API server admits Pods of that priority only under a quota that names it (its admission configuration
-    may say so, and some providers' does), this is the quota. Elsewhere it limits nothing that there would be.
+    """A quota for Pods with this priority.
+
+    Some API servers admit such Pods only in a namespace with a quota that names the priority (by their admission
+    configuration, which some providers set). In other clusters it has no effect.
     """
     scope = {"operator": "In", "scopeName": "PriorityClass", "values": [PRIORITY_CLASS]}
     return {

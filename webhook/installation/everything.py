@@ -1,5 +1,5 @@
-"""All that a cluster is given, by topic and in the order in which it is to be applied: who asks comes before what is
-asked about, and what makes an API server ask comes last.
+"""All objects of an installation, by topic and in the order in which they are applied: an object comes after those it
+needs, and the objects that make the API server call Rollcall come last.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ def everything(settings: Settings, options: Options) -> list[Manifest]:
 
 
 def _namespace(_: Settings, options: Options) -> list[Manifest]:
-    """Its own namespace, in which no Pod may have more than ours need. The node's network is for the level
-    *privileged* alone.
-    """
+    """Rollcall's namespace, with the Pod Security level that its Pods need: *privileged* only for the host network."""
     level = "privileged" if options.network.host_network else "restricted"
     levels = {f"pod-security.kubernetes.io/{mode}": level for mode in ("enforce", "warn", "audit")}
     metadata = {"name": options.namespace, "labels": {**LABELS, **levels}}
@@ -42,7 +40,7 @@ def _rights(settings: Settings, options: Options) -> list[Manifest]:
             "apiVersion": "v1",
             "kind": "ServiceAccount",
             "metadata": {"name": name, "namespace": options.namespace, "labels": dict(LABELS)},
-            # Whoever needs a token mounts one.
+            # Containers that need a token mount one.
             "automountServiceAccountToken": False,
         }
         for name in names
@@ -55,7 +53,9 @@ def _rights(settings: Settings, options: Options) -> list[Manifest]:
 
 
 def _configuration(_: Settings, options: Options) -> list[Manifest]:
-    """The configuration file, under a name that no other text has: a change of it is a roll that can be undone."""
+    """The configuration file, with a hash of its content in the name: a change of it is a rollout that can be
+    undone.
+    """
     configuration = options.configuration
     if configuration is None:
         return []
@@ -77,7 +77,7 @@ def _net(settings: Settings, options: Options) -> list[Manifest]:
 
 
 def _webhooks(settings: Settings, options: Options) -> list[Manifest]:
-    """The webhook configurations; cert-manager's annotation on them where it fills the caBundle in."""
+    """The webhook configurations; with cert-manager's annotation if it fills in the caBundle."""
     address = Address(options.namespace, SERVER, SERVICE_PORT)
     found = webhook_configurations(settings, address, options.namespace, options.ca_bundle)
     return list(_annotated(found, injection(options))) if options.cert_manager else found
@@ -88,7 +88,7 @@ def _annotated(manifests: list[Manifest], annotations: Mapping[str, str]) -> Ite
         yield {**manifest, "metadata": {**manifest["metadata"], "annotations": dict(annotations)}}
 
 
-# By the name of the file that holds it where each has one of its own.
+# Each topic by the name of its file, if topics have their own files.
 TOPICS: Mapping[str, Callable[[Settings, Options], list[Manifest]]] = {
     "namespace": _namespace,
     "rights": _rights,

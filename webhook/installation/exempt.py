@@ -1,5 +1,6 @@
-"""Who is exempt from the rules about gang objects, as the API server sees it before it asks: the users that the
-settings name, and the service accounts of Rollcall itself, which depend on where it is installed.
+"""The users that are exempt from the rules about gang objects, in the form of a matchCondition.
+
+They are the users that the settings name, and Rollcall's own service accounts, which depend on the namespace.
 """
 
 from __future__ import annotations
@@ -13,19 +14,21 @@ from webhook.installation.names import RECONCILER, SERVER
 from webhook.model.reading import Manifest
 from webhook.model.users import service_account
 
-# What the condition is called.
+# The name of the condition.
 NOT_EXEMPT = "not-exempt"
 
 
 def own_users(namespace: str) -> tuple[str, ...]:
-    """The users that the reconciler may be: in the server's Pods it has their service account, in Pods of its own
-    another. During an upgrade from one to the other both write, so both are always among them.
+    """The users that the reconciler may have: the server's service account in the server's Pods, another one in its own
+    Pods.
+
+    During an upgrade from one to the other both write, so both are always included.
     """
     return service_account(namespace, SERVER), service_account(namespace, RECONCILER)
 
 
 def installed_in(settings: Settings, namespace: str) -> Settings:
-    """The settings of a Rollcall that is installed there: its own service accounts are the reconcilers, unless the
+    """The settings for an installation in that namespace: its service accounts are the reconcilers, unless the
     configuration names others.
     """
     reconcilers = settings.tenancy.reconcilers or own_users(namespace)
@@ -33,6 +36,6 @@ def installed_in(settings: Settings, namespace: str) -> Settings:
 
 
 def not_exempt(users: Iterable[str]) -> Manifest:
-    """The matchCondition by which the API server asks about nothing that one of `users` writes."""
+    """The matchCondition with which the API server does not call the webhook for writes by one of `users`."""
     named = json.dumps(sorted(users), separators=(",", ":"))
     return {"name": NOT_EXEMPT, "expression": f"!(request.userInfo.username in {named})"}

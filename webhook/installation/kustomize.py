@@ -1,7 +1,6 @@
-"""The kustomizations: files on a disk, with the objects that `everything` makes of the same settings.
+"""The kustomizations: files with the objects that `everything` makes from the same settings.
 
-`base` has certificates that somebody else keeps, `cert-manager` adds who keeps them, and `self-managed` stands for
-itself.
+`base` expects certificates from elsewhere, `cert-manager` adds them to it, and `self-managed` is complete on its own.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from webhook.installation.names import LABELS, MUTATING, VALIDATING
 from webhook.installation.options import Configuration, Options
 from webhook.model.reading import Manifest
 
-# kustomize adds a hash of the content to it, and to all that name it.
+# kustomize adds a hash of the content to this name and to all references.
 CONFIGURATION = "rollcall-configuration"
 GENERATED = "# Made by `rollcall manifests write`: a change here is lost when that is run again.\n"
 _KIND = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
-# What is applied first is deleted first. So who asks stands before who answers: an apply ends long before a server is
-# ready, whatever its order, but a deletion must not leave an API server that asks nobody.
+# The objects that are applied first are deleted first. So the webhooks come before the servers: an apply ends long
+# before a server is ready, in any order, but a deletion must not leave an API server that calls missing servers.
 _FIRST = ("net.yaml", "webhooks.yaml")
 _IN_ORDER = {"sortOptions": {"order": "fifo"}}
 
@@ -31,15 +30,16 @@ Dump = Callable[[Manifest], str]
 
 
 class Configured(NamedTuple):
-    """A configuration file: its text, and what it comes to."""
+    """A configuration file: its text, and the settings made from it."""
 
     text: str
     settings: Settings
 
 
 def kustomizations(files: Configured, own: Configured, namespace: str, image: str, dump: Dump) -> Mapping[str, str]:
-    """The text of each file by its path: `files` has certificates of somebody else's, `own` those of the reconciler's.
-    `dump` writes an object as YAML.
+    """The text of each file by its path. `dump` writes an object as YAML.
+
+    `files` is the configuration for certificates from elsewhere, `own` the one for self-managed certificates.
     """
     kept, made = (Options(image, namespace, Configuration(CONFIGURATION, one.text)) for one in (files, own))
     issued = replace(kept, cert_manager=True)
@@ -78,19 +78,19 @@ def _complete(folder: str, configured: Configured, options: Options, dump: Dump)
 
 
 def _image(written: str) -> Manifest:
-    """The image that containers name, taken apart as kustomize wants it, to be replaced by another."""
+    """The image that containers name, split into the fields that kustomize replaces."""
     whole, _, digest = written.partition("@")
     name, _, tag = whole.rpartition(":")
     if not name or "/" in tag:
-        # No tag, and the colon is that before a registry's port.
+        # No tag: the colon belongs to a registry's port.
         name, tag = whole, ""
     version = {"digest": digest} if digest else {"newTag": tag} if tag else {}
     return {"name": name, "newName": name, **version}
 
 
 def _issued(options: Options, dump: Dump) -> Manifest:
-    """The base with cert-manager's certificates, which fills each caBundle in where it is told to."""
-    # A patch is a list, and kustomize wants it as text.
+    """The base with cert-manager's certificates, and its annotation for the caBundles."""
+    # A patch is a list, and kustomize requires it as text.
     added = dump({"op": "add", "path": "/metadata/annotations", "value": injection(options)})
     return {
         **_KIND,

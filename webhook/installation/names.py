@@ -1,46 +1,47 @@
-"""The names of what is installed, each said once: the code looks things up by them, manifests are made of them."""
+"""The names of what is installed, each defined once: manifests and lookups use the same names."""
 
 from __future__ import annotations
 
 # Mutating webhooks run in the order of their configurations' names: this one after koordinator-, kueue- and lws-, whose
 # profiles overwrite fields, and before mutating-kai-admission.
 MUTATING, VALIDATING = "m-rollcall", "v-rollcall"
-# The ValidatingAdmissionPolicy that works while nobody answers.
+# The ValidatingAdmissionPolicy that works while Rollcall is down.
 NET = "rollcall-net"
 
 NAMESPACE = "rollcall-system"
-# The Service in front of `rollcall serve`, its Deployment and its service account.
+# The Service of `rollcall serve`, its Deployment and its service account.
 SERVER = "rollcall"
-# The Deployment of `rollcall reconcile`, where it has one of its own, and its service account.
+# The Deployment of `rollcall reconcile`, if it has its own, and its service account.
 RECONCILER = "rollcall-reconciler"
 # The reconciler's ClusterRole, its Role, and the bindings of both.
 RECONCILER_ROLE = "rollcall-reconcile"
-# The Lease by which the reconciler's replicas agree on the one that writes.
+# The Lease for the leader election of the reconciler's replicas.
 LEASE_NAME = "rollcall-reconciler"
 
-# The serving certificate, as kubernetes.io/tls: the only Secret that the serving process is given.
+# The serving certificate, as kubernetes.io/tls: the only Secret that the server gets.
 TLS_SECRET = "rollcall-tls"  # noqa: S105 - the name of one
-# The authority with its key, where certificates are self-managed: the reconciler's alone.
+# The authority with its key, if certificates are self-managed. Only the reconciler may read it.
 CA_SECRET = "rollcall-ca"  # noqa: S105 - the name of one
 
-# The ports of the Services, and what containers listen on unless an installation says otherwise: AdmissionReviews; the
-# next certificate, shown to those who ask before it is served; health and metrics in plain HTTP, of the server and of
-# the reconciler.
+# The ports of the Services, and the default ports of the containers: for AdmissionReviews; for the next certificate,
+# which can be tested there before it is served; and for health and metrics in plain HTTP, of the server and of the
+# reconciler.
 SERVICE_PORT = 443
 SERVING_PORT, NEXT_PORT, HEALTH_PORT, RECONCILER_PORT = 8443, 8444, 8081, 8080
-# What the port for AdmissionReviews is called, by containers and by the Service.
+# The name of the port for AdmissionReviews, in containers and in the Service.
 SERVING_PORT_NAME = "https"
 
-# On a ConfigMap of Rollcall's own namespace: the hook for the next certificate is asked about it; the value says of
-# which of the two configurations. What it answers begins with the warning, and a fingerprint follows.
+# On a ConfigMap in Rollcall's namespace: the API server calls the hook for the next certificate; the value says which
+# of the two configurations. The answer starts with the warning, followed by a fingerprint.
 NEXT_LABEL = "rollcall.dev/next-certificate"
 NEXT_WARNING = "rollcall: next certificate "
-# Where that hook is answered, at the port of the next certificate.
+# The path of that hook, at the port of the next certificate.
 NEXT_PATH = "next"
 
-# On a namespace: nothing of it is ever asked about. For emergencies.
+# On a namespace: no webhook is called for it. For emergencies.
 EXEMPT_LABEL = "rollcall.dev/exempt"
 
 LABELS = {"app.kubernetes.io/name": "rollcall", "app.kubernetes.io/part-of": "rollcall"}
-# Others live there: Pod Security of ours would be enforced on them, and none of their gangs be judged.
+# Not usable as Rollcall's namespace: its Pod Security level would apply to others' Pods, and their gangs would not be
+# judged.
 SHARED_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")

@@ -1,5 +1,5 @@
-"""The kinds of others that a configuration rests on. Rollcall defines none of its own: it keeps what it knows in labels
-and in the schedulers' objects.
+"""The CRDs of other projects that a configuration needs. Rollcall has none of its own: its state is in labels and in
+the schedulers' objects.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDI
 from webhook.model.workloads.facts import OWNERS
 from webhook.model.workloads.facts import PROJECTIONS as OF_OWNERS
 
-# Groups that an API server serves by itself, where it serves them at all.
+# API groups that an API server serves without a CRD, if it serves them.
 _BUILT_IN = {"", "apps", "batch", "scheduling.k8s.io"}
 
 
 class NeededKind(NamedTuple):
-    """A CustomResourceDefinition: its name, the version that is spoken, and who rests on it. Without one that is
-    `required` nothing of that scheduler is admitted; the others are read where they are served.
+    """A CustomResourceDefinition: its name, the version that is used, and its users.
+
+    If a `required` one is missing, no workload of that scheduler is admitted; the others are read if served.
     """
 
     name: str
@@ -28,7 +29,7 @@ class NeededKind(NamedTuple):
 
 
 def needed_kinds(settings: Settings) -> list[NeededKind]:
-    """The CustomResourceDefinitions that the enabled profiles need, those that are required first."""
+    """The CustomResourceDefinitions that the enabled profiles need, the required ones first."""
     found: dict[Api, NeededKind] = {}
 
     def add(resource: Resource, who: str, *, required: bool) -> None:

@@ -1,8 +1,9 @@
-"""The net: a ValidatingAdmissionPolicy that keeps the pod of a gang from starting without its gang, whether Rollcall is
-up or not: the API server judges it by itself.
+"""The net: a ValidatingAdmissionPolicy that keeps a gang's pod from starting without its gang.
 
-Compiled from the enabled profiles: of each, the marks by which its scheduler knows a gang (`Backend.membership`).
-`webhook.testing.start` gives the same answer in the words of admission. What it means: docs/net.md.
+The API server evaluates it itself, so it works while Rollcall is down. It is compiled from the enabled profiles: for
+each, the marks by which its scheduler finds a gang (`Backend.membership`). `webhook.testing.start` gives the same
+answer in the terms of admission. Its meaning: docs/net.md.
+
 Source: Kubernetes documentation, "Validating Admission Policy" (stable since 1.30), "CEL in Kubernetes".
 """
 
@@ -26,18 +27,18 @@ from webhook.validators.selection import DEFAULT_SCHEDULER
 
 _API_VERSION = "admissionregistration.k8s.io/v1"
 
-# What the API server does with what the net finds. A warning is read by a controller, and so by nobody: whoever looks
-# after the cluster finds it in the audit log.
+# What the API server does with a violation. Only the controller receives a warning, and ignores it; administrators find
+# the violation in the audit log.
 _ACTIONS = {Action.DENY: ["Deny"], Action.WARN: ["Warn", "Audit"], Action.AUDIT: ["Audit"]}
 
 
 def net_policy(settings: Settings, own_namespace: str) -> list[Manifest]:
-    """The ValidatingAdmissionPolicy and its bindings; none where the net is off."""
+    """The ValidatingAdmissionPolicy and its bindings; empty if the net is off."""
     action = Action[settings.registration.net.upper()]
     if action is Action.OFF:
         return []
     spec = {
-        # Nothing here fails; if something did, the binding's action would say what becomes of the pod.
+        # Nothing here should fail; if it does, the binding's action decides about the pod.
         "failurePolicy": "Fail",
         "matchConstraints": {
             "matchPolicy": "Equivalent",
@@ -53,7 +54,7 @@ def net_policy(settings: Settings, own_namespace: str) -> list[Manifest]:
 
 
 def _binding(name: str, action: Action, pods: Manifest) -> Manifest:
-    """Two of them, because a policy can select by labels only in one way; no other pod is looked at."""
+    """A binding. Two are needed, because each has only one label selector; other pods are not evaluated."""
     lower = [ceiling.name.lower() for ceiling in sorted(Action) if ceiling < action]
     spec = {
         "policyName": NET,
@@ -69,7 +70,7 @@ def _binding(name: str, action: Action, pods: Manifest) -> Manifest:
     return {**_head("ValidatingAdmissionPolicyBinding", name), "spec": spec}
 
 
-# Not its subresources: a pod is on its way to a node by pods/binding, and says how it is by pods/status.
+# Without subresources: pods/binding places a pod on a node, and pods/status reports its state.
 _PODS: Manifest = {
     "apiGroups": [""],
     "apiVersions": ["v1"],
@@ -77,8 +78,7 @@ _PODS: Manifest = {
     "operations": ["CREATE", "UPDATE"],
     "scope": "Namespaced",
 }
-# No gates may be added once a pod is there, so this is the moment in which it becomes free to start; every other update
-# passes.
+# Gates cannot be added to an existing pod, so this is the moment when the pod may start; all other updates pass.
 _STARTS = {
     "name": "starts",
     "expression": "object.spec.?schedulingGates.orValue([]).size() == 0 && "
@@ -88,7 +88,7 @@ _NOT_LEAVING = {"name": "not-leaving", "expression": "!has(object.metadata.delet
 
 
 def _variables() -> Iterable[tuple[str, str]]:
-    """What the validations go by. Whose a pod is is read from it as it was before the update."""
+    """The variables of the validations. A pod is identified by its labels before the update."""
     yield "before", "request.operation == 'CREATE' ? object : oldObject"
     yield "identity", "variables.before.metadata.?labels.orValue({})"
     yield "labels", "object.metadata.?labels.orValue({})"
@@ -103,7 +103,7 @@ def _variables() -> Iterable[tuple[str, str]]:
     yield "lws", _value("identity", LWS_NAME)
     yield "owned", f"!variables.ofGrove && variables.controllers.exists(o, {_made_by_an_owner()})"
     yield "marks", _marks_on_it()
-    # The profile by which it is judged. What the webhooks would leave as it is has none.
+    # The profile that judges the pod. A pod that the webhooks would leave unchanged has none.
     grove_s = f"{_value('identity', grove.LABEL_PODCLIQUE)} != '' ? variables.scheduler : ''"
     others = f"variables.owned ? {_value('identity', SCHEDULER_LABEL)} : ''"
     yield "profile", f"variables.ofGrove ? ({grove_s}) : ({others})"
@@ -112,9 +112,9 @@ def _variables() -> Iterable[tuple[str, str]]:
 
 
 def _made_by_an_owner() -> str:
-    """Whether a controller `o` makes pods of an opted-in workload, as `webhook.model.workloads.place` says."""
+    """Whether a controller `o` makes pods of an opted-in workload, like `webhook.model.workloads.place`."""
     leader = "(o.name == variables.lws ? variables.before.metadata.name : o.name)"
-    # Without that name it would have to begin with a dash, which no name does.
+    # Without the label, a name would have to begin with a dash to match, which is not possible.
     index = f"{leader}.substring(variables.lws.size() + 1).matches('^[0-9]+$')"
     group = "o.apiVersion.split('/')[0]"
     job = f"o.kind == {_text(JOBS.api.kind)} && {group} == {_text(JOBS.api.group)}"
@@ -123,7 +123,7 @@ def _made_by_an_owner() -> str:
 
 
 def _marks_on_it() -> str:
-    """The keys of the marks of any gang scheduler that the pod bears."""
+    """The keys of the marks of any gang scheduler that the pod has."""
     found = []
     for part in ("labels", "annotations"):
         keys = [mark.key for mark, _ in CLAIMS if mark.part == part and mark.value is None]
@@ -134,7 +134,7 @@ def _marks_on_it() -> str:
 
 
 def _validation(profile: Profile) -> Manifest:
-    """What is asked of the pods that are judged by one profile. It is `variables.profile` of no other pod."""
+    """The validation of pods that one profile judges; it passes if `variables.profile` is another one."""
     alternatives = [f"variables.profile != {_text(profile.name)}"]
     alternatives.append(f"(variables.ofGrove ? ({_grove_s(profile)}) : ({_owned(profile)}))")
     return {
@@ -145,7 +145,7 @@ def _validation(profile: Profile) -> Manifest:
 
 
 def _complaint(profile: Profile) -> str:
-    """What is wrong with a pod that is not let through, and what to do, after the words that say which it is."""
+    """The end of the message about a refused pod: what is wrong and what to do."""
     ways = [" with ".join(map(_shown, marks)) for marks in profile.backend.membership if marks]
     if not ways and profile.name == DEFAULT_SCHEDULER:
         ways = [f"the annotation {STAMP_ANNOTATION}"]
@@ -161,21 +161,23 @@ def _complaint(profile: Profile) -> str:
 
 
 def _grove_s(profile: Profile) -> str:
-    """Of a pod of Grove's that names this scheduler: whether it bears its marks, or another system's."""
+    """For a pod of Grove with this scheduler: whether it has the scheduler's marks, or another system's."""
     ways = profile.backend.membership
     if () not in ways:
         whole = _any_of(ways)
     elif profile.name != DEFAULT_SCHEDULER:
         return "true"
     else:
-        # Every pod has that name, so another sign is needed that it was meant.
+        # Every pod has this schedulerName by default, so the stamp must show that it was intended.
         whole = f"{_value('annotations', STAMP_ANNOTATION)}.startsWith({_text(f'{DEFAULT_SCHEDULER}/')})"
     return f"{whole} || {_other_than([mark.key for marks in ways for mark in marks])}"
 
 
 def _owned(profile: Profile) -> str:
-    """Of a pod of a workload that is not Grove's and was recorded for this scheduler: whether it names the scheduler,
-    and its group where Rollcall makes that; or another system has claimed it.
+    """For a pod of an opted-in workload recorded for this scheduler: whether it is prepared, or claimed by another
+    system.
+
+    A prepared pod names the scheduler and, if Rollcall makes the gang, its group.
     """
     backend = profile.backend
     read = [mark.key for mark, owner in CLAIMS if owner in backend.reads_claims_of]
@@ -187,7 +189,7 @@ def _owned(profile: Profile) -> str:
 
 
 def _other_than(keys: list[str]) -> str:
-    """Whether it bears a mark that is none of those."""
+    """Whether the pod has a mark that is not in `keys`."""
     return f"variables.marks.exists(k, !(k in {_texts(keys)}))" if keys else "variables.marks.size() > 0"
 
 
@@ -197,7 +199,7 @@ def _any_of(ways: Iterable[Iterable[Mark]]) -> str:
 
 def _is_on(mark: Mark) -> str:
     if mark.part == "spec":
-        # Not every Kubernetes has each field: what is looked up in a `dyn` is not looked up in a schema.
+        # Some versions of Kubernetes lack the field; `dyn` avoids the check against the schema.
         return f"has(dyn(object).spec.{mark.key})"
     wanted = "!= ''" if mark.value is None else f"== {_text(mark.value)}"
     return f"{_value(mark.part, mark.key)} {wanted}"
@@ -218,7 +220,7 @@ def _texts(values: Iterable[str]) -> str:
 
 
 def _text(value: str) -> str:
-    """A string of CEL; it knows the escapes of JSON."""
+    """A CEL string literal; CEL has the escapes of JSON."""
     return json.dumps(value)
 
 

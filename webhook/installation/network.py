@@ -1,10 +1,10 @@
-"""The network: Services by which the processes are found, and policies for who may reach them, and whom they reach.
+"""The Services of the processes, and the NetworkPolicies for their incoming and outgoing traffic.
 
-An API server is no Pod, and nobody knows its address beforehand: so those ports are open to all unless the
-installation says who calls, and no other port is.
+An API server is not a Pod, and its address is not known in advance. So the ports that it calls are open to all unless
+the installation names the callers. No other port is.
 
-The Services say nothing of IP families. Kubernetes then gives them the first family of the cluster, by which the API
-server calls; servers listen in both. With two families each server would be in two EndpointSlices, under two addresses.
+The Services do not set IP families. Kubernetes then uses the first family of the cluster, which the API server uses
+too; servers listen on both. With two families each server would be in two EndpointSlices, with two addresses.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from webhook.installation.names import (
 from webhook.installation.options import Options
 from webhook.model.reading import Manifest
 
-# Where API servers listen: behind their Service, and where most of them really do.
+# The ports of API servers: that of their Service, and the usual real one.
 API_SERVER_PORTS = (443, 6443)
 _DNS_PORT = 53
 _PORT_IN_URL = re.compile(r"https?://(?:[^/?#@]*@)?(?:\[[^\]]*\]|[^/?#:]*)(?::(\d+))?")
 
 
 def services(settings: Settings, options: Options) -> list[Manifest]:
-    """The Service that the API server calls, with the ports of metrics, and that of a reconciler in Pods of its own."""
+    """The Service that the API server calls, the one for metrics, and the one of a reconciler with its own Pods."""
     ports = [_service_port(SERVING_PORT_NAME, SERVICE_PORT), _service_port("health", HEALTH_PORT)]
     if settings.certificates.self_managed:
         ports.append(_service_port("next", NEXT_PORT))
@@ -47,8 +47,8 @@ def services(settings: Settings, options: Options) -> list[Manifest]:
 
 
 def network_policies(settings: Settings, options: Options) -> list[Manifest]:
-    """One for each Deployment whose Pods have a network of their own. Both ask the API server, and DNS where its
-    address is a name.
+    """A policy for each Deployment whose Pods have a network of their own. Both processes call the API server, and DNS
+    if its address is a name.
     """
     out: list[Manifest] = [
         {"ports": [{"protocol": protocol, "port": _DNS_PORT} for protocol in ("UDP", "TCP")]},
@@ -67,20 +67,22 @@ def network_policies(settings: Settings, options: Options) -> list[Manifest]:
 
 
 def _to_server(settings: Settings, options: Options) -> list[Manifest]:
-    """What may come in: calls from those who are said to call, and whoever asks for health and metrics."""
+    """Incoming traffic of the server: calls from the configured callers, and requests for health and metrics."""
     network, own = options.network, settings.certificates.self_managed
     ports = network.ports
     called = _tcp(ports.serving, ports.next) if own else _tcp(ports.serving)
     found: list[Manifest] = [{"ports": called, **({"from": list(network.callers)} if network.callers else {})}]
     if own:
-        # The reconciler looks at what each server presents.
+        # The reconciler checks which certificate each server presents.
         found.append({"from": _pods_of(RECONCILER_COMPONENT), "ports": called})
     asked = (ports.health, ports.reconciler) if options.beside else (ports.health,)
     return [*found, {"ports": _tcp(*asked)}]
 
 
 def _to_servers(options: Options) -> list[Manifest]:
-    """A certificate is taken for switched when each server shows it. In the network of nodes no Pod can be selected."""
+    """The reconciler's traffic to the servers, to see when all present the new certificate. Pods on the host network
+    cannot be selected.
+    """
     network = options.network
     ports = _tcp(network.ports.serving, network.ports.next)
     return [{"ports": ports} if network.host_network else {"ports": ports, "to": _pods_of(SERVER_COMPONENT)}]
@@ -91,14 +93,14 @@ def _pods_of(component: str) -> list[Manifest]:
 
 
 def port_of(url: str) -> int:
-    """The port that a URL names or stands for."""
+    """The explicit or default port of a URL."""
     found = _PORT_IN_URL.match(url)
     assert found is not None, "the configuration takes no other URLs"  # noqa: S101 - said once, in config.py
     return int(found[1]) if found[1] else 443 if url.startswith("https:") else 80
 
 
 def _tracing_policy(endpoint: str, options: Options) -> Manifest:
-    """Policies add up: this one lets all of Rollcall's Pods send traces."""
+    """Policies are additive: this one allows all of Rollcall's Pods to send traces."""
     metadata = {"name": "rollcall-tracing", "namespace": options.namespace, "labels": dict(LABELS)}
     spec = {
         "podSelector": {"matchLabels": dict(LABELS)},

@@ -1,4 +1,4 @@
-"""What whoever installs Rollcall chooses beside its configuration: where, from which image, and whose certificates."""
+"""The choices of an installation besides its configuration: where, with which image, and with whose certificates."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from webhook.installation.pod_network import Network
 
 
 class Reconciler(StrEnum):
-    """Where `rollcall reconcile` runs: in Pods of its own with a service account of its own; the same, while the
-    sidecars of an earlier installation run on with the rights that they have; or beside the server in its Pods, which
-    then may all that the reconciler may.
+    """Where `rollcall reconcile` runs.
+
+    In Pods of its own with its own service account; the same while sidecars of an earlier installation keep running
+    with their rights; or in the server's Pods, which then have all the reconciler's rights.
     """
 
     DEPLOYMENT = "deployment"
@@ -25,7 +26,7 @@ class Reconciler(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The configuration file as it is mounted: its text, and the name of the ConfigMap that holds it."""
+    """The mounted configuration file: its text, and the name of its ConfigMap."""
 
     name: str
     text: str
@@ -33,10 +34,10 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How it is installed. Without a `configuration` both processes have their defaults.
+    """The options of an installation. Without a `configuration` both processes use their defaults.
 
-    `cert_manager` has cert-manager make the certificates and fill the caBundle in. `ca_bundle` is PEM in base64, for
-    certificates that somebody else keeps. `clients` is whose certificates callers must show.
+    `cert_manager`: cert-manager makes the certificates and fills in the caBundle. `ca_bundle`: PEM in base64, for
+    certificates from elsewhere. `clients`: the client certificates that callers must have.
     """
 
     image: str
@@ -56,20 +57,21 @@ class Options:
 
     @property
     def reconciler_accounts(self) -> tuple[str, ...]:
-        """The service accounts with the reconciler's rights: a Pod has one, whatever runs in it."""
+        """The service accounts with the reconciler's rights: all containers of a Pod share one."""
         if self.beside:
             return (SERVER,)
         return (RECONCILER, SERVER) if self.reconciler is Reconciler.MOVING else (RECONCILER,)
 
 
 def named_by_content(text: str) -> Configuration:
-    """The configuration file as a ConfigMap that is called by what it says."""
+    """The configuration file as a ConfigMap with a hash of its content in the name."""
     return Configuration(f"rollcall-{sha256(text.encode()).hexdigest()[:10]}", text)
 
 
 def placed(settings: Settings, wanted: Reconciler | None) -> Reconciler:
-    """Where the reconciler runs. One that holds the authority's key has Pods of its own, whatever is `wanted`: what
-    serves must not be able to read that key, and all containers of a Pod have one service account.
+    """Where the reconciler runs: as `wanted`, but in its own Pods if it holds the authority's key.
+
+    The server must not be able to read that key, and all containers of a Pod share one service account.
     """
     if settings.certificates.self_managed:
         return Reconciler.DEPLOYMENT

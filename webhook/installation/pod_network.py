@@ -1,6 +1,6 @@
-"""The network of Rollcall's Pods: what they listen on, whether the server has the node's network, and who may call it.
+"""The network of Rollcall's Pods: their ports, whether the server uses the host network, and the allowed callers.
 
-Where the API server cannot reach the network of Pods, it can mostly reach nodes, or a few ports of either.
+An API server that cannot reach the Pod network can usually reach nodes, or a few ports of Pods or nodes.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import NamedTuple
 from webhook.installation.names import HEALTH_PORT, NEXT_PORT, RECONCILER_PORT, SERVING_PORT
 from webhook.model.reading import Manifest
 
-# Below it only a privileged process may listen, unless the network namespace says otherwise.
+# Lower ports need a privileged process, unless the network namespace allows them.
 FIRST_UNPRIVILEGED = 1024
-# On each node the kubelet itself listens there.
+# The kubelet listens on this port of each node.
 KUBELET_PORT = 10250
 
 
 class DnsPolicy(StrEnum):
-    """Whom a Pod asks for names. `None` is left out: it needs name servers as well."""
+    """The DNS policy of a Pod. `None` is left out: it needs name servers as well."""
 
     CLUSTER_FIRST = "ClusterFirst"
     CLUSTER_FIRST_WITH_HOST_NET = "ClusterFirstWithHostNet"
@@ -28,7 +28,7 @@ class DnsPolicy(StrEnum):
 
 
 class Ports(NamedTuple):
-    """What the containers listen on: AdmissionReviews, the next certificate, and health and metrics of each process."""
+    """The ports of the containers: AdmissionReviews, the next certificate, and health and metrics of each process."""
 
     serving: int = SERVING_PORT
     next: int = NEXT_PORT
@@ -38,10 +38,10 @@ class Ports(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """How Pods are reached. `callers` are the NetworkPolicyPeers that may call the server; none for everybody.
+    """How Pods are reached. `callers` are the NetworkPolicyPeers that may call the server; empty for all.
 
-    With `host_network` the server's Pods have the network of their nodes. The reconciler's own Pods never do: nobody
-    calls them.
+    With `host_network` the server's Pods use the network of their nodes. The reconciler's own Pods never do, because
+    they are not called.
     """
 
     ports: Ports = field(default_factory=Ports)
@@ -51,7 +51,7 @@ class Network:
 
     @property
     def problem(self) -> str | None:
-        """Why this network cannot be had, or None."""
+        """Why this network is not possible, or None."""
         if len(set(self.ports)) < len(self.ports):
             return "two of the ports are the same"
         if not self.host_network:
@@ -69,14 +69,15 @@ class Network:
 
     @property
     def server_pod(self) -> Manifest:
-        """The fields of the server's Pods."""
+        """The network fields of the server's Pods."""
         policy = self.dns_policy or (DnsPolicy.CLUSTER_FIRST_WITH_HOST_NET if self.host_network else None)
         found: Manifest = {"hostNetwork": True} if self.host_network else {}
         return found if policy is None else {**found, "dnsPolicy": policy.value}
 
 
 def sysctls(containers: Iterable[Manifest]) -> list[Manifest]:
-    """What lets processes without privileges listen on the lowest port of these containers, in their Pod's own network.
+    """The sysctls that let unprivileged processes listen on the lowest port of these containers, in their Pod's own
+    network.
 
     Source: Kubernetes documentation, "Using sysctls in a Kubernetes Cluster": it is among the safe ones.
     """

@@ -1,5 +1,7 @@
-"""Registration: the two webhook configurations that bring requests here, made from the same tables as the code that
-serves them, so that nobody is asked about what nobody judges.
+"""The two webhook configurations that make the API server call Rollcall.
+
+They are made from the same tables as the code that serves them, so the API server calls Rollcall only for objects that
+it judges.
 
 Source: Kubernetes documentation, "Dynamic Admission Control"; the names and policies are those of the design's section
 on the server's own life.
@@ -19,10 +21,10 @@ from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.stored_object import PODS
 from webhook.model.workloads.facts import OWNERS
 
-# Without these a cluster cannot heal; whoever breaks the webhook must still be able to repair the cluster.
+# Without these namespaces a cluster cannot recover; a broken webhook must not block its own repair.
 NEVER_HERE = ("kube-system", "kube-node-lease")
 
-# What is stored says that an object is on its way out. What comes in may say anything: the API server drops a
+# Only the stored object shows that it is being deleted. A request may contain anything: the API server drops a
 # deletionTimestamp from a manifest, but only after mutation.
 _NOT_LEAVING = {
     "name": "not-leaving",
@@ -37,7 +39,7 @@ class Address(NamedTuple):
     service: str = ""
     port: int = 443
     url: str = ""
-    # The whole URL of the hook for the next certificate, where there is no Service.
+    # The whole URL of the hook for the next certificate, if there is no Service.
     next_url: str = ""
 
 
@@ -92,14 +94,16 @@ def next_hook_name(path: str) -> str:
 
 
 def is_next_hook(name: str) -> bool:
-    """Whether a webhook of that name is there for nothing but to show the certificate that will be served next."""
+    """Whether a webhook with that name only tests the certificate that will be served next."""
     return name.startswith("next.")
 
 
 def _next_hook(settings: Settings, path: str, address: Address, own_namespace: str, ca_bundle: str | None) -> Manifest:
-    """A hook that nothing depends on: the reconciler asks it, by a ConfigMap that is never stored, which certificate
-    the API server is shown and trusts on the port of the next one. It has its own value of the label in either
-    configuration, because an API server tells the same warning once.
+    """A hook that only tests the next certificate.
+
+    With a dry run of a ConfigMap, the reconciler sees which certificate the API server receives and trusts at the port
+    of the next certificate. The label has another value in each configuration, because an API server returns equal
+    warnings only once.
     """
     where = Address(address.namespace, address.service, NEXT_PORT)
     config = _client_config(where, NEXT_PATH, ca_bundle)
@@ -117,9 +121,7 @@ def _next_hook(settings: Settings, path: str, address: Address, own_namespace: s
 
 
 def _owner_hooks(path: str) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:
-    """The hooks for workloads that are not Grove's and for their pods: those that are opted in by the label, on them or
-    on their namespace.
-    """
+    """The hooks for opted-in workloads and their pods; the label that opts in is on them or on their namespace."""
     pods = {"objectSelector": OPTED_IN, "matchConditions": [_NOT_GROVES]}
     yield "owned-pods", path, [_rule("", "v1", "pods", "CREATE")], pods
     rules = [_rule(found.api.group, found.api.version, found.plural, "CREATE", "UPDATE") for found in OWNERS]
@@ -128,7 +130,7 @@ def _owner_hooks(path: str) -> Iterator[tuple[str, str, list[Manifest], Manifest
     yield "workloads-of-namespaces", path, rules, within
 
 
-# What bears it comes by a hook of its own.
+# An object with the label is covered by another hook.
 _UNLABELLED = {
     "name": "unlabelled",
     "expression": f'!has(object.metadata.labels) || !("{SCHEDULER_LABEL}" in object.metadata.labels)',
@@ -136,7 +138,7 @@ _UNLABELLED = {
 
 
 def _object_hooks(settings: Settings, own_namespace: str) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:
-    """The hooks for gang objects that somebody else stores, and for pods that name such: one a group of kinds."""
+    """The hooks for gang objects that other users write, and for pods that name one: one for each API group."""
     judged_users = not_exempt(installed_in(settings, own_namespace).exempt_users)
     kinds = dict.fromkeys(judged for profile in settings.profiles.values() for judged in profile.judged)
     groups = dict.fromkeys(judged.group for judged in kinds if judged != PODS)
@@ -165,30 +167,30 @@ def _differs(field: str) -> str:
     return f"has({new}) != has({old}) || (has({new}) && {new} != {old})"
 
 
-# Schedulers write their status into the object itself where its kind has no subresource for it (Koordinator's and
-# Volcano's PodGroups): that must not wait for us either. Nor must finalizers that are removed from an object that is
-# being deleted; a scheduler still reads its spec, so a change of that is judged.
+# Schedulers write status into the object itself if its kind has no status subresource (Koordinator's and Volcano's
+# PodGroups). This must not wait for Rollcall. The removal of finalizers from an object that is being deleted must not
+# wait either. Its scheduler still reads its spec, so a change of the spec is judged.
 _CHANGED = {
     "name": "changed",
     "expression": "request.operation == 'CREATE' || "
     + " || ".join(map(_differs, ("spec", "metadata.labels", "metadata.annotations"))),
 }
-# Those are asked about by the hook for pods.
+# Grove's pods are covered by the hook for pods.
 _NOT_GROVES = {
     "name": "not-groves",
     "expression": f'!has(object.metadata.labels) || !("{grove.LABEL_PODGANG}" in object.metadata.labels)'
     f' || !("{grove.LABEL_MANAGED_BY}" in object.metadata.labels)'
     f' || object.metadata.labels["{grove.LABEL_MANAGED_BY}"] != "{grove.MANAGED_BY_GROVE}"',
 }
-# The pods that Grove's operator makes for a gang; no other pod of the cluster ever comes here.
+# The pods that Grove's operator makes for a gang; the hook is called for no other pod.
 GANG_PODS: Manifest = {
     "matchLabels": {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE},
     "matchExpressions": [{"key": grove.LABEL_PODGANG, "operator": "Exists"}],
 }
-# What asks for a scheduler by itself: a workload, its pods, a namespace.
+# A workload, pod or namespace that itself asks for a scheduler.
 OPTED_IN: Manifest = {"matchExpressions": [{"key": SCHEDULER_LABEL, "operator": "Exists"}]}
 
-# The emergency's way out for one namespace, whatever the label's value.
+# The emergency exemption of one namespace, with any value of the label.
 _NOT_EXEMPT: Manifest = {"key": EXEMPT_LABEL, "operator": "DoesNotExist"}
 
 

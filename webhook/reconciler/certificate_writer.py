@@ -1,5 +1,7 @@
-"""The writes of self-managed certificates, one for each step that writes. Each says which version it rests on, so that
-of two reconcilers that both believe they lead one is refused.
+"""The writes of self-managed certificates, one for each step that writes.
+
+Each write names the version it is based on. So if two reconcilers both believe they lead, the API server refuses one of
+them.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ from webhook.reconciler.events import Events
 from webhook.reconciler.writer import Writer
 from webhook.telemetry.logs import log
 
-# A Secret of this type must have both, be they empty. That of the authority is one where cert-manager kept it before.
+# A Secret of this type must have both keys, even if empty. An earlier cert-manager setup may have left rollcall-ca with
+# it.
 _TLS_TYPE = "kubernetes.io/tls"
 _BOTH = {"tls.crt": "", "tls.key": ""}
 
@@ -43,7 +46,7 @@ Written = NewAuthority | Publish | Disown | Issue | Switch | Promote
 
 
 class CertificateWriting:
-    """Does the steps. All of it raises `RequestFailed` and `NotLeading`."""
+    """Carries out the steps. Each method raises `RequestFailed` and `NotLeading`."""
 
     def __init__(
         self,
@@ -62,7 +65,7 @@ class CertificateWriting:
         self._metrics = metrics
 
     async def do(self, action: Written, found: Snapshot) -> None:
-        """Write what a step is about."""
+        """Carry out the write of a step."""
         if isinstance(action, NewAuthority | Promote):
             await self._write_authority(action, found)
         elif isinstance(action, Issue | Switch):
@@ -75,7 +78,7 @@ class CertificateWriting:
     async def _write_authority(self, action: NewAuthority | Promote, found: Snapshot) -> None:
         made = None
         if isinstance(action, NewAuthority):
-            # Each has a name of its own: verifiers look for an issuer by it.
+            # Each authority needs its own name: verifiers find an issuer by its name.
             name = f"rollcall authority {found.now:%Y-%m-%d} {secrets.token_hex(4)}"
             made = new_authority(name, found.now, self._settings.ca_validity)
         await self._store(CA_SECRET, authority_data(action, found.stored, made), found, obeyed=made is not None)
@@ -106,7 +109,10 @@ class CertificateWriting:
                 await self._repaired(TLS_SECRET, LEAF, f"the certificate could not be used: {action.why}", found)
 
     async def _store(self, name: str, data: Mapping[str, bytes], found: Snapshot, *, obeyed: bool) -> None:
-        """Write a Secret whole, in the place of what was read; `obeyed`: what was asked for by annotation is begun."""
+        """Create the Secret, or replace the version that was read.
+
+        `obeyed` removes the annotation that asked for a rotation, because the rotation begins with this write.
+        """
         live = found.secrets[name]
         encoded = {key: b64encode(value).decode() for key, value in sorted(data.items())}
         key = (self._namespace, name)
@@ -139,10 +145,11 @@ class CertificateWriting:
             "kind": configuration.kind,
             "metadata": {
                 "name": configuration.name,
-                # Those that were read: one that is gone is not made anew, and one that has changed is looked at first.
+                # The version that was read: a deleted configuration is not recreated, and a changed one is read again
+                # first.
                 "uid": configuration.uid,
                 "resourceVersion": configuration.version,
-                # When the namespace goes, nobody is left to answer.
+                # The configuration is deleted with the namespace, because no server is left then.
                 "ownerReferences": [
                     {
                         "apiVersion": "v1",
@@ -166,7 +173,7 @@ class CertificateWriting:
         operations: list[Manifest] = [
             {"op": "test", "path": "/metadata/uid", "value": configuration.uid},
             {"op": "test", "path": "/metadata/resourceVersion", "value": configuration.version},
-            # An empty list would mean: as they were.
+            # An empty list would leave managedFields unchanged.
             {"op": "replace", "path": "/metadata/managedFields", "value": others or [{}]},
         ]
         await self._writer.send(

@@ -1,7 +1,6 @@
-"""Self-managed certificates: reads what is stored, does the next step of the plan, waits for what cannot be hurried.
+"""Self-managed certificates: reads what is stored, carries out the next step of the plan, and waits where it must.
 
-Only the leader does anything. In a steady state nothing is written and, but for a look now and then, nothing is read:
-watches wake it.
+Only the leader does this. In a steady state it writes nothing, and reads only every `LOOK_SECONDS`; watches wake it up.
 """
 
 from __future__ import annotations
@@ -43,30 +42,31 @@ from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.writer import REFUSALS, Writer
 from webhook.telemetry.logs import log, outline
 
-# Everything is looked at again so often, whatever the watches say.
+# Interval of a full check, independent of the watches.
 LOOK_SECONDS = 600.0
-# While something is waited for: a part of the overlap, within these.
+# Shortest and longest pause while waiting; in between, it is a part of the overlap.
 WAIT_SECONDS = (0.2, 5.0)
-# Doubled after each failure in a row, up to the second.
+# Pause after a failure: doubled for each failure in a row, up to the second value.
 RETRY_SECONDS = (0.2, 60.0)
-# The same caBundle that is to be written again so soon was written over. Two who both insist must not keep an API
-# server busy: doubled with each time, up to the second, and begun anew after a minute without a write.
+# Another client overwrote the caBundle if the same one must be written again so soon. Two such clients must not
+# overload the API server: the pause doubles each time, up to the second value, and starts again after a minute without
+# a write.
 INSIST_SECONDS = (0.2, 5.0)
 CALM_SECONDS = 60.0
-# A rotation waits for kubelets, which take a minute or two; who waits for longer says so.
+# A rotation waits for kubelets, which takes a minute or two. A longer wait is reported.
 PATIENCE_SECONDS = 300.0
 
 
 class Insistence:
-    """How often the same was written again, and so how soon it may be once more."""
+    """Backoff for writing the same content again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # What was written to what; how often in a row, and when at last.
+        # By name: the content last written, how often in a row, and the time of the last write.
         self._written: dict[str, tuple[bytes, int, float]] = {}
 
     def rest(self, name: str, content: bytes) -> float:
-        """For how many seconds not to write that there."""
+        """The seconds to wait before this content may be written to that name again."""
         before, times, last = self._written.get(name, (b"", 0, 0.0))
         if before != content or not times:
             return 0.0
@@ -74,14 +74,16 @@ class Insistence:
         return max(0.0, last + min(most, first * 2.0 ** min(times - 1, 20)) - self._clock())
 
     def wrote(self, name: str, content: bytes) -> None:
-        """It was written there now."""
+        """Record that this content was written to that name now."""
         before, times, last = self._written.get(name, (b"", 0, 0.0))
         again = before == content and self._clock() - last < CALM_SECONDS
         self._written[name] = content, times + 1 if again else 1, self._clock()
 
 
 class CertificateController:
-    """Keeps the certificates. `run` until cancelled; `wake` when this process begins or ceases to lead."""
+    """Maintains the certificates. `run` works until cancelled; call `wake` when this process starts or stops
+    leading.
+    """
 
     def __init__(  # noqa: PLR0913 - whom it reads from, writes and tells by
         self,
@@ -110,7 +112,7 @@ class CertificateController:
         self._insistence = Insistence()
         self._seen = Seen()
         self._failures = 0
-        # What is waited for, and since when; and what was said of it.
+        # The step being waited for and since when; and the last text logged about it.
         self._waiting = Streak()
         self._why = ""
         self._watches = [
@@ -127,21 +129,21 @@ class CertificateController:
         return Watch(self._client, Projection("", resource, read), wake, wake, selector, namespace)
 
     def wake(self) -> None:
-        """Look at once."""
+        """Check at once."""
         self._woken.set()
 
     @staticmethod
     def kinds() -> Iterator[Api]:
-        """Of which kinds it follows what it keeps."""
+        """The kinds that hold the certificates and caBundles."""
         yield SECRETS.api
         yield from (resource.api for resource in CONFIGURATIONS.values())
 
     def watches(self) -> Iterator[Watch]:
-        """What wakes it."""
+        """The watches that wake this controller."""
         yield from self._watches
 
     async def run(self) -> None:
-        """Keep at it, until cancelled."""
+        """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
             for watch in self._watches:
                 group.create_task(watch.run())
@@ -158,7 +160,7 @@ class CertificateController:
                 continue
 
     async def _attempt(self) -> float:
-        """Do a step; how many seconds to rest after it."""
+        """Carry out one step; return the seconds to pause after it."""
         try:
             seconds = await self._step()
         except NotLeading:
@@ -184,7 +186,7 @@ class CertificateController:
         return max(min(most, first * 2.0 ** min(self._failures - 1, 20)), getattr(error, "wait", None) or 0.0)
 
     def _forget(self) -> None:
-        """What was seen says nothing about how long it stays so while another leads."""
+        """Forget observations: they may not stay true while another process leads."""
         self._seen = Seen()
         self._proof.broken()
         self._service.broken()
@@ -240,7 +242,7 @@ class CertificateController:
             raise NotLeading
 
     async def _tell(self, step: Step, why: str, found: Snapshot) -> None:
-        """Say what is waited for: to the log when it changes, and by an event where it lasts."""
+        """Report what the step waits for: in the log when the reason changes, and by an event if it lasts."""
         self._say(step, why)
         if self._waiting.seen(step.value) >= PATIENCE_SECONDS:
             note = f"the rotation of the authority waits, and nothing is broken meanwhile: {why}"

@@ -1,5 +1,7 @@
-"""Circles of groups, followed. Two clients that each create a group below the other's in the same instant are both let
-through, for neither can be known when the other is judged: what they leave behind is counted, and told to each group.
+"""Detects circles of groups.
+
+Two clients may each create a group below the other's at the same moment. Admission allows both, because neither group
+exists yet when the other is judged. The circles that result are counted, and reported on each group.
 """
 
 from __future__ import annotations
@@ -20,20 +22,20 @@ from webhook.reconciler.events import REPEAT_SECONDS, CircledGroup, Events
 from webhook.reconciler.metrics import Metrics
 from webhook.telemetry.logs import log
 
-# Groups come in bursts: those of so many seconds are looked at together.
+# Groups are created in bursts: all changes within this many seconds are checked together.
 LOOK_SECONDS = 1.0
-# Nobody makes circles by the hundred but by a fault, and the API server has other things to do than to store that.
+# Hundreds of circles only come from a fault. The limit protects the API server from storing an event for each.
 EVENTS_A_LOOK = 20
-# So many names are said: with the longest that there may be, an event's note still has room for what to do.
+# How many names a note lists. Even with the longest names an event's note has room for the remedy.
 NAMED = 3
 
-# A group of one of the kinds, and the groups of a circle, each below the next.
+# A group of one of the kinds. A circle is a sequence of groups, each below the next.
 Node = tuple[Api, ObjectKey]
 Circle = tuple[Node, ...]
 
 
 class CircleWatch:
-    """Knows the circles that there are. `mark` says that a group may have come, gone, or be another."""
+    """Knows the present circles. Call `mark` when a group was created, deleted or changed."""
 
     def __init__(
         self, settings: Settings, stores: Stores, events: Events, metrics: Metrics, leads: Callable[[], bool]
@@ -45,24 +47,24 @@ class CircleWatch:
         self._leads = leads
         self._marked: set[Node] = set()
         self._known: list[Circle] = []
-        # When each group of a circle was told of it.
+        # The time each group in a circle was last reported.
         self._told: dict[CircledGroup, float] = {}
 
     def mark(self, api: Api, key: ObjectKey) -> None:
-        """Look whether this group is in a circle now, where it is of a kind that may be."""
+        """Check at the next look whether this group is in a circle, if its kind can be nested."""
         if api in self._trees:
             self._marked.add((api, key))
 
     async def run(self) -> None:
-        """Look once a second, until cancelled."""
+        """Check once a second until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             await self.look()
 
     async def look(self) -> None:
-        """Count the circles, and tell their groups. Only who leads says anything."""
+        """Count the circles and report their groups. Only the leader reports."""
         marked, self._marked = self._marked, set()
-        # Whatever became of a circle, it became of one of its groups.
+        # A known circle may have changed shape, so one of its groups is checked again.
         before, self._known = self._known, circles((*marked, *(one[0] for one in self._known)), self._above)
         leads = self._leads()
         self._metrics.circles.set(len(self._known) if leads else 0)
@@ -94,7 +96,7 @@ class CircleWatch:
         try:
             parent = text(mapping((self._live(node) or {}).get("spec")).get(self._trees[api].parent))
         except Malformed:
-            # Stored before its schema was what it is now. Whoever schedules it can read no more of it.
+            # The object was stored before the present schema; its scheduler cannot read the parent either.
             return None
         return None if parent is None else (api, (namespace, parent))
 
@@ -105,12 +107,12 @@ class CircleWatch:
 
 
 def trees_of(settings: Settings) -> Iterable[Trees]:
-    """The groups of the enabled schedulers that may be above each other."""
+    """The nested kinds of groups of the enabled schedulers."""
     return (trees for profile in settings.profiles.values() if (trees := profile.backend.trees) is not None)
 
 
 def note(circle: Circle) -> str:
-    """What is wrong with a circle, and what to do about it."""
+    """The text about a circle: what is wrong and what to do."""
     kind, names = circle[0][0].kind, [name for _, (_, name) in circle]
     if len(names) == 1:
         what, where, which = f"{kind} {names[0]} is above itself", "it", "it"

@@ -1,4 +1,4 @@
-"""/healthz, /readyz and /metrics of the reconciler, over plain HTTP: nothing else is to be had there."""
+"""/healthz, /readyz and /metrics of the reconciler, over plain HTTP. It serves nothing else."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from webhook.telemetry.metrics import CONTENT_TYPE
 
 
 def create_app(unready: Callable[[], Iterator[str]], metrics: Metrics) -> Starlette:
-    """The application; `unready` says what is not known yet."""
+    """The application; `unready` returns messages about what is not read yet."""
 
     async def healthz(_: Request) -> Response:
-        # By its clock certificates are made, and `rollcall doctor` holds it against others.
+        # Certificates are dated by this process's clock. `rollcall doctor` compares the date with other clocks.
         return PlainTextResponse("ok\n", headers={"date": formatdate(usegmt=True)})
 
     async def readyz(_: Request) -> Response:

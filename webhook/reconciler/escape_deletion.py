@@ -1,8 +1,8 @@
-"""Deleting escaped pods, where the configuration says so: Grove creates them anew, and the webhook prepares those.
+"""Deletes escaped pods if the configuration asks for it: Grove recreates them, and the webhook prepares the new ones.
 
-Never one of a workload that is not Grove's: a Job counts a deleted pod as a failure, and a LeaderWorkerSet makes its
-whole group anew. Never one that is or was on a node, and never again and again: where what comes instead escapes too,
-nobody asks the webhook, and each deletion would only make the next pod.
+Pods of opted-in workloads are never deleted: a Job counts a deleted pod as a failure, and a LeaderWorkerSet recreates
+its whole group. Pods that are or were on a node are never deleted either. Deletions in one gang are spaced by growing
+pauses: if the new pods escape too, the API server does not call the webhook, and a deletion does not help.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.writer import Writer
 from webhook.telemetry.logs import log, outline
 
-# A pod is seen before the record or the configuration by which it was prepared: what lasts so long has escaped.
+# A pod may be seen before the record or configuration that it was prepared from. After this time it counts as escaped.
 SETTLE_SECONDS = 15.0
-# Between two deletions in one gang, doubled each time, up to the second.
+# Pause between two deletions in one gang: doubled each time, up to the second value.
 PAUSE_SECONDS = (30.0, 1800.0)
 
 
 class _Pause(NamedTuple):
-    """How often pods of a gang were deleted, and until when no more are."""
+    """How often pods of a gang were deleted, and until when no more may be."""
 
     times: int
     until: float
 
 
 class EscapeDeletion:
-    """Deletes pods of the kinds of escape in `deleted`."""
+    """Deletes pods whose kind of escape is in `deleted`."""
 
     def __init__(self, deleted: frozenset[str], writer: Writer, metrics: Metrics) -> None:
         self._deleted = deleted
         self._writer = writer
         self._metrics = metrics
-        # By the uid of a pod: since when it is known to have escaped.
+        # Since when each escaped pod is known, by its uid.
         self._since: dict[str, float] = {}
         self._pauses: dict[GangKey, _Pause] = {}
 
     async def see(self, gangs: dict[GangKey, GangHealth]) -> None:
-        """Take all gangs that have escaped pods, and delete what is due."""
+        """Delete the escaped pods that are due; `gangs` are all gangs that have any."""
         now = time.monotonic()
         found = {
             one.pod.uid: one
@@ -64,7 +64,7 @@ class EscapeDeletion:
 
     async def _delete(self, gang: GangKey, escaped: list[Escaped], pause: _Pause | None, now: float) -> None:
         first, most = PAUSE_SECONDS
-        # Long ago is not again.
+        # After a long time the count starts again.
         times = 1 if pause is None or now - pause.until > most else pause.times + 1
         self._pauses[gang] = _Pause(times, now + min(most, first * 2.0 ** min(times - 1, 20)))
         for one in escaped:
@@ -77,5 +77,5 @@ class EscapeDeletion:
                 self._metrics.deleted.labels(one.escape.value).inc()
 
     def forget(self, gang: GangKey) -> None:
-        """The gang is gone."""
+        """Drop the state of a deleted gang."""
         self._pauses.pop(gang, None)

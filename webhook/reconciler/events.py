@@ -1,7 +1,6 @@
-"""Events on PodGangs, on workloads that are not Grove's, on ClusterTopologyBindings, groups and Secrets: what keeps
-them from what they are for, once and not at every attempt.
+"""Events on PodGangs, opted-in workloads, ClusterTopologyBindings, groups and Secrets: what keeps them from working.
 
-Source: events.k8s.io/v1; the API server keeps an event for an hour.
+A problem is reported once, not at every attempt. Source: events.k8s.io/v1; the API server keeps an event for an hour.
 """
 
 from __future__ import annotations
@@ -31,19 +30,19 @@ from webhook.telemetry.logs import log, outline
 EVENTS = Resource(Api("events.k8s.io", "v1", "Event"), "events")
 # The API server's limit for a note.
 MAX_NOTE_BYTES = 1024
-# The same thing is said again after so long: before the API server forgets it.
+# The same problem is reported again after this time, before the API server deletes the first event.
 REPEAT_SECONDS = 1800.0
-# The first that a process says of something has, within so long, the name that another would have given it: one that
-# starts anew, or begins to lead, does not say everything again.
+# Within this time all replicas give the same event the same name. So a restarted process or a new leader does not
+# report everything again.
 SAME_SECONDS = 600.0
-# What was said is remembered for so many of them.
+# Number of problems that are remembered.
 MEMORY = 10_000
-# Where the events go that regard an object without a namespace: Kubernetes takes them nowhere else.
+# Namespace of events about objects without a namespace: Kubernetes accepts no other.
 CLUSTER_NAMESPACE = "default"
 
 
 class CircledGroup(NamedTuple):
-    """A group of some kind that is above itself."""
+    """A group that is part of a circle."""
 
     resource: Resource
     namespace: str
@@ -51,10 +50,10 @@ class CircledGroup(NamedTuple):
     uid: str | None
 
 
-# What an event may be about, and why.
+# What an event may be about, and its reason.
 Regarded = PodGang | ClusterTopologyBinding | CircledGroup | StoredCertificate
 Why = Reason | TopologyReason | GroupReason | CertificateReason
-# What is said is remembered by the object's uid, by its gang where it has several, and by the reason.
+# A report is remembered by the uid of the object, the name of the gang (an object may have several), and the reason.
 _About = tuple[str, str, Why]
 
 
@@ -64,7 +63,7 @@ class _Said(NamedTuple):
 
 
 class Events:
-    """Says things. What cannot be written is logged: nobody's gang waits for an event."""
+    """Writes events. A failed write is only logged: no gang waits for an event."""
 
     def __init__(
         self, client: Client, metrics: Metrics, instance: str, leads: Callable[[], bool], *, dry_run: bool = False
@@ -75,11 +74,11 @@ class Events:
         self._leads = leads
         self._dry_run = dry_run
         self._said: OrderedDict[_About, _Said] = OrderedDict()
-        # How often something was said.
+        # How often each report was written.
         self._times: OrderedDict[_About, int] = OrderedDict()
 
     async def warn(self, regarded: Regarded, reason: Why, note: str) -> None:
-        """A Warning, unless it was the last thing said of that object for that reason, and not long ago."""
+        """Write a Warning, unless the last one for this object and reason has the same note and is recent."""
         about, now = _about(regarded, reason), time.monotonic()
         before = self._said.get(about)
         if before is not None and before.note == note and now - before.at < REPEAT_SECONDS:
@@ -91,14 +90,16 @@ class Events:
         await self.say(regarded, reason, note, apart=note)
 
     async def say(self, regarded: Regarded, reason: Why, note: str, *, apart: str = "") -> None:
-        """A Warning, unless another process wrote the same some minutes ago; `apart` tells those of a reason apart."""
+        """Write a Warning, unless another process wrote the same one within `SAME_SECONDS`. Warnings with different
+        `apart` differ.
+        """
         note = _named(regarded, note)
         said = _identity(regarded).said
         if self._dry_run:
-            # There is no event that says it, and whoever rehearses is there to read.
+            # A dry run writes no event, so the log must contain the note.
             log.warning("told", reason=reason, **said, why=note)
             return
-        # The note quotes the object; it is in the event.
+        # The note quotes the object and is in the event, so it is not logged.
         log.warning("told", reason=reason, **said)
         if not self._leads():
             return
@@ -107,14 +108,14 @@ class Events:
                 await self._client.write(requests.create(EVENTS, self._event(regarded, reason, note, apart)))
         except RequestFailed as error:
             if error.code == HTTPStatus.CONFLICT:
-                # It is there already.
+                # The event already exists.
                 return
             log.info("event not written", reason=reason, **said, why=outline(error))
         else:
             self._metrics.events.labels(reason.value).inc()
 
     def well(self, regarded: Regarded, reasons: Iterable[Why] = Reason) -> None:
-        """All is well with it, as far as these reasons go: whatever comes next is news."""
+        """Forget the reports for these reasons, because the problem is solved: the next one is reported at once."""
         for reason in reasons:
             self._said.pop(_about(regarded, reason), None)
 
@@ -151,7 +152,7 @@ class Events:
 
 
 class _Identity(NamedTuple):
-    """The object that an event regards, and what the reconciler was about to do for it."""
+    """The object of an event, and the action that the reconciler tried."""
 
     api_version: str
     kind: str
@@ -161,13 +162,13 @@ class _Identity(NamedTuple):
 
     @property
     def said(self) -> dict[str, str]:
-        """Kind, name, and the namespace where it has one."""
+        """Kind, name and, if it has one, namespace."""
         found = {"kind": self.kind, "name": self.name}
         return found if self.namespace is None else {**found, "namespace": self.namespace}
 
 
 def _identity(regarded: Regarded) -> _Identity:
-    """Of a gang that is no PodGang it is that of its workload."""
+    """The identity of the object; for a gang of an opted-in workload, that of the workload."""
     if isinstance(regarded, PodGang):
         owner = regarded.owner
         return _Identity(owner.api_version, owner.kind, owner.name, regarded.namespace, "WriteGangObjects")
@@ -185,7 +186,7 @@ def _about(regarded: Regarded, reason: Why) -> _About:
 
 
 def _named(regarded: Regarded, note: str) -> str:
-    """`note`, with the name of the gang where that is not the object's."""
+    """`note`, prefixed with the gang's name if the object has another name."""
     if isinstance(regarded, PodGang) and regarded.name != regarded.owner.name:
         return f"gang {regarded.name}: {note}"
     return note

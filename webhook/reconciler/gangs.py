@@ -1,7 +1,7 @@
-"""One gang, from its plan to the cluster: apply what differs in the order of creation, then prune.
+"""Reconciles one gang: applies the objects that differ in the order of creation, then prunes.
 
-Nothing of a gang is written while one of its objects is somebody else's, cannot be expressed, or is on its way out: a
-part of the objects may start a part of the gang.
+Nothing of a gang is written while one of its objects belongs to another owner, cannot be expressed, or is being
+deleted. Some of the objects alone could start a part of the gang.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from webhook.reconciler.writer import REFUSALS, Writer
 from webhook.telemetry import spans
 from webhook.telemetry.logs import log, outline
 
-# Where somebody else's object is in the way: it may be anybody's, so nothing says when it goes. A look is no request.
+# Pause while another owner's object blocks the name. No watch may report when it goes. The check sends no request.
 LOOK_AGAIN_SECONDS = 5.0
-# Where pods are in the way of a new shape: nobody says when they are gone, and each look is a request.
+# Pause while pods block a new shape. No watch reports when they are gone, and each check sends requests.
 FROZEN_SECONDS = 15.0
-# Gates that are taken off at a time: what an API server lets one client ask at once.
+# Number of gates removed in parallel: what an API server accepts from one client at a time.
 AT_ONCE = 32
 
 
 class _Wanted(NamedTuple):
-    """One object that should be there, and what is there of it."""
+    """One object that should exist, and the live object if there is one."""
 
     store: Store
     manifest: Manifest
@@ -54,22 +54,22 @@ class _Wanted(NamedTuple):
 
 
 class Known(Protocol):
-    """What is known of the cluster's gangs."""
+    """Access to the cluster's gangs."""
 
     def gang(self, key: GangKey) -> PodGang | None:
-        """One gang, None where there is none. Raises `FactsUnavailable`, and `Malformed`."""
+        """One gang, None if it does not exist. Raises `FactsUnavailable`, and `Malformed`."""
 
     def workload_uid(self, key: GangKey) -> str | None:
-        """The uid of the workload, other than Grove's, that a gang is or was of; None where there is none, or where
-        what there is of its gangs is to be left.
+        """The uid of the opted-in workload that a gang is or was of; None if it is missing or its existing gang objects
+        are to be left alone.
         """
 
     def pods_of(self, podgang: PodGang) -> Sequence[GangPod] | None:
-        """The pods of a gang, None where they are not known yet."""
+        """The pods of a gang, None if they are not read yet."""
 
 
 class GangReconciler:
-    """Works on one gang at a time; `outcome` words are those of `metrics.OUTCOMES`."""
+    """Reconciles one gang at a time; `outcome` is one of `metrics.OUTCOMES`."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - what it works with
         self,
@@ -82,7 +82,7 @@ class GangReconciler:
         stage: Callable[[PodGang], Awaitable[Stage]],
         known: Known,
     ) -> None:
-        """`stage` tells how far a gang has come; it is asked where a change of its shape depends on that."""
+        """`stage` returns the stage of a gang; it is called if a change of its shape depends on that."""
         self._settings = settings
         self._live = live
         self._stores = stores
@@ -91,13 +91,13 @@ class GangReconciler:
         self._metrics = metrics
         self._stage = stage
         self._known = known
-        # Whether any pods bear the gate.
+        # Whether any scheduler's pods have the gate.
         self._gated = any(profile.gate for profile in settings.profiles.values())
 
     async def reconcile(self, key: GangKey) -> float | None:
-        """Make it so. Returns the seconds after which to look again, None for not until something changes.
+        """Reconcile a gang. Returns the seconds after which to check again; None means not before a change.
 
-        Raises `RequestFailed`, `FactsUnavailable` and `NotLeading`, after which it is to be tried again.
+        Raises `RequestFailed`, `FactsUnavailable` and `NotLeading`; the gang must then be tried again.
         """
         begun = time.perf_counter()
         outcome = "failed"
@@ -118,7 +118,7 @@ class GangReconciler:
         try:
             podgang = self._known.gang(key)
         except Malformed as error:
-            # It keeps what it has until it can be read again, which its watch tells; trying again would change nothing.
+            # The gang keeps its objects. A retry does not help: the watch reports when the gang can be read again.
             log.warning(
                 "gang not understood", kind=key.kind, namespace=key.namespace, name=key.name, why=outline(error)
             )
@@ -138,7 +138,7 @@ class GangReconciler:
         if isinstance(planned, Aside):
             self._metrics.asides.labels(planned.value).inc()
             if planned in {Aside.GROVE, Aside.EXTERNAL}:
-                # Whoever brings the objects holds the pods until then.
+                # The writer of the objects holds the pods until they exist.
                 await self._open(podgang)
             pruned = await self._prune(podgang, (), self._kinds(())) if planned in UNWANTED else 0
             return ("written" if pruned else "inStep"), None
@@ -148,7 +148,9 @@ class GangReconciler:
         return done
 
     async def _gone(self, key: GangKey) -> tuple[str, float | None]:
-        """Of a workload that is there the objects of a gang that is not; other objects go with their owner."""
+        """Delete the objects of a gang that its existing workload no longer has; other objects are deleted with their
+        owner.
+        """
         uid, pruned = self._known.workload_uid(key), 0
         if uid is not None:
             for store in reversed(self._kinds(())):
@@ -158,8 +160,9 @@ class GangReconciler:
         return ("written" if pruned else "gone"), None
 
     async def _open(self, podgang: PodGang) -> None:
-        """Take the gate off the pods of a gang, where nothing but its objects was missing: from all at once, so that a
-        scheduler does not see some of them free and others not for longer than it must.
+        """Remove the gate from the pods of a gang if nothing else holds them.
+
+        All gates are removed together, so that a scheduler sees a part of the gang ungated only briefly.
         """
         pods = self._known.pods_of(podgang) if self._gated else None
         if pods is None:
@@ -217,7 +220,7 @@ class GangReconciler:
     async def _reshape(
         self, podgang: PodGang, kinds: Sequence[Store], frozen: Frozen
     ) -> tuple[str, float | None] | None:
-        """Say that the gang has come too far to change in that way, or make way for it; None where it may be written
+        """Report that the gang is too far along for this change, or delete what blocks it; None if it may be written
         now.
         """
         if await self._stage(podgang) > frozen.until:
@@ -235,12 +238,14 @@ class GangReconciler:
             for live in store.owned_by(podgang.uid or "", key_of_gang(podgang)):
                 if (live["kind"], live["metadata"]["uid"]) in going:
                     await self._writer.delete(store.resource, live)
-        # The watch tells when they are gone.
+        # The watch reports when they are gone.
         return "waiting", LOOK_AGAIN_SECONDS
 
     async def _rehearse(self, wanted: Sequence[_Wanted]) -> None:
-        """Have the API server judge what is to change before anything is written: were a later object refused, a gang
-        that lives would be left with half of its change. One that is made from nothing starts only with all of them.
+        """Validate all changes with the API server (dry run) before anything is written.
+
+        If it refused a later object, a running gang would be left with half of its change. A new gang is not affected:
+        it starts only when it has all its objects.
         """
         due = [one for one in wanted if one.live is None or not in_step(one.manifest, one.live)]
         for one in due if len(due) > 1 else ():
@@ -254,7 +259,9 @@ class GangReconciler:
         return True
 
     async def _prune(self, podgang: PodGang, wanted: Iterable[_Wanted], kinds: Sequence[Store]) -> int:
-        """Delete what the gang has and no longer needs, narrowest first: what others refer to goes last."""
+        """Delete the objects that the gang no longer needs, in reverse order of creation: objects that others refer to
+        go last.
+        """
         kept: dict[Store, set[ObjectKey]] = {}
         for one in wanted:
             kept.setdefault(one.store, set()).add(one.key)
@@ -267,6 +274,6 @@ class GangReconciler:
         return pruned
 
     def _kinds(self, own: Sequence[Api]) -> list[Store]:
-        """Every kind of gang object, `own` first: a gang may have moved from one scheduler to another."""
+        """The stores of all kinds of gang objects, `own` first: a gang may have moved from one scheduler to another."""
         others = [api for api in self._stores.by_kind if api not in own and api != POD_GANGS.resource.api]
         return [self._stores.by_kind[api] for api in (*own, *others) if api in self._stores.by_kind]

@@ -1,8 +1,10 @@
-"""The pod gate: `rollcall.dev/gang-sync` comes off the pods of a gang once its objects are there, and once nothing else
-holds back any of its pods. Pods that only have its labels neither complete nor hold it, and keep theirs.
+"""The pod gate `rollcall.dev/gang-sync`.
 
-Whoever else gates them lifts that pod by pod, as Grove does, and koord-scheduler 1.8 binds those that are free already:
-half a gang. So ours is the last to go, from all at once.
+It is removed from the pods of a gang once the gang's objects exist and nothing else holds any of its pods. Pods that
+only have the gang's labels do not count, and keep their gate.
+
+Other controllers, such as Grove, remove their gates pod by pod. koord-scheduler 1.8 binds the pods that are already
+free, which is half a gang. So our gate is removed last, from all pods together.
 """
 
 from __future__ import annotations
@@ -25,8 +27,10 @@ from webhook.mutators.prepare_pod import GATE
 
 
 def releasable(podgang: PodGang, pods: Sequence[GangPod]) -> list[tuple[ObjectKey, int]]:
-    """The members of a gang from which the gate may come off, and where it stands: all that bear it, when there are as
-    many as the gang needs and no other gate is left; none before.
+    """The pods whose gate may be removed now, each with the index of the gate.
+
+    These are all members with the gate, if there are as many members as the gang needs and no other gate is left;
+    otherwise none.
     """
     there = Counter(pod.podclique for pod in pods if pod.counts)
     held = any(gate != GATE for pod in pods if pod.counts for gate in pod.gates)
@@ -36,15 +40,18 @@ def releasable(podgang: PodGang, pods: Sequence[GangPod]) -> list[tuple[ObjectKe
 
 
 def without_gate(namespace: str, name: str, index: int) -> requests.Write:
-    """The request that takes our gate off, if it still stands there: others remove theirs at the same time."""
+    """The request that removes our gate if it still is at `index`: other controllers remove their gates at the same
+    time.
+    """
     path = f"/spec/schedulingGates/{index}"
     test: Manifest = {"op": "test", "path": f"{path}/name", "value": GATE}
     return requests.json_patch(PODS, namespace, name, [test, {"op": "remove", "path": path}])
 
 
 async def lift(write: Callable[[requests.Write], Awaitable[Any]], key: ObjectKey, index: int) -> bool:
-    """Take the gate off one pod; whether that was done. Not done is also that it moved, or went with its pod: the
-    watch tells. Raises what `write` does.
+    """Remove the gate from one pod; return whether that was done. Raises what `write` raises.
+
+    It is not done if the gate has moved or the pod is gone; the watch reports that.
     """
     try:
         await write(without_gate(*key, index))
@@ -60,8 +67,8 @@ async def lift(write: Callable[[requests.Write], Awaitable[Any]], key: ObjectKey
 async def gated(
     client: Client, namespace: str | None, gangs: Container[str] | None
 ) -> AsyncIterator[tuple[GangPod, int]]:
-    """The pods that bear our gate, and where it stands: of a namespace or of all, of the gangs of these names or of
-    all. Raises `RequestFailed`.
+    """The pods that have our gate, with its index; of one namespace or all, of the given gangs or all. Raises
+    `RequestFailed`.
     """
     for selector, read in ((OF_GANGS, read_gang_pod), (OF_OWNED_GANGS, read_owned_pod)):
         async for raw in client.items(PODS, namespace=namespace, selector=selector):

@@ -1,5 +1,5 @@
-"""Gang health, followed: each gang is judged again when something about it changed, counted by how it is, and told when
-it is held for the same reason for a while.
+"""Keeps the health of all gangs: judges a gang again after a change, counts gangs by state, and reports a gang that is
+held for the same reason for a while.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from webhook.reconciler.events import REPEAT_SECONDS, Events
 from webhook.reconciler.metrics import Metrics
 from webhook.telemetry.logs import log, outline
 
-# Changes come in bursts: a gang is judged once for all that came in so many seconds.
+# Changes come in bursts: a gang is judged once for all changes within this many seconds.
 LOOK_SECONDS = 1.0
-# A gang that is being made lacks pods and objects for a moment; only what lasts is told.
+# A gang that is being created briefly lacks pods and objects; only a lasting problem is reported.
 SETTLE_SECONDS = 10.0
-# In a full cluster hundreds of gangs wait for room, and the API server has other things to do than to store that.
+# In a full cluster hundreds of gangs wait for room. The limit protects the API server from an event for each.
 EVENTS_A_LOOK = 20
-# So many gangs are judged before others have their turn; one takes some tenths of a millisecond.
+# Number of gangs judged before other tasks may run; one takes some tenths of a millisecond.
 GANGS_A_TURN = 50
-# Whoever writes the objects has said so already.
+# The writer of the objects has reported these already.
 _SAID_BY_WRITER = frozenset({Reason.CONFLICT, Reason.FROZEN, Reason.INEXPRESSIBLE, Reason.REFUSED})
 
 Health = Callable[[GangKey], GangHealth | None]
@@ -36,7 +36,7 @@ Health = Callable[[GangKey], GangHealth | None]
 
 @dataclass(slots=True)
 class _Known:
-    """How a gang was when it was last judged. `since` is when its reason became that, `told` when that was said."""
+    """The last judgement of a gang. `since` is when its reason last changed, `told` when it was reported."""
 
     health: GangHealth
     since: float
@@ -44,7 +44,9 @@ class _Known:
 
 
 class HealthWatch:
-    """Judges gangs. `mark` says that one may have changed, `mark_held` that all those may that do not start."""
+    """Judges gangs. Call `mark` if one gang may have changed, and `mark_held` if all gangs that are not started may
+    have.
+    """
 
     def __init__(
         self,
@@ -61,11 +63,11 @@ class HealthWatch:
         self._metrics = metrics
         self._leads = leads
         self._deletion = deletion
-        # Gangs with pods that escaped.
+        # Gangs with escaped pods.
         self._astray: set[GangKey] = set()
         self._marked: set[GangKey] = set()
         self._known: dict[GangKey, _Known] = {}
-        # Those of which something is still to be said.
+        # Gangs with something still to report.
         self._untold: set[GangKey] = set()
 
     def mark(self, key: GangKey) -> None:
@@ -73,28 +75,28 @@ class HealthWatch:
         self._marked.add(key)
 
     def mark_held(self) -> None:
-        """Judge every gang again that has not started: what it was held for may be there, or say something else."""
+        """Judge every gang again that has not started: what it was held for may exist now, or have another reason."""
         self._marked.update(key for key, known in self._known.items() if known.health.obstacles)
 
     def known(self, key: GangKey) -> GangHealth | None:
-        """How a gang was when it was last judged."""
+        """The last judged health of a gang."""
         found = self._known.get(key)
         return None if found is None else found.health
 
     async def run(self, ready: Callable[[], bool]) -> None:
-        """Judge what is marked, once a second, when `ready` says that enough is known; until cancelled."""
+        """Judge the marked gangs once a second while `ready` returns true; until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if ready():
                 await self.look()
 
     async def look(self) -> None:
-        """Judge what is marked, and say what is to be said."""
+        """Judge the marked gangs, and report what is due."""
         marked, self._marked = self._marked, set()
         for count, key in enumerate(marked, 1):
             self._judge(key)
             if count % GANGS_A_TURN == 0:
-                # Gangs that want their objects come first.
+                # Reconciling gangs has priority.
                 await asyncio.sleep(0)
         if self._leads():
             await self._tell()
@@ -157,7 +159,7 @@ class HealthWatch:
 
 def _note(health: GangHealth) -> str:
     first, *others = health.obstacles
-    # Pods of somebody else are named: nothing else would lead to them.
+    # Pods of other owners are listed by name, because no other output shows them.
     words = [f"{one.reason}: {one.why}" if one.reason is Reason.UNOWNED else one.reason.value for one in others]
     more = f" (and besides: {', '.join(dict.fromkeys(words))})" if others else ""
     what = "The gang has started in part" if health.state is State.IN_PART else "The gang does not start"

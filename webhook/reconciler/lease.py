@@ -1,8 +1,9 @@
-"""One leader by Lease: of several processes one writes, and when it is gone another does.
+"""Leader election by Lease: only the leader writes. If it stops, another process takes over.
 
-The protocol of client-go's leaderelection: a holder renews; the others wait until they have seen the same record for
-as long as it is good for, by their own clock, because clocks of machines differ; whoever then replaces it as it was
-read has it. The holder stops writing well before the others may begin.
+The protocol is that of client-go's leaderelection. The holder renews the Lease. The others wait until they have seen
+the same record for its whole duration, measured by their own clock, because clocks of machines differ. The process that
+then replaces the record in the version it read becomes the leader. The holder stops writing well before the others may
+begin.
 """
 
 from __future__ import annotations
@@ -21,18 +22,20 @@ from webhook.model.reading import Manifest, mapping
 from webhook.reconciler.metrics import Metrics
 from webhook.telemetry.logs import log, outline
 
-# How long a holder's silence keeps the others waiting. Those of kube-controller-manager.
+# How long the others wait for a silent holder. The value of kube-controller-manager.
 LEASE_SECONDS = 15.0
-# A holder that has not renewed for so long writes no more: a write that is under way must end before another begins.
+# A holder that has not renewed for this long stops writing: its last write must end before another process begins.
 RENEW_SECONDS = 10.0
 RETRY_SECONDS = 2.0
-# How long a write may take: it was begun before the first of these was over, and ends before the second is.
+# The longest time of a write: it starts before RENEW_SECONDS and must end before LEASE_SECONDS.
 WRITE_SECONDS = LEASE_SECONDS - RENEW_SECONDS
 _CONFLICT = 409
 
 
 class Lease:
-    """Holds, or waits for, the Lease of that name. `run` keeps at it; `leads` says whether this process may write."""
+    """Holds, or waits for, the Lease of that name. `run` keeps trying; `leads` returns whether this process may
+    write.
+    """
 
     def __init__(
         self,
@@ -50,16 +53,18 @@ class Lease:
         self._metrics = metrics
         self._changed = changed
         self._renewed: float | None = None
-        # The record of another, and since when it has been the same.
+        # The version of another holder's record, and since when it is unchanged.
         self._seen: tuple[str, float] = ("", 0.0)
         self._trouble: str | None = None
 
     def leads(self) -> bool:
-        """Whether this process holds the lease, and long enough yet for a write to end."""
+        """Whether this process holds the Lease, and long enough for a write to end."""
         return self._renewed is not None and time.monotonic() - self._renewed < RENEW_SECONDS
 
     async def run(self) -> None:
-        """Try, and renew, until cancelled; then give the lease up at once, so that another need not wait."""
+        """Acquire and renew the Lease until cancelled; then release it at once, so that another process need not
+        wait.
+        """
         try:
             while True:
                 await self._attempt()
@@ -88,7 +93,7 @@ class Lease:
             self._lead(None)
 
     async def _acquire(self) -> bool:
-        """Whether the lease is ours after this. Raises `RequestFailed`."""
+        """Try once; return whether this process holds the Lease now. Raises `RequestFailed`."""
         try:
             live = (await self._client.get(requests.read(LEASES, self._name, self._namespace))).content
         except NotFound:
@@ -98,7 +103,7 @@ class Lease:
         holder = spec.get("holderIdentity") or ""
         if holder not in {"", self.identity} and not self._expired(live):
             if self._renewed is not None:
-                # Somebody took it: whatever happened, two must not write.
+                # Another process took the Lease. Two must never write, so this one stops.
                 self._metrics.lease_lost.inc()
                 self._lead(None)
             return False
@@ -144,7 +149,7 @@ class Lease:
     def _lead(self, since: float | None) -> None:
         led, lapsed = self._renewed is not None, self._renewed is not None and not self.leads()
         self._renewed = since
-        # Renewed too late: what was to be done meanwhile was left, as by one that does not lead.
+        # Renewed too late: work was skipped in between as if this process did not lead.
         if led is not (since is not None) or (lapsed and since is not None):
             self._metrics.leads.set(0 if since is None else 1)
             log.info("leading" if since is not None else "following", identity=self.identity)

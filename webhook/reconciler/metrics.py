@@ -1,4 +1,4 @@
-"""What the reconciler counts. Labels have few values: kinds, and words of ours."""
+"""Metrics of the reconciler. Labels have few values: kinds and fixed words."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from webhook.telemetry.metrics import Exposition
 
 _SERVER_ERROR = 500
 
-# Why a gang is to be worked on again: the words for HTTP statuses, and for what has none.
+# Why a gang must be retried, by HTTP status; 0 is for no answer.
 _RETRIES = {409: "conflict", 429: "throttled", 0: "unanswered"}
 RETRIES = (*_RETRIES.values(), "refused", "failed", "unknown", "fault")
-# How working on one gang ends.
+# The results of reconciling one gang.
 OUTCOMES = ("inStep", "written", "inexpressible", "conflict", "frozen", "waiting", "refused", "failed", "gone", "fault")
 
-# The scheduler of a gang that has none of the enabled ones.
+# The label of a gang whose scheduler is not enabled.
 OTHER = "other"
 
 
 class Metrics(Exposition):
-    """A registry of its own, so that a process may have more than one reconciler, as tests do."""
+    """The metrics in a registry of their own: a process may have several reconcilers, as in tests."""
 
     def __init__(self, profiles: Mapping[str, Profile] = MappingProxyType({})) -> None:
-        """`profiles` are those that are enabled; the scheduler of any other is `OTHER` in a label."""
+        """`profiles` are the enabled ones; every other scheduler has the label `OTHER`."""
         super().__init__()
         self._schedulers = frozenset(profiles)
         self.writes = Counter(
@@ -121,11 +121,11 @@ class Metrics(Exposition):
                     self.topologies.labels(name, problem.value)
 
     def watch(self, cluster: LiveFacts, kinds: Iterable[Api], watches: Callable[[], Iterable[Watch]]) -> None:
-        """Expose what is known of a cluster, too: of its own kinds, and of those that are followed besides."""
+        """Also expose what is known of a cluster: its own kinds, and the kinds that are followed in addition."""
         self.registry.register(CacheCollector(cluster, kinds, watches))
 
     def retry(self, error: Exception) -> None:
-        """Count that what raised it is to be tried again."""
+        """Count that a gang must be retried because of `error`."""
         if isinstance(error, RequestFailed):
             why = _RETRIES.get(error.code) or ("refused" if error.code < _SERVER_ERROR else "failed")
         else:
@@ -133,13 +133,13 @@ class Metrics(Exposition):
         self.retries.labels(why).inc()
 
     def scheduler(self, name: str | None) -> str:
-        """The label for a gang's scheduler: few, whatever is written into records."""
+        """The label for a gang's scheduler; it has few values regardless of what records contain."""
         return name if name is not None and name in self._schedulers else OTHER
 
 
 def _writes(profiles: Iterable[Profile]) -> Iterator[tuple[str, str]]:
-    """What may be written of which kind: gang and topology objects, the gates of pods and those that escaped, and what
-    certificates are kept in.
+    """Pairs of action and kind that may be written: gang and topology objects, pods (gates and escapes),
+    certificates.
     """
     for profile in profiles:
         topology = profile.backend.topology_kind

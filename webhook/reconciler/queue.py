@@ -1,6 +1,6 @@
-"""The keys that want attention: each once, none twice at a time, and those that failed later and later.
+"""The queue of keys to work on: each key once, never twice in parallel, failed keys after growing pauses.
 
-The semantics of client-go's workqueue, for one event loop.
+It has the semantics of client-go's workqueue, for one event loop.
 """
 
 from __future__ import annotations
@@ -13,46 +13,46 @@ from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
-# After a failure: doubled each time, up to the second, and each time a random part of it.
+# Pause after a failure: doubled each time up to the second value, of which a random part is used.
 BACKOFF_SECONDS = (0.2, 60.0)
-# A key that failed so often is stuck. The pauses between come to three to six seconds: after four tries, less than one
-# second, a busy API server's hiccup was taken for the last word.
+# A key that failed this often is stuck. The pauses add up to three to six seconds. Four tries (less than one second)
+# were too few: a short overload of the API server counted as final.
 TRIES = 6
 
 
 class KeyQueue(Generic[K]):
-    """A queue of keys. Whoever takes one says `done` when it is done with it."""
+    """A queue of keys. A worker must call `done` for each key it took."""
 
     def __init__(self) -> None:
         self._ready: asyncio.Queue[K] = asyncio.Queue()
         self._waiting: set[K] = set()
         self._running: set[K] = set()
-        # Those that changed while they were being worked on.
+        # Keys that changed while they were worked on.
         self._again: set[K] = set()
         self._failures: dict[K, int] = {}
-        # How often in a row each was put off.
+        # How often in a row each key was put off.
         self._put_off: dict[K, int] = {}
         self._timers: dict[K, asyncio.TimerHandle] = {}
-        # Until when nobody is given any key.
+        # Until when no key is handed out.
         self._held = 0.0
 
     def __len__(self) -> int:
-        """How many keys wait, those that wait for their time included."""
+        """The number of waiting keys, including those waiting for their time."""
         return len(self._waiting) + len(self._timers)
 
     @property
     def failing(self) -> int:
-        """How many keys failed when they were last worked on."""
+        """The number of keys whose last attempt failed."""
         return len(self._failures)
 
     @property
     def stuck(self) -> int:
-        """How many keys only time can help: those that failed often, or were put off more than once in a row."""
+        """The number of keys that cannot proceed now: they failed often, or were put off more than once in a row."""
         failed = sum(times >= TRIES for times in self._failures.values())
         return failed + sum(times > 1 for times in self._put_off.values())
 
     def add(self, key: K) -> None:
-        """`key` wants attention, now."""
+        """Queue `key` now."""
         if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()
         if key in self._running:
@@ -62,7 +62,7 @@ class KeyQueue(Generic[K]):
             self._ready.put_nowait(key)
 
     def add_later(self, key: K, seconds: float) -> None:
-        """`key` wants attention in so many seconds, unless something happens before."""
+        """Queue `key` after this many seconds, unless a change queues it earlier."""
         if key in self._waiting or key in self._again:
             return
         if (timer := self._timers.pop(key, None)) is not None:
@@ -70,7 +70,7 @@ class KeyQueue(Generic[K]):
         self._timers[key] = asyncio.get_running_loop().call_later(seconds, self.add, key)
 
     async def take(self) -> K:
-        """The next key, when there is one."""
+        """Wait for the next key and return it."""
         key = await self._ready.get()
         while (seconds := self._held - time.monotonic()) > 0:
             await asyncio.sleep(seconds)
@@ -79,18 +79,18 @@ class KeyQueue(Generic[K]):
         return key
 
     def hold(self, seconds: float) -> None:
-        """Give nobody a key for so long: whoever asked for that cares not which."""
+        """Hand out no keys for this many seconds: the API server asked for a pause, regardless of the key."""
         self._held = max(self._held, time.monotonic() + seconds)
 
     def done(self, key: K) -> None:
-        """`key` has been worked on; if it changed meanwhile, it comes again."""
+        """Mark `key` as worked on; if it changed meanwhile, queue it again."""
         self._running.discard(key)
         if key in self._again:
             self._again.discard(key)
             self.add(key)
 
     def failed(self, key: K, at_least: float = 0.0) -> float:
-        """`key` could not be worked on: it comes again after a pause, whose seconds are returned."""
+        """Queue `key` again after a failure; return the seconds of the pause."""
         self._put_off.pop(key, None)
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         first, most = BACKOFF_SECONDS
@@ -100,12 +100,12 @@ class KeyQueue(Generic[K]):
         return seconds
 
     def put_off(self, key: K, seconds: float) -> None:
-        """`key` waits for somebody else: it comes again after so many seconds, unless something happens before."""
+        """Queue `key` again after this many seconds, because it waits for another party; a change queues it earlier."""
         self._failures.pop(key, None)
         self._put_off[key] = self._put_off.get(key, 0) + 1
         self.add_later(key, seconds)
 
     def succeeded(self, key: K) -> None:
-        """`key` is as it should be: its failures are forgotten."""
+        """Reset the failures of `key`."""
         self._failures.pop(key, None)
         self._put_off.pop(key, None)

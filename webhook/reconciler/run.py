@@ -1,4 +1,4 @@
-"""The reconciler's process: what it follows, who works on what, and how it ends."""
+"""The reconciler's process: its watches, its workers, and its shutdown."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ from webhook.reconciler.writer import Writer
 from webhook.telemetry import spans
 from webhook.telemetry.logs import configure, log, outline
 
-# Gangs worked on at once: most of the time is spent waiting for the API server.
+# Gangs reconciled in parallel: most of the time is spent waiting for the API server.
 WORKERS = 8
-# Everything is looked at again now and then, which heals what went wrong unseen; spread over the time.
+# Interval in which everything is checked again, spread over the time, to repair what was missed.
 RESYNC_SECONDS = 600.0
-# What is to be read at the start; whoever runs once gives up on nothing before.
+# Time to read the cluster at the start; `once` does not give up earlier.
 READ_SECONDS = 30.0
-# Of what could not be read so much is said: usually all of it has one reason.
+# How many unread kinds a message lists: usually all have the same cause.
 SAID_AT_MOST = 3
-# A write that is under way when the process is told to stop.
+# Time for a running write to finish after the process is told to stop.
 DRAIN_SECONDS = 5.0
-# Then, an answer about health or metrics that is under way.
+# Then, time for a running answer about health or metrics.
 FINISH_SECONDS = 1
 
 
 class Reconciler:
-    """Everything together, for one process. `run` until cancelled; `once` until nothing is left to do."""
+    """All parts of one process. `run` works until cancelled; `once` until nothing is left to do."""
 
     def __init__(
         self,
@@ -67,11 +67,11 @@ class Reconciler:
         dry_run: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """`namespace` is the only one that is worked on, None for all; without a `lease_namespace` there is no lease.
-        `transport` stands for the network in tests.
+        """`namespace` is the only one reconciled, None for all. Without `lease_namespace` there is no lease.
+        `transport` replaces the network in tests.
         """
         self.metrics = Metrics(settings.profiles)
-        # Gangs, and bindings.
+        # Keys of gangs and bindings.
         self.queue: KeyQueue[GangKey | ObjectKey] = KeyQueue()
         self._only = namespace
         self.following = Following(
@@ -85,7 +85,7 @@ class Reconciler:
             transport=transport,
         )
         client = self.following.client
-        # Two pods on the host's network have one name between them, and both are process 1.
+        # Two pods on the host network share a hostname, and both are process 1, so a random part is needed.
         identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
         self.lease: Lease | None = None
         if lease_namespace is not None:
@@ -114,7 +114,7 @@ class Reconciler:
         self._topologies = Topologies(settings, client, writer, events, self.metrics, self.leads, self.queue.add)
         self.certificates: CertificateController | None = None
         if settings.certificates.self_managed and lease_namespace is not None and not dry_run:
-            # Two that wrote without a lease would each make an authority.
+            # Needs the lease: two writers without one would each create an authority.
             self.certificates = CertificateController(
                 settings.certificates,
                 lease_namespace,
@@ -130,18 +130,18 @@ class Reconciler:
         kinds = (*self.following.kinds(), *self._topologies.kinds(), *CertificateController.kinds())
         self.metrics.watch(self.following.live, kinds, self._watches)
         self._busy = 0
-        # Why the last that was left undone was.
+        # Why the last unfinished key failed.
         self._why = ""
 
     def _watches(self) -> Iterator[Watch]:
-        """Everything that is followed."""
+        """All watches."""
         yield from self.following.watches()
         yield from self._topologies.watches()
         if self.certificates is not None:
             yield from self.certificates.watches()
 
     def _interrupted(self) -> int:
-        """How many kinds are not followed now."""
+        """The number of kinds whose watch is interrupted now."""
         return sum(watch.trouble is not None for watch in self._watches())
 
     def _lead_changed(self) -> None:
@@ -150,21 +150,21 @@ class Reconciler:
             self.certificates.wake()
 
     def leads(self) -> bool:
-        """Whether this process may write; one without a lease always may."""
+        """Whether this process may write; without a lease it always may."""
         return self.lease is None or self.lease.leads()
 
     def unready(self) -> Iterator[str]:
-        """What is not known yet."""
+        """Messages about what is not read yet."""
         yield from self.following.unready()
         yield from self._topologies.unready()
 
     @property
     def idle(self) -> bool:
-        """Whether everything is read, and nothing waits or is being worked on."""
+        """Whether everything is read, the queue is empty, and no worker is busy."""
         return not any(self.unready()) and self.following.serves_gangs and not (len(self.queue) or self._busy)
 
     async def run(self) -> None:
-        """Follow and write, until cancelled; what is being written then is finished, and the lease given up."""
+        """Follow and write until cancelled; then finish running writes and release the lease."""
         following = [asyncio.create_task(self.following.run())]
         if self.lease is not None:
             following.append(asyncio.create_task(self.lease.run()))
@@ -176,7 +176,7 @@ class Reconciler:
             following.append(asyncio.create_task(self.certificates.run()))
         workers = [asyncio.create_task(self._work()) for _ in range(WORKERS)]
         try:
-            # Not `gather`, which would cancel them all at once, and the lease must be given up last.
+            # `gather` would cancel all tasks together, but the lease must be released last.
             done, _ = await asyncio.wait([*following, *workers], return_when=asyncio.FIRST_EXCEPTION)
             for task in done:
                 task.result()
@@ -187,13 +187,13 @@ class Reconciler:
             await self.following.close()
 
     async def once(self) -> None:
-        """Write until nothing is left to do. Raises `FactsUnavailable` where something cannot be done."""
+        """Write until nothing is left to do. Raises `FactsUnavailable` if something cannot be done."""
         running, begun = asyncio.create_task(self.run()), time.monotonic()
         try:
             while not running.done():
                 await asyncio.sleep(0.05)
                 if self.idle and self.leads():
-                    # What the last write changed has been seen, or is about to be.
+                    # Give the watches time to deliver the last write.
                     await asyncio.sleep(0.2)
                     if self.idle:
                         break
@@ -210,7 +210,7 @@ class Reconciler:
                 await running
 
     def _unreadable(self) -> str:
-        """What keeps the gangs from being read, if something does; a list that takes long is no such thing."""
+        """What keeps the gangs from being read; empty if nothing does. A slow list does not count."""
         if self.following.in_trouble:
             return "; ".join(islice(self.unready(), SAID_AT_MOST))
         if self.following.serves_gangs or any(self.unready()):
@@ -218,11 +218,11 @@ class Reconciler:
         return f"the cluster does not serve {POD_GANGS.resource.api}; is Grove installed?"
 
     def _hopeless(self, seconds: float) -> bool:
-        """Whether all that waits has failed often, and not for want of what is still being read."""
+        """Whether all queued keys are stuck, and not because something is still being read."""
         reading = seconds < READ_SECONDS and any(self.unready())
         return bool(self.queue.stuck) and self.queue.stuck == len(self.queue) and not self._busy and not reading
 
-    # What changes, and whom that concerns.
+    # Changes, and the gangs they affect.
 
     def _add(self, key: GangKey) -> None:
         if self._only is None or key[0] == self._only:
@@ -245,11 +245,9 @@ class Reconciler:
 
     def _all_changed(self) -> None:
         if self._only is None:
-            # They are no namespace's.
+            # Topology objects have no namespace.
             self._topologies.follow(self.following.live.facts.apis or frozenset())
         self._topologies.look_at_all()
-
-    # Work.
 
     async def _work(self) -> None:
         while True:
@@ -265,10 +263,10 @@ class Reconciler:
 
     async def _work_on(self, key: GangKey | ObjectKey) -> None:
         if not self.leads():
-            # Whoever becomes the leader looks at everything.
+            # A new leader checks everything.
             return
         try:
-            # A stop does not interrupt a write: half of a gang's objects may start half of it.
+            # A shutdown does not interrupt a write: half of a gang's objects could start half of the gang.
             work = self._gangs.reconcile(key) if isinstance(key, GangKey) else self._topologies.reconcile(key[1])
             about = {f"rollcall.{what}": value for what, value in _said(key).items()}
             with spans.span("reconcile", spans.Side.INTERNAL, about):
@@ -277,7 +275,7 @@ class Reconciler:
             return
         except (RequestFailed, FactsUnavailable) as error:
             wait = getattr(error, "wait", None) or 0.0
-            # It is the API server that wants to be left alone, and not for this gang's sake.
+            # The API server asked for a pause, so it applies to all gangs.
             self.queue.hold(wait)
             seconds = self.queue.failed(key, wait)
             self._why = str(error)
@@ -302,13 +300,13 @@ class Reconciler:
 
 
 def _said(key: GangKey | ObjectKey) -> dict[str, str]:
-    """What is worked on, for the log."""
+    """The fields that name the key in the log."""
     kind = key.kind if isinstance(key, GangKey) else TOPOLOGY_BINDINGS.resource.api.kind
     return {"kind": kind, "namespace": key[0], "name": key[1]}
 
 
 async def _unbroken(work: Any) -> Any:
-    """The result of `work`, which is finished also when the waiting for it is cancelled."""
+    """The result of `work`, which runs to its end even if the caller is cancelled."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
@@ -326,17 +324,17 @@ async def _ended(tasks: list[asyncio.Task[Any]]) -> None:
 
 
 class Port(Protocol):
-    """Where health and metrics are told."""
+    """The port that serves health and metrics."""
 
     def open(self) -> None:
-        """Answer from now on."""
+        """Start to answer."""
 
     async def close(self, seconds: int) -> None:
-        """Finish what is being answered, in at most so many seconds."""
+        """Finish running answers, in at most this many seconds."""
 
 
 def run(reconciler: Reconciler, port: Port) -> None:
-    """Run, with health and metrics at `port`, until SIGTERM or SIGINT."""
+    """Run with health and metrics at `port` until SIGTERM or SIGINT."""
     configure()
     asyncio.run(_serve(reconciler, port))
 

@@ -1,8 +1,8 @@
-"""The schedulers' topology objects, one for each of Grove's ClusterTopologyBindings, and what is wrong with them.
+"""The schedulers' topology objects, one for each of Grove's ClusterTopologyBindings, and their problems.
 
-Written is what is missing or ours: with our label, and controlled by that very binding. What Grove's operator made of
-the binding itself, what is anybody else's, and what the binding says is kept elsewhere is compared and never touched.
-Problems are told by events and a gauge; the binding's status is its operator's (docs/decisions/002-topology-drift.md).
+Written is only an object that is missing or ours: it has our label and this binding controls it. Objects made by
+Grove's operator or others, and objects that the binding references, are compared and never changed. Problems are
+reported by events and a gauge; the binding's status belongs to its operator (docs/decisions/002-topology-drift.md).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from webhook.reconciler.events import Events
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.writer import REFUSALS, Writer
 
-# The namespace part of a key, for what has no namespace: no PodGang's is empty.
+# The namespace part of the key of an object without a namespace; a PodGang's is never empty.
 CLUSTER = ""
-# A watch tells when an object that is leaving has gone; this is for a watch that is late.
+# Pause while an object is being deleted. A watch reports the end; this covers a late watch.
 LOOK_AGAIN_SECONDS = 5.0
-# A deletion is done at once, and the watch tells of it some milliseconds later; but for an object with a finalizer,
-# which somebody else has to take off.
+# Time to wait for a deletion. The watch reports it after some milliseconds, unless the object has a finalizer that
+# another controller must remove.
 GONE_SECONDS = 1.0
 _GLANCE_SECONDS = 0.005
 
@@ -42,21 +42,21 @@ _REASONS = {DriftReason.DRIFT: TopologyReason.DRIFT, DriftReason.NOT_FOUND: Topo
 
 
 class Problem(NamedTuple):
-    """What is wrong with a scheduler's topology object, for one binding."""
+    """What is wrong with a scheduler's topology object for one binding."""
 
     reason: TopologyReason
     note: str
 
 
 class Done(NamedTuple):
-    """How it is with a scheduler's topology object, and after how many seconds to look again."""
+    """The result for a scheduler's topology object, and the seconds after which to check again."""
 
     problem: Problem | None = None
     again: float | None = None
 
 
 class _Topology(NamedTuple):
-    """One topology object that should be there, and what is there of it."""
+    """One topology object that should exist, and the live object if there is one."""
 
     backend: Backend[Any]
     binding: ClusterTopologyBinding
@@ -66,7 +66,7 @@ class _Topology(NamedTuple):
 
 
 class Topologies:
-    """Works on one binding at a time. `add` is told the keys that want attention."""
+    """Reconciles one binding at a time. `add` is called with the keys to work on."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - what it works with
         self,
@@ -86,37 +86,37 @@ class Topologies:
         self._metrics = metrics
         self._leads = leads
         self._add = add
-        # Not among those of the gang objects, which are pruned kind by kind.
+        # Separate from the stores of gang objects, because gang objects are pruned by kind.
         self._stores = Stores(client, self._stored, _controller_name)
-        # By binding and scheduler.
+        # Problems by binding and scheduler.
         self._problems: dict[str, dict[str, Problem]] = {}
         self._count()
 
     def follow(self, served: Set[Api]) -> None:
-        """Follow the bindings, and of the enabled schedulers' topology kinds those that are served."""
+        """Start watching the bindings and the served topology kinds of the enabled schedulers."""
         bindings = TOPOLOGY_BINDINGS.resource
         kinds = [kind for kind in self._kinds.values() if kind.api in served]
         self._stores.follow([bindings, *kinds] if kinds and bindings.api in served else [])
 
     def unready(self) -> Iterator[str]:
-        """What is not known yet."""
+        """Messages about what is not read yet."""
         yield from self._stores.unready()
 
     async def close(self) -> None:
-        """Follow nothing any more."""
+        """Stop all watches."""
         await self._stores.close()
 
     def kinds(self) -> Iterator[Api]:
-        """The kinds that are followed where they are served."""
+        """The kinds that are followed if served."""
         yield TOPOLOGY_BINDINGS.resource.api
         yield from (kind.api for kind in self._kinds.values())
 
     def watches(self) -> Iterator[Watch]:
-        """What keeps them in step."""
+        """All watches."""
         return self._stores.watches()
 
     def look_at_all(self) -> None:
-        """Every binding wants attention; of those that went, and where another process leads, nothing is known."""
+        """Queue every binding. Drop the problems of deleted bindings, and all problems if another process leads."""
         bindings = self._bindings
         for name in list(self._problems):
             if not self._leads() or _key(name) not in bindings:
@@ -126,15 +126,17 @@ class Topologies:
             self._add((CLUSTER, name))
 
     async def reconcile(self, name: str) -> float | None:
-        """Make the topology objects of one binding so. Returns the seconds after which to look again, None for not
-        until something changes. Raises `RequestFailed`, `FactsUnavailable` and `NotLeading`, as for a PodGang.
+        """Reconcile the topology objects of one binding.
+
+        Returns the seconds after which to check again; None means not before a change. Raises `RequestFailed`,
+        `FactsUnavailable` and `NotLeading`, as for a PodGang.
         """
         if not self._leads():
-            # Another process may have begun to lead since the binding was taken from the queue. It counts the problems.
+            # Another process may have become the leader since the binding was queued. It counts the problems.
             raise NotLeading
         raw = self._bindings.get(_key(name))
         if raw is None or _leaving(raw):
-            # Its objects go with it, by their owner reference.
+            # The objects are deleted with the binding, by their owner reference.
             self._problems.pop(name, None)
             self._count()
             return None
@@ -168,7 +170,7 @@ class Topologies:
         if api == TOPOLOGY_BINDINGS.resource.api:
             self._add((CLUSTER, key[1]))
         else:
-            # It may stand for the binding of its name, for those that control it, and for those that refer to it.
+            # The object may belong to the binding of its name, to its controllers, or to a binding that references it.
             for (_, name), raw in self._bindings.items():
                 if name == key[1] or name in owners or key[1] in _read(raw).references.values():
                     self._add((CLUSTER, name))
@@ -176,7 +178,7 @@ class Topologies:
     async def _done(self, backend: Backend[Any], binding: ClusterTopologyBinding) -> Done:
         store = self._stores.by_kind.get(self._kinds[backend.name].api)
         if store is None:
-            # The scheduler is not there, or is too old to know of topologies.
+            # The scheduler is missing, or its version has no topologies.
             return Done()
         if not store.filled:
             raise FactsUnavailable(f"the {store.resource.api.kind} objects are not read yet")
@@ -209,8 +211,8 @@ class Topologies:
         return Done()
 
     async def _clear(self, one: _Topology, live: Manifest) -> Done:
-        """Make room for what cannot be had by a change, and create that. Whoever is killed in between leaves a missing
-        object, which the next one creates.
+        """Delete an object whose immutable fields must change, then create it. After a crash in between, the next
+        leader finds it missing and creates it.
         """
         if not is_ours(live, one.binding.uid or ""):
             return Done(_drift(one.backend, one.binding, live, "no binding controls it, so it is left alone"))
@@ -237,7 +239,7 @@ class Topologies:
 
 
 async def _gone(store: Store, live: Manifest) -> bool:
-    """Whether the watch has seen an object go, in the moment that this takes."""
+    """Whether the watch reports the object as gone within `GONE_SECONDS`."""
 
     def there() -> bool:
         found = store.objects.get(key_of(live))
@@ -253,7 +255,7 @@ async def _gone(store: Store, live: Manifest) -> bool:
 def _drift(
     backend: Backend[Any], binding: ClusterTopologyBinding, live: Manifest | None, why: str | None = None
 ) -> Problem | None:
-    """How an object that is not ours to write differs, and `why` it is not."""
+    """How an object differs that Rollcall may not write, and in `why` the reason."""
     drift = backend.topology_drift(binding, live)
     if drift is None:
         return None
@@ -261,18 +263,18 @@ def _drift(
 
 
 def _owner(live: Manifest, uid: str) -> str | None:
-    """Whose the object is, when it is not for us to write; None when it is ours, or was."""
+    """The owner of the object if Rollcall may not write it; None if the object is ours or was."""
     if is_ours(live, uid):
         return None
     controller = controller_in(live["metadata"])
     if controller is not None and controller.uid == uid:
-        # It has the same controller, and not our label.
+        # The binding controls it, but it does not have our label.
         return "Grove's operator"
     return stranger(live, uid)
 
 
 def _outlived(live: Manifest, binding: ClusterTopologyBinding) -> bool:
-    """Whether it is of an earlier binding of that name: the garbage collector is about to take it."""
+    """Whether the object belongs to an earlier binding of that name: the garbage collector will delete it."""
     controller = controller_in(live["metadata"])
     if controller is None or controller.uid == binding.uid:
         return False
@@ -284,7 +286,7 @@ def _leaving(raw: Manifest) -> bool:
 
 
 def _read(raw: Manifest) -> ClusterTopologyBinding:
-    """The view; of a binding that was stored before its schema was what it is now, the metadata alone."""
+    """The binding; only its metadata if it was stored before the present schema."""
     try:
         return ClusterTopologyBinding(raw)
     except Malformed:

@@ -1,4 +1,4 @@
-"""Writing gang and topology objects: only while this process leads, and nothing at all in a dry run."""
+"""Writes gang and topology objects: only while this process leads, and never in a dry run."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from webhook.reconciler.metrics import Metrics
 from webhook.telemetry import spans
 from webhook.telemetry.logs import log
 
-# HTTP: the API server understood the object and will not have it as it is.
+# HTTP statuses that mean the API server refuses the object as it is.
 REFUSALS = frozenset({400, 403, 404, 422})
 
 
 class Writer:
-    """Applies and deletes. `leads` is asked when a write leaves, and no write takes long, so that of two processes one
-    writes at a time.
+    """Applies and deletes objects. `leads` is checked just before a write is sent, and every write has a short limit.
+    So two processes never write at the same time.
     """
 
     def __init__(self, client: Client, leads: Callable[[], bool], metrics: Metrics, *, dry_run: bool = False) -> None:
@@ -39,17 +39,17 @@ class Writer:
         self.dry_run = dry_run
 
     async def apply(self, resource: Resource, wanted: Manifest) -> Manifest:
-        """Make the object what `wanted` says, and leave what it does not say. Raises `RequestFailed`, `NotLeading`."""
+        """Apply `wanted`; fields that it does not contain stay. Raises `RequestFailed`, `NotLeading`."""
         written = await self._write(resource, requests.apply(resource, wanted, FIELD_MANAGER, dry_run=self.dry_run))
         self._say("apply", resource, *key_of(wanted))
         return dict(written)
 
     async def rehearse(self, resource: Resource, wanted: Manifest) -> None:
-        """Ask what the API server would say to `apply`, and change nothing. Raises `RequestFailed`, `NotLeading`."""
+        """Like `apply`, but as a dry run at the API server. Raises `RequestFailed`, `NotLeading`."""
         await self._write(resource, requests.apply(resource, wanted, FIELD_MANAGER, dry_run=True))
 
     async def delete(self, resource: Resource, live: Manifest) -> None:
-        """Delete the object, if it still is that one. Raises `RequestFailed`, `NotLeading`."""
+        """Delete the object if it still has the same uid. Raises `RequestFailed`, `NotLeading`."""
         metadata = live["metadata"]
         request = requests.delete(
             resource, metadata.get("namespace"), metadata["name"], metadata["uid"], dry_run=self.dry_run
@@ -61,13 +61,13 @@ class Writer:
         self._say("delete", resource, *key_of(live))
 
     async def ungate(self, pod: ObjectKey, index: int) -> None:
-        """Take the gate off a pod. Raises `RequestFailed`, `NotLeading`."""
+        """Remove the gate from a pod. Raises `RequestFailed`, `NotLeading`."""
         if self.dry_run or not await lift(partial(self._write, PODS), pod, index):
             return
         self._say("ungate", PODS, *pod)
 
     async def delete_unbound(self, pod: GangPod) -> bool:
-        """Delete a pod that never was on a node; whether that was done. Raises `RequestFailed`, `NotLeading`."""
+        """Delete a pod that was never on a node; return whether that was done. Raises `RequestFailed`, `NotLeading`."""
         try:
             live = (await self._client.get(requests.read(PODS, pod.name, pod.namespace))).content
         except NotFound:
@@ -75,7 +75,7 @@ class Writer:
         metadata = live["metadata"]
         if metadata["uid"] != pod.uid or live["spec"].get("nodeName"):
             return False
-        # A scheduler that binds it meanwhile changes its version, and the API server then refuses the deletion.
+        # If a scheduler binds the pod meanwhile, its version changes and the API server refuses the deletion.
         request = requests.delete(
             PODS, pod.namespace, pod.name, pod.uid, version=metadata["resourceVersion"], dry_run=self.dry_run
         )
@@ -91,7 +91,7 @@ class Writer:
         return True
 
     async def send(self, action: str, resource: Resource, key: ObjectKey, request: requests.Write) -> None:
-        """Any other write; it is counted and logged as `action`. Raises `RequestFailed`, `NotLeading`."""
+        """Send any other write; it is counted and logged as `action`. Raises `RequestFailed`, `NotLeading`."""
         await self._write(resource, request)
         self._say(action, resource, *key)
 

@@ -1,3 +1,4 @@
-"""The Helm chart, made of the same objects as all else: what an installation is given by its values stands in their
-place. What depends on the enabled schedulers is found by asking for each alone, and put together by the templates.
+"""The Helm chart. It is made from the same objects as all other manifests, with the chart's values in their places.
+
+Parts that depend on the enabled schedulers are generated for each scheduler alone, and combined by the templates.
 """

@@ -1,7 +1,7 @@
-"""Servers as many as there is work for: a HorizontalPodAutoscaler where a value asks for it, and nobody else who says
-how many there are.
+"""A HorizontalPodAutoscaler for the servers, if a value asks for it; the number of replicas is then not set elsewhere.
 
-It goes by the server's container alone: a reconciler beside it has work on one replica, whatever their number.
+It only measures the server's container: a reconciler in the same Pod works on one replica, whatever their number.
+
 Source: Kubernetes documentation, "Horizontal Pod Autoscaling" (container resource metrics, stable since 1.30).
 """
 
@@ -13,12 +13,12 @@ from webhook.installation.deployment import SERVER_COMPONENT, labels_of
 from webhook.installation.kustomize import Dump
 from webhook.installation.names import SERVER
 
-# Every apply would set back what the autoscaler has set.
+# With autoscaling, `replicas` is omitted: each apply would reset the autoscaler's value.
 REPLICAS = 'ternary "" .Values.replicas .Values.autoscaling.enabled'
 
 
 def autoscaling(dump: Dump) -> str:
-    """The template."""
+    """The text of the template."""
     words = Words()
     target = {"type": "Utilization", "averageUtilization": words.inline(".Values.autoscaling.cpuPercent")}
     used = {"name": "cpu", "container": "server", "target": target}

@@ -1,5 +1,6 @@
-"""Features: the parts of a configuration on which rights and hooks depend. Each adds something, and none takes anything
-away, so that any configuration comes to what its features come to together.
+"""Features: the parts of a configuration that rights and hooks depend on.
+
+Features only add objects and rules. So the result of a configuration is the union of the results of its features.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from webhook.model.reading import Manifest
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 ALWAYS, GATE, ESCAPES, SELF_MANAGED = "always", "gate", "escapes", "selfManaged"
-# What cannot be mistaken for anything else in the text of a template. The number is one that the API server takes.
+# Placeholders that occur nowhere else in a template. The number is one that the API server accepts.
 NAMESPACE, EXCLUDED, FAILURE_POLICY, TIMEOUT_SECONDS = "thenamespaceofall", "theexcluded", "TheFailurePolicy", 29
 _ESCAPES = frozenset({"unmutated", "stale", "foreign"})
 
 
 class Feature(NamedTuple):
-    """One of them: `settings` has it and nothing else. A profile's says which of its keys must be what."""
+    """One feature: `settings` has it and no other. A profile's feature says which keys must have which value."""
 
     name: str
     settings: Settings
@@ -33,7 +34,7 @@ class Feature(NamedTuple):
 
 
 def features() -> list[Feature]:
-    """All of them, for the backends that are installed."""
+    """All features, for the installed backends."""
     nobody: dict[str, Profile] = {}
     found = [Feature(ALWAYS, _settings(nobody))]
     for backend in installed_backends().values():
@@ -56,7 +57,7 @@ def configurations(settings: Settings) -> list[Manifest]:
 
 
 def net(settings: Settings) -> list[Manifest]:
-    """The net, which denies."""
+    """The net with the action deny."""
     return net_policy(settings, NAMESPACE)
 
 
@@ -74,8 +75,9 @@ def _profile(backend: BackendClass, config: Mapping[str, object], *, gate: bool 
 
 
 def _of_backend(backend: BackendClass) -> Iterator[Feature]:
-    """A feature for each setting of a backend that makes a difference here: of the keys with few values, those by which
-    what is asked for changes while all others stay.
+    """The features of a backend: one for each combination of its relevant settings.
+
+    A setting is relevant if it has few values and the objects change with it while all other settings stay.
     """
     few = _few_valued(backend.settings_model)
     asked = {
@@ -100,7 +102,7 @@ def _matters(asked: Mapping[tuple[object, ...], str], place: int, values: tuple[
 
 
 def _few_valued(model: type[BackendSettings]) -> dict[str, tuple[object, ...]]:
-    """The keys that are true or false, or one of some words, with what they may be."""
+    """The keys with a boolean or enumerated type, and their values."""
     found: dict[str, tuple[object, ...]] = {}
     for key, field in model.model_fields.items():
         if field.annotation is bool:

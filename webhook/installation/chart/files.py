@@ -12,8 +12,8 @@ from webhook.installation.chart.values import VALUES, values_schema, values_tabl
 from webhook.installation.kustomize import GENERATED, Dump
 from webhook.model.reading import Manifest
 
-# matchLabelKeys of a topology spread, which keeps the Pods of a roll apart, is on from here. Rollcall is tested from
-# 1.35 on.
+# From this version on, matchLabelKeys of a topology spread, which separates the Pods of a rollout, is enabled. Rollcall
+# is tested from 1.35 on.
 _KUBERNETES = ">=1.27.0-0"
 _DESCRIPTION = "Gang-scheduling admission for Kubernetes: every pod present, or nobody starts."
 _README = """\
@@ -38,8 +38,10 @@ All objects have fixed names, so a cluster has one Rollcall. Which rights it has
 def chart(
     configuration: Manifest, schema: Manifest, watching: Mapping[str, str], version: str, dump: Dump
 ) -> Mapping[str, str]:
-    """The text of each file by its path. `configuration` is the default of the value of that name, `schema` its JSON
-    schema; `watching` are the files of monitoring.
+    """The text of each file by its path.
+
+    `configuration` is the default of the value with that name, `schema` its JSON schema; `watching` are the files for
+    monitoring.
     """
     head = {
         "apiVersion": "v2",

@@ -1,4 +1,4 @@
-"""`templates/_helpers.tpl`: which features a configuration has, and what they come to together."""
+"""`templates/_helpers.tpl`: which features a configuration has, and their combined result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webhook.installation.names import SHARED_NAMESPACES
 from webhook.installation.options import Reconciler
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
-# Where the reconciler runs, and who makes the certificates: what workloads and network depend on.
+# Where the reconciler runs and whether certificates are self-managed: workloads and network depend on it.
 MODES = (SELF_MANAGED, *(place.value for place in Reconciler))
 
 _GENERAL = """\
@@ -105,7 +105,7 @@ rollcall-{{ include "rollcall.configuration" . | sha256sum | trunc 10 }}
 
 
 def helpers(features: Sequence[Feature]) -> str:
-    """The file."""
+    """The text of the file."""
     backends = [
         "".join(_profile_feature(feature) for feature in features if feature.scheduler == name)
         for name in installed_backends()
@@ -113,7 +113,7 @@ def helpers(features: Sequence[Feature]) -> str:
     ours = " ".join(f"(printf {literal(user)} .Release.Namespace)" for user in own_users("%s"))
     controllers = {name: backend.controllers for name, backend in installed_backends().items()}
     gated = {name: backend.gate for name, backend in installed_backends().items()}
-    # It is always there, with its defaults.
+    # This profile always exists, with its defaults.
     default = next(feature.name for feature in features if feature.scheduler == DEFAULT_SCHEDULER and _plain(feature))
     return f"""{_GENERAL}
 {network_helpers()}
@@ -167,13 +167,15 @@ def helpers(features: Sequence[Feature]) -> str:
 
 
 def _plain(feature: Feature) -> bool:
-    """Whether it is that of a profile that says nothing."""
+    """Whether it is the feature of a profile without settings."""
     fields = installed_backends()[feature.scheduler].settings_model.model_fields
     return all(fields[key].default == value for key, value in feature.when.items())
 
 
 def _profile_feature(feature: Feature) -> str:
-    """The feature of a profile of that name whose keys are as the feature has them, or are so by default."""
+    """The template condition for a profile feature: the profile exists, and its keys have the feature's values, set or
+    by default.
+    """
     backend = installed_backends()[feature.scheduler]
     conditions = [f"eq $profile.name {literal(feature.scheduler)}"]
     for key, value in feature.when.items():

@@ -1,6 +1,7 @@
-"""The webhook configurations as templates: each hook stands where a feature that has it is there. Of a group's kinds
-those are asked about that the enabled schedulers have rules about, and of pods those that one of their conditions is
-true of; all else of a hook is the same whichever asks for it.
+"""The webhook configurations as templates.
+
+Each hook is included if one of its features is enabled. It lists the kinds that the enabled schedulers have rules for,
+and the pods that match one of their conditions. The rest of a hook does not depend on the features.
 """
 
 from __future__ import annotations
@@ -59,13 +60,13 @@ def _hook(name: str, by_feature: Mapping[str, Manifest], features: int, dump: Du
 
 
 def _gathered(by_feature: Mapping[str, list[str]]) -> str:
-    """What the features that are there have, in their order."""
+    """The parts of the enabled features, in their order."""
     arguments = f'"features" $features "of" {literal(by_feature)}'
     return f'{{{{- $found := include "rollcall.gathered" (dict {arguments}) | fromJsonArray }}}}\n'
 
 
 def _text(hook: Manifest, words: Words, dump: Dump) -> str:
-    """One item of the list `webhooks`."""
+    """One item of the list `webhooks`, as text."""
     if hook["failurePolicy"] == FAILURE_POLICY:
         hook["failurePolicy"] = words.inline("$failurePolicy")
     for condition in hook.get("matchConditions", ()):

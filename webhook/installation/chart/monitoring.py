@@ -1,4 +1,4 @@
-"""What watches Rollcall as templates: the files of `manifests/monitoring`, each where a value asks for it."""
+"""The files of `manifests/monitoring` as templates, each included if a value asks for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from webhook.installation.chart.template import conditional
 from webhook.installation.names import NAMESPACE
 
-# Each file, and the value by which it is there.
+# Each file, and the value that includes it.
 FILES = {
     "service-monitor.yaml": "monitoring.serviceMonitor",
     "alerts.yaml": "monitoring.alerts",
@@ -16,7 +16,7 @@ FILES = {
 
 
 def monitoring(texts: Mapping[str, str]) -> Mapping[str, str]:
-    """The templates, of the texts by their files' names. What is a template to Prometheus or Grafana stays one."""
+    """The templates, from the texts by file name. Template syntax of Prometheus and Grafana is escaped."""
     return {name: conditional(f".Values.{FILES[name]}", _template(text)) for name, text in texts.items()}
 
 

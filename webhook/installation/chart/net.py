@@ -1,6 +1,4 @@
-"""The net as a template: what is asked of a pod by each profile that is there, and what becomes of one that fails as
-the configuration says.
-"""
+"""The net as a template: one validation for each enabled profile, and the action from the configuration."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from webhook.installation.chart.template import conditional, item, literal, reso
 from webhook.installation.kustomize import Dump
 from webhook.model.reading import Manifest
 
-# What `registration.net` may be, beside off.
+# The values of `registration.net` besides off.
 _ACTIONS = ("Audit", "Warn", "Deny")
 _EXCLUDED = f"        - {EXCLUDED}\n"
 _EACH_EXCLUDED = "{{- range $excluded }}\n        - {{ . }}\n{{- end }}\n"
@@ -34,7 +32,7 @@ def net_template(features: Sequence[Feature], dump: Dump) -> str:
 
 
 def _validation(feature: Feature) -> Manifest:
-    """What is asked by a feature's own profile: one for each, in their order."""
+    """The validation of a feature's own profile."""
     validations: list[Manifest] = net(feature.settings)[0]["spec"]["validations"]
     return validations[list(feature.settings.profiles).index(feature.scheduler)]
 

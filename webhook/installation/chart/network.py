@@ -1,4 +1,4 @@
-"""How the server is reached, as values: the ports, the node's network, and who may call."""
+"""The values for the network: the ports, the host network, and the allowed callers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from webhook.installation.network import API_SERVER_PORTS
 from webhook.installation.pod_network import FIRST_UNPRIVILEGED, KUBELET_PORT, DnsPolicy, Ports
 from webhook.model.reading import Manifest
 
-# Taken for nothing else in the text.
+# Placeholder ports that occur nowhere else in the text.
 PORTS = Ports(serving=65501, next=65502, health=65503, reconciler=65504)
 TRACING_PORT = 65533
-# What containers call their ports, where that is another name than the value's.
+# Names of container ports that differ from the name of their value.
 _VALUES = {SERVING_PORT_NAME: "serving"}
 _NAME = "thenameofclients"
 
@@ -85,7 +85,7 @@ def network_helpers() -> str:
 
 
 def with_ports(text: str) -> str:
-    """`text` with the values of the ports in their places."""
+    """`text` with the port placeholders replaced by the values."""
     for name, number in PORTS._asdict().items():
         text = text.replace(str(number), f"{{{{ int $.Values.ports.{name} }}}}")
     return text
@@ -114,7 +114,7 @@ def places(deployment: Manifest) -> Iterator[Place]:
 
 
 def with_clients(deployment: Manifest, words: Words) -> Manifest:
-    """The server's Deployment with what it is given of callers' authorities, each behind the serving pair."""
+    """The server's Deployment with the authorities of client certificates, each after the serving pair."""
     if deployment["metadata"]["name"] != SERVER:
         return deployment
     pod: tuple[str | int, ...] = ("spec", "template", "spec")
@@ -128,7 +128,9 @@ def with_clients(deployment: Manifest, words: Words) -> Manifest:
 
 
 def network_policy(policy: Manifest, words: Words) -> Manifest:
-    """The ports of API servers and who calls are values, and the port of traces follows from the configuration."""
+    """The policy with values for the API servers' ports and the callers; the port for traces follows from the
+    configuration.
+    """
     name = policy["metadata"]["name"]
     if name == SERVER:
         policy = put(policy, ("spec", "ingress", 0, "from"), words.optional(".Values.networkPolicy.from"))
@@ -146,7 +148,7 @@ def network_policy(policy: Manifest, words: Words) -> Manifest:
 
 
 def _value(port: Manifest) -> str:
-    """What the value of a container's port is called."""
+    """The name of the value for a container's port."""
     name: str = port["name"]
     return _VALUES.get(name, name)
 

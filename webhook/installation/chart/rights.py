@@ -1,4 +1,4 @@
-"""The roles as templates: each rule has the verbs of those features that a configuration has."""
+"""The roles as templates: each rule has the verbs of the enabled features."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from webhook.installation.chart.template import literal
 from webhook.model.reading import Manifest
 
 _Key = tuple[tuple[str, ...], ...]
-# Verbs by the features that want them, for each kind and name.
+# For each kind and name: verbs, and the features that need them.
 _Rules = dict[_Key, dict[str, list[str]]]
 _PARTS = ("apiGroups", "resources", "resourceNames")
 
@@ -30,7 +30,7 @@ def role_rules(kind: str, name: str, features: Sequence[Feature]) -> str:
 
 
 def of_features(kind: str, name: str, features: Sequence[Feature], made: Callable[[Feature], list[Manifest]]) -> str:
-    """The condition under which there is such an object: one that is not always there is that of some features."""
+    """The template condition under which the object exists: one of the features that have it is enabled."""
     having = [
         feature.name
         for feature in features
@@ -45,7 +45,7 @@ def _gather(found: list[Manifest], feature: str, rules: _Rules) -> None:
     for rule in found:
         key = tuple(tuple(rule.get(part, ())) for part in _PARTS)
         wanted = rules.setdefault(key, {})
-        # What is always granted need not be said again.
+        # Verbs that are always granted are not repeated.
         known = wanted.get("always", [])
         verbs = [verb for verb in rule["verbs"] if verb not in known]
         if verbs:

@@ -1,6 +1,6 @@
-"""Templates as text: objects with words in the place of what the values say, and what stands for each word in the end.
+"""Templates as text: objects with placeholder words, which are replaced by template expressions at the end.
 
-A word is taken for nothing else, and needs no quotes in YAML: so the objects can be written as any others are.
+A word occurs nowhere else and needs no quotes in YAML, so objects are written like any others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _EACH = re.compile(r"^( *)- Each(\d+)x$", re.MULTILINE)
 
 
 class Place(NamedTuple):
-    """Where a value stands in an object."""
+    """A place in an object that a value fills."""
 
     path: tuple[str | int, ...]
     expression: str
@@ -27,25 +27,25 @@ class Place(NamedTuple):
 
 
 class Words:
-    """The words of one template, and the expressions that they stand for."""
+    """The placeholder words of one template, and their expressions."""
 
     def __init__(self) -> None:
         self._expressions: list[str] = []
 
     def inline(self, expression: str) -> str:
-        """A word for what is always there."""
+        """A word for an expression that always has a value."""
         return self._word("Inline", expression)
 
     def optional(self, expression: str) -> str:
-        """A word for the value of a key that is left out where the value is empty."""
+        """A word for the value of a key that is omitted if the value is empty."""
         return self._word("Optional", expression)
 
     def each(self, expression: str) -> str:
-        """A word for as many items of a list as there are in a list of the values."""
+        """A word for a list item that is repeated for each item of a list in the values."""
         return self._word("Each", expression)
 
     def resolved(self, text: str) -> str:
-        """`text` as a template."""
+        """`text` as a template: the words replaced by their expressions."""
         return resolved(_EACH.sub(self._resolve_each, _MARKED.sub(self._resolve, text)))
 
     def _word(self, kind: str, expression: str) -> str:
@@ -98,5 +98,5 @@ def literal(value: object) -> str:
 
 
 def conditional(condition: str, text: str) -> str:
-    """`text`, where the condition holds."""
+    """`text` inside an `if` with this condition."""
     return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"

@@ -1,4 +1,4 @@
-"""The templates: each object of an installation as it is in each mode, with the values in their places."""
+"""The templates: each object of an installation in each mode, with the values in their places."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from webhook.installation.options import Configuration, Options, Reconciler
 from webhook.installation.pod_network import Network
 from webhook.model.reading import Manifest
 
-# Taken for nothing else in the text.
+# A placeholder that occurs nowhere else in the text.
 _DRAIN_SECONDS = 99_000
 _FEATURES = '{{- $features := include "rollcall.features" . | fromJsonArray }}\n'
 _EXCLUDED = (
@@ -33,7 +33,7 @@ _EXCLUDED = (
 _NOT_EXEMPT = '{{- $notExempt := printf "!(request.userInfo.username in %s)" (include "rollcall.exemptUsers" .) }}\n'
 _HEAD = {
     "rights": _FEATURES,
-    # A plain `off` is false to YAML's older rules.
+    # YAML 1.1 reads a plain `off` as false.
     "net": f"""\
 {_FEATURES}{_EXCLUDED}\
 {{{{- $net := dig "registration" "net" "off" .Values.configuration | default "off" }}}}
@@ -49,7 +49,7 @@ _HEAD = {
 """,
 }
 _MODE = '{{- $mode := include "rollcall.mode" . }}\n'
-# Topics and objects that are there only where a value says so.
+# Conditions of the topics and objects that depend on a value.
 _WHERE = {
     "quota": 'eq .Values.priorityClassName "system-cluster-critical"',
     "certificates": ".Values.certManager.enabled",
@@ -139,7 +139,7 @@ def _webhooks(features: Sequence[Feature], dump: Dump) -> str:
 
 
 def _topic(topic: str, settings: Settings, features: Sequence[Feature], dump: Dump) -> str:
-    """The objects of a topic, each once where all modes have the same, else once a mode."""
+    """The objects of a topic: once if all modes have the same, else once for each mode."""
     by_object: dict[tuple[str, str], dict[str, str]] = {}
     for mode, made in _modes(topic, settings):
         for manifest in made:
@@ -182,7 +182,7 @@ def _of_modes(key: tuple[str, str], texts: Mapping[str, str], features: Sequence
 
 
 def _object(manifest: Manifest, features: Sequence[Feature], dump: Dump) -> str:
-    """One document, with the values in their places."""
+    """One YAML document, with the values in their places."""
     words, kind, name = Words(), manifest["kind"], manifest["metadata"]["name"]
     if kind in {"Role", "ClusterRole"}:
         head = {key: value for key, value in manifest.items() if key != "rules"}

@@ -1,9 +1,11 @@
-"""Helm takes away Services first and kinds that it does not know last, and so would leave an API server that asks
-nobody for some seconds. So before anything else goes, these are deleted, by hooks that put nothing in their place:
-first the net, which would hold pods that nobody prepares any more, then the webhooks.
+"""Deletes the net and the webhooks before an uninstall.
 
-Source: helm.sh/helm v3, pkg/releaseutil/kind_sorter.go and pkg/action/hooks.go: what bears the name of a hook is
-deleted before the hook is made, and the hook once it is.
+Helm deletes Services first and unknown kinds last. For some seconds the API server would call missing servers. So
+pre-delete hooks with the names of these objects remove them before everything else: first the net, which would hold
+pods that are no longer prepared, then the webhooks.
+
+Source: helm.sh/helm v3, pkg/releaseutil/kind_sorter.go and pkg/action/hooks.go: an object with the name of a hook is
+deleted before the hook is created, and the hook after that.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ _HEAD = "# Made and deleted before anything else is, when the release is uninsta
 
 
 def uninstalling(features: Sequence[Feature], dump: Dump) -> str:
-    """The template."""
+    """The text of the template."""
     (always,) = (feature for feature in features if feature.name == ALWAYS)
     return _HEAD + "".join(f"---\n{dump(hook)}" for hook in _hooks(always))
 

@@ -1,5 +1,5 @@
-"""The chart's values: each with its default, what it does, and what it may be. `values.yaml`, its schema and the table
-of the README are all made of these.
+"""The chart's values, each with default, description and schema. `values.yaml`, its schema and the README's table are
+generated from them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OBJECT: Manifest = {"type": "object"}
 _OBJECTS: Manifest = {"type": "array", "items": {"type": "object"}}
 _PORT: Manifest = {"type": "integer", "minimum": 1, "maximum": 65535}
 _PORTS: Manifest = {"type": "array", "minItems": 1, "items": _PORT}
-# Enough to tell a slip from an image: no space, no tag in the repository, and no repository in the tag.
+# Enough to detect a typing error: no space, no tag in the repository, and no repository in the tag.
 _REPOSITORY: Manifest = {"type": "string", "pattern": r"^[A-Za-z0-9\[][^\s@]*$"}
 _TAG: Manifest = {"type": "string", "pattern": r"^[A-Za-z0-9_.@:-]*$"}
 _PULLED: Manifest = {"enum": ["", "Always", "IfNotPresent", "Never"]}
@@ -134,7 +134,7 @@ CONFIGURATION = "The RollcallConfiguration (docs/configuration.md). Rights, hook
 
 
 def values_text(configuration: Manifest, dump: Dump) -> str:
-    """`values.yaml`."""
+    """The text of `values.yaml`."""
     tree: dict[str, Any] = {}
     for value in VALUES:
         *groups, key = value.path.split(".")
@@ -158,9 +158,9 @@ def values_schema(configuration: Manifest) -> Manifest:
             place = place["properties"].setdefault(group, _closed({}))
         place["properties"][key] = {**value.schema, "description": value.what}
     root["properties"]["configuration"] = {**configuration, "description": CONFIGURATION}
-    # A null takes a default away, and what is made of it is made of nothing.
+    # A null removes a default, and the templates would use an empty value.
     _require_all(root)
-    # Helm's own, where the chart is part of another.
+    # Helm sets this value if the chart is part of another.
     root["properties"]["global"] = {"type": "object"}
     return {"$schema": "http://json-schema.org/draft-07/schema#", **root}
 
@@ -175,7 +175,9 @@ def values_table(written: Mapping[str, str]) -> Iterator[str]:
 
 
 def _require_all(schema: dict[str, Any]) -> None:
-    """Everything has a default, so what is missing was taken away. The configuration's own keys have theirs in us."""
+    """Require all keys: each has a default, so a missing key was removed. Keys of the configuration are optional,
+    because Rollcall has their defaults.
+    """
     schema["required"] = sorted(schema["properties"])
     for group in schema["properties"].values():
         if group.get("additionalProperties") is False and "description" not in group:
