@@ -19,13 +19,15 @@ def received(*turns: Act) -> list[bytes]:
         writers: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
         server = await asyncio.start_server(lambda _, writer: writers.put_nowait(writer), "127.0.0.1", 0)
         reader, client = await asyncio.open_connection(*server.sockets[0].getsockname())
-        transport = cast("asyncio.Transport", (await writers.get()).transport)
+        # Since Python 3.13 a writer that is freed closes its connection.
+        writer = await writers.get()
+        transport = cast("asyncio.Transport", writer.transport)
         answers = AnswerWriter(transport, asyncio.get_running_loop())
         for turn in turns:
             turn(answers)
             found.append(await reader.read(100))
         client.close()
-        transport.abort()
+        writer.close()
         server.close()
         return found
 
