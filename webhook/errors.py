@@ -129,7 +129,7 @@ class RequestFailed(RollcallError):
 
     @property
     def outline(self) -> str:
-        """The status, and what it is about."""
+        """The status, and the rejected fields."""
         if not self.code:
             return str(self)
         return f"HTTP {self.code}: {self._fields}" if self._fields else f"HTTP {self.code}"
@@ -165,7 +165,7 @@ class FactsUnavailable(RollcallError):
 
     @property
     def outline(self) -> str:
-        """Which facts, and not of what name."""
+        """Which facts are unavailable, without the name of the object."""
         return str(self) if self._outline is None else self._outline
 
 
