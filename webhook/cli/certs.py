@@ -211,7 +211,7 @@ def _asked(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:
 
 
 def _report(checks: list[Check], output: Format) -> None:
-    """Print the checks and exit with the code of the worst result."""
+    """Print the checks. Exit with 1 if a check is bad, else with 3 if one is unknown."""
     from webhook.cli.output import NOT_EVALUATED, printable
 
     if output is Format.JSON:

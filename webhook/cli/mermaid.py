@@ -12,7 +12,7 @@ from itertools import count
 from webhook.cli.drawing import Box, Shape
 
 _SAFE = frozenset(" -_./:,()+")
-# A gang's box has a heavier border than its content; waiting gangs are dashed.
+# Each shape has its own brackets; a branch that cannot start has a dashed border.
 _SHAPES = {Shape.WHOLE: ("[[", "]]"), Shape.GANG: ("[", "]"), Shape.PART: ("(", ")"), Shape.LEAF: ("([", "])")}
 _CANNOT = "    classDef cannot stroke:#c62828,stroke-dasharray:4 3"
 

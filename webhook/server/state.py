@@ -20,7 +20,8 @@ from webhook.server.memory import memory_limit
 from webhook.server.metrics import Metrics
 from webhook.telemetry.logs import log
 
-# Each lane may fill one part in this many of the intake with decoded values, and one more with waiting bodies.
+# Each lane may fill this fraction (1/LANE_SHARE) of the intake with decoded values, and as much again with waiting
+# bodies.
 LANE_SHARE = 4
 
 
