@@ -294,8 +294,8 @@ def _stored(request: Request, manifest: Manifest) -> StoredObject:
 
 
 def _validate_pod(request: Request, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Return the verdict on the creation of a pod. A member of a gang is judged as a member. A pod that names a group
-    itself is also judged by the rules about such pods: labels alone do not make it a member.
+    """Return the verdict on the creation of a pod. A member of a gang is judged as a member. A pod that Grove did not
+    create is also judged by the rules about pods that name a group: Grove's labels alone do not make it a member.
     """
     if pod.podgang is None:
         member = owners.validate_owned_pod(pod, facts, settings) if owners.is_owned(pod, settings) else None

@@ -1,9 +1,9 @@
 """A lane: one thread for work that would block the event loop, one piece of work at a time.
 
 The caller waits for an answer, for its deadline, or until its client has gone, whichever is first. The work calls
-`Turn.proceed` often, which then raises, so the thread ends soon after. Callers take turns by address, so a caller that
-sends many requests delays another by one piece of work. Of one caller, the smaller request goes first unless the larger
-has waited long: behind kube-proxy all callers may have the same address.
+`Turn.proceed` often, which raises when the caller no longer waits, so the thread ends soon after. Callers take turns by
+address, so a caller that sends many requests delays another by one piece of work. Of one caller, the smaller request
+goes first unless the larger has waited long: behind kube-proxy all callers may have the same address.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ _IN_PART = frozenset(
 _OWNERS = frozenset(projection.part for projection in OF_OWNERS)
 # These objects are only read here and never judged.
 _NOT_JUDGED = frozenset({NAMESPACES.part, "training_runtimes", "cluster_training_runtimes"})
-# The parts that objects of one folder share.
+# Parts of the facts that are also taken from the documents being judged.
 _TOGETHER = _IN_PART | {
     NAMESPACES.part,
     "workloads",
