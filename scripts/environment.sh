@@ -1,28 +1,29 @@
 # shellcheck shell=bash
-# Makes the virtual environments that the scripts beside it work in. Sourced, never run.
+# Makes the virtual environments for the scripts in this folder. Sourced, never run.
 #
 #   .venv/build   pip and the build backend: builds the wheel and fills the other two
-#   .venv/run     what a deployment has: the runtime lock and the wheel, no pip, no build tool
+#   .venv/run     the content of a deployment: the runtime lock and the wheel, no pip, no build tool
 #   .venv/dev     the same plus the tools of tests and checks
 #
-# With PYTHON set, build and dev are called .venv/dev-3.13 and so on: one who tests on several Pythons keeps them all.
+# With PYTHON set, build and dev are called .venv/dev-3.13 and so on, so that environments for several Pythons can
+# coexist.
 #
-# Each is made once and again only when a lock file, the sources, the Python or the place of the checkout changes.
+# Each is made once, and again only when a lock file, the sources, the Python or the path of the checkout changes.
 
 root="$(CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)"
 
-# Where packages come from (index, proxy, certificate) is the caller's choice and stays; settings that would send an
-# installation elsewhere, or change what is installed, go. PIP_USER=0 also overrules a pip.conf.
+# The caller's settings of the package source (index, proxy, certificate) stay. Settings that would send an installation
+# elsewhere, or change what is installed, are removed. PIP_USER=0 also overrides a pip.conf.
 unset PIP_TARGET PIP_PREFIX PIP_ROOT PIP_PYTHON PIP_EDITABLE PIP_REQUIREMENT PIP_CONSTRAINT PIP_REQUIRE_HASHES \
     PIP_REQUIRE_VIRTUALENV PIP_DRY_RUN PIP_NO_DEPS PIP_NO_BINARY PIP_REPORT PYTHONHOME PYTHONPATH
 export PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 
 say() { printf 'rollcall: %s\n' "$*" >&2; }
 
-# The releases of Python that are supported, oldest first, as pyproject.toml has them.
+# The supported releases of Python, oldest first, as in pyproject.toml.
 supported=(3.11 3.12 3.13 3.14)
 
-# python_of RELEASE: prints a Python of that release, on PATH or of pyenv. A shim of pyenv may be there and not run.
+# python_of RELEASE: prints a Python of that release, on PATH or of pyenv. A shim of pyenv may exist but fail to run.
 python_of() {
     local candidate probe='import sys, venv, ensurepip; sys.exit("%d.%d" % sys.version_info[:2] != sys.argv[1])'
     for candidate in "python$1" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1".*/bin/"python$1"; do
@@ -36,8 +37,8 @@ python_of() {
 
 release_of() { "$1" -I -c 'import sys; print("%d.%d" % sys.version_info[:2])'; }
 
-# Sets `python` to one that can make virtual environments: $PYTHON and no other where it is set, else the first on PATH;
-# and `suffix` to what the names of its environments end with.
+# Sets `python` to a Python that can make virtual environments: only $PYTHON if it is set, else the first on PATH. Sets
+# `suffix` to the suffix of the names of its environments.
 find_python() {
     local candidate candidates=(python3 python3.14 python3.13 python3.12 python3.11 python)
     [ -z "${PYTHON:-}" ] || candidates=("$PYTHON")
@@ -56,7 +57,8 @@ find_python() {
     return 1
 }
 
-# One hash of the Python, the place of the checkout (virtual environments hold absolute paths) and the given files.
+# Prints one hash of the Python, the path of the checkout (virtual environments have absolute paths) and the given
+# files.
 digest() {
     (cd "$root" && "$python" -I - "$@") <<'END'
 import hashlib, pathlib, sys
@@ -71,7 +73,7 @@ print(whole.hexdigest())
 END
 }
 
-# is_current VENV STAMP HASH: VENV has that hash in its file STAMP, and the Python it was made from is still there.
+# is_current VENV STAMP HASH: VENV has that hash in its file STAMP, and its Python still exists.
 is_current() { [ -x "$1/bin/python" ] && [ -f "$1/$2" ] && [ "$(cat "$1/$2")" = "$3" ]; }
 
 build_environment() {
@@ -84,15 +86,15 @@ build_environment() {
     printf '%s\n' "$wanted" >"$builder/stamp"
 }
 
-# pip_here ARGUMENTS: the build environment's pip, for what is in `venv`.
+# pip_here ARGUMENTS: runs the build environment's pip for the environment in `venv`.
 pip_here() { "$builder/bin/python" -m pip --python "$venv/bin/python" "$@"; }
 
-# locked_environment NAME LOCK: .venv/NAME, which is then `venv`, holds LOCK.
+# locked_environment NAME LOCK: makes .venv/NAME with the packages of LOCK, and sets `venv` to it.
 locked_environment() {
     local name="$1" lock="$2" locked
     find_python
     builder="$root/.venv/build$suffix"
-    # The README says where `run` is.
+    # The README names the path of `run`, so it has no suffix.
     [ "$name" = run ] || name="$name$suffix"
     venv="$root/.venv/$name"
     locked="$(digest "$lock")"
@@ -104,7 +106,7 @@ locked_environment() {
     printf '%s\n' "$locked" >"$venv/locked"
 }
 
-# environment NAME LOCK: .venv/NAME, which is then `venv`, holds exactly LOCK and the wheel of the checkout.
+# environment NAME LOCK: makes .venv/NAME with exactly LOCK and the wheel of the checkout, and sets `venv` to it.
 environment() {
     local lock="$2" built
     locked_environment "$@"

@@ -1,7 +1,7 @@
 """Rollcall: gang-scheduling admission for Kubernetes. Every pod present, or nobody starts.
 
-`webhook.admission` takes the whole decision and is pure; the server and the command line call it. `webhook.model` holds
-what they talk about, `webhook.backends` has one folder for each scheduler.
+`webhook.admission` makes the whole decision, without I/O; the server and the commands call it. `webhook.model` has the
+data types, `webhook.backends` has one folder for each scheduler.
 """
 
 from importlib.metadata import version

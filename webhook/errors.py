@@ -1,28 +1,28 @@
-"""The errors that Rollcall raises on purpose; anything else that escapes is a fault of ours.
+"""The errors that Rollcall raises on purpose; any other exception that escapes is a bug.
 
     RollcallError
     ├── ConfigurationError     the configuration file is wrong: all its problems at once        CLI exit 2
     ├── InputError             a file or a body that cannot be read: where, and why             CLI exit 2, HTTP 400
-    │   ├── ReviewError        the body is no AdmissionReview that can be answered              HTTP 400
+    │   ├── ReviewError        the body is not an AdmissionReview that can be answered          HTTP 400
     │   └── TooLarge           the body is over the limit                                       HTTP 413
     │       └── TooManyValues  the body has too many values, whatever its size                  HTTP 413
     ├── CertificateError       a certificate that cannot be loaded or written                   CLI exit 2
-    ├── AccessError            no way to a cluster: no kubeconfig, or one that is wrong         CLI exit 2
-    ├── RequestFailed          the Kubernetes API did not do what was asked                     (tried again)
-    │   ├── NotFound           there is no such object, or no such kind
+    ├── AccessError            cannot connect to a cluster: kubeconfig missing or wrong         CLI exit 2
+    ├── RequestFailed          the Kubernetes API did not do what was requested                 (tried again)
+    │   ├── NotFound           there is no such object or kind
     │   ├── Gone               the version to watch from is too old: list again
-    │   ├── AnswerTooLarge     the answer has more bytes than are read at once
-    │   └── NotModified        nothing changed since it was last asked
+    │   ├── AnswerTooLarge     the answer is larger than the limit
+    │   └── NotModified        the content has not changed since the last request
     ├── NotLeading             another process holds the lease, and writes                      (tried again)
-    ├── FactsUnavailable       a decision needs facts that could not be had                     CLI exit 3, HTTP 500
-    │   └── TooManyReads       the facts are not read, because too many calls read already      HTTP 503
-    ├── Inexpressible          a gang that its scheduler cannot express, as a whole             CLI exit 1
+    ├── FactsUnavailable       a decision needs facts that are unavailable                      CLI exit 3, HTTP 500
+    │   └── TooManyReads       too many calls are reading facts already                         HTTP 503
+    ├── Inexpressible          a gang that its scheduler cannot express as a whole              CLI exit 1
     └── Unavailable            the server will not answer this request
         ├── Overloaded         too many requests at once                                        HTTP 503
-        ├── DeadlineExceeded   the caller's time is up                                          HTTP 504
-        └── Stopped            nobody waits for the answer any more                             (not sent)
+        ├── DeadlineExceeded   the caller's timeout has passed                                  HTTP 504
+        └── Stopped            the caller no longer waits for the answer                        (not sent)
 
-A finding about a workload is no error: it is data (`webhook.model.findings`).
+A finding about a workload is not an error but data (`webhook.model.findings`).
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 
 class RollcallError(Exception):
-    """The root of the tree."""
+    """The base class of all errors of Rollcall."""
 
     @property
     def outline(self) -> str:
-        """What a log may say of it. Those that may quote what an object holds say less than their whole text."""
+        """The text for a log. An error whose text may quote the content of an object has a shorter outline."""
         return str(self)
 
 
@@ -50,7 +50,7 @@ def _place(source: str, line: int, column: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake in a configuration file: where, what was found, why it is wrong, and what would be right."""
+    """One mistake in a configuration file: its place, the value, why it is wrong, and the allowed values."""
 
     path: str
     found: Any
@@ -66,7 +66,7 @@ class Problem:
 
 
 class ConfigurationError(RollcallError):
-    """The configuration cannot be used. Carries every problem, so that one run shows them all."""
+    """The configuration cannot be used. Has every problem, so that one run shows them all."""
 
     def __init__(self, source: str, problems: list[Problem]) -> None:
         self.source = source
@@ -75,7 +75,7 @@ class ConfigurationError(RollcallError):
 
 
 class InputError(RollcallError):
-    """Something that was given cannot be read. `line` and `column` count from 1; 0 means the whole."""
+    """An input cannot be read. `line` and `column` count from 1; 0 means the whole input."""
 
     def __init__(self, source: str, why: str, line: int = 0, column: int = 0) -> None:
         self.source = source
@@ -87,7 +87,7 @@ class InputError(RollcallError):
 
 
 class ReviewError(InputError):
-    """The body is no AdmissionReview that can be answered; its text is the one line of the HTTP 400."""
+    """The body is not an AdmissionReview that can be answered. The text is the one line of the HTTP 400."""
 
     def __init__(self, why: str) -> None:
         super().__init__("", why)
@@ -108,17 +108,17 @@ class TooManyValues(TooLarge):
 
 
 class CertificateError(RollcallError):
-    """A certificate or key cannot be loaded, or cannot be written where it was asked for."""
+    """A certificate or key cannot be loaded, or cannot be written to the requested place."""
 
 
 class AccessError(RollcallError):
-    """There is no way to a cluster: its address or our credentials cannot be found or read."""
+    """Cannot connect to a cluster: its address or our credentials cannot be found or read."""
 
 
 class RequestFailed(RollcallError):
-    """The Kubernetes API did not do what was asked. `code` is the HTTP status, 0 where there was no answer; `wait` is
-    how many seconds it asks to be left alone for, where it does; `fields` are what it finds fault with, and not what it
-    says of them, which may quote what was written.
+    """The Kubernetes API did not do what was requested. `code` is the HTTP status, 0 without an answer. `wait` is the
+    number of seconds that the API server asks to wait, if any. `fields` are the rejected fields, without the API
+    server's messages, which may quote values.
     """
 
     def __init__(self, why: str, code: int = 0, wait: float | None = None, fields: str = "") -> None:
@@ -129,50 +129,50 @@ class RequestFailed(RollcallError):
 
     @property
     def outline(self) -> str:
-        """The status, and what it is about."""
+        """The status, and the rejected fields."""
         if not self.code:
             return str(self)
         return f"HTTP {self.code}: {self._fields}" if self._fields else f"HTTP {self.code}"
 
 
 class NotFound(RequestFailed):
-    """There is no such object, or the cluster serves no such kind."""
+    """There is no such object, or the cluster does not serve the kind."""
 
 
 class Gone(RequestFailed):
-    """The version from which to watch is no longer kept (HTTP 410)."""
+    """The API server no longer has the version to watch from (HTTP 410)."""
 
 
 class AnswerTooLarge(RequestFailed):
-    """An answer, or a line of a watch, has more bytes than are read at once."""
+    """An answer, or a line of a watch, is larger than the limit."""
 
 
 class NotModified(RequestFailed):
-    """What was asked for is as it was (HTTP 304)."""
+    """The requested content has not changed (HTTP 304)."""
 
 
 class NotLeading(RollcallError):
-    """Another process writes now."""
+    """Another process is the leader now."""
 
 
 class FactsUnavailable(RollcallError):
-    """A decision needs facts of the cluster that could not be had; guessing would start half a gang."""
+    """A decision needs facts of the cluster that are unavailable; guessing would start half a gang."""
 
     def __init__(self, why: str, outline: str | None = None) -> None:
-        """`outline` is for the log, where `why` names what an object asks for."""
+        """`outline` is for the log, if `why` has a name from a field of an object."""
         self._outline = outline
         super().__init__(why)
 
     @property
     def outline(self) -> str:
-        """Which facts, and not of what name."""
+        """Which facts are unavailable, without the name of the object."""
         return str(self) if self._outline is None else self._outline
 
 
 class Inexpressible(RollcallError):
-    """A gang that its scheduler cannot express. Nothing is translated, never a part (`findings` say why).
+    """A gang that its scheduler cannot express. Nothing is translated, not even a part (`findings` say why).
 
-    `unjudged` is filled instead when facts are missing that the translation needs.
+    `unjudged` is filled instead if the translation lacks facts.
     """
 
     def __init__(self, findings: tuple[Finding, ...], unjudged: tuple[Unjudged, ...] = ()) -> None:
@@ -182,7 +182,7 @@ class Inexpressible(RollcallError):
 
     @property
     def outline(self) -> str:
-        """The rules."""
+        """The ids of the rules."""
         rules = {found.rule for found in self.findings} | {missing.rule for missing in self.unjudged}
         return ", ".join(sorted(rules))
 
@@ -192,16 +192,16 @@ class Unavailable(RollcallError):
 
 
 class Overloaded(Unavailable):
-    """More requests at once than the server takes on."""
+    """There are more requests at once than the server accepts."""
 
 
 class TooManyReads(FactsUnavailable, Overloaded):
-    """Facts are not read, because as many calls as may wait for the API server already."""
+    """Facts are not read, because too many calls already wait for the API server."""
 
 
 class DeadlineExceeded(Unavailable):
-    """The caller's `?timeout=` would pass before an answer."""
+    """The caller's `?timeout=` would expire before an answer."""
 
 
 class Stopped(Unavailable):
-    """Nobody waits for the answer any more, so work on it ends."""
+    """The caller no longer waits for the answer, so work on it ends."""

@@ -1,7 +1,8 @@
-"""The decision about one AdmissionReview, pure: `validate` and `mutate`. Server and command line call nothing else.
+"""Decide one AdmissionReview with `validate` and `mutate`, without I/O. The server and the commands call only these
+two.
 
-`decision` is the whole of it on one screen, `opted_in` its part about workloads other than PodCliqueSets, `opinion`
-what one scheduler makes of a PodCliqueSet, and `live_reads` which facts must be read before the decision.
+`decision` is the entry point. `opted_in` decides about workloads other than PodCliqueSets. `opinion` says how one
+scheduler judges a PodCliqueSet. `live_reads` says which facts must be read before the decision.
 """
 
 from webhook.admission.decision import mutate, validate

@@ -1,8 +1,9 @@
-"""The whole decision, pure: a request, facts and settings in, a verdict out. Server and command line call nothing else.
+"""Decide one request, without I/O: a request, facts and settings in, a verdict out. The server and the commands call
+only this.
 
-What happens to a PodCliqueSet: `mutate` chooses its scheduler at CREATE and records it; `validate` judges it by the
-general rules and by its backend's. What happens to a pod of a gang: `mutate` finds its workload's record and prepares
-the pod for that scheduler; `validate` judges the prepared pod. Everything else passes.
+PodCliqueSet: `mutate` chooses its scheduler at CREATE and records it; `validate` judges it by the general rules and by
+the rules of its backend. Pod of a gang: `mutate` finds the record of its workload and prepares the pod for that
+scheduler; `validate` judges the prepared pod. Every other request is allowed.
 """
 
 from __future__ import annotations
@@ -44,20 +45,20 @@ from webhook.validators.wrong_types import Unreadable
 
 _POD_CLIQUE_SET = (grove.GROUP, "PodCliqueSet")
 _POD = ("", "Pod")
-# A refused set of more values, or with more denials, is not judged by the other schedulers' rules as well: that is
-# advice, and others wait.
+# A refused set with more values or more denials than this is not compared with the other schedulers: the comparison is
+# only advice, and other requests wait.
 _MOST_COMPARED = 10_000
 _NOT_COMPARED = "the set is too large to say which other scheduler could run it; rollcall explain does"
 _MOST_DENIALS = 50
 _MANY_DENIALS = "the set has too many faults to say which other scheduler could run it; rollcall explain does"
-# Of a pod: its profile and its place in a gang, or why it has none.
+# The profile of a pod and its member in a gang, or the reason why it has none.
 _Gang = tuple[Profile, GangMember] | str | None
-# For the rule about malformed objects, which are judged by nothing but themselves.
+# For the rule about malformed objects, which reads only the object.
 _NO_CONTEXT: Context[None] = Context(NOTHING_KNOWN, Choice("", ROOT), {}, None)
 
 
 def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Whether the object may be stored. Raises `FactsUnavailable` where a pod's workload could not be read."""
+    """Return whether the object may be stored. Raises `FactsUnavailable` if the workload of a pod could not be read."""
     try:
         if _passes(request) or (_leaving(request) and not _rewritten(request, settings)):
             return ALLOWED
@@ -70,22 +71,25 @@ def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
         try:
             return _validate_object(request, facts, settings)
         except Malformed:
-            # An old object of a past schema is as good as none: it must not hold up its repair.
+            # An old object of a past schema counts as missing: it must not block its repair.
             return _validate_object(replace(request, old=None), facts, settings)
     except Malformed:
         if _leaving(request) and _manifest(request).get("spec") == mapping(request.old).get("spec"):
-            # Of a past schema: it must not hold up its deletion.
+            # The object has a past schema: it must not block its deletion.
             return ALLOWED
         return malformed(request, settings)
 
 
 def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """What to change in the object, as a patch that has been applied to `request.object`. Never refuses: that is
-    `validate`'s to do, on what mutation left. Raises `FactsUnavailable` where a pod's workload could not be read.
+    """Change the object for its scheduler. The verdict has the patch, which has already been applied to
+    `request.object`.
+
+    Never refuses: `validate` does that, on the result of the mutation. Raises `FactsUnavailable` if the workload of a
+    pod could not be read.
     """
     try:
-        # A manifest may bring a deletionTimestamp of its own to its creation. The API server drops it, but only after
-        # mutation, and it must not be a way around the record.
+        # A manifest may set its own deletionTimestamp at CREATE. The API server drops it, but only after mutation. It
+        # must not be a way to avoid the record.
         if _passes(request) or _leaving(request):
             return ALLOWED
         if request.kind[::2] == _POD_CLIQUE_SET:
@@ -103,8 +107,10 @@ def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict
 
 
 def malformed(request: Request, settings: Settings) -> Verdict:
-    """Every field of the wrong type; in a cluster the API server refuses such an object by its schema."""
-    # The envelope says what the object is; the object itself may not.
+    """Return a finding for every field of the wrong type. In a cluster the API server refuses such an object by its
+    schema.
+    """
+    # Group and kind come from the request, because the object may not have them.
     kind = request.kind[::2]
     found = Unreadable(kind, _manifest(request), settings.shape_of(kind))
     outcome = Outcome()
@@ -114,18 +120,18 @@ def malformed(request: Request, settings: Settings) -> Verdict:
 
 
 def _passes(request: Request) -> bool:
-    """Deletions, connections and subresources are never judged."""
+    """Return whether the request is not judged: deletions, connections and subresources."""
     return request.operation not in {"CREATE", "UPDATE"} or bool(request.subresource) or request.object is None
 
 
 def _leaving(request: Request) -> bool:
-    """Whether the stored object is being deleted. A deletionTimestamp that comes with an update may be forged."""
+    """Return whether the stored object is being deleted. A deletionTimestamp in the new object may be forged."""
     return mapping(mapping(request.old).get("metadata")).get("deletionTimestamp") is not None
 
 
 def _rewritten(request: Request, settings: Settings) -> bool:
-    """Whether an update changes what a scheduler reads of a gang object. It reads such an object also while a finalizer
-    keeps it from being deleted. The removal of finalizers changes none of this, and always passes.
+    """Return whether an update changes fields of a gang object that a scheduler reads. A scheduler reads the object
+    even while a finalizer delays its deletion. Removing a finalizer changes none of these fields and is always allowed.
     """
     return request.kind[::2] in settings.judging and _read_of(request.object) != _read_of(request.old)
 
@@ -137,7 +143,7 @@ def _read_of(manifest: Manifest | None) -> tuple[Any, ...]:
 
 
 def _manifest(request: Request) -> Manifest:
-    # The dict itself, also an empty one: what mutation changes must be seen by who asked.
+    # Return the dict itself, even an empty one: the caller must see what mutation changes.
     return {} if request.object is None else request.object
 
 
@@ -149,7 +155,7 @@ def _validate_workload(request: Request, facts: ClusterFacts, settings: Settings
     old = _readable(request.old, request.namespace)
     choice = choice_of(workload, old, facts, settings)
     if choice is None:
-        # Older than Rollcall: its pods are left as they are, so there is nothing to judge by.
+        # The set predates Rollcall: its pods are left as they are, so no rules apply.
         return ALLOWED
     outcome = _judge(workload, old, choice, facts, settings)
     findings = outcome.findings
@@ -158,7 +164,7 @@ def _validate_workload(request: Request, facts: ClusterFacts, settings: Settings
     findings.sort(key=lambda finding: (-finding.action, not finding.fails_closed))
     allowed = not findings or findings[0].action is not Action.DENY
     verdict = Verdict(allowed, choice.scheduler, tuple(findings), tuple(outcome.unjudged))
-    # The record of a set that is stored cannot simply change, and one whose choice does not stand has chosen nobody.
+    # Name other schedulers only for a new set whose choice is valid: the record of a stored set cannot simply change.
     if allowed or old is not None or any(found.rule in CHOICE_RULE_IDS for found in findings):
         return verdict
     if len(verdict.denials) > _MOST_DENIALS:
@@ -169,7 +175,7 @@ def _validate_workload(request: Request, facts: ClusterFacts, settings: Settings
 
 
 def _readable(old: Manifest | None, namespace: str) -> PodCliqueSet | None:
-    """The old object, where there is one. One of a past schema that cannot be read is as good as none."""
+    """Return the old object, or None if there is none or its past schema cannot be read."""
     if old is None:
         return None
     try:
@@ -190,14 +196,14 @@ def _mutate_workload(request: Request, facts: ClusterFacts, settings: Settings) 
     recorded = label_choice(mapping(mapping(request.old).get("metadata")).get("labels"))
     if recorded is None or label_choice(workload.labels) is not None:
         return ALLOWED
-    # Replaced by a manifest that knows nothing of the record: carried forward.
+    # The new manifest lacks the record, so the record is copied from the old object.
     return Verdict(scheduler=recorded.scheduler, patch=record_scheduler(workload, recorded.scheduler))
 
 
 def choice_of(
     workload: PodCliqueSet, old: PodCliqueSet | None, facts: ClusterFacts, settings: Settings
 ) -> Choice | None:
-    """Which scheduler the workload is judged for, or None for one that is older than Rollcall."""
+    """Return the scheduler that the workload is judged for, or None for a workload that predates Rollcall."""
     if settings.forced is not None:
         return Choice(settings.forced, LABELS / SCHEDULER_LABEL, settings.available)
     labelled = label_choice(workload.labels)
@@ -212,7 +218,7 @@ def choice_of(
 def _judge(
     workload: PodCliqueSet, old: PodCliqueSet | None, choice: Choice, facts: ClusterFacts, settings: Settings
 ) -> Outcome:
-    """What the rules say of a workload: first those about the choice, then, if it stands, those of its backend."""
+    """Run the rules about the choice, then, if the choice is valid, the rules of its backend."""
     first = run(CHOICE_BOUND, Context(facts, choice, {}, None, workload), (), old)
     profile = settings.profiles.get(choice.scheduler)
     if profile is None:
@@ -222,11 +228,11 @@ def _judge(
 
 
 def _ratchet(findings: list[Finding], old: PodCliqueSet, facts: ClusterFacts, settings: Settings) -> list[Finding]:
-    """Findings that the old object had too become warnings: an update must not be blamed for what was there before.
+    """Turn findings that the old object had too into warnings: an update is not blamed for old faults.
 
-    The old object is judged under its own record. What is wrong with the change itself (`forbidden`) stays.
+    The old object is judged under its own record. Faults of the change itself (`forbidden`) stay denials.
     """
-    # Without a record it was judged by nobody: nothing that it brings along is excused by an adoption.
+    # Without a record the old object was never judged, so its adoption excuses none of its faults.
     choice = choice_of(old, old, facts, settings)
     if choice is None:
         return findings
@@ -237,12 +243,12 @@ def _ratchet(findings: list[Finding], old: PodCliqueSet, facts: ClusterFacts, se
     return softened(findings, before.findings)
 
 
-# Gang objects that somebody else stores, and pods that name them
+# Gang objects that other programs store, and pods that name such objects
 
 
 def _validate_object(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """What the rules about objects of that kind say of one, unless who writes it is exempt. On UPDATE what was wrong
-    before becomes a warning.
+    """Run the rules for this kind of object, unless the user is exempt. On UPDATE, a fault that the old object had
+    becomes a warning.
     """
     profiles = settings.judging.get(request.kind[::2], ())
     if not profiles or _exempt(request, settings):
@@ -267,15 +273,15 @@ def _validate_object(request: Request, facts: ClusterFacts, settings: Settings) 
 
 
 def _with(verdict: Verdict, findings: Iterable[Finding], unjudged: Iterable[Unjudged] = ()) -> Verdict:
-    """`verdict`, and what else was found."""
+    """Return `verdict` with more findings."""
     every = sorted((*verdict.findings, *findings), key=lambda finding: -finding.action)
     allowed = not any(finding.action is Action.DENY for finding in every)
     return replace(verdict, allowed=allowed, findings=tuple(every), unjudged=(*verdict.unjudged, *unjudged))
 
 
 def _exempt(request: Request, settings: Settings) -> bool:
-    """Whether whoever asks may write any gang object. Pods are judged whoever creates them: the Job controller's come
-    of what somebody else wrote into a Job.
+    """Return whether the user may write any gang object. Pods are always judged: the Job controller creates pods from
+    Jobs that other users wrote.
     """
     return request.user in settings.exempt_users and request.kind[::2] != _POD
 
@@ -288,8 +294,8 @@ def _stored(request: Request, manifest: Manifest) -> StoredObject:
 
 
 def _validate_pod(request: Request, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """The verdict on a pod that is created. A member of a gang is judged as that. A pod that may name a group by itself
-    is also judged by the rules about such pods: labels alone make no member.
+    """Return the verdict on the creation of a pod. A member of a gang is judged as a member. A pod that Grove did not
+    create is also judged by the rules about pods that name a group: Grove's labels alone do not make it a member.
     """
     if pod.podgang is None:
         member = owners.validate_owned_pod(pod, facts, settings) if owners.is_owned(pod, settings) else None
@@ -304,8 +310,8 @@ def _validate_pod(request: Request, pod: Pod, facts: ClusterFacts, settings: Set
 
 
 def _is_groves(pod: Pod, found: _Gang, user: str, settings: Settings) -> bool:
-    """Whether a pod with Grove's labels is a member as Grove makes it: by the user who creates it. Where no user is
-    known, as in a file, the pod must name no group but the one that it was prepared for.
+    """Return whether Grove created a pod that has Grove's labels, judged by the user of the request. If the user is
+    unknown, as for a file, the pod must name only the group that it was prepared for.
     """
     if user:
         return settings.tenancy.is_grove_operator(user)
@@ -338,8 +344,8 @@ def _mutate_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
 
 
 def _gang_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> _Gang:
-    """The profile that a gang's pod is prepared for and its place in the gang; None for a pod that is left alone in
-    silence, a sentence for one that is left alone and whose author should know why.
+    """Return the profile that a gang's pod is prepared for and its member in the gang. Return None for a pod that is
+    left as it is without a note, or the note for its author.
     """
     podgang, podclique = pod.podgang, pod.podclique
     if podgang is None or podclique is None:
@@ -358,7 +364,7 @@ def _gang_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> _Gang:
 
 
 def _record(pod: Pod, facts: ClusterFacts, settings: Settings) -> Record | None:
-    """The record of the pod's workload; None where there is no such workload. Raises `FactsUnavailable`."""
+    """Return the record of the pod's workload, or None if there is no such workload. Raises `FactsUnavailable`."""
     known = facts.pod_clique_sets
     if known is None and not settings.standalone:
         raise FactsUnavailable(f"the PodCliqueSet {pod.namespace}/{pod.workload} of the pod could not be read")
@@ -375,6 +381,6 @@ def _record(pod: Pod, facts: ClusterFacts, settings: Settings) -> Record | None:
 
 
 def _own_record(pod: Pod) -> Record:
-    """What a pod says of itself where nothing is known of its workload."""
+    """Return the record from the pod's own metadata, when its workload is unknown."""
     metadata = mapping(pod.raw.get("metadata"))
     return record_in(metadata, None)

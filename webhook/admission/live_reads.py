@@ -1,7 +1,7 @@
-"""Which facts a decision needs and the caches lack, pure: the server reads them, then the engine judges.
+"""List the facts that a decision needs and the caches lack, without I/O. The server reads them before the decision.
 
-Caches lag behind the cluster by milliseconds, and are empty when a server starts. That must neither stamp a pod for
-the wrong scheduler nor refuse a workload for want of an object that was created a moment before.
+Caches are milliseconds behind the cluster, and are empty when a server starts. This must not prepare a pod for the
+wrong scheduler, nor refuse a workload because an object that was just created seems to be missing.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.trainjob import TrainJob, train_job_of
 from webhook.validators.selection import namespace_choice
 
-# Facts that are read live for one verdict, at a time.
+# The most facts that are read live for one verdict at a time.
 MOST_IN_DOUBT = 8
 
 
 def required_facts(request: Request, facts: ClusterFacts, doubted: Container[str] = frozenset()) -> tuple[Needed, ...]:
-    """What must be read before `request` is decided; nothing, for almost every request. `doubted` are the parts whose
-    caches are not followed at the moment.
+    """Return what must be read before `request` is decided: nothing, for almost every request. `doubted` are the parts
+    of the facts whose caches are not updated at the moment.
     """
     raw = request.object
     if raw is None or request.subresource:
@@ -43,14 +43,16 @@ def required_facts(request: Request, facts: ClusterFacts, doubted: Container[str
         if (group, kind) in VIEWS and request.operation == "CREATE":
             return _of_owner(raw, request, facts, doubted)
     except Malformed:
-        # The decision itself says what is wrong with the object.
+        # The decision itself reports what is wrong with the object.
         pass
     return ()
 
 
 def in_doubt(verdict: Verdict) -> tuple[Needed, ...]:
-    """What must be read before `verdict` is given: facts whose absence, or state, makes it a refusal, or hides one. Of
-    very many the first: an object may name thousands, and one that is really absent refuses it.
+    """Return what must be read before `verdict` is answered: facts that, if missing or stale, cause or hide a refusal.
+
+    At most `MOST_IN_DOUBT` are returned: an object may name thousands, and one that is really missing is enough to
+    refuse it.
     """
     told = (finding for finding in verdict.findings if finding.action is Action.DENY or finding.hides_more)
     found = {finding.absent for finding in told if finding.absent is not None}
@@ -71,14 +73,14 @@ def _of_pod(raw: Manifest, request: Request, facts: ClusterFacts, doubted: Conta
 
 def _of_workload(raw: Manifest, request: Request, facts: ClusterFacts, doubted: Container[str]) -> tuple[Needed, ...]:
     if request.operation == "CREATE":
-        # Its labels choose the scheduler, and the choice is recorded for good.
+        # The labels of the namespace choose the scheduler, and the choice is permanent.
         return _lacking(facts, Needed("namespaces", request.namespace), doubted)
     before, now = (
         mapping(mapping(mapping(found).get("metadata")).get("labels")).get(SCHEDULER_LABEL)
         for found in (request.old, raw)
     )
     if before is None and now is not None and facts.bound_gangs is None:
-        # A set that is older than Rollcall is adopted: allowed while none of its pods is on a node.
+        # A set that predates Rollcall is adopted: allowed only while none of its pods is on a node.
         return (Needed("bound_gangs", (request.namespace, request.name)),)
     return ()
 
@@ -92,7 +94,7 @@ def _of_owner(raw: Manifest, request: Request, facts: ClusterFacts, doubted: Con
         runtime = () if made_by is None else _lacking(facts, Needed("train_jobs", made_by), doubted)
     if workload.scheduler is not None or namespace_choice(facts, workload.namespace) is not None:
         return runtime
-    # It is asked about because its namespace is opted in; where the cache says otherwise, the cache is late.
+    # The request came here because its namespace is opted in. If the cache disagrees, the cache is behind.
     return (Needed("namespaces", workload.namespace), *runtime)
 
 

@@ -1,7 +1,7 @@
-"""What one scheduler makes of a workload, pure: its rules, and which of the capabilities in use it honours.
+"""Say how one scheduler judges a workload, without I/O: its rules, and which of the used capabilities it honours.
 
-Admission asks for the scheduler that was chosen; a refusal and `rollcall explain` ask for the others as well. A
-backend's capability table and its rules are read together here, so that no table can promise what a rule refuses.
+Admission asks for the chosen scheduler. A refusal and `rollcall explain` also ask for the others. The capability table
+and the rules of a backend are evaluated together, so the table cannot promise what a rule refuses.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Answer(StrEnum):
     """Whether a scheduler runs a workload as it is written."""
 
     RUNS = "runs"
-    # Nothing refuses it, and something that it asks for is ignored, or honoured in part.
+    # No rule refuses the workload, but the scheduler ignores a used capability or honours it in part.
     PARTLY = "partly"
     REFUSED = "refused"
     # A rule lacks the facts to judge.
@@ -45,20 +45,20 @@ class Answer(StrEnum):
 
 
 class Honoured(StrEnum):
-    """Whether a scheduler does what a workload asks for by one capability."""
+    """Whether a scheduler honours one capability that a workload uses."""
 
     YES = "yes"
     NO = "no"
     # A rule warns of it.
     IN_PART = "inPart"
     UNKNOWN = "unknown"
-    # The scheduler's table does not have it: nothing is known to act on what was asked.
+    # The table of the scheduler lacks the capability: it is not known that the scheduler acts on it.
     UNSTATED = "unstated"
 
 
 @dataclass(frozen=True, slots=True)
 class Honour:
-    """One capability in use, and what became of it. `support` is the table's word, None where it has none."""
+    """A used capability and whether it is honoured. `support` is its table entry, None if there is none."""
 
     capability: Capability
     honoured: Honoured
@@ -69,7 +69,7 @@ class Honour:
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What one scheduler makes of a workload. `findings` are those that act, `others` those about no capability."""
+    """How one scheduler judges a workload. `findings` are those that act; `others` are about no capability."""
 
     scheduler: str
     answer: Answer
@@ -80,7 +80,7 @@ class Opinion:
 
     @property
     def denials(self) -> tuple[Finding, ...]:
-        """What refuses the workload."""
+        """The findings that refuse the workload."""
         return tuple(found for found in self.findings if found.action is Action.DENY)
 
 
@@ -92,14 +92,14 @@ def judged_by(
     facts: ClusterFacts,
     settings: Settings,
 ) -> Outcome:
-    """What the rules of one profile say, as it enforces them: the general ones and its backend's."""
+    """Run the general rules and the backend's rules of one profile, as the profile enforces them."""
     rules = profile.set_rules[settings.ceiling(profile, facts, workload.namespace)]
     context = gang_context(profile, facts, choice, capabilities_used(workload), workload, proceed=settings.proceed)
     return run(rules, context, tuple(workload.pod_templates()), old)
 
 
 def pod_verdict(pod: Pod, profile: Profile, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """What the rules about pods say of one that was prepared for the scheduler of `profile`."""
+    """Run the rules about pods on a pod that was prepared for the scheduler of `profile`."""
     choice = Choice(profile.name, SPEC / "schedulerName", settings.available)
     context = gang_context(profile, facts, choice, capabilities_of_pod(pod.template), namespace=pod.namespace)
     outcome = run(profile.pod_rules[settings.ceiling(profile, facts, pod.namespace)], context, (pod.template,))
@@ -109,12 +109,13 @@ def pod_verdict(pod: Pod, profile: Profile, facts: ClusterFacts, settings: Setti
 
 
 def softened(findings: Iterable[Finding], before: Iterable[Finding]) -> list[Finding]:
-    """`findings`, with those that refuse for what was wrong `before` as warnings. Each fault that was there excuses one
-    that is there now, so that of the items of a list no new one hides behind an old one.
+    """Return `findings`, with denials for faults that were there `before` turned into warnings.
+
+    Each old fault excuses one new fault, so a new faulty list item is not excused by an old one.
     """
     faults = list(before)
     excused = Counter(finding.identity for finding in faults)
-    # Which other faults such a rule would have found before, nobody knows.
+    # A rule stops at `MAX_FINDINGS`, so its other old faults are unknown: all its findings are excused.
     cut = {rule for rule, count in Counter(finding.rule for finding in faults).items() if count >= MAX_FINDINGS}
 
     def known(finding: Finding) -> bool:
@@ -138,8 +139,8 @@ def gang_context(  # noqa: PLR0913 - a context is one flat list of what rules ma
     proceed: Proceed = go_on,
     namespace: str = "",
 ) -> Context[Any]:
-    """What the rules of a profile are told. `uses` gains what its settings make every workload use; `namespace` is that
-    of what is judged by itself, without a `workload`.
+    """Return the context for the rules of a profile. Adds to `uses` the capabilities that the backend's settings imply.
+    `namespace` is needed only without a `workload`.
     """
     backend = profile.backend
     for capability in backend.implied:
@@ -161,20 +162,21 @@ def gang_context(  # noqa: PLR0913 - a context is one flat list of what rules ma
 
 
 def could_run(workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings) -> tuple[str, ...]:
-    """The enabled schedulers, other than the one chosen, that would run `workload` as it is written: nothing refuses
-    it, everything that it uses is honoured, and nothing is left unjudged.
+    """Return the other enabled schedulers that would run `workload` as it is written: no rule refuses it, everything
+    that it uses is honoured, and nothing is left unjudged.
     """
     uses = capabilities_used(workload)
     found = []
     for name, profile in settings.profiles.items():
         table = profile.backend.capabilities
-        # The table alone rules most of them out, without a rule being run.
+        # The table alone excludes most schedulers, without running a rule.
         if name == choice.scheduler or not all(asked in table and table[asked].supported for asked in uses):
             continue
         try:
             opinion = opinion_of(profile, workload, chosen_by_label(name, settings), facts, settings, uses)
         except Malformed:
-            # It reads a field that the chosen scheduler's rules do not, and that nobody could.
+            # A rule of this scheduler reads a field that is malformed. The rules of the chosen scheduler do not read
+            # that field.
             continue
         if opinion.answer is Answer.RUNS:
             found.append(name)
@@ -182,7 +184,7 @@ def could_run(workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, setti
 
 
 def chosen_by_label(scheduler: str, settings: Settings) -> Choice:
-    """The choice of `scheduler` as a workload would make it."""
+    """Return the choice of `scheduler` as if the workload made it by its label."""
     return Choice(scheduler, LABELS / SCHEDULER_LABEL, settings.available)
 
 
@@ -194,17 +196,17 @@ def opinion_of(
     settings: Settings,
     uses: Uses | None = None,
 ) -> Opinion:
-    """What the scheduler of `profile` makes of `workload`, which uses `uses`, where that is known already."""
+    """Return how the scheduler of `profile` judges `workload`. `uses` are its used capabilities, if already known."""
     uses = capabilities_used(workload) if uses is None else uses
-    # The context adds what the profile implies; the opinion is about what the workload asks for.
+    # The context adds what the profile implies. The opinion covers only what the workload asks for.
     context = gang_context(profile, facts, choice, dict(uses), workload, proceed=settings.proceed)
     rules = _every_rule(profile, profile.rules[settings.ceiling(profile, facts, workload.namespace)])
     return opinion_on(profile, uses, run(rules, context, tuple(workload.pod_templates())))
 
 
 def opinion_on(profile: Profile, uses: Uses, outcome: Outcome, table: CapabilityTable | None = None) -> Opinion:
-    """The opinion that `outcome`, of all the rules of `profile`, comes to about a workload that uses `uses`; `table`
-    says what the scheduler honours where that is not the backend's own word.
+    """Return the opinion that follows from `outcome`, the result of all rules of `profile`. The workload uses `uses`;
+    `table` replaces the backend's own capability table.
     """
     about = _Subjects(profile.every_rule, uses)
     table = profile.backend.capabilities if table is None else table
@@ -227,14 +229,16 @@ def opinion_on(profile: Profile, uses: Uses, outcome: Outcome, table: Capability
 
 
 def _every_rule(profile: Profile, enforced: Sequence[BoundRule]) -> list[BoundRule]:
-    """The rules that are switched off, too: what nobody enforces is not honoured for that."""
+    """Return all rules, with those that are switched off: an unenforced rule still means that a capability is not
+    honoured.
+    """
     actions = {bound.rule.id: bound.action for bound in enforced}
     return [BoundRule(declared, actions.get(declared.id, Action.OFF)) for declared in profile.every_rule]
 
 
 class _Subjects:
-    """Which of the capabilities in use a rule's result is about: those of the rule that are asked for at its place;
-    all of the rule's where the place is none of theirs. Without a capability of its own, only its place tells.
+    """Which of the used capabilities a finding is about: the rule's capabilities that are used at the finding's place,
+    or all the rule's used capabilities if none is used there. For a rule without capabilities, only the place decides.
     """
 
     def __init__(self, rules: Sequence[Rule], uses: Uses) -> None:
@@ -258,7 +262,7 @@ def _honour(
     rules: Mapping[str, Rule],
 ) -> Honour:
     def refuses(found: Finding) -> bool:
-        # Also where the configuration only warns of it, or does not look: the scheduler does not change with that.
+        # A rule that the configuration downgrades or switches off still shows what the scheduler does not honour.
         return Action.DENY in {found.action, rules[found.rule].default}
 
     if (support is not None and not support.supported) or any(map(refuses, findings)):

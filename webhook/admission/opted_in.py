@@ -1,8 +1,9 @@
-"""The decision about workloads that are not Grove's and about their pods, pure; `webhook.admission.decision` calls it.
+"""Decide about workloads that are not Grove's and about their pods, without I/O. `webhook.admission.decision` calls
+this.
 
-Opted in is what bears the label `rollcall.dev/scheduler`, or is created in a namespace that does. At CREATE the choice
-is recorded on the workload and, where the kind has pod templates, in these: so that a selector on pods suffices, and no
-pod of the cluster at large ever comes here.
+A workload is opted in if it has the label `rollcall.dev/scheduler` or is created in a namespace that has it. At CREATE
+the choice is recorded on the workload and in its pod templates, if its kind has them. The webhook can then select pods
+by label, and no other pods of the cluster are sent to it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from webhook.validators.registry import BoundRule, Context, Outcome, Proceed, go
 from webhook.validators.selection import DEFAULT_SCHEDULER, Choice, namespace_choice
 
 _TOLD_OF_KEY = 80
-# The same for every such workload, so that it is said once.
+# The same text for every such workload, so that it is reported once.
 NOT_OPTED_IN = (
     f"not opted in: neither it nor its namespace bears the label {SCHEDULER_LABEL}, so it and its pods are left as "
     "they are; --scheduler NAME judges it as if it did"
@@ -48,17 +49,17 @@ NOT_OPTED_IN = (
 
 
 def is_owner(request: Request) -> bool:
-    """Whether it is about a workload that is not Grove's."""
+    """Return whether the request is about a workload that is not Grove's."""
     return request.kind[::2] in VIEWS
 
 
 def is_owned(pod: Pod, settings: Settings) -> bool:
-    """Whether it is opted in, or may be: in a cluster one without the label is nobody's business."""
+    """Return whether the pod is opted in, or may be. In a cluster, a pod without the label is never opted in."""
     return SCHEDULER_LABEL in pod.template.labels or (settings.standalone and place_of(pod) is not None)
 
 
 def view_of(request: Request, manifest: Manifest) -> OwnedWorkload:
-    """The view of such a workload, of which every field can be read. Raises `Malformed`."""
+    """Return the view of such a workload, after checking that every field can be read. Raises `Malformed`."""
     workload = VIEWS[request.kind[::2]](manifest, request.namespace)
     workload.read()
     return workload
@@ -68,7 +69,7 @@ def view_of(request: Request, manifest: Manifest) -> OwnedWorkload:
 
 
 def mutate_owner(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Record the scheduler, at CREATE and again where an update leaves the record out. Raises `Malformed`."""
+    """Record the scheduler at CREATE, and on an update that drops the record. Raises `Malformed`."""
     workload = view_of(request, request.object or {})
     if is_part(workload):
         return ALLOWED
@@ -88,10 +89,10 @@ def mutate_owner(request: Request, facts: ClusterFacts, settings: Settings) -> V
 def record_choice(
     workload: OwnedWorkload, scheduler: str, unlabelled: frozenset[FieldPath] = frozenset()
 ) -> tuple[Operation, ...]:
-    """The patch that records the scheduler on a workload and in its pod templates, but for those that are to stay
-    `unlabelled`. Its dict is changed in place.
+    """Return the patch that records the scheduler on a workload and in its pod templates, except those in `unlabelled`.
+    Changes the dict of the workload in place.
     """
-    # Read before anything is written: one that cannot be read is left whole.
+    # All parts are read before the first write, so a workload that cannot be read is not changed in part.
     places = dict.fromkeys(part.place for part in workload.parts if part.place not in unlabelled)
     patch = PatchBuilder(workload.raw)
     patch.set(("metadata", "labels"), SCHEDULER_LABEL, scheduler)
@@ -101,8 +102,8 @@ def record_choice(
 
 
 def _unlabelled(request: Request) -> frozenset[FieldPath]:
-    """The pod templates that were there before, without the label: they stay so. Of a Job they are immutable, and every
-    update would be refused; of a LeaderWorkerSet a change would replace its pods.
+    """Return the old pod templates without the label, which stay without it. Templates of a Job are immutable, so every
+    update would be refused. A changed template of a LeaderWorkerSet would replace its pods.
     """
     if request.old is None:
         return frozenset()
@@ -115,7 +116,7 @@ def _keys(path: FieldPath) -> tuple[str | int, ...]:
 
 
 def is_part(workload: OwnedWorkload) -> bool:
-    """Whether it is a Job of a JobSet's, which says everything. Whether the JobSet is there is for a rule to say."""
+    """Return whether the workload is a Job of a JobSet. A rule checks whether that JobSet exists."""
     controller = workload.controller
     return isinstance(workload, Job) and controller is not None and is_a(controller, JOB_SETS)
 
@@ -123,7 +124,7 @@ def is_part(workload: OwnedWorkload) -> bool:
 def choice_of(
     workload: OwnedWorkload, old: OwnedWorkload | None, facts: ClusterFacts, settings: Settings
 ) -> Choice | None:
-    """The scheduler that a workload is for; None for one that is not opted in, or is older than what opts it in."""
+    """Return the scheduler of a workload, or None if it is not opted in or predates what opts it in."""
     available = settings.available
     if settings.forced is not None:
         return Choice(settings.forced, LABELS / SCHEDULER_LABEL, available)
@@ -140,12 +141,12 @@ def choice_of(
 
 
 def validate_owner(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """What the rules say of it. Raises `Malformed`."""
+    """Run the rules on the workload. Raises `Malformed`."""
     workload = view_of(request, request.object or {})
     old = None if request.old is None else _readable(request)
     choice = choice_of(workload, old, facts, settings)
     if choice is None:
-        # In a cluster it never comes here, unless it is older than what opts it in. One that names its gang by itself
+        # In a cluster this means that the workload predates what opts it in. A workload that names its gang itself
         # needs no advice.
         advised = settings.standalone and not (
             is_part(workload) or any(any(claims_on(template)) for template in workload.templates)
@@ -174,8 +175,8 @@ def _faults_of(old: OwnedWorkload, facts: ClusterFacts, settings: Settings) -> l
     try:
         found = _judge(old, None, choice, facts, settings).findings
         if is_part(old) and not found:
-            # What is wrong with a part was its JobSet's affair, until an update makes it a workload of its own: the
-            # garbage collector does, where a JobSet is deleted and its Jobs are kept.
+            # A fault of a part was reported for its JobSet. If the JobSet is deleted but its Jobs are kept, the garbage
+            # collector's update makes the Job a workload of its own.
             return _judge_whole(old, None, choice, facts, settings).findings
     except Malformed:
         return []
@@ -202,7 +203,7 @@ def _judge_whole(
 
 
 def _judge_part(part: OwnedWorkload, choice: Choice, facts: ClusterFacts, settings: Settings) -> Outcome:
-    # Which scheduler a part names is its JobSet's affair; whose part it is, every profile asks.
+    # The scheduler of a part is a matter of its JobSet. Every profile checks which JobSet the part belongs to.
     profile = settings.profiles.get(choice.scheduler, settings.profiles[settings.default])
     rules = profile.part_rules[settings.ceiling(profile, facts, part.namespace)]
     return run_each(rules, gang_context(profile, facts, choice, {}), part)
@@ -216,7 +217,7 @@ def judged_by(
     facts: ClusterFacts,
     settings: Settings,
 ) -> Outcome:
-    """What the rules of one profile say of a workload, as it enforces them in its namespace."""
+    """Run the rules of one profile on a workload, as the profile enforces them in its namespace."""
     ceiling = settings.ceiling(profile, facts, workload.namespace)
     return judged_at(ceiling, profile, workload, old, choice, facts, settings.proceed)
 
@@ -230,8 +231,8 @@ def judged_at(  # noqa: PLR0913, PLR0917 - what is judged, by whom, how strictly
     facts: ClusterFacts,
     proceed: Proceed = go_on,
 ) -> Outcome:
-    """What the rules of one profile say of a workload, and of a TrainJob those about the JobSet that is made of it;
-    `ceiling` is the most that any of them may do.
+    """Run the rules of one profile on a workload and, for a TrainJob, on the JobSet that is made of it. `ceiling` is
+    the strictest action that a rule may take.
     """
     rules = profile.rules[ceiling]
     context = gang_context(profile, facts, choice, {}, proceed=proceed, namespace=workload.namespace)
@@ -243,7 +244,7 @@ def judged_at(  # noqa: PLR0913, PLR0917 - what is judged, by whom, how strictly
     try:
         then = _with_pods(rules, profile, made, context, run_on_owner(rules, context, made))
     except Malformed as error:
-        # In a cluster no such runtime is stored, and the fault is none of the TrainJob's.
+        # In a cluster no such runtime is stored, and the TrainJob is not at fault.
         found.unjudged.append(
             Unjudged(workload.runtime_path, f"what {made.runtime.name} says ({error})", "owner/runtime")
         )
@@ -254,8 +255,8 @@ def judged_at(  # noqa: PLR0913, PLR0917 - what is judged, by whom, how strictly
 
 
 def made_of(workload: TrainJob, facts: ClusterFacts) -> MadeJobSet | None:
-    """The JobSet that is made of a TrainJob and its runtime; None where the runtime is not known, or cannot be read,
-    which is for the rule about it to say.
+    """Return the JobSet that is made of a TrainJob and its runtime. Return None if the runtime is unknown or cannot be
+    read; the rule about runtimes reports that.
     """
     try:
         runtime = runtime_of(workload, facts)
@@ -269,14 +270,14 @@ def made_of(workload: TrainJob, facts: ClusterFacts) -> MadeJobSet | None:
 
 
 def gang_support(workload: OwnedWorkload, profile: Profile) -> Support:
-    """Whether the pods of a workload start together under the scheduler of `profile`, whoever makes their gang."""
+    """Return whether the pods of a workload start together under the scheduler of `profile`, by any gang."""
     backend = profile.backend
     train_job = isinstance(workload, JobSet) and train_job_of(workload) is not None
     for template in workload.templates:
         for claim in claims_on(template):
             if claim.owner in backend.reads_claims_of:
                 return SUPPORTED
-            # Of a TrainJob the mark is in no file: a plugin of Trainer's makes it.
+            # For a TrainJob the mark is in no file: a plugin of Trainer adds it.
             where = "its runtime" if train_job else claim.path
             why = f"{where} says that {claim.owner} has claimed its pods, and {profile.name} does not read that"
             return unsupported(why, "choose the scheduler that reads it, or have it removed")
@@ -292,7 +293,7 @@ def gang_support(workload: OwnedWorkload, profile: Profile) -> Support:
 def _with_pods(
     rules: Sequence[BoundRule], profile: Profile, workload: OwnedWorkload, context: Context[Any], outcome: Outcome
 ) -> Outcome:
-    """`outcome`, and what the rules about pods say of the templates, each once."""
+    """Add to `outcome` what the rules about pods find in each distinct pod template."""
     for part in workload.distinct_parts:
         uses = capabilities_of_pod(part.template)
         for capability in profile.backend.implied:
@@ -304,8 +305,8 @@ def _with_pods(
 
 
 def _at_train_job(found: Finding, made: MadeJobSet) -> Finding:
-    """A finding about the JobSet of a TrainJob, at the field of the TrainJob that brought it: a patch of its own, or
-    the name of its runtime.
+    """Return a finding about the JobSet of a TrainJob, at the field of the TrainJob that caused it: one of its patches,
+    or the name of its runtime.
     """
     at = made.in_train_job(found.at)
     why = found.why if at != made.train_job.runtime_path else f"{made.where(found.at)}: {found.why}"
@@ -316,20 +317,20 @@ def _at_train_job(found: Finding, made: MadeJobSet) -> Finding:
 
 
 def mutate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Prepare a pod of such a workload. Raises `FactsUnavailable`, and `Malformed`."""
+    """Prepare a pod of such a workload. Raises `FactsUnavailable` and `Malformed`."""
     found = _prepared_for(pod, facts, settings)
     if not isinstance(found, tuple):
         return Verdict(notes=(found,))
     profile, member, owner = found
     barred = profile.backend.makes_gangs_of_owners and owner.no_gang is not None
-    # Where Rollcall makes no gang, no membership is its own, whatever it is called.
+    # If Rollcall makes no gang, the pod cannot be in a gang of Rollcall, even if the group has that name.
     claims = list(claims_on(pod.template)) if barred else foreign_claims(pod, profile, member)
     for claim in claims:
         if claim.owner not in profile.backend.reads_claims_of:
             note = f"pod left as it is: {claim.path} says that {claim.owner} has claimed it"
             return Verdict(scheduler=profile.name, notes=(note,))
     if claims:
-        # Whoever made the gang has said to which group the pod belongs, and mostly not who is to schedule it.
+        # The program that made the gang has set the pod's group, but mostly not its scheduler.
         return Verdict(scheduler=profile.name, patch=_only_scheduler(pod, profile))
     if barred:
         return Verdict(scheduler=profile.name, notes=(f"pod left as it is: {owner.no_gang}",))
@@ -349,8 +350,8 @@ def _only_scheduler(pod: Pod, profile: Profile) -> tuple[Operation, ...]:
 
 
 def validate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict | None:
-    """What the rules about pods say of a prepared pod; None for one that is in no gang of ours, and may be in somebody
-    else's. Raises `FactsUnavailable`, and `Malformed`.
+    """Run the rules about pods on a prepared pod. Return None for a pod that is in no gang of Rollcall; another program
+    may have put it in a gang. Raises `FactsUnavailable` and `Malformed`.
     """
     found = _prepared_for(pod, facts, settings)
     if not isinstance(found, tuple):
@@ -362,13 +363,13 @@ def validate_owned_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Ver
 
 
 def left_for_its_label(key: str) -> str:
-    """Why a pod is left alone of which a label is too long. The key may be too."""
+    """Return why a pod with a label that is too long is left as it is. The label key is cut too."""
     return f"pod left as it is: its label {key[:_TOLD_OF_KEY]} is longer than a name, {NAME_LIMIT} characters"
 
 
 def _prepared_for(pod: Pod, facts: ClusterFacts, settings: Settings) -> tuple[Profile, GangMember, Owner] | str:
-    """The profile of a pod, its place in its gang, and its workload; a sentence for a pod that is left alone, whose
-    author should know why.
+    """Return the profile of a pod, its member in its gang, and its workload. Return a note for its author if the pod is
+    left as it is.
     """
     if (label := pod.long_label) is not None:
         return left_for_its_label(label)
@@ -380,7 +381,7 @@ def _prepared_for(pod: Pod, facts: ClusterFacts, settings: Settings) -> tuple[Pr
         return f"pod left as it is: its {place.owner} was not found"
     scheduler = settings.forced or owner.record.scheduler
     if scheduler is None and settings.standalone:
-        # A file shows the workload as it was before its creation.
+        # A file shows the workload before its creation.
         scheduler = namespace_choice(facts, pod.namespace)
     if scheduler is None:
         return f"pod left as it is: its {place.owner} records no scheduler"
@@ -403,7 +404,7 @@ def _owner(place: Place, facts: ClusterFacts, settings: Settings) -> Owner | Non
 
 
 def record_of(owner: Owner, facts: ClusterFacts) -> Record:
-    """The record of a workload, and where it names none the queues and the quota of the TrainJob that made it: as KAI
+    """Return the record of a workload. Queues and quota that it lacks come from the TrainJob that made it, as KAI
     merges their labels.
     """
     made_by = None if owner.train_job is None else (facts.train_jobs or {}).get(owner.train_job)

@@ -1,6 +1,6 @@
-"""The command line: one file a command, no logic of its own.
+"""The command line: one file for each command, without logic of its own.
 
-Exit codes: 0 clean, 1 something is refused, 2 usage or input that cannot be read, 3 could not be evaluated.
+Exit codes: 0 clean, 1 something is refused, 2 usage error or unreadable input, 3 could not be evaluated.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import traceback
 from webhook.cli.output import CLEAN, NOT_EVALUATED, UNREADABLE, tell
 from webhook.errors import AccessError, CertificateError, ConfigurationError, FactsUnavailable, InputError
 
-# As a shell shows a command that SIGPIPE ended: neither of the verdicts, whatever was still to be printed.
+# The code that a shell shows for a command ended by SIGPIPE. It is not a verdict, because output is missing.
 PIPE_CLOSED = 141
 
 
@@ -23,24 +23,24 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command line; the exit code. Errors that we know are one line, each on standard error."""
+    """Run the command line and return the exit code. Known errors are printed on standard error, one line each."""
     debug = arguments[:1] == ["--debug"]
     output = sys.stdout
     if isinstance(output, io.TextIOWrapper):
-        # A terminal that cannot show a character is no reason to keep the verdict from it.
+        # A terminal that cannot show a character must still show the verdict.
         output.reconfigure(errors="backslashreplace")
     try:
-        # Here and not above, so that an error of our own imports is told like any other.
+        # Imported here, so that an error in our own imports is reported like any other.
         from webhook.cli.app import app
 
         app(arguments[1:] if debug else arguments, prog_name="rollcall")
     except SystemExit as ended:
         if sys.stdout is not output:
-            # Typer's answer to a closed pipe: it mutes the output and exits with 1, which here is a verdict.
+            # Typer's answer to a closed pipe: it mutes the output and exits with 1, which would be a verdict here.
             return PIPE_CLOSED
         return ended.code if isinstance(ended.code, int) else CLEAN
     except BrokenPipeError:
-        # Whoever read our output has had enough; flushing the rest at exit would only raise again.
+        # The reader of our output has closed the pipe; flushing the rest at exit would raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     except (ConfigurationError, InputError, CertificateError, AccessError) as error:

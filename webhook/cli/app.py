@@ -1,4 +1,4 @@
-"""The commands put together. What a command needs beyond reading files, it imports when it runs."""
+"""All commands. Modules that are needed for more than reading files are imported when a command runs."""
 
 from __future__ import annotations
 

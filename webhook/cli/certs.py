@@ -1,4 +1,4 @@
-"""`rollcall certs`: certificates for development, and a look at those of a cluster."""
+"""`rollcall certs`: make certificates for development, and inspect those of a cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ certs_app = typer.Typer(help="Certificates.", no_args_is_help=True)
 T = TypeVar("T")
 
 _LABEL = "[A-Za-z0-9_](?:[-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?"
-# RFC 1123, and what tests and container networks use besides; the first label may stand for any.
+# RFC 1123, plus names that tests and container networks use. The first label may be a wildcard.
 _HOST = re.compile(rf"(?=.{{1,253}}$)(?:\*\.)?{_LABEL}(?:\.{_LABEL})*")
 
 
@@ -192,7 +192,7 @@ def verify(  # noqa: PLR0913 - one parameter for each option
 
 
 def _asked(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:
-    """What comes of `work` with a client of the cluster. Raises `FactsUnavailable`."""
+    """Return the result of `work` with a client of the cluster. Raises `FactsUnavailable`."""
     from webhook.cluster.client import Client
     from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 
@@ -211,7 +211,7 @@ def _asked(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:
 
 
 def _report(checks: list[Check], output: Format) -> None:
-    """Print the checks; the exit code says what they come to."""
+    """Print the checks. Exit with 1 if a check is bad, else with 3 if one is unknown."""
     from webhook.cli.output import NOT_EVALUATED, printable
 
     if output is Format.JSON:

@@ -1,4 +1,4 @@
-"""`rollcall check`: judge manifests as the webhook would, with file, line and column of everything found."""
+"""`rollcall check`: judge manifests as the webhook would, with file, line and column of each finding."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def check(
     """
     settings, known = settings_of(config, scheduler), facts_of(facts)
     documents, unreadable = _read(paths)
-    # What is applied together is known together: the labels of a namespace, the parent of a PodGroup.
+    # Files that are applied together are judged together: the labels of a namespace, the parent of a PodGroup.
     known = one_world(known, documents)
     report = Report()
     for document in documents:
@@ -82,7 +82,7 @@ def check(
 
 
 def _read(names: Sequence[str]) -> tuple[list[Document], list[InputError]]:
-    """Every document that can be read, and why the others cannot."""
+    """Return every document that can be read, and an error for each file that cannot."""
     documents: list[Document] = []
     unreadable: list[InputError] = []
     for name in names:
@@ -127,7 +127,7 @@ def _print(report: Report, unreadable: list[InputError], out: Console) -> None:
 
 def _print_finding(finding: Finding, place: Place, out: Console) -> None:
     word, style = _STYLES[finding.action]
-    # Not wrapped: editors and terminals make a link of it.
+    # Not wrapped: editors and terminals turn the path into a link.
     out.print(Text.assemble(f"{printable(str(place))}: ", (word, style), f" {finding.rule}"), soft_wrap=True)
     _print_fields(
         out,
@@ -146,7 +146,7 @@ def _print_fields(out: Console, fields: list[tuple[str, str]]) -> None:
         for name, value in fields:
             out.print(f"    {name:<7}{printable(value)}", markup=False)
         return
-    # A grid, so that a long value goes on below its own start.
+    # A grid, so that a long value continues below its own start.
     grid = Table.grid(padding=(0, 1))
     for name, value in fields:
         grid.add_row(Text(name, "dim"), Text(printable(value)))

@@ -1,4 +1,4 @@
-"""`rollcall config check`: judge a configuration file, and say what it comes to."""
+"""`rollcall config check`: check a configuration file, and print its settings."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _lines(settings: Settings) -> Iterator[str]:
 
 
 def _process_lines(settings: Settings) -> Iterator[str]:
-    """What the processes themselves are told."""
+    """Yield the settings of the processes themselves."""
     serving, certificates, tracing = settings.serving, settings.certificates, settings.tracing
     yield "serving"
     yield f"  maxInFlight: {serving.max_in_flight}"
@@ -88,7 +88,7 @@ def _process_lines(settings: Settings) -> Iterator[str]:
 
 
 def _tenancy_lines(settings: Settings) -> Iterator[str]:
-    """Whom the rules trust."""
+    """Yield the users that the rules trust."""
     tenancy = settings.tenancy
     yield "tenancy"
     yield f"  reconcilers: {', '.join(tenancy.reconcilers) or 'the service accounts that Rollcall is installed with'}"
@@ -100,14 +100,14 @@ def _tenancy_lines(settings: Settings) -> Iterator[str]:
 
 
 def _word(value: object) -> str:
-    """A value as the file would write it."""
+    """Return a value as the file would write it."""
     if value is None:
         return "unset"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _changed_rules(profile: Profile) -> Iterator[str]:
-    """The rules that take another action here than by default, whether set one by one or by the ceiling."""
+    """Yield the rules whose action differs from their default, by their own setting or by the ceiling."""
     taken = {bound.rule.id: bound.action for bound in profile.rules[profile.ceiling]}
     for declared in profile.every_rule:
         action = taken.get(declared.id)

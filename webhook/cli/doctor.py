@@ -1,4 +1,4 @@
-"""`rollcall doctor`: whether an installation is sound, and what to do where it is not."""
+"""`rollcall doctor`: check whether an installation is sound, and say how to repair it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webhook.installation.names import NAMESPACE
 
 
 class Format(StrEnum):
-    """What `doctor` prints."""
+    """The formats of `doctor`."""
 
     TEXT = "text"
     JSON = "json"

@@ -1,4 +1,4 @@
-"""The page `docs/doctor.md`, made from the checks themselves and from what each says of the world it is shown with."""
+"""The page `docs/doctor.md`, made from the checks themselves and from what each reports about its example."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ own the certificates alone are kept.
 
 
 def reference(checks: Iterable[Check]) -> str:
-    """The page: the checks as a table and one by one."""
+    """Return the page: the checks as a table and one by one."""
     every = tuple(checks)
     lines = [_HEAD, "| check | | looks at |", "|---|---|---|"]
     lines += [f"| [{one.id}](#{_anchor(one)}) | {one.level} | {_summary(one)} |" for one in every]
@@ -40,7 +40,7 @@ def reference(checks: Iterable[Check]) -> str:
 
 
 def paragraphs(check: Check) -> list[str]:
-    """The check's documentation as paragraphs of one line each, the last of them its source."""
+    """Return the check's documentation as paragraphs of one line each; the last one is its source."""
     return [" ".join(paragraph.split()) for paragraph in cleandoc(check.documentation).split("\n\n")]
 
 

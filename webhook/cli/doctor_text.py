@@ -1,4 +1,4 @@
-"""A diagnosis on a terminal: the worst first, then what could not be known, then how much was looked at."""
+"""A diagnosis on a terminal: the worst problems first, then what is unknown, then the number of checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
 
 
 def print_diagnosis(diagnosis: Diagnosis, out: Console) -> None:
-    """All of it."""
+    """Print the whole diagnosis."""
     for level in Level:
         for found in diagnosis.of(level):
             _print(found, out)
@@ -25,7 +25,7 @@ def print_diagnosis(diagnosis: Diagnosis, out: Console) -> None:
 
 
 def summary(diagnosis: Diagnosis) -> str:
-    """One line: how much was looked at, and what came of it."""
+    """Return one line: how many checks ran, and their results."""
     counted = [_count(len(diagnosis.of(level)), level.value) for level in Level if diagnosis.of(level)]
     if diagnosis.not_known:
         counted.append(f"{len({one.check for one in diagnosis.not_known})} not known")
@@ -43,7 +43,7 @@ def _fields(out: Console, fields: list[tuple[str, str]]) -> None:
         for name, value in fields:
             out.print(Text(f"    {name:<7}{printable(value)}"))
         return
-    # A grid, so that a long value goes on below its own start.
+    # A grid, so that a long value continues below its own start.
     grid = Table.grid(padding=(0, 1))
     for name, value in fields:
         grid.add_row(Text(name, "dim"), Text(printable(value)))

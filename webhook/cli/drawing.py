@@ -1,4 +1,4 @@
-"""What a picture shows, however it is drawn: boxes with a title and details, some below others."""
+"""The content of a picture, independent of its format: boxes with a title and details, some below others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webhook.explain.satisfiability import Branch, Fault, Kind, Standing
 
 
 class Shape(Enum):
-    """How a box looks: what it stands for, from the whole to the pods."""
+    """The look of a box, by what it stands for: from the whole workload to the pods."""
 
     WHOLE = auto()
     GANG = auto()
@@ -21,7 +21,7 @@ class Shape(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One box. `waits_for` is the name of one beside it that comes first; `cannot` marks what stops a tree."""
+    """One box. `waits_for` is the name of a sibling that starts first; `cannot` marks what stops a tree."""
 
     title: str
     details: tuple[str, ...]
@@ -54,12 +54,12 @@ _FAULTS = {
     Fault.NOT_DESCRIBED: "its pods do not say how many it starts with",
 }
 
-# Of these nothing is known but who names them.
+# Only the names of these are known, from the objects that refer to them.
 _UNKNOWN = frozenset({Fault.ABSENT, Fault.NO_NAMESPACE, Fault.NOT_DESCRIBED})
 
 
 def tree_lines(tree: Box) -> Iterator[str]:
-    """The tree, a line a box."""
+    """Yield the tree, one line for each box."""
     yield _line(tree)
     yield from _below(tree, "")
 
@@ -79,7 +79,7 @@ def _line(box: Box) -> str:
 
 
 def gangs_box(node: Node) -> Box:
-    """A workload, or what is below it."""
+    """Return the box of a workload, or of a part of it."""
     below = tuple(gangs_box(one) for one in node.below)
     return Box(_title(node), tuple(_details(node)), _LEVELS[node.level], node.name, node.waits_for, below=below)
 
@@ -103,11 +103,11 @@ def _details(node: Node) -> Iterator[str]:
         yield f"and {node.more:,} more like it, up to {node.last}"
 
 
-# Groups that somebody wrote by hand
+# Groups written by hand
 
 
 def group_box(branch: Branch, *, top: bool = True) -> Box:
-    """A tree of groups, or what is below its top."""
+    """Return the box of a tree of groups, or of a part of it."""
     title = f"{branch.kind} {branch.full_name if top else branch.name}"
     cannot = branch.standing is Standing.CANNOT
     below = tuple(group_box(one, top=False) for one in branch.below)

@@ -1,4 +1,4 @@
-"""`rollcall explain`: which of the schedulers could run a workload, what stops each, and what would help."""
+"""`rollcall explain`: which schedulers could run a workload, what refuses it, and what would help."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _CODES = {Answer.RUNS: CLEAN, Answer.PARTLY: CLEAN, Answer.REFUSED: REFUSED, Ans
 
 
 class Picture(StrEnum):
-    """What `explain` prints."""
+    """The formats of `explain`."""
 
     TEXT = "text"
     JSON = "json"
@@ -135,7 +135,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
         raise typer.Exit(UNREADABLE)
     answers = (one.explanation.answer for one in found)
     codes = {*(CLEAN if answer is None else _CODES[answer] for answer in answers), *(one.code for one in trees)}
-    # A refusal is certain, whatever else is not known.
+    # A refusal is certain, even if other facts are unknown.
     raise typer.Exit(REFUSED if REFUSED in codes else max(codes))
 
 

@@ -1,5 +1,5 @@
-"""`rollcall explain podgang/NAME`, `job/NAME` and the like: the gangs of one object of a cluster, their pods, and
-why they do not start.
+"""`rollcall explain podgang/NAME`, `job/NAME` and the like: the gangs of one object of a cluster, their pods, and why
+they do not start.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from webhook.cli.json_text import as_json_text
 from webhook.cli.options import configured, console
 from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, tell
 
-# The kinds that gangs are of, by what kubectl calls them.
+# The kinds that have gangs, by their kubectl names.
 _KINDS = {
     "podgang": "PodGang",
     "job": "Job",
@@ -24,14 +24,14 @@ _KINDS = {
     "leaderworkerset": "LeaderWorkerSet",
     "lws": "LeaderWorkerSet",
 }
-# As kubectl names an object, with its namespace or without.
+# An object as kubectl names it, with or without its namespace.
 _NAMED = re.compile(
     r"(?P<kind>podgang|job|jobset|leaderworkerset|lws(?=/))s?/(?:(?P<namespace>[^/]+)/)?(?P<name>[^/]+)"
 )
 
 
 def gangs_named(arguments: Sequence[str]) -> list[re.Match[str]] | None:
-    """The arguments as names of objects that gangs are of; None where they are files."""
+    """Return the arguments as names of objects that have gangs; None if they are files."""
     found = [_NAMED.fullmatch(one) for one in arguments]
     if not any(found) or any(Path(one).exists() for one in arguments):
         return None
@@ -49,7 +49,7 @@ def explain_gangs(
     *,
     as_json: bool,
 ) -> int:
-    """Print what is known of each; the exit code. Raises `AccessError`, `FactsUnavailable`."""
+    """Print what is known of each object and return the exit code. Raises `AccessError`, `FactsUnavailable`."""
     from webhook.cluster.access import find
     from webhook.gangs.gang_view import looking
     from webhook.telemetry.logs import configure

@@ -1,4 +1,4 @@
-"""Trees of groups that somebody wrote by hand, for `rollcall explain`: read from manifests, told as text or JSON."""
+"""Trees of groups written by hand, for `rollcall explain`: read from manifests, printed as text or JSON."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from webhook.sources.manifests import Document
 _CODES = {Standing.CAN: CLEAN, Standing.CANNOT: REFUSED, Standing.NOT_TOLD: NOT_EVALUATED}
 _ANSWERS = {Standing.CAN: ("can start", "green"), Standing.CANNOT: ("can never start", "bold red")}
 _NOT_TOLD = ("not told whether it can start", "cyan")
-# Of many causes the first are told: what follows is often what they bring about.
+# The first causes are printed: the later ones often follow from them.
 _TOLD = 5
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTree:
-    """A tree, the verdict on it, and the place of the first object that it is made of."""
+    """A tree, the verdict on it, and the place of its first object."""
 
     place: tuple[str, int, int]
     tree: Branch
@@ -36,23 +36,23 @@ class FoundTree:
 
     @property
     def code(self) -> int:
-        """The exit code that it asks for."""
+        """Return the exit code for this tree."""
         return _CODES[self.verdict.standing]
 
     @property
     def box(self) -> Box:
-        """What a picture shows of it."""
+        """Return the box of the tree for a picture."""
         return group_box(self.tree)
 
     @property
     def untold(self) -> str:
-        """What would have to be known for a verdict."""
+        """Return what must be known for a verdict."""
         if any(branch.kind is Kind.TEMPLATE for branch, _ in walk(self.tree)):
             return "no group here is made from its templates"
         return "no pods here name a group"
 
     def as_json(self) -> dict[str, Any]:
-        """The tree as plain JSON values."""
+        """Return the tree as plain JSON values."""
         file, line, column = self.place
         found: dict[str, Any] = {"kind": str(self.tree.kind), "name": self.tree.full_name}
         found["answer"] = str(self.verdict.standing)
@@ -63,7 +63,7 @@ class FoundTree:
 
 
 def trees_in(documents: Iterable[Document]) -> list[FoundTree]:
-    """The trees that all `documents` make together. Raises `InputError`, `ReviewError`."""
+    """Return the trees that all `documents` make together. Raises `InputError`, `ReviewError`."""
     world = World()
     for document in documents:
         for request, at in requests_in(document.manifest, judged=GROUP_KINDS | POD_KINDS):
@@ -79,7 +79,7 @@ def trees_in(documents: Iterable[Document]) -> list[FoundTree]:
 
 
 def print_tree(found: FoundTree, out: Console) -> None:
-    """Print all that is to be said of one tree."""
+    """Print the explanation of one tree."""
     file, line, column = found.place
     out.print(Text(printable(f"{file}:{line}:{column}: {found.tree.kind} {found.tree.full_name}"), "bold"))
     answer, style = _ANSWERS.get(found.verdict.standing, _NOT_TOLD)

@@ -1,4 +1,6 @@
-"""An explanation on a terminal: the matrix of capabilities and schedulers, what stops each, and the tree of gangs."""
+"""An explanation on a terminal: the matrix of capabilities and schedulers, what refuses the workload, and the tree of
+gangs.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,14 @@ _ANSWERS = {
     Answer.UNKNOWN: ("not known", "cyan"),
 }
 _SHORT = {Answer.RUNS: "runs", Answer.PARTLY: "in part", Answer.REFUSED: "refused", Answer.UNKNOWN: "?"}
-# A value longer than this says no more than its beginning.
+# Longer values are cut.
 _LONGEST = 120
 
 Row = list[tuple[str, str]]
 
 
 def print_explanation(place: tuple[str, int, int], found: Explanation, out: Console) -> None:
-    """Print all that is to be said of one workload."""
+    """Print the explanation of one workload."""
     file, line, column = place
     out.print(Text(printable(f"{file}:{line}:{column}: {found.kind} {found.namespace}/{found.name}"), "bold"))
     if found.choice.scheduler:
@@ -74,7 +76,7 @@ def _matrix(found: Explanation, out: Console) -> None:
             line.append(text, style)
             line.append(" " * (width - len(text) + 2))
         line.rstrip()
-        # Neither wrapped nor cropped by us: a column that is cut off could be the one that matters.
+        # Not wrapped or cropped: a column that is cut off could be the important one.
         out.print(line, soft_wrap=True)
 
 
@@ -128,7 +130,7 @@ def _honour(honour: Honour, out: Console) -> None:
         say(out, 3, f"do   {support.remedy}")
     for index, found in enumerate(honour.findings):
         say(out, 3, f"at   {found.at}: {shown(found.found)}")
-        # Said once where many places have the same fault.
+        # Printed once if many places have the same fault.
         following = honour.findings[index + 1 : index + 2]
         if not following or (following[0].why, following[0].remedy) != (found.why, found.remedy):
             say(out, 3, f"why  {found.why}")
@@ -153,7 +155,7 @@ def _edit(edit: Edit, out: Console) -> None:
 
 
 def change_line(change: Change) -> str:
-    """A change as a person would tell it."""
+    """Return a change in words."""
     if change.op == "remove":
         return f"remove  {change.path} (it is {_value(change.was)})"
     if change.op == "add":
@@ -167,9 +169,9 @@ def _value(value: object) -> str:
 
 
 def say(out: Console, depth: int, text: str) -> None:
-    """One line, indented by `depth` steps."""
+    """Print one line, indented by `depth` steps."""
     if out.is_terminal:
-        # So that a long line goes on below its own start.
+        # A long line then continues below its own start.
         out.print(Padding(Text(printable(text)), (0, 0, 0, 4 * depth)))
     else:
         out.print(Text("    " * depth + printable(text)))

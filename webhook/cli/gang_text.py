@@ -1,4 +1,4 @@
-"""Gangs on a terminal: a table of many, and all that is known of one."""
+"""Gangs on a terminal: a table of many, or everything that is known of one."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ _STYLES = {
     "ended": "dim",
     "later": "dim",
 }
-# Seconds in a day, an hour, a minute, with their letters; kubectl shows the largest that fits twice.
+# Seconds in a day, an hour, a minute, with their letters. kubectl shows the largest unit that fits twice.
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 
 
 class GangTable:
-    """A table whose columns are as wide as the first gangs need; those that come later are put into it line by line."""
+    """A table with columns as wide as the first gangs need; later gangs are added line by line."""
 
     def __init__(self, first: Iterable[GangHealth], out: Console) -> None:
         rows = [_HEAD, *(_row(one) for one in first)]
-        # The last column is as long as it is.
+        # The last column is not padded.
         self._widths = [max(len(row[index]) for row in rows) for index in range(len(_HEAD) - 1)]
         self._out = out
 
     def print(self, found: Sequence[GangHealth]) -> None:
-        """The head, and a line a gang."""
+        """Print the head and one line for each gang."""
         if found:
             self._line(_HEAD, "dim", "dim")
         for one in found:
             self.add(one)
 
     def add(self, one: GangHealth) -> None:
-        """One more line."""
+        """Print one more line."""
         self._line(_row(one), "", _STYLES[one.state.value])
 
     def _line(self, row: tuple[str, ...], style: str, health: str) -> None:
@@ -86,7 +86,7 @@ def _age(created: str) -> str:
 
 
 def print_gang(one: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
-    """All that is known of one gang."""
+    """Print everything that is known of one gang."""
     several = f", gang {one.name}" if one.workload not in {"", one.name} else ""
     title = f"{one.kind} {one.namespace}/{one.workload or one.name}{several}: {one.state.value}"
     out.print(Text(printable(title), "bold"))

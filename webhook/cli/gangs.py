@@ -57,7 +57,7 @@ def gangs(  # noqa: PLR0913 - one parameter for each option
     try:
         asyncio.run(_show(settings, access, namespace, output, held=held, watch=watch))
     except KeyboardInterrupt:
-        # How a watch is ended.
+        # The usual way to end a watch.
         return
 
 
@@ -84,7 +84,7 @@ async def _show(
         if not watch:
             return
         async for one in look.changes(namespace):
-            # Also one that has started now, for it was held before.
+            # This includes a gang that has just started, because it was held before.
             if output is Format.JSON:
                 typer.echo(as_json_text(one.as_json(), indent=None))
             else:
@@ -128,7 +128,7 @@ def ungate(
 
 
 async def _ungate(access: Access, namespace: str | None, names: list[str] | None, *, dry_run: bool) -> int:
-    """Says each pod that it was taken off; how many could not be changed."""
+    """Remove the gate from the pods and print each. Return how many could not be changed."""
     from webhook.cluster.client import Client
     from webhook.errors import FactsUnavailable, RequestFailed
     from webhook.mutators.prepare_pod import GATE

@@ -1,4 +1,4 @@
-"""What commands print with `-o json`."""
+"""The output of commands with `-o json`."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from webhook.model.plain_text import escaped
 
 
 def as_json_text(value: Any, *, indent: int | None = 2) -> str:
-    """`value` as JSON in UTF-8, with what a terminal would obey escaped."""
+    """Return `value` as JSON in UTF-8, with control characters for terminals escaped."""
     return escaped(json.dumps(value, indent=indent, ensure_ascii=False))

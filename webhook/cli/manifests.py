@@ -1,4 +1,4 @@
-"""`rollcall manifests`: what the API server must be told so that it asks Rollcall, made from the configuration."""
+"""`rollcall manifests`: the objects that register and run Rollcall in a cluster, made from the configuration."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ manifests_app = typer.Typer(help="The objects that a cluster needs, as manifests
 
 # namespace/name:port, as RFC 1123 labels.
 _SERVICE = re.compile(r"([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)/([a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)(?::(\d{1,5}))?")
-# A service account is called by an RFC 1123 subdomain.
+# The name of a service account is an RFC 1123 subdomain.
 _ACCOUNT = re.compile(r"([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)/((?=.{1,253}$)[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?)")
-# What the API server accepts: HTTPS, no user, no query, no fragment.
+# The API server accepts HTTPS without user, query or fragment.
 _URL = re.compile(r"https://[^/?#@\s]+(?:/[^?#\s]*)?")
 
 # As container runtimes read it: HOST[:PORT]/PATH[:TAG][@DIGEST].
@@ -61,7 +61,7 @@ _IMAGE = re.compile(
     re.ASCII,
 )
 
-# As `docker build --tag rollcall:VERSION` calls it; no registry has it but yours.
+# The name from `docker build --tag rollcall:VERSION`. Only your own registry can have it.
 IMAGE = f"rollcall:{__version__}"
 
 _KEY_APART = (
@@ -310,7 +310,7 @@ def write(
     from webhook.cli.write_manifests import write as write_files
     from webhook.cli.write_manifests import written
 
-    # Judged with the places of its mistakes.
+    # Reports mistakes with their positions in the file.
     configured(config)
     write_files(folder, written(config, _namespace(namespace), _image(image), folder))
 

@@ -1,7 +1,7 @@
 """Trees as a Mermaid flowchart, as GitHub and most wikis draw it.
 
-Labels hold names from manifests. Inside quotes only Mermaid's own entity codes are safe (`#35;` and the like), so every
-character but plain ones is written as one.
+Labels have names from manifests. Inside quotes only Mermaid's own entity codes are safe (`#35;` and the like), so all
+special characters are written as such codes.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from itertools import count
 from webhook.cli.drawing import Box, Shape
 
 _SAFE = frozenset(" -_./:,()+")
-# A gang's box has a heavier border than what is in it; what waits is dashed.
+# Each shape has its own brackets; a branch that cannot start has a dashed border.
 _SHAPES = {Shape.WHOLE: ("[[", "]]"), Shape.GANG: ("[", "]"), Shape.PART: ("(", ")"), Shape.LEAF: ("([", "])")}
 _CANNOT = "    classDef cannot stroke:#c62828,stroke-dasharray:4 3"
 
 
 def flowchart(trees: Sequence[Box]) -> str:
-    """The flowchart of all `trees`, side by side."""
+    """Return the flowchart of all `trees`, side by side."""
     lines = ["flowchart TD"]
     numbers = count()
     for tree in trees:
@@ -29,7 +29,7 @@ def flowchart(trees: Sequence[Box]) -> str:
 
 
 def escaped(text: str) -> str:
-    """`text` as part of a quoted label."""
+    """Return `text` as part of a quoted label."""
     return "".join(
         character if (character.isascii() and character.isalnum()) or character in _SAFE else f"#{ord(character)};"
         for character in text

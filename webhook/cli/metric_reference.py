@@ -1,5 +1,5 @@
-"""The page `docs/metrics.md`, made from the registries of the two processes themselves: whatever is registered there is
-listed, with the values that its labels can have.
+"""The page `docs/metrics.md`, made from the registries of the two processes: every registered metric is listed, with
+the possible values of its labels.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ value that is not known then: which schedulers, rules and kinds there are is the
 them are enabled. [Observability](observability.md) says which ones matter, and what to do when.
 """
 
-# Labels with more values than a table can hold, or that another page lists.
+# Labels with more values than fit in a table, or that another page lists.
 _ELSEWHERE = {"rule": "the ids of the [rules](rules.md)", "version": "the version"}
 SERVER, RECONCILER = "rollcall serve", "rollcall reconcile"
-# A label of a bucket, which every histogram has.
+# The label of a bucket, which every histogram has.
 _BUCKET = "le"
 
 
 class Family(NamedTuple):
-    """One metric: its name as it is scraped, its type, and of each label the values that it has."""
+    """One metric: its exposed name, its type, and the values of each label."""
 
     name: str
     kind: str
     help: str
     labels: Mapping[str, tuple[str, ...]]
-    # Where it is about kinds of objects of several groups: which, as kubectl writes them.
+    # For a metric about kinds of several groups: these kinds, as kubectl writes them.
     kinds: tuple[str, ...] = ()
 
 
 def metrics_of(settings: Settings) -> dict[str, list[Family]]:
-    """By process, what it exposes under these settings, by name."""
-    # Nothing is asked of it: what is there before the first answer is what there will be.
+    """Return the metrics that each process exposes with these settings, by name."""
+    # No request is sent: all series exist before the first answer.
     nowhere = Access("https://localhost", trusting_system(), lambda: None)
     state = ServerState(settings, NOTHING_KNOWN, None)
     state.follow(nowhere)
     reconciler = Reconciler(settings, nowhere)
-    # As its port does.
+    # The reconciler's port registers these.
     ConnectionMetrics(reconciler.metrics.registry)
     registries = {SERVER: state.metrics.registry, RECONCILER: reconciler.metrics.registry}
     return {process: families(registry) for process, registry in registries.items()}
 
 
 def families(registry: CollectorRegistry) -> list[Family]:
-    """The metrics of a registry, by name."""
+    """Return the metrics of a registry, by name."""
     found = []
     for metric in registry.collect():
         values: dict[str, dict[str, None]] = {}
@@ -75,7 +75,7 @@ def families(registry: CollectorRegistry) -> list[Family]:
 
 
 def reference(processes: Mapping[str, Iterable[Family]]) -> str:
-    """The page."""
+    """Return the page."""
     lines = [_HEAD]
     for process, found in processes.items():
         lines += [f"## {process}", "", "| metric | type | labels | what it is |", "|---|---|---|---|"]

@@ -1,4 +1,4 @@
-"""`rollcall metrics`: what the two processes expose to Prometheus."""
+"""`rollcall metrics`: the metrics that the two processes expose to Prometheus."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webhook.cli.options import Configuration, configured
 
 
 class Format(StrEnum):
-    """What `metrics` prints."""
+    """The formats of `metrics`."""
 
     TEXT = "text"
     JSON = "json"
@@ -34,7 +34,7 @@ def metrics(
     - `rollcall metrics --config rollcall.yaml -o json`
     - `rollcall metrics -o markdown > docs/metrics.md`
     """
-    # Both processes are put together for it, and the other commands should not wait for that.
+    # This command needs both processes; imported here, so that other commands start faster.
     from webhook.cli.metric_reference import metrics_of, reference
     from webhook.config.file import choosing_settings
 

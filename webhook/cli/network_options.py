@@ -1,4 +1,4 @@
-"""Options of `rollcall manifests all` about how the server is reached, and who may call it, and what they come to."""
+"""Options of `rollcall manifests all` for the server's network and its allowed callers, and their conversion."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _PORT_OPTIONS = ["--serving-port", "--next-port", "--health-port", "--reconciler
 def chosen_network(
     ports: Ports, *, host_network: bool, dns_policy: DnsPolicy | None, callers: Iterable[str]
 ) -> Network:
-    """The network of Pods. Raises `typer.BadParameter`."""
+    """Return the network of Pods. Raises `typer.BadParameter`."""
     found = Network(ports, host_network, dns_policy, tuple(_peer(caller) for caller in callers))
     if found.problem is not None:
         raise typer.BadParameter(found.problem, param_hint=["--host-network"] if host_network else _PORT_OPTIONS)
@@ -79,7 +79,7 @@ def chosen_network(
 
 
 def chosen_clients(authority: str | None, names: Iterable[str]) -> ClientCertificates | None:
-    """Whose certificates are asked for. Raises `typer.BadParameter`."""
+    """Return whose certificates are required of clients. Raises `typer.BadParameter`."""
     wanted = tuple(names)
     if authority is None:
         if wanted:
@@ -92,7 +92,7 @@ def chosen_clients(authority: str | None, names: Iterable[str]) -> ClientCertifi
 
 
 def _peer(caller: str) -> Manifest:
-    """A NetworkPolicyPeer. No namespace has a slash in its name, and every CIDR has."""
+    """Return a NetworkPolicyPeer. The name of a namespace never has a slash, and a CIDR always has one."""
     if re.fullmatch(NAMESPACE_PATTERN, caller):
         return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": caller}}}
     try:

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they stand for."""
+"""Options that several commands share, and their conversion."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ KubeContext = Annotated[
 
 
 class Format(StrEnum):
-    """What a command prints."""
+    """The formats of a command."""
 
     TEXT = "text"
     JSON = "json"
@@ -83,12 +83,12 @@ Output = Annotated[Format, typer.Option("--output", "-o", help="What to print.")
 
 
 def configured(configuration: Path | None) -> Settings:
-    """The settings of a file, or every backend with its defaults."""
+    """Return the settings of a file, or every backend with its defaults."""
     return default_settings() if configuration is None else load_settings(configuration)
 
 
 def settings_of(configuration: Path | None, scheduler: str | None = None) -> Settings:
-    """The settings for judging files: owners cannot be read, so a scheduler is chosen for every object."""
+    """Return the settings for judging files: owners cannot be read, so a scheduler is chosen for every object."""
     settings = configured(configuration)
     if scheduler is not None:
         settings = force_scheduler(settings, scheduler)
@@ -96,12 +96,12 @@ def settings_of(configuration: Path | None, scheduler: str | None = None) -> Set
 
 
 def facts_of(paths: Sequence[Path] | None) -> ClusterFacts:
-    """The facts in the given files and folders."""
+    """Return the facts in the given files and folders."""
     return load_facts(paths or ())
 
 
 def inputs_of(names: Sequence[str]) -> Iterator[str | Path]:
-    """The files that the arguments name; `-` stays what it is. Raises `InputError`."""
+    """Yield the files that the arguments name; `-` is not changed. Raises `InputError`."""
     for name in names:
         if name == STANDARD_INPUT:
             yield name
@@ -113,11 +113,11 @@ def inputs_of(names: Sequence[str]) -> Iterator[str | Path]:
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Rich would exit with 1, which here is a verdict; `cli.run` knows better."""
+        """Raise `BrokenPipeError` for `cli.run`: Rich would exit with 1, which is a verdict here."""
         raise BrokenPipeError(errno.EPIPE, "the reader has had enough")
 
 
 def console() -> Console:
-    """Where results go: coloured on a terminal, plain and unwrapped when piped."""
+    """Return the console for results: coloured on a terminal, plain and unwrapped when piped."""
     terminal = sys.stdout.isatty()
     return _Console(highlight=False, soft_wrap=not terminal, width=None if terminal else 10_000, legacy_windows=False)

@@ -1,4 +1,4 @@
-"""What every command says in the same way: exit codes, and lines on standard error."""
+"""Output that all commands share: exit codes, and lines on standard error."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ CLEAN, REFUSED, UNREADABLE, NOT_EVALUATED = 0, 1, 2, 3
 
 
 def tell(message: str) -> None:
-    """One line on standard error."""
+    """Print one line on standard error."""
     print(f"rollcall: {printable(message)}", file=sys.stderr)
 
 
 def printable(text: str) -> str:
-    """`text` with everything escaped that a terminal would obey: manifests come from anywhere."""
+    """Return `text` with all control characters for terminals escaped: manifests come from anywhere."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
     )

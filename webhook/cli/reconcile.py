@@ -61,7 +61,7 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
     """
     settings = configured(config)
 
-    # It brings uvicorn and an HTTP client with it; the other commands should not wait for them.
+    # These import uvicorn and an HTTP client; imported here, so that other commands start faster.
     from webhook.cluster.access import find
     from webhook.reconciler.run import Reconciler, run
     from webhook.telemetry.logs import configure
@@ -80,7 +80,7 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
 
 
 def _listener(reconciler: Reconciler, place: tuple[str, int]) -> Listener:
-    """Where health and metrics are told, with the limits of the server's health port."""
+    """Return the listener for health and metrics, with the limits of the server's health port."""
     from webhook.reconciler.endpoints import create_app
     from webhook.server.connections import Connections
     from webhook.server.descriptors import HEALTH_CONNECTIONS

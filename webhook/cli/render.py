@@ -36,15 +36,15 @@ from webhook.validators.owner_agreement import runtime
 
 
 class Syntax(StrEnum):
-    """What `render` prints."""
+    """The formats of `render`."""
 
     YAML = "yaml"
     JSON = "json"
 
 
-# Stands for the characters by which the API server makes a generateName a name.
+# Stands for the characters that the API server adds to a generateName.
 _ADDED = "added"
-# Far beyond any cluster; without a bound a mistyped number would be written out as names.
+# Far more than any cluster has; without a limit a mistyped number would be written out as names.
 MAX_PODS = 100_000
 
 
@@ -56,12 +56,12 @@ class Item(NamedTuple):
     manifest: Manifest
 
     def place(self, path: FieldPath) -> str:
-        """File, line and column of one of its fields."""
+        """Return file, line and column of one of its fields."""
         line, column = self.document.position(FieldPath((*self.at.parts, *path.parts)))
         return f"{self.document.source}:{line}:{column}"
 
     def error(self, why: str) -> InputError:
-        """The object cannot be read."""
+        """Return the error for an object that cannot be read."""
         return InputError(self.document.source, why, *self.document.position(self.at))
 
 
@@ -127,7 +127,7 @@ def render(
 
 
 def _items(document: Document) -> Iterator[Item]:
-    """The document, or the objects of the list that it is: `kubectl get -o yaml` prints several as one."""
+    """Yield the document, or the objects of a list: `kubectl get -o yaml` prints several objects as one list."""
     yield from _unpacked(Item(document, ROOT, document.manifest))
 
 
@@ -138,13 +138,13 @@ def _unpacked(item: Item) -> Iterator[Item]:
         return
     for index, manifest in enumerate(items):
         if isinstance(manifest, dict):
-            # The items of a typed list need not repeat what they are.
+            # The items of a typed list may omit apiVersion and kind.
             own = {"apiVersion": item.manifest.get("apiVersion"), "kind": kind.removesuffix("List"), **manifest}
             yield from _unpacked(Item(item.document, item.at / "items" / fields.Item(index), own))
 
 
 def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered | str]:
-    """What an object gets, or a sentence that says why it gets nothing."""
+    """Yield what an object gets, or a sentence that says why it gets nothing."""
     manifest = item.manifest
     group, _, kind = kind_of(manifest)
     if (group, kind) == (grove.GROUP, "PodCliqueSet"):
@@ -164,7 +164,7 @@ def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Ren
         verdict = admission.mutate(_request(manifest), facts, settings)
         yield Rendered(f"Pod, {verdict.scheduler or 'left as it is'}", manifest)
     elif kind in {"TrainingRuntime", "ClusterTrainingRuntime"}:
-        # Shown by the TrainJobs that name it.
+        # The TrainJobs that name it show it.
         return
     elif (group, kind) in VIEWS:
         yield from _owner(item, facts, settings)
@@ -174,7 +174,7 @@ def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Ren
 
 def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered]:
     manifest = item.manifest
-    # Refused as the webhook would refuse it: a gang that may not be stored has no objects.
+    # Refused as by the webhook: a gang that may not be stored has no objects.
     for judgement in judge(manifest, facts, settings):
         if judgement.verdict.denials:
             raise Inexpressible(judgement.verdict.denials)
@@ -183,7 +183,8 @@ def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[R
     if (pods := expected_pods(workload)) > MAX_PODS:
         why = f"{workload.name} would have {pods} pods; render shows at most {MAX_PODS}"
         raise item.error(why)
-    # All of them before the first is printed: a gang that cannot be expressed leaves nothing in part.
+    # All gangs are rendered before the first is printed, so that a gang that cannot be expressed is not printed in
+    # part.
     rendered, record = [], record_of(workload, profile.name)
     for gang in expected_gangs(workload, facts):
         comment = f"PodGang {gang.podgang.name}, {profile.name}"
@@ -193,7 +194,7 @@ def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[R
 
 
 def _owner(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered | str]:
-    """A workload that is not Grove's: nothing of it is printed before all of it could be made."""
+    """Yield the objects of a workload that is not Grove's. Nothing is printed before all objects are made."""
     (judgement,) = judge(item.manifest, facts, settings)
     verdict = judgement.verdict
     if verdict.denials:
@@ -215,7 +216,7 @@ def _owner(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rend
 
 
 def _given_a_name(manifest: Manifest) -> tuple[str, ...]:
-    """What is to be said of a workload that gets its name when it is created; it has one afterwards."""
+    """Give a placeholder name to a workload with generateName, and return the note about it."""
     metadata = manifest["metadata"]
     if metadata.get("name") or not metadata.get("generateName"):
         return ()
@@ -242,7 +243,7 @@ def _yaml(found: list[Rendered]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Plain dicts and lists of a manifest, whose values may be read-only views."""
+    """Return plain dicts and lists of a manifest, whose values may be read-only views."""
     if isinstance(value, dict):
         return {key: _plain(below) for key, below in value.items()}
     return [_plain(below) for below in value] if isinstance(value, list | tuple) else value

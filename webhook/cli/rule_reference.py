@@ -24,24 +24,24 @@ of another kind* is a [TrainJob, JobSet, LeaderWorkerSet or Job](other-workloads
 
 
 def every_rule() -> list[Rule]:
-    """The rules of every installed backend, after those that hold for all of them."""
+    """Return the rules of every installed backend, after those that apply to all of them."""
     own = [rule for backend in installed_backends().values() for rule in backend.rules]
     return [*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES, *own]
 
 
 def paragraphs(rule: Rule) -> list[str]:
-    """The rule's documentation as paragraphs of one line each, the last of them its source."""
+    """Return the rule's documentation as paragraphs of one line each; the last one is its source."""
     return [" ".join(paragraph.split()) for paragraph in cleandoc(rule.documentation).split("\n\n")]
 
 
 def summary(rule: Rule) -> str:
-    """The first sentence of the rule's documentation."""
+    """Return the first sentence of the rule's documentation."""
     first = paragraphs(rule)[0]
     return first[: first.find(". ") + 1] or first
 
 
 def reference(rules: list[Rule]) -> str:
-    """The page: the rules as a table and one by one, then what each backend is capable of."""
+    """Return the page: the rules as a table and one by one, then the capabilities of each backend."""
     lines = [_HEAD, "| rule | default | judges |", "|---|---|---|"]
     lines += [f"| [{rule.id}](#{_anchor(rule)}) | {rule.default} | {rule.judges} |" for rule in rules]
     for rule in rules:
@@ -52,7 +52,7 @@ def reference(rules: list[Rule]) -> str:
 
 
 def as_yaml(example: Example) -> str:
-    """An example as YAML, with what it assumes as comments above."""
+    """Return an example as YAML, with its assumptions as comments above."""
     assumed = [f"# profile: {example.config}"] if example.config else []
     if example.version is not None:
         assumed.append(f"# profile: schedulerVersion {example.version}")
@@ -104,7 +104,7 @@ def _support(support: Support) -> str:
 
 
 def _plain(value: Any) -> str:
-    """A part of the facts in a form that is the same on every run."""
+    """Return a part of the facts in a form that is the same on every run."""
     if isinstance(value, frozenset):
         return ", ".join(sorted(map(str, value)))
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""`rollcall rules`: every rule, or one of them in full."""
+"""`rollcall rules`: list every rule, or show one in full."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webhook.validators.registry import Rule
 
 
 class Format(StrEnum):
-    """What `rules` prints."""
+    """The formats of `rules`."""
 
     TEXT = "text"
     JSON = "json"
@@ -68,7 +68,7 @@ def _list(found: list[Rule]) -> None:
 
 
 def _judges(declared: Rule) -> str:
-    """What a rule is about, in a few words: a column is as wide as its longest cell."""
+    """Return what a rule judges, in a few words: a column is as wide as its longest cell."""
     return declared.subject.value if len(declared.kinds) > 1 else declared.judges
 
 

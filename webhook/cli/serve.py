@@ -108,23 +108,23 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     _together("--next-cert", next_cert, "--next-key", next_key)
     if client_name and client_ca is None:
         raise typer.BadParameter("--client-name narrows whom --client-ca lets in")
-    # A webhook is called from other machines.
+    # Other machines call a webhook.
     address = host or ("127.0.0.1" if standalone else EVERYWHERE)
     places = {"--port": (address, port), "--health-port": (health_host or address, health_port)}
     _apart(places if next_cert is None else {**places, "--next-port": (address, next_port)})
     settings = replace(configured(config), standalone=standalone)
     known = facts_of(facts)
-    # Nobody balances between this process and another, and whoever develops should not wait.
+    # A standalone process has no load balancer, and a developer should not wait.
     delay = drain if drain is not None else 0 if standalone else settings.serving.drain_seconds
 
-    # The server brings FastAPI and uvicorn with it; the other commands should not wait for them.
+    # These import FastAPI and uvicorn; imported here, so that other commands start faster.
     from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, development_pair
     from webhook.cluster.access import find, own_namespace
     from webhook.server.run import Plan, run
     from webhook.server.state import ServerState
     from webhook.server.tls import PairFiles
 
-    # Until the server listens for it: an exit instead of an end lets us clean up.
+    # Until the server handles the signal, exiting lets us clean up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
     def listen(files: PairFiles, ca: Path | None) -> None:
@@ -165,7 +165,7 @@ def _together(certificate: str, file: Path | None, key: str, key_file: Path | No
 
 
 def _apart(places: dict[str, tuple[str, int]]) -> None:
-    """Refuse two ports that are one; 0 takes a free one, or none."""
+    """Refuse two ports that are the same; 0 means a free port, or none."""
     for (one, (host, port)), (other, (beside, same)) in combinations(places.items(), 2):
         if port and port == same and (host == beside or WILDCARDS & {host, beside}):
             raise typer.BadParameter(f"{one} and {other} are both {port}, and each needs a port of its own")

@@ -1,8 +1,8 @@
-"""Trees as an SVG of its own: no font, script or style from elsewhere, and the same for the same trees.
+"""Trees as an independent SVG: no external font, script or style, and the same output for the same trees.
 
-Boxes stand in columns, the top of a tree on the left; each tree, and each part of one, has a band of its own, so that
-no two overlap however much is said in them. Names come from manifests: what XML would obey is escaped, what it forbids
-is shown as an escape.
+Boxes are in columns, with the root of a tree on the left. Each tree, and each part of one, has its own band, so boxes
+never overlap. Names come from manifests: XML special characters are escaped, and characters that XML forbids are shown
+as escapes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from xml.sax.saxutils import escape, quoteattr
 from webhook.cli.drawing import Box, Shape
 from webhook.cli.output import printable
 
-# Of a monospaced font of 13 pixels a character is at most 8 wide in any browser's default.
+# In a monospaced font of 13 pixels a character is at most 8 wide in any browser's default.
 _SIZE, _CHARACTER, _LINE = 13, 8, 18
 _PADDING, _BETWEEN, _COLUMN, _MARGIN = 8, 12, 44, 16
-# A line longer than this says no more than its beginning.
+# Longer lines are cut.
 _LONGEST = 90
 _INK, _PAPER, _LEAD, _BAD = "#1f2328", "#ffffff", "#57606a", "#c62828"
 _FILLS = {Shape.WHOLE: "#eef1f4", Shape.GANG: "#e3edfb", Shape.PART: "#f2ecfa", Shape.LEAF: "#e8f5e9"}
@@ -26,7 +26,7 @@ _FILLS = {Shape.WHOLE: "#eef1f4", Shape.GANG: "#e3edfb", Shape.PART: "#f2ecfa", 
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A box, where its upper left corner is, and the number of the box that it hangs on."""
+    """A box, the position of its upper left corner, and the index of its parent box."""
 
     box: Box
     x: int
@@ -37,7 +37,7 @@ class _Placed:
 
 
 def drawing(trees: Sequence[Box]) -> str:
-    """The drawing of all `trees`, one below the other."""
+    """Return the drawing of all `trees`, one below the other."""
     widths: list[int] = []
     for tree in trees:
         _measure(tree, 0, widths)
@@ -61,7 +61,7 @@ def _measure(box: Box, level: int, widths: list[int]) -> None:
 
 
 def _place(box: Box, top: int, parent: int | None, columns: Sequence[tuple[int, int]], placed: list[_Placed]) -> None:
-    """Place a box in the middle of its band, which begins at `top`, and what is below it in bands of their own."""
+    """Place a box in the middle of its band, which begins at `top`, and the boxes below it in their own bands."""
     (x, width), *rest = columns
     height, band = _height(box), _band(box)
     own = len(placed)
@@ -74,7 +74,7 @@ def _place(box: Box, top: int, parent: int | None, columns: Sequence[tuple[int, 
 
 
 def _band(box: Box) -> int:
-    """How high a box and all below it are."""
+    """Return the height of a box and all boxes below it."""
     return max(_height(box), _needed(box))
 
 
@@ -95,7 +95,7 @@ def _short(line: str) -> str:
 
 
 def _wide(line: str) -> int:
-    """How many characters wide: those of East Asia take two."""
+    """Return the width in characters: East Asian ones count as two."""
     return sum(2 if unicodedata.east_asian_width(character) in "FWA" else 1 for character in line)
 
 

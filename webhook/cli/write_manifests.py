@@ -23,7 +23,7 @@ _MODE = re.compile(r"^(certificates:\n(?:[ #].*\n|\n)*?  mode: )\w+$", re.MULTIL
 
 
 def written(config: Path, namespace: str, image: str, folder: Path) -> dict[str, str]:
-    """The text of each file by its path, for the configuration in that file. What is in `folder`/monitoring becomes
+    """Return the text of each file by its path, for the configuration in `config`. Files in `folder`/monitoring become
     a part of the chart. Raises `InputError`.
     """
     text = _text(config)
@@ -40,7 +40,7 @@ def written(config: Path, namespace: str, image: str, folder: Path) -> dict[str,
 
 
 def write(folder: Path, files: dict[str, str]) -> None:
-    """Write them, and say which. Raises `InputError`."""
+    """Write the files and print their names. Raises `InputError`."""
     for path, text in files.items():
         target = folder / path
         try:
@@ -53,8 +53,8 @@ def write(folder: Path, files: dict[str, str]) -> None:
 
 
 def _refuse_links(folder: Path, target: Path) -> None:
-    """Raise `InputError` where the file, or a folder below `folder` that it is in, is a link: what is written stays
-    in the folder that was named.
+    """Raise `InputError` if the file, or a folder below `folder` on its path, is a link: files are written only inside
+    the named folder.
     """
     for place in (target, *target.parents):
         if place == folder:
@@ -73,7 +73,7 @@ def _text(config: Path) -> str:
 
 
 def _configured(text: str, mode: str, source: str) -> Configured:
-    """The configuration with that mode of certificates: its own text, with its comments, where that can be kept."""
+    """Return the configuration with that certificate mode: as its own text with its comments, if possible."""
     document = yaml.safe_load(text)
     wanted = {**document, "certificates": {**(document.get("certificates") or {}), "mode": mode}}
     edited = _MODE.sub(rf"\g<1>{mode}", text) if "certificates:" in text else f"{text}certificates:\n  mode: {mode}\n"

@@ -1,8 +1,7 @@
-"""How a cluster is reached, and who we are there: from inside a pod, or from a kubeconfig.
+"""Find the address of a cluster and our credentials: inside a pod, or from a kubeconfig.
 
-Inside a pod it is four facts from the environment and two files, the token being replaced under us every hour. A
-kubeconfig has a dozen ways to say who one is; those are the `kubernetes` package's to know, which is imported for
-nothing else.
+Inside a pod these are four facts from the environment and two files; the token file is replaced every hour. A
+kubeconfig has a dozen kinds of credentials. The `kubernetes` package reads them, and is imported only for that.
 
 A pod never uses a proxy for the API server, which is near. The cluster of a kubeconfig is reached as by kubectl:
 through its `proxy-url`, else through the proxy of the environment.
@@ -23,14 +22,16 @@ from webhook.network.client_tls import looking, trusting, trusting_system
 from webhook.network.proxies import proxy_for
 from webhook.telemetry.logs import complaints_of
 
-# Where a pod finds its service account (Kubernetes documentation, "Accessing the Kubernetes API from a Pod").
+# The service account of a pod (Kubernetes documentation, "Accessing the Kubernetes API from a Pod").
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-# How old what a kubeconfig said of our credentials may be.
+# The maximum age of credentials from a kubeconfig.
 RELOAD_SECONDS = 60.0
 
 
 class Access(NamedTuple):
-    """A way to a cluster. `authorization` gives the header's value for the next request; it may block."""
+    """Address and credentials of a cluster. `authorization` returns the header's value for the next request; it may
+    block.
+    """
 
     url: str
     tls: ssl.SSLContext
@@ -40,8 +41,8 @@ class Access(NamedTuple):
 
 
 def find(kubeconfig: Path | None = None, context: str | None = None) -> Access:
-    """The cluster that `kubeconfig` names; without one that of the pod we run in, else that of $KUBECONFIG or
-    ~/.kube/config, as kubectl would.
+    """Return the access to a cluster. Without `kubeconfig` it is the cluster of our pod, else that of $KUBECONFIG or
+    ~/.kube/config, as for kubectl.
 
     Raises `AccessError`.
     """
@@ -51,7 +52,7 @@ def find(kubeconfig: Path | None = None, context: str | None = None) -> Access:
 
 
 def in_cluster(folder: Path | None = None) -> Access:
-    """The cluster of the pod that we run in. Raises `AccessError`."""
+    """Return the access to the cluster of our pod. Raises `AccessError`."""
     folder = folder or SERVICE_ACCOUNT
     host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
     port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
@@ -73,7 +74,7 @@ def in_cluster(folder: Path | None = None) -> Access:
 
 
 def own_namespace(folder: Path | None = None) -> str | None:
-    """The namespace of the pod that we run in; None outside of a cluster."""
+    """Return the namespace of our pod; None outside of a cluster."""
     try:
         return ((folder or SERVICE_ACCOUNT) / "namespace").read_text().strip() or None
     except OSError:
@@ -81,15 +82,16 @@ def own_namespace(folder: Path | None = None) -> str | None:
 
 
 def from_kubeconfig(path: Path | None, context: str | None) -> Access:
-    """The cluster that a kubeconfig names. Raises `AccessError`."""
-    # A fifth of a second and 35 MB, which a pod is spared.
+    """Return the access to the cluster of a kubeconfig. Raises `AccessError`."""
+    # These imports take a fifth of a second and 35 MB, which a pod does not need.
     from kubernetes.client import Configuration  # noqa: PLC0415
     from kubernetes.config import ConfigException, load_kube_config  # noqa: PLC0415
     from yaml import YAMLError  # noqa: PLC0415
 
     def load() -> Any:
         configuration: Any = Configuration()
-        # It has taken one from the environment, without its exceptions (NO_PROXY). The kubeconfig's own is set below.
+        # `Configuration` reads a proxy from the environment, but without the exceptions (NO_PROXY). The proxy of the
+        # kubeconfig is set below.
         configuration.proxy = None
         with complaints_of("kube_config") as complaints:
             load_kube_config(  # type: ignore[no-untyped-call]
@@ -99,7 +101,8 @@ def from_kubeconfig(path: Path | None, context: str | None) -> Access:
                 persist_config=False,
             )
         if complaints:
-            # It would go on as nobody. Its words may quote what the program printed, and that may be a token.
+            # The library would continue without credentials. Its text may quote the output of the program, which may be
+            # a token.
             raise ConfigException("the program that it names (exec) gave no credentials; kubectl says more")
         return configuration
 
@@ -110,10 +113,10 @@ def from_kubeconfig(path: Path | None, context: str | None) -> Access:
     except YAMLError:
         raise AccessError(f"no way to a cluster: {shown}: is not YAML") from None
     except (TypeError, KeyError, AttributeError):
-        # It takes a document of another shape for what it is not.
+        # The library does not check the shape of the document.
         raise AccessError(f"no way to a cluster: {shown}: is no kubeconfig") from None
     except (ConfigException, CertificateError, OSError, ValueError) as error:
-        # Not so for $KUBECONFIG, which may name several.
+        # $KUBECONFIG may name several files.
         alone = path or (None if os.environ.get("KUBECONFIG") else Path("~/.kube/config").expanduser())
         why = _why(error) if alone is None or alone.exists() else "no such file"
         raise AccessError(f"no way to a cluster: {shown}: {why}") from None
@@ -121,10 +124,10 @@ def from_kubeconfig(path: Path | None, context: str | None) -> Access:
 
     def authorization() -> str | None:
         nonlocal configuration, loaded
-        # Token files are replaced under us, and what a program gives runs out.
+        # Token files are replaced, and credentials from a program expire.
         if time.monotonic() - loaded > RELOAD_SECONDS:
             configuration, loaded = load(), time.monotonic()
-        # The name of the setting has changed between releases; what it comes to is found the same way in all of them.
+        # The name of the setting differs between releases of the library; this finds the header in all of them.
         settings: Any = configuration.auth_settings().values()
         found = next((said["value"] for said in settings if said["key"].lower() == "authorization"), None)
         if found is None and configuration.username:
@@ -155,7 +158,7 @@ class _Way(NamedTuple):
 
 
 def _way(configuration: Any) -> _Way:
-    """How a kubeconfig's server is reached. Raises `ValueError`."""
+    """Return URL, proxy and certificate name of the server of a kubeconfig. Raises `ValueError`."""
     url = str(configuration.host).rstrip("/")
     host = _host(url)
     if host is None:
@@ -170,10 +173,10 @@ def _way(configuration: Any) -> _Way:
 
 
 def _host(url: str) -> str | None:
-    """The host of a server's URL, or None where it is no such URL."""
+    """Return the host of a server's URL, or None if it is not an http or https URL."""
     try:
         parts = urlsplit(url)
-        # Asked for, because it is read only then.
+        # `port` is parsed and checked only when it is read.
         _ = parts.port
     except ValueError:
         return None
@@ -181,8 +184,8 @@ def _host(url: str) -> str | None:
 
 
 def _certified_name(host: str) -> str | None:
-    """The name that the API server's certificate must have, where it is not the host as it stands: certificates never
-    have the dot that ends an absolute name.
+    """Return the name that the API server's certificate must have if it differs from the host: an absolute name ends in
+    a dot, names in certificates do not.
     """
     return host.rstrip(".") if host.endswith(".") else None
 

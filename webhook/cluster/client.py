@@ -1,4 +1,4 @@
-"""Sending requests to the Kubernetes API, and saying in our own errors what went wrong."""
+"""Send requests to the Kubernetes API, and raise Rollcall's own errors for failures."""
 
 from __future__ import annotations
 
@@ -18,38 +18,37 @@ from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, mapping, sequence, text
 from webhook.telemetry import spans
 
-# An answer that is not a watch: a list's page, or one object.
+# The time for an answer that is not a watch: a page of a list, or one object.
 ANSWER_SECONDS = 15.0
 CONNECT_SECONDS = 5.0
-# A kubeconfig may name a program that asks somebody for credentials.
+# A kubeconfig may name a program that asks a person for credentials.
 CREDENTIALS_SECONDS = 15.0
-# A watch that is silent for so long is asked anew, from where it was: bookmarks come about once a minute, and a
-# connection that nobody closed, such as to a machine that is gone, says nothing for ever.
+# A watch that is silent for this long is restarted from its last version. Bookmarks arrive about once a minute, and a
+# broken connection, such as to a machine that is gone, stays silent forever.
 SILENCE_SECONDS = 150.0
-# An API server that has too much to do asks for a second. Whoever asks for an hour is not the API server.
+# An overloaded API server asks to wait about a second. A server that asks for an hour is not the API server.
 MAX_WAIT_SECONDS = 60.0
-# One answer, or one line of a watch. An object has at most 3 MiB; the lists of all kinds and their schemas are longer.
+# The limit of one answer, or of one line of a watch. An object has at most 3 MiB; the lists of all kinds and their
+# schemas are longer.
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
-# One page of a list that has more than one object. As Python objects JSON may take 24 times its bytes.
+# The limit of one page with more than one object. As Python objects JSON may take 24 times its bytes.
 MAX_PAGE_BYTES = 2 * 1024 * 1024
-# A page that was larger is asked for again with so many times fewer objects.
+# A page that was too large is requested again with this many times fewer objects.
 _FEWER = 8
-# The pages that are being received at once: a process follows some twenty kinds.
+# How many pages are received at once: a process watches some twenty kinds.
 _PAGES_AT_ONCE = 4
-# The requests, watches apart, that have a connection at once; the others wait. The reconciler has 32 gates, 8 gangs, 4
-# pages, events and its lease under way, which must not wait for slow gates. With the watches they fit into the
-# descriptors that the server keeps back (`server/descriptors.py`). The wait is not httpx's own, which looks at all who
-# wait whenever one is served.
+# How many requests, except watches, have a connection at once; the others wait. The reconciler has 32 gates, 8 gangs, 4
+# pages, events and its lease in progress, which must not wait for slow gates. Together with the watches they fit into
+# the descriptors that the server reserves (`server/descriptors.py`). httpx's own queue is not used, because it checks
+# all waiting requests whenever one ends.
 REQUESTS_AT_ONCE = 48
-# A code, who warns, and a quoted text.
+# A code, the agent that warns, and a quoted text.
 _WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 _ESCAPED = re.compile(r"\\(.)")
 
 
 class Answer(NamedTuple):
-    """A parsed answer, the tag by which it is known, when it was given, as a Date header says it, and what it warns
-    of.
-    """
+    """A parsed answer, its ETag, its time from the Date header, its warnings, and its size in bytes."""
 
     content: Any
     etag: str | None
@@ -66,7 +65,7 @@ class Page(NamedTuple):
 
 
 class Client:
-    """One cluster's API. Close it when done."""
+    """The API of one cluster. Close it when done."""
 
     def __init__(self, access: Access, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._access = access
@@ -75,16 +74,16 @@ class Client:
             verify=access.tls,
             proxy=_proxy(access),
             transport=transport,
-            # `Access` knows which proxies of the environment are for this cluster.
+            # `Access` decides which proxies of the environment are for this cluster.
             trust_env=False,
-            # `_asking` bounds the connections, and a watch, which has one for ever, must never wait for one.
+            # `_asking` limits the connections. A watch keeps its connection, so it must never wait for a free one.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=8),
         )
         self._asking = asyncio.Semaphore(REQUESTS_AT_ONCE)
         self._receiving = asyncio.Semaphore(_PAGES_AT_ONCE)
 
     async def get(self, request: Request) -> Answer:
-        """The answer to a request. Raises `RequestFailed`, more exactly `NotFound`, `Gone`, `AnswerTooLarge` or
+        """Return the answer to a request. Raises `RequestFailed`, or one of `NotFound`, `Gone`, `AnswerTooLarge` and
         `NotModified`.
         """
         return await self._get(request, MAX_ANSWER_BYTES)
@@ -103,7 +102,7 @@ class Client:
         limit: int = PAGE,
         accept: str = JSON,
     ) -> AsyncGenerator[Any, None]:
-        """The objects of a kind; `accept` may ask for their metadata alone. Raises `RequestFailed`."""
+        """Yield the objects of a kind; `accept` may ask for metadata only. Raises `RequestFailed`."""
         async for found in self.pages(resource, namespace=namespace, selector=selector, limit=limit, accept=accept):
             for raw in found.items:
                 yield raw
@@ -117,8 +116,8 @@ class Client:
         limit: int = PAGE,
         accept: str = JSON,
     ) -> AsyncGenerator[Page, None]:
-        """The objects of a kind, page after page. Whoever keeps no page while it waits for the next has one in memory
-        at a time, whose size `MAX_PAGE_BYTES` bounds, or a single object. Raises `RequestFailed`.
+        """Yield the objects of a kind, page by page. A caller that keeps no page has one in memory at a time: at most
+        `MAX_PAGE_BYTES`, or a single object. Raises `RequestFailed`.
         """
         token: str | None = None
         count = limit
@@ -148,14 +147,14 @@ class Client:
                 return
 
     async def write(self, write: Write, allowed: Callable[[], None] | None = None) -> Any:
-        """The object as it is after a change. Raises `RequestFailed`, more exactly `NotFound`.
+        """Return the object after a change. Raises `RequestFailed` or `NotFound`.
 
-        `allowed` is called at the last moment, and may raise: then the API server never has the whole request.
+        `allowed` is called at the last moment and may raise: then the API server never gets the whole request.
         """
         return (await self.told(write, allowed)).content
 
     async def told(self, write: Write, allowed: Callable[[], None] | None = None) -> Answer:
-        """The whole answer to a change. As `write`."""
+        """Return the whole answer to a change. See `write`."""
         headers = {"accept": JSON, "content-type": write.content_type}
         content = orjson.dumps(write.body)
         return await self._answer(write.method, write.path, write.params, headers, content, allowed)
@@ -171,13 +170,13 @@ class Client:
     ) -> Answer:
         built = await self._built(method, path, params, asking, content)
         if allowed is not None:
-            # A connection may have to be made first, and a process may be frozen at any time.
+            # A new connection may be needed first, and the process may be suspended at any time.
             allowed()
             built.extensions = {**built.extensions, "trace": _before_the_body(allowed)}
         return await self._sent(built, MAX_ANSWER_BYTES)
 
     async def _sent(self, built: httpx.Request, most: int) -> Answer:
-        """The answer to a request, of at most so many bytes."""
+        """Return the answer to a request, of at most `most` bytes."""
         await self._turn()
         try:
             response = await self._http.send(built, stream=True)
@@ -203,18 +202,21 @@ class Client:
             raise RequestFailed(f"not sent: {why}") from None
 
     def _said(self, error: httpx.HTTPError) -> str:
-        """Where nobody was reached, also where: a kubeconfig or a proxy may lead elsewhere than its user believes."""
+        """Return the text of an error. If the connection failed, add the URL and the proxy: a kubeconfig or a proxy may
+        point to an unexpected server.
+        """
         if not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
             return _told(error)
         proxy = None if self._access.proxy is None else httpx.URL(self._access.proxy)
-        # Without the user and the password that it may have.
+        # Without the user name and the password in the URL.
         through = "" if proxy is None else f" through the proxy {proxy.scheme}://{proxy.netloc.decode('ascii')}"
         return f"{_told(error)} ({self._access.url}{through})"
 
     async def lines(self, request: Request) -> AsyncGenerator[bytes, None]:
-        """The lines of a watch until the server ends it, and first an empty one: the server has taken the request.
+        """Yield the lines of a watch until the server ends it. The first line is empty: the server has accepted the
+        request.
 
-        Raises as `get` does, and `TimeoutError` after a silence.
+        Raises the same errors as `get`, and `TimeoutError` after `SILENCE_SECONDS`.
         """
         headers = {"accept": request.accept}
         built = await self._built("GET", request.path, request.params, headers, seconds=SILENCE_SECONDS)
@@ -253,20 +255,21 @@ class Client:
         seconds: float = ANSWER_SECONDS,
     ) -> httpx.Request:
         try:
-            # May read a file or run a program.
+            # This may read a file or run a program.
             async with asyncio.timeout(CREDENTIALS_SECONDS):
                 authorization = await asyncio.to_thread(self._access.authorization)
         except OSError as error:
             raise RequestFailed(f"no credentials: {_told(error)}") from None
         except Exception as error:  # noqa: BLE001 - a plugin of a kubeconfig may fail in any way it likes
-            # It quotes what the program printed, and that may be a token; what we say is in logs and in /readyz.
+            # The error quotes the output of the program, which may be a token, and our text is written to logs and
+            # /readyz.
             raise RequestFailed(f"no credentials: {type(error).__name__}; kubectl says more") from None
-        # What is compressed must be inflated, between two admissions; the network is near.
+        # Decompression would delay admissions, and the network is near.
         headers = {**headers, "accept-encoding": "identity", **spans.outgoing()}
         if authorization is not None:
             authorization = authorization.strip()
             if not (authorization.isascii() and authorization.isprintable()):
-                # The HTTP library would say so too, and quote it, and what we say ends up in logs and in /readyz.
+                # The HTTP library would raise too, but quote the value, and our text is written to logs and /readyz.
                 raise RequestFailed("no credentials: what was found has characters that no header may have")
             headers["authorization"] = authorization
         extensions = {} if self._access.server_name is None else {"sni_hostname": self._access.server_name}
@@ -282,7 +285,7 @@ class Client:
 
 
 async def _received(response: httpx.Response, most: int) -> bytearray:
-    """The body of an answer. Raises `AnswerTooLarge` as soon as it has more bytes."""
+    """Return the body of an answer. Raises `AnswerTooLarge` as soon as it is longer than `most` bytes."""
     content = bytearray()
     async for chunk in response.aiter_bytes():
         content += chunk
@@ -298,18 +301,20 @@ def _too_large(most: int) -> str:
 def _proxy(access: Access) -> httpx.Proxy | None:
     if access.proxy is None:
         return None
-    # A proxy that is spoken to by TLS is verified like the API server, as in Go.
+    # The certificate of an https proxy is verified like the one of the API server, as in Go.
     return httpx.Proxy(access.proxy, ssl_context=access.tls if access.proxy.startswith("https://") else None)
 
 
 def _warnings(headers: httpx.Headers) -> tuple[str, ...]:
-    """The texts of the Warning headers (RFC 7234, 5.5), which an API server writes one in a line."""
+    """Return the texts of the Warning headers (RFC 7234, 5.5). An API server writes one text in a line."""
     said = (found for line in headers.get_list("warning") for found in _WARNING.findall(line))
     return tuple(_ESCAPED.sub(r"\1", quoted) for quoted in said)
 
 
 def _before_the_body(allowed: Callable[[], None]) -> Callable[[str, Any], Awaitable[None]]:
-    """Calls `allowed` when the body is about to be sent: without it the API server does nothing."""
+    """Return a trace function that calls `allowed` just before the body is sent. Without the body the API server does
+    nothing.
+    """
 
     async def trace(event: str, _: Any) -> None:
         if event.endswith("send_request_body.started"):
@@ -319,7 +324,9 @@ def _before_the_body(allowed: Callable[[], None]) -> Callable[[str, Any], Awaita
 
 
 def read_event(line: bytes) -> tuple[str, dict[str, Any]]:
-    """A watch event's type and object. Raises `Gone` for an expired version, `RequestFailed` for any other error."""
+    """Return a watch event's type and object. Raises `Gone` for an expired version, `RequestFailed` for any other
+    error.
+    """
     event = _parse(line)
     if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
         raise RequestFailed("a watch event is no object")
@@ -358,7 +365,7 @@ def _check(code: int, content: bytes | bytearray, retry_after: str | None = None
 
 
 def _fields(status: Any) -> str:
-    """What a Status is about: its reason, the kind and the fields. Its messages may quote values."""
+    """Return the reason, the kind and the fields of a Status. Its messages may quote values and are left out."""
     try:
         details = mapping(mapping(status).get("details"))
         causes = (mapping(cause).get("field") for cause in sequence(details.get("causes")))

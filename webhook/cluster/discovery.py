@@ -1,6 +1,6 @@
-"""Which kinds the cluster serves: one request for all groups, answered only when something changed.
+"""Read which kinds the cluster serves: one request for all groups, with a full answer only after a change.
 
-Source: aggregated discovery (KEP-3352), apidiscovery.k8s.io/v2, in every Kubernetes that Rollcall knows.
+Source: aggregated discovery (KEP-3352), apidiscovery.k8s.io/v2, in every Kubernetes version that Rollcall supports.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from webhook.model.reading import Malformed, mapping, sequence, text
 
 
 class Discovery:
-    """The kinds that were served when it was last asked."""
+    """The kinds that were served at the last request."""
 
     def __init__(self, client: Client) -> None:
         self.apis: frozenset[Api] | None = None
-        # How each of them is addressed.
+        # The resource of each kind.
         self.resources: dict[Api, Resource] = {}
         self._client = client
         self._etag: str | None = None
 
     async def ask(self) -> frozenset[Api]:
-        """The kinds that are served now. Raises `RequestFailed`."""
+        """Return the kinds that are served now. Raises `RequestFailed`."""
         try:
             answer = await self._client.get(requests.discovery(self._etag))
         except NotModified:
@@ -45,7 +45,7 @@ class Discovery:
 def _kinds(document: Any) -> dict[Api, Resource]:
     items = mapping(document).get("items")
     if not isinstance(items, list):
-        # An APIGroupList, of a server or a proxy that does not know the form that was asked for: it names no kinds.
+        # An APIGroupList from a server or a proxy that does not know the requested format. It has no kinds.
         raise RequestFailed(f"the discovery document is none: it is {document.get('kind')}, without items")
     found: dict[Api, Resource] = {}
     for group in map(mapping, items):

@@ -1,6 +1,6 @@
-"""The live ClusterFacts of a server: what is served, and a watch for each kind that the enabled schedulers need.
+"""The live ClusterFacts of a server: the served kinds, and a watch for each kind that the enabled schedulers need.
 
-A kind that the cluster does not serve is unknown, and nobody waits for it; when it appears, it is picked up.
+A kind that the cluster does not serve is unknown, and the server does not wait for it. When it appears, it is watched.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from webhook.model.keys import Api, Needed
 from webhook.model.projections import Projection, Resource
 from webhook.telemetry.logs import log
 
-# An answer that says "not modified" costs next to nothing.
+# A "not modified" answer costs almost nothing.
 DISCOVERY_SECONDS = 10.0
-# Before a watch that failed by our fault is begun again.
+# The pause before a watch that failed by a bug is restarted.
 FAULT_SECONDS = 5.0
 
 
@@ -38,8 +38,8 @@ def live_facts(
     *,
     objects: bool = True,
 ) -> LiveFacts:
-    """The facts that the enabled schedulers need, for whoever judges, gang `objects` of somebody else's as well, or for
-    whoever makes gangs; the other arguments are those of `LiveFacts`.
+    """Return the facts that the enabled schedulers need. With `objects`, for admission, also gang objects that other
+    programs write; without, for the reconciler, which makes gangs. The other arguments are those of `LiveFacts`.
     """
     general = GENERAL if objects else general_to_reconciler(owners=settings.makes_gangs_of_owners)
     backends = [profile.backend for profile in settings.profiles.values()]
@@ -49,9 +49,9 @@ def live_facts(
 
 
 class LiveFacts:
-    """Facts that follow a cluster. `run` keeps them; whoever decides reads `facts`.
+    """Facts that are updated from a cluster. `run` updates them; decisions read `facts`.
 
-    Its mappings change under the reader, between two decisions and never within one: both are on one event loop.
+    The mappings in them change between two decisions and never during one: both run on one event loop.
     """
 
     def __init__(
@@ -63,7 +63,9 @@ class LiveFacts:
         touched: Callable[[Projection, Any], None] | None = None,
         general: Iterable[Projection] = GENERAL,
     ) -> None:
-        """`changed` is told the facts whenever a part is replaced, `touched` of every entry of a part that changes."""
+        """`changed` is called with the facts whenever a part is replaced, `touched` for every entry of a part that
+        changes.
+        """
         self.facts = NOTHING_KNOWN
         self.projections = (*general, *projections)
         self._client = client
@@ -72,10 +74,10 @@ class LiveFacts:
         self._discovery = Discovery(client)
         self._schemas = Schemas(client, schemas_of)
         self._unread_schemas: str | None = None
-        # Why it is not known what is served, or not any more.
+        # Why the served kinds are unknown or outdated.
         self.trouble: str | None = "not asked yet"
-        # What discovery said last, and the kinds that were served at the start and are not read yet: one that appears
-        # later keeps nobody waiting.
+        # The last answer of discovery, and the kinds that were served at the start and are not read yet. A kind that
+        # appears later does not delay readiness.
         self._served: frozenset[Api] = frozenset()
         self._awaited: set[Projection] = set()
         self.lookup = Lookup(client, self.projections, self._discovery, self._schemas)
@@ -83,7 +85,7 @@ class LiveFacts:
         self._tasks: dict[Projection, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Follow the cluster until cancelled."""
+        """Watch the cluster until cancelled."""
         try:
             await self._follow_discovery()
         finally:
@@ -94,20 +96,22 @@ class LiveFacts:
             await self._client.close()
 
     async def learn(self, needed: Iterable[Needed], facts: ClusterFacts, seconds: float) -> ClusterFacts:
-        """`facts`, and what is `needed` besides, read live. Raises `FactsUnavailable`."""
+        """Return `facts` with the `needed` facts, read live. Raises `FactsUnavailable`."""
         return facts.learned(await self.lookup.find(needed, seconds))
 
     @property
     def resources(self) -> Mapping[Api, Resource]:
-        """How the kinds are addressed that the cluster serves."""
+        """The resource of each kind that the cluster serves."""
         return self._discovery.resources
 
     def doubted(self) -> frozenset[str]:
-        """The parts that are not followed now: what is known of them may be out of date."""
+        """Return the parts whose watch fails now: they may be out of date."""
         return frozenset(projection.part for projection, watch in self.watches.items() if watch.trouble is not None)
 
     def unready(self) -> Iterator[str]:
-        """What is not known yet, and why not; nothing when every kind that was served at the start is known."""
+        """Yield what is not known yet, and why. Yields nothing when every kind that was served at the start
+        is known.
+        """
         if self.facts.apis is None:
             yield f"cluster: which kinds it serves is not known: {self.trouble}"
         for projection, watch in self.watches.items():
@@ -136,17 +140,17 @@ class LiveFacts:
                 await asyncio.sleep(DISCOVERY_SECONDS)
 
     def _take(self, answer: frozenset[Api]) -> None:
-        """Watch what is served, forget what no longer is.
+        """Watch the served kinds, and drop those that are no longer served.
 
-        An API server that has just started answers before it has read its CRDs, so a kind is gone when two answers in a
-        row do not name it.
+        An API server that has just started answers before it has read its CRDs. So a kind is gone only if two answers
+        in a row lack it.
         """
         served, self._served = answer | self._served, answer
         gone: dict[str, None] = {}
         first = self.facts.apis is None
         for projection in self.projections:
             api = projection.resource.api
-            # The core group is in no list of groups, and is always there.
+            # The core group is in no list of groups, but always exists.
             if api in served or not api.group:
                 if projection not in self._tasks:
                     self._tasks[projection] = asyncio.create_task(self._follow(projection, self._watch(projection)))
@@ -161,7 +165,9 @@ class LiveFacts:
             self._set(apis=served, **gone)
 
     async def _read_schemas(self) -> None:
-        """What the kinds that are served can hold. Where it cannot be read it stays as it was, and nobody waits."""
+        """Read the fields of the served kinds. If that fails, the known fields are kept, and readiness does
+        not wait.
+        """
         try:
             answer = await self._schemas.ask()
         except RequestFailed as error:
@@ -185,7 +191,7 @@ class LiveFacts:
             try:
                 await watch.run()
             except Exception:  # noqa: BLE001 - whatever it is, the other kinds go on
-                # A fault of ours: said loudly, and the kind is unknown from now on rather than out of date.
+                # This is a bug, so it is logged as an error. The kind is unknown from now on, rather than out of date.
                 log.exception("watch failed", kind=projection.resource.api.kind)
                 watch.trouble = "a fault of ours; the log says more"
                 self._set(**{projection.part: None})

@@ -1,4 +1,4 @@
-"""Reading one fact that the caches lack, live and at most once at a time."""
+"""Read single facts that the caches lack, live, with at most one read of each fact at a time."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from webhook.model.reading import Malformed, Manifest, sequence
 from webhook.telemetry import spans
 from webhook.telemetry.logs import outline
 
-# The owner of a pod is read within this, or the pod's creation is tried again by whoever creates it.
+# A pod's owner must be read within this time. Otherwise the creation of the pod fails, and its controller tries again.
 LOOKUP_SECONDS = 2.0
-# Objects in one page where a kind is read as a whole: few round trips fit into that time.
+# Objects in one page when a whole kind is read: only a few round trips fit into that time.
 WHOLE_PAGE = 500
-# What an object may be called (RFC 1123 subdomain). Anything else is in no cluster, and must not become a path.
+# Valid names of objects (RFC 1123 subdomain). No cluster has another name, and it must not become part of a path.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-# The parts of which one is read for whose it is, and not because an object names it.
+# Parts that are read because they own the object or contain it, not because the object names them.
 _OWNERS = frozenset(
     {
         "namespaces",
@@ -39,12 +39,12 @@ _OWNERS = frozenset(
         "train_jobs",
     }
 )
-# What a label's value may be.
+# Valid values of labels.
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 class Lookup:
-    """Live reads, shared by all who ask for the same thing while it is being read."""
+    """Live reads, shared by all calls that need the same fact while it is being read."""
 
     def __init__(
         self, client: Client, projections: Iterable[Projection], discovery: Discovery, schemas: Schemas
@@ -57,16 +57,16 @@ class Lookup:
         self._discovery = discovery
         self._schemas = schemas
         self._under_way: dict[Needed, asyncio.Task[Any]] = {}
-        # By how they ended, for the metrics.
+        # The outcomes of lookups, for the metrics.
         self.outcomes = {"found": 0, "absent": 0, "failed": 0}
 
     async def find(self, needed: Iterable[Needed], seconds: float) -> Mapping[Needed, Any]:
-        """What the cluster says, None where there is no such object. Raises `FactsUnavailable`, at the latest after so
-        many seconds.
+        """Return what the cluster has, None for an object that does not exist. Raises `FactsUnavailable`, after
+        `seconds` at the latest.
         """
         wanted = tuple(needed)
         about = {"rollcall.facts": sorted({one.part for one in wanted})}
-        # Also of whoever waits for a read that another began.
+        # The span also covers a read that another call began.
         with spans.span("look up", spans.Side.CLIENT, about):
             tasks = {one: self._task(one) for one in wanted}
             await asyncio.wait(tasks.values(), timeout=min(seconds, LOOKUP_SECONDS))
@@ -82,11 +82,11 @@ class Lookup:
     def _ended(self, wanted: Needed, task: asyncio.Task[Any]) -> None:
         del self._under_way[wanted]
         if not task.cancelled():
-            # Looked at, lest Python complains of an error that nobody waited for to the end.
+            # Read the exception, so that asyncio does not log it as never retrieved.
             task.exception()
 
     async def _within(self, wanted: Needed) -> Any:
-        # Nobody waits longer, and a read that hangs must not be joined by those who come later.
+        # No call waits longer, and later calls must not join a read that hangs.
         async with asyncio.timeout(LOOKUP_SECONDS):
             return await self._read(wanted)
 
@@ -101,7 +101,8 @@ class Lookup:
             if not isinstance(error, TimeoutError):
                 why, outlined = str(error), outline(error)
         self.outcomes["failed"] += 1
-        # An object's fields name quotas, queues and topologies; its owner's name is no secret.
+        # The names of quotas, queues and topologies come from fields of the object and are not logged. The name of its
+        # owner is not a secret.
         named = wanted if wanted.part in _OWNERS else wanted._replace(key="")
         raise FactsUnavailable(f"the {wanted} could not be read: {why}", f"the {named} could not be read: {outlined}")
 
@@ -137,7 +138,7 @@ class Lookup:
         return _value(projection, (await self._client.get(requests.read(resource, name, namespace))).content)
 
     async def _whole(self, projection: Projection) -> dict[Any, Any]:
-        """All objects of a kind. One that is not understood is as good as not there, as it is to a watch."""
+        """Return all objects of a kind. An object that is not understood counts as missing, as in a watch."""
         found: dict[Any, Any] = {}
         async for raw in self._client.items(projection.resource, limit=WHOLE_PAGE, selector=projection.selector):
             with suppress(Malformed):
@@ -146,7 +147,7 @@ class Lookup:
         return found
 
     async def _bound(self, namespace: str, name: str) -> frozenset[ObjectKey]:
-        """The PodGang of one pod of the set that is on a node; nothing where there is no such pod."""
+        """Return the PodGang of one pod of the set that is on a node; empty if there is no such pod."""
         if not _NAME.fullmatch(namespace) or not _LABEL_VALUE.fullmatch(name):
             return frozenset()
         selector = f"{grove.LABEL_MANAGED_BY}={grove.MANAGED_BY_GROVE},{grove.LABEL_PART_OF}={name}"
@@ -155,6 +156,6 @@ class Lookup:
 
 
 def _value(projection: Projection, raw: Manifest) -> Any:
-    """What is known of one object; None for one that nobody asks about."""
+    """Return the value of one object; None if the projection ignores it."""
     read = projection.read(raw)
     return None if read is None else read[1]

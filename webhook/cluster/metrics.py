@@ -1,4 +1,4 @@
-"""Metrics of the caches: how many objects are known, how old that knowledge is, and whether they are still followed."""
+"""Metrics of the caches: how many objects are known, the age of that knowledge, and whether the watches work."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ from webhook.cluster.facts import LiveFacts
 from webhook.cluster.watch import Watch
 from webhook.model.keys import Api
 
-# Two schedulers may each have a Queue, so a kind is told with its group; of its versions the one that is served counts.
+# Two schedulers may each have a Queue, so a kind has its group as a label. Of its versions the served one counts.
 _LABELS = ("group", "kind")
 
 
 class CacheCollector(Collector):
-    """Read off the caches when they are asked for: watching costs nothing more."""
+    """Reads the caches when metrics are scraped: watches do no extra work."""
 
     def __init__(
         self, cluster: LiveFacts, kinds: Iterable[Api] = (), watches: Callable[[], Iterable[Watch]] | None = None
     ) -> None:
-        """`watches` are all that there are, where those of `cluster` are not; `kinds` are followed besides its own."""
+        """`watches` returns all watches if there are others than those of `cluster`; `kinds` are kinds watched in
+        addition.
+        """
         self._cluster = cluster
         self._watches = cluster.watches.values if watches is None else watches
         own = (projection.resource.api for projection in cluster.projections)
         self._kinds = dict.fromkeys((api.group, api.kind) for api in (*own, *kinds))
 
     def collect(self) -> Iterator[Metric]:
-        """The families, with a sample for each kind, also for one that the cluster does not serve."""
+        """Yield the metric families, with a sample for each kind, even if the cluster does not serve it."""
         objects = GaugeMetricFamily("rollcall_cache_objects", "Objects known of each kind.", labels=_LABELS)
         lists = CounterMetricFamily("rollcall_cache_lists", "Times that a whole kind was listed.", labels=_LABELS)
         left_out = GaugeMetricFamily(
@@ -64,7 +66,9 @@ class CacheCollector(Collector):
         yield from (objects, left_out, lists, failing, age, lookups)
 
     def _followed(self) -> Mapping[tuple[str, str], list[Watch]]:
-        """The watches of each kind; a reconciler may follow one twice, for what it decides and for what it writes."""
+        """Return the watches of each kind. A reconciler may watch a kind twice: for decisions and for its
+        own writes.
+        """
         found: dict[tuple[str, str], list[Watch]] = {}
         for watch in self._watches():
             api = watch.index.projection.resource.api

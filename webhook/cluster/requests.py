@@ -1,4 +1,4 @@
-"""What is asked of the Kubernetes API, as data: building a request knows nothing of sending one.
+"""Requests to the Kubernetes API, as data: building a request is separate from sending it.
 
 Source of paths and parameters: Kubernetes API concepts (kubernetes.io/docs/reference/using-api/api-concepts).
 """
@@ -13,23 +13,23 @@ from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 
 JSON = "application/json"
-# JSON is YAML, and every API server since 1.22 takes it by this name.
+# JSON is YAML, and every API server since 1.22 accepts it under this name.
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
-# Metadata alone, of any kind: what is not read need not be sent.
+# Metadata only, of any kind: fields that are not read need not be sent.
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 # A fieldSelector: pods that are on a node.
 BOUND = "spec.nodeName!="
 # Every group, version and kind in one answer.
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-# Objects in one page of a list. What is parsed at once is memory that the process keeps: with 5,000 PodGangs and 1,000
-# PodCliqueSets a server held 146 MB after pages of 500, and 106 MB after these.
+# Objects in one page of a list. The process keeps the memory of parsed pages: with 5,000 PodGangs and 1,000
+# PodCliqueSets a server held 146 MB after pages of 500, and 106 MB after pages of this size.
 PAGE = 100
 
 
 class Request(NamedTuple):
-    """A GET. `etag` asks for an answer only if it differs from the one that had that tag."""
+    """A GET. With `etag` the answer is empty if the content still has that ETag."""
 
     path: str
     params: Mapping[str, str] = {}
@@ -48,7 +48,7 @@ class Write(NamedTuple):
 
 
 def apply(resource: Resource, manifest: Manifest, manager: str, *, dry_run: bool = False) -> Write:
-    """Server-side apply: the fields of `manifest` become those of `manager`, whoever had them, and no other changes."""
+    """Return a server-side apply: `manager` takes over the fields of `manifest`; other fields do not change."""
     metadata = manifest["metadata"]
     path = f"{_collection(resource, metadata.get('namespace'))}/{quote(metadata['name'], safe='')}"
     params = {"fieldManager": manager, "force": "true"} | ({"dryRun": "All"} if dry_run else {})
@@ -56,20 +56,20 @@ def apply(resource: Resource, manifest: Manifest, manager: str, *, dry_run: bool
 
 
 def json_patch(resource: Resource, namespace: str | None, name: str, operations: Sequence[Manifest]) -> Write:
-    """Changes by RFC 6902, all of them or none."""
+    """Return a JSON Patch (RFC 6902): all operations apply, or none."""
     path = f"{_collection(resource, namespace)}/{quote(name, safe='')}"
     return Write("PATCH", path, list(operations), {"fieldManager": "rollcall"}, JSON_PATCH)
 
 
 def create(resource: Resource, manifest: Manifest, *, dry_run: bool = False) -> Write:
-    """A new object."""
+    """Return the creation of an object."""
     params = {"dryRun": "All"} if dry_run else {}
     return Write("POST", _collection(resource, manifest["metadata"].get("namespace")), manifest, params)
 
 
 def replace(resource: Resource, manifest: Manifest) -> Write:
-    """An object in the place of the one that it was read as: refused where that has changed since. For objects that
-    nobody else writes into.
+    """Return the replacement of an object, refused if it has changed since it was read. Use it only for objects that no
+    other program writes.
     """
     metadata = manifest["metadata"]
     path = f"{_collection(resource, metadata.get('namespace'))}/{quote(metadata['name'], safe='')}"
@@ -85,7 +85,7 @@ def delete(
     version: str | None = None,
     dry_run: bool = False,
 ) -> Write:
-    """The object of that name goes, if it still is the one of that uid, and unchanged since `version` where given."""
+    """Return the deletion of an object, refused if its uid differs or, with `version`, if it has changed since."""
     preconditions = {"uid": uid} | ({} if version is None else {"resourceVersion": version})
     options: Manifest = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
     params = {"dryRun": "All"} if dry_run else {}
@@ -93,7 +93,7 @@ def delete(
 
 
 def read(resource: Resource, name: str, namespace: str | None = None) -> Request:
-    """One object."""
+    """Return the request for one object."""
     return Request(f"{_collection(resource, namespace)}/{quote(name, safe='')}")
 
 
@@ -106,7 +106,9 @@ def page(
     selector: Mapping[str, str] | None = None,
     accept: str = JSON,
 ) -> Request:
-    """One page of the objects of a kind, in a namespace or in all; `selector` holds labelSelector and fieldSelector."""
+    """Return the request for one page of a kind, in a namespace or in all. `selector` has labelSelector and
+    fieldSelector.
+    """
     params = {"limit": str(limit), **(selector or {})}
     if token is not None:
         params["continue"] = token
@@ -114,7 +116,7 @@ def page(
 
 
 def named(resource: Resource, name: str) -> Request:
-    """The objects of that name, in all namespaces."""
+    """Return the request for the objects of that name in all namespaces."""
     return page(resource, selector={"fieldSelector": f"metadata.name={name}"})
 
 
@@ -125,7 +127,9 @@ def watch(
     selector: Mapping[str, str] | None = None,
     namespace: str | None = None,
 ) -> Request:
-    """Every change after `version`, for at most so many seconds, with bookmarks: events that carry only a version."""
+    """Return the request for every change after `version`, for at most `seconds`, with bookmarks: events that have only
+    a version.
+    """
     params = {
         **(selector or {}),
         "watch": "true",
@@ -137,18 +141,18 @@ def watch(
 
 
 def bound_pods(namespace: str, selector: str) -> Request:
-    """One pod, if there is any, that bears the labels and is on a node; its metadata alone."""
+    """Return the request for the metadata of at most one pod that has the labels and is on a node."""
     params = {"labelSelector": selector, "fieldSelector": BOUND, "limit": "1"}
     return Request(f"/api/v1/namespaces/{quote(namespace, safe='')}/pods", params, METADATA_ONLY)
 
 
 def discovery(etag: str | None = None) -> Request:
-    """Every kind that the cluster serves, but for those of the core group."""
+    """Return the request for every kind that the cluster serves, except those of the core group."""
     return Request("/apis", accept=DISCOVERY, etag=etag)
 
 
 def schemas(group: str, version: str, etag: str | None = None) -> Request:
-    """The schemas of a group's kinds in one version."""
+    """Return the request for the schemas of a group's kinds in one version."""
     return Request(f"/openapi/v3/apis/{quote(group, safe='')}/{quote(version, safe='')}", etag=etag)
 
 

@@ -1,4 +1,4 @@
-"""Which fields the kinds have that the cluster serves: what tells an old CRD from a new one under the same version.
+"""Read which fields the served kinds have, to tell an old CRD from a new one with the same version.
 
 Source: OpenAPI v3 by group and version (KEP-2896), which every authenticated user may read (system:discovery).
 """
@@ -19,18 +19,18 @@ _KIND = "x-kubernetes-group-version-kind"
 
 
 class Schemas:
-    """The fields of `spec`, of those kinds that somebody asks about."""
+    """The fields of `spec` of the wanted kinds."""
 
     def __init__(self, client: Client, wanted: Iterable[Api]) -> None:
         self._client = client
         self._wanted = tuple(dict.fromkeys(wanted))
-        # By group and version: the tag of the last answer. One that is unchanged is not sent again.
+        # By group and version: the ETag of the last answer. An unchanged answer is not sent again.
         self._etags: dict[tuple[str, str], str | None] = {}
         self.known: dict[Api, frozenset[str]] = {}
 
     async def ask(self) -> Mapping[Api, frozenset[str]]:
-        """What is known now: a kind that is not served, or whose schema says nothing, is not in it. Raises
-        `RequestFailed`, and keeps then what was known of what could not be read.
+        """Return the known fields by kind, without kinds that are not served or have no schema. Raises `RequestFailed`;
+        the known fields of unread kinds are kept.
         """
         for place in dict.fromkeys((api.group, api.version) for api in self._wanted):
             kinds = [api for api in self._wanted if (api.group, api.version) == place]
@@ -39,7 +39,7 @@ class Schemas:
             except NotModified:
                 continue
             except NotFound:
-                # Not served (any more).
+                # Not served, or no longer served.
                 read: dict[Api, frozenset[str]] = {}
                 self._etags.pop(place, None)
             else:
@@ -48,7 +48,8 @@ class Schemas:
                 except Malformed as error:
                     raise RequestFailed(f"the schemas of {'/'.join(place)} are not understood: {error}") from None
                 self._etags[place] = answer.etag
-            # Together with its tag, and before anything else is awaited: what is "not modified" later must be here.
+            # Set together with the ETag, without an await in between: after a "not modified" answer the fields must be
+            # here.
             self.known = {api: fields for api, fields in self.known.items() if api not in kinds} | read
         return self.known
 

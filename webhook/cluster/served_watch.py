@@ -1,4 +1,4 @@
-"""A kind of object that is followed while the cluster serves it: its CRD may come and go."""
+"""A watch that runs while the cluster serves its kind: the CRD may be installed and removed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webhook.model.projections import Projection
 
 
 class ServedWatch:
-    """The objects of one kind, those that `selector` selects. `changed` gets the key of each object that changes."""
+    """The objects of one kind that `selector` selects. `changed` is called with the key of each object that changes."""
 
     def __init__(
         self,
@@ -23,7 +23,7 @@ class ServedWatch:
         selector: Mapping[str, str] | None = None,
         filled: Callable[[], None] = lambda: None,
     ) -> None:
-        # None while the cluster does not serve them.
+        # None while the cluster does not serve the kind.
         self.watch: Watch | None = None
         self.resource = projection.resource
         self._client = client
@@ -35,16 +35,16 @@ class ServedWatch:
 
     @property
     def entries(self) -> Mapping[ObjectKey, Any]:
-        """What is known of each object."""
+        """The known value of each object."""
         return {} if self.watch is None else self.watch.index.entries
 
     @property
     def filled(self) -> bool:
-        """Whether all of them were read once, or the cluster serves none."""
+        """Return whether all objects were read once, or the kind is not served."""
         return self.watch is None or self.watch.filled
 
     def follow(self, *, served: bool) -> None:
-        """Follow them while they are served."""
+        """Start the watch if the kind is served, stop it if not."""
         if served and self._task is None:
             self.watch = Watch(self._client, self._projection, self._filled, self._changed, self._selector)
             self._task = asyncio.create_task(self.watch.run())
@@ -53,7 +53,7 @@ class ServedWatch:
             self.watch = self._task = None
 
     async def close(self) -> None:
-        """Stop following them."""
+        """Stop the watch."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -1,8 +1,8 @@
-"""One kind of object, kept in step: listed once, then watched from there.
+"""Keep the objects of one kind up to date: list them once, then watch from there.
 
-What Kubernetes asks of whoever watches (API concepts, "Efficient detection of changes"): remember the version of every
-event and bookmark, go on from it when a watch ends, and list anew when the server no longer knows that version (410).
-Besides, everything is listed again once an hour, which heals whatever went wrong unseen.
+Kubernetes requires three things of a watch client (API concepts, "Efficient detection of changes"). Keep the version of
+every event and bookmark. Continue from that version when a watch ends. List again when the server no longer has that
+version (410). In addition, everything is listed again once an hour, which repairs undetected errors.
 """
 
 from __future__ import annotations
@@ -23,60 +23,62 @@ from webhook.model.projections import Projection, key_of
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.telemetry.logs import MAX_WORDS, log, outline
 
-# How long the server may keep a watch open; spread, so that those of many replicas do not end together.
+# How long the server may keep a watch open. Random, so that the watches of many replicas do not end together.
 WATCH_SECONDS = (300, 600)
 RELIST_SECONDS = 3600
-# After a failure: doubled each time, up to the second, and each time a random part of it.
+# The first and the longest wait after a failure: doubled each time, and partly random.
 BACKOFF_SECONDS = (0.1, 5.0)
-# After so many refusals in a row of a watch, everything is listed again.
+# After this many refusals of a watch in a row, everything is listed again.
 PATIENCE = 3
-# An event is taken between two admissions, and a tenant may change an object of 1.5 MiB a hundred times a second: after
-# one that took longer than this, of a processor, its kind rests until it has had this share of the time. The API server
-# waits so long.
+# Events are handled between two admissions, and a tenant may change an object of 1.5 MiB a hundred times a second.
+# After an event that took longer than `LONG_EVENT_SECONDS` of CPU, the kind pauses, so that its events take at most
+# this share of the time. The API server waits that long.
 LONG_EVENT_SECONDS = 0.005
 EVENTS_SHARE = 0.2
 _TOO_LARGE = "what is needed of it is larger than is kept of one object"
-# A watch that ends sooner, and said nothing, is a failure: asked for again at once it would be asked for for ever.
+# A watch that ends earlier than this without an event counts as a failure: otherwise it would be retried forever
+# without a pause.
 SHORT_SECONDS = 1.0
 
 
 def backoff(failures: int, chance: float) -> float:
-    """Seconds to wait after so many failures in a row; `chance` is between 0 and 1."""
+    """Return the seconds to wait after `failures` in a row. `chance` is between 0 and 1."""
     first, most = BACKOFF_SECONDS
     longest = min(most, first * 2.0 ** min(failures - 1, 20))
     return longest * (0.5 + chance / 2)
 
 
 def rest_after(seconds: float) -> float:
-    """Seconds to wait after an event that took so long."""
+    """Return the seconds to wait after an event that took `seconds`."""
     return 0.0 if seconds < LONG_EVENT_SECONDS else seconds * (1 / EVENTS_SHARE - 1)
 
 
 class Index:
-    """The projections of one kind's objects. `entries` is read by decisions, and is written object by object."""
+    """The projections of one kind's objects. Decisions read `entries`, which is updated object by object."""
 
     def __init__(self, projection: Projection, changed: Callable[[Any], None] | None = None) -> None:
-        """`changed` is told the key of each entry that comes, goes or becomes another."""
+        """`changed` is called with the key of each entry that is added, removed or changed."""
         self.projection = projection
         self._changed = changed
         self.entries: dict[Any, Any] = projection.entries()
-        # Every object that is known, with its key and value.
+        # Every known object, with its key and value.
         self._objects: dict[ObjectKey, tuple[Any, Any]] = {}
-        # Two may have one key, as ElasticQuotas of two namespaces: by key those that have it, the last to come last.
+        # Two objects may have the same key, as ElasticQuotas of two namespaces. For each key the objects that have it,
+        # the latest last.
         self._sources: dict[Any, dict[ObjectKey, None]] = {}
-        # The objects that are there, and of which nothing is kept.
+        # Objects that exist but are not kept.
         self.left_out: set[ObjectKey] = set()
         self._warnings = 0
 
     def put(self, raw: Manifest) -> None:
-        """Know an object, or know it anew."""
+        """Add or update an object."""
         source = key_of(raw)
         before = self._objects.get(source)
         try:
             read = self.projection.read(raw)
             why = None if weight(read, self.projection.most) <= self.projection.most else _TOO_LARGE
         except Exception as error:  # noqa: BLE001 - one object must not keep all others from being known
-            # Stored before its schema was what it is now, or a fault of ours. As good as not there.
+            # The object was stored under an older schema, or the code has a bug. It counts as missing.
             read, why = None, outline(error)
             self._warn("object not understood", source, why, exc_info=not isinstance(error, Malformed))
         else:
@@ -100,11 +102,11 @@ class Index:
             self._changed(key)
 
     def drop(self, raw: Manifest) -> None:
-        """Forget an object."""
+        """Remove an object."""
         self._forget(key_of(raw))
 
     def keep_only(self, sources: set[ObjectKey]) -> None:
-        """Forget every object but those."""
+        """Remove every object except `sources`."""
         for source in (self._objects.keys() | self.left_out) - sources:
             self._forget(source)
 
@@ -120,7 +122,7 @@ class Index:
             self._sources.pop(key, None)
             del self.entries[key]
         elif self.entries[key] is value:
-            # Which of the others counts now is for the entries to say, as each is put there.
+            # The entries themselves decide which of the other objects counts, as each is put again.
             del self.entries[key]
             for holder in holders:
                 self.entries[key] = self._objects[holder][1]
@@ -128,7 +130,9 @@ class Index:
             self._changed(key)
 
     def _warn(self, event: str, source: ObjectKey, why: str, *, exc_info: bool = False) -> None:
-        """A line at the 1st, 2nd, 4th, 8th and so on: a tenant may store thousands, and change each as often."""
+        """Log the 1st, 2nd, 4th, 8th warning and so on: a tenant may store thousands of objects and change each as
+        often.
+        """
         self._warnings += 1
         if self._warnings.bit_count() == 1:
             name = "/".join(source)[:MAX_WORDS]
@@ -137,7 +141,7 @@ class Index:
 
 
 class Watch:
-    """The task that keeps an `Index` in step. It ends only when it is cancelled."""
+    """The task that keeps an `Index` up to date. It ends only when it is cancelled."""
 
     def __init__(
         self,
@@ -148,39 +152,39 @@ class Watch:
         selector: Mapping[str, str] | None = None,
         namespace: str | None = None,
     ) -> None:
-        """`filled` is called once, when the first list is whole; `changed` with the key of each entry that changes.
-        `selector` (labelSelector, fieldSelector) narrows what is followed, and so does `namespace`.
+        """`filled` is called once, after the first complete list; `changed` with the key of each entry that changes.
+        `selector` (labelSelector, fieldSelector) and `namespace` limit which objects are watched.
         """
         self._selector = selector
         self._namespace = namespace
         self.index = Index(projection, changed)
         self.filled = False
         self._say_filled = filled
-        # What went wrong last, until something goes right again.
+        # The last failure, until the next success.
         self.trouble: str | None = None
         self.lists = 0
-        # When the server last said anything: a list, an event or a bookmark.
+        # When the server last sent a list, an event or a bookmark.
         self.heard = time.monotonic()
         self._client = client
         self._resource = projection.resource
-        # Where to go on from; None asks for a list.
+        # The version to continue from; None requests a list.
         self._version: str | None = None
         self._failures = 0
         self._listed = 0.0
 
     def put(self, raw: Manifest) -> None:
-        """Take the answer to a write before the watch brings it; or not, if the watch is past it already: then the
-        object may have changed since, or be gone, and nothing would be told of it a second time.
+        """Store the answer to a write before the watch delivers it. Ignore the answer if the watch has passed its
+        version: the object may have changed or be gone since, and no event would report that again.
         """
         version = str(mapping(raw.get("metadata")).get("resourceVersion") or "")
         known = self._version or ""
-        # Numbers that grow: Kubernetes API concepts, "Resource versions".
+        # Resource versions are increasing numbers: Kubernetes API concepts, "Resource versions".
         if version.isdigit() and known.isdigit() and int(version) <= int(known):
             return
         self.index.put(raw)
 
     async def run(self) -> None:
-        """List and watch, for ever."""
+        """List and watch until cancelled."""
         while True:
             try:
                 if self._version is None or time.monotonic() - self._listed > RELIST_SECONDS:
@@ -190,7 +194,7 @@ class Watch:
                 await self._pause(error)
 
     async def _list(self) -> str:
-        """Read all objects, page by page, and forget those that are no longer there."""
+        """Read all objects page by page, and remove those that no longer exist."""
         seen: set[ObjectKey] = set()
         version: str | None = None
         pages = self._client.pages(self._resource, namespace=self._namespace, selector=self._selector)
@@ -198,7 +202,7 @@ class Watch:
             async for found in pages:
                 seen.update(self._put_all(found.items))
                 version = found.version
-                # What was parsed goes before the next page comes.
+                # Free the parsed page before the next one arrives.
                 del found
         if version is None:
             raise RequestFailed("the list has no resourceVersion")
@@ -216,7 +220,7 @@ class Watch:
             yield key_of(raw)
 
     async def _watch(self, version: str) -> None:
-        """Follow the changes after `version` until the server ends the watch, or falls silent."""
+        """Apply the changes after `version` until the server ends the watch or stays silent."""
         seconds = random.randint(*WATCH_SECONDS)  # noqa: S311 - spreading load is no secret
         begun, opened, told = time.monotonic(), False, False
         with suppress(TimeoutError):
@@ -232,7 +236,7 @@ class Watch:
                         if rest := rest_after(time.thread_time() - taken):
                             await asyncio.sleep(rest)
                     elif self.trouble is not None:
-                        # Followed again. How patient to be is not forgotten before something has come of it.
+                        # The watch works again. `_failures` is reset only after an event.
                         self.trouble = None
                         log.info("watch resumed", kind=self._resource.api.kind)
         if not opened:
@@ -242,7 +246,7 @@ class Watch:
         self._failures = 0
 
     def _apply(self, line: bytes) -> None:
-        """Take one event, and remember the version that it brings."""
+        """Apply one event and keep its version."""
         kind, raw = read_event(line)
         self.heard = time.monotonic()
         if kind in {"ADDED", "MODIFIED"}:
@@ -254,11 +258,11 @@ class Watch:
     async def _pause(self, error: RequestFailed) -> None:
         self.trouble = str(error)
         self._failures += 1
-        # A version that is too old, or one from the future, as after a restore of etcd: then the list alone helps.
+        # The version is too old, or from the future, as after a restore of etcd: only a new list helps.
         if isinstance(error, Gone) or (error.code and self._failures % PATIENCE == 0):
             self._version = None
         if self._failures.bit_count() == 1:
-            # At 1, 2, 4, 8 and so on: an outage of an hour is a dozen lines.
+            # At 1, 2, 4, 8 and so on: an outage of an hour writes a dozen lines.
             log.info("watch interrupted", kind=self._resource.api.kind, why=self.trouble, failures=self._failures)
         pause = backoff(self._failures, random.random())  # noqa: S311 - as above
         await asyncio.sleep(max(pause, error.wait or 0.0))

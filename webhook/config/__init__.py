@@ -1,1 +1,1 @@
-"""The configuration file: what its sections may hold, as models and as a JSON schema, and the settings it comes to."""
+"""The configuration file: its sections as models and as a JSON schema, and the settings that it results in."""

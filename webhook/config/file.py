@@ -1,8 +1,8 @@
 """The configuration file: `kind: RollcallConfiguration`, apiVersion `rollcall.dev/v1alpha1`.
 
 Its `scheduler` block has the shape of the one in Grove's OperatorConfiguration, so that an administrator can use the
-same text for both. Every mistake is reported, all of them at once, each with its path, the value found and what is
-allowed. Source of the shape: ai-dynamo/grove, operator/api/config/v1alpha1/types.go.
+same text for both. All mistakes are reported together, each with its path, the value and the allowed values. Source of
+the shape: ai-dynamo/grove, operator/api/config/v1alpha1/types.go.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from webhook.validators.selection import DEFAULT_SCHEDULER
 
 
 def settings_from(document: object, source: str) -> Settings:
-    """The settings that a parsed configuration file comes to. `source` names it in messages.
+    """Return the settings of a parsed configuration file. `source` is its name in messages.
 
     Raises `ConfigurationError` with every mistake in it.
     """
@@ -61,7 +61,7 @@ def settings_from(document: object, source: str) -> Settings:
     problems: list[Problem] = []
     configuration = read_section(RollcallConfiguration, document, "", problems)
     if configuration is None:
-        # Not named as ours: said, and the rest is judged all the same.
+        # apiVersion or kind is wrong: this is reported, and the rest is still judged.
         named = {**document, "apiVersion": API_VERSION, "kind": KIND}
         configuration = read_section(RollcallConfiguration, named, "", []) or RollcallConfiguration(
             apiVersion="rollcall.dev/v1alpha1", kind="RollcallConfiguration"
@@ -101,7 +101,7 @@ def settings_from(document: object, source: str) -> Settings:
 
 
 def default_settings() -> Settings:
-    """The settings without a file: every installed backend with its defaults, `default-scheduler` by default."""
+    """Return the settings without a file: every installed backend with its defaults, `default-scheduler` by default."""
     none = Enforcement()
     profiles = {
         name: Profile(backend(backend.settings_model()), none, none) for name, backend in installed_backends().items()
@@ -110,8 +110,8 @@ def default_settings() -> Settings:
 
 
 def choosing_settings() -> Settings:
-    """The settings without a file for choosing a scheduler: `default_settings`, with kube-scheduler's gangs on. One
-    that places pods one by one is no choice for a gang, and which API it would speak no file can show.
+    """Return the settings without a file for choosing a scheduler: `default_settings` with kube-scheduler's gangs on. A
+    scheduler that places pods one by one is not a choice for a gang, and no file shows which API it would use.
     """
     kube = {"name": DEFAULT_SCHEDULER, "config": {"gangScheduling": True, "apiGeneration": "v1beta1"}}
     others = [{"name": name} for name in installed_backends() if name != DEFAULT_SCHEDULER]
@@ -120,8 +120,8 @@ def choosing_settings() -> Settings:
 
 
 def force_scheduler(settings: Settings, scheduler: str) -> Settings:
-    """The settings that judge everything as if `scheduler` were chosen. A backend that the configuration does not
-    enable is added with its defaults. Raises `ConfigurationError` where there is no such backend.
+    """Return the settings that judge everything as if `scheduler` were chosen. A backend that is not enabled is added
+    with its defaults. Raises `ConfigurationError` if there is no such backend.
     """
     profiles = dict(settings.profiles)
     if scheduler not in profiles:
@@ -166,7 +166,7 @@ def _profiles(
 
 
 def _backend(section: ProfileSection, backend: BackendClass, path: str, problems: list[Problem]) -> Backend[Any]:
-    """The backend with its settings; with its defaults where these are wrong, so that the rest can be judged too."""
+    """Return the backend with its settings. If they are wrong, use its defaults, so that the rest can be judged too."""
     version = None
     if section.schedulerVersion is not None:
         version = Version.parse(section.schedulerVersion)
@@ -217,7 +217,7 @@ def _tenancy(raw: object, problems: list[Problem]) -> Tenancy:
 
 
 def _no_users(names: Iterable[str], path: str, prefix: str = "") -> Iterator[Problem]:
-    """A problem for each name that stands for more than one user; a * may be in a `prefix` of it."""
+    """Yield a problem for each name that stands for more than one user. A * may be in a `prefix` of it."""
     for index, name in enumerate(names):
         place = f"{path}[{index}]"
         if name in NOT_A_USER or name.startswith(GROUPS):
@@ -230,7 +230,8 @@ def _certificates(raw: object, problems: list[Problem]) -> Certificates:
     section = read_section(CertificatesSection, raw, "certificates", problems) or CertificatesSection()
     ca, leaf = timedelta(days=section.caValidityDays), timedelta(days=section.leafValidityDays)
     overlap = timedelta(seconds=section.overlapSeconds)
-    # What an authority has signed must end before it does, also what it signs on the day of its own renewal.
+    # Every certificate that a CA signs must end before the CA does, including those signed on the day of the CA's
+    # renewal.
     rest = ca * (100 - section.renewAtPercent) / 100 - overlap
     if section.mode == "selfManaged" and leaf > rest:
         why = (
@@ -238,8 +239,8 @@ def _certificates(raw: object, problems: list[Problem]) -> Certificates:
             "caValidityDays, or lower renewAtPercent"
         )
         problems.append(Problem("certificates.leafValidityDays", section.leafValidityDays, why))
-    # The next certificate is seen for the whole overlap before it is served; one that is renewed meanwhile is another,
-    # and is seen from the start again. Kubelets take a while to bring each.
+    # The next certificate is shown for the whole overlap before it is served. If it is renewed during that time, the
+    # overlap starts again. Kubelets need some time to deliver each.
     renewed = leaf * section.renewAtPercent / 100
     if section.mode == "selfManaged" and 2 * overlap > renewed:
         why = (

@@ -1,5 +1,6 @@
-"""The configuration file's JSON schema, for those who judge it without Rollcall, such as Helm. It says what keys there
-are and what each may hold; what one key has to do with another only `rollcall config check` knows.
+"""The JSON schema of the configuration file, for programs that check it without Rollcall, such as Helm.
+
+The schema has the keys and their allowed values. Only `rollcall config check` checks relations between keys.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "tracing": sections.TracingSection,
     "tenancy": sections.TenancySection,
 }
-# What a model knows beyond what it refuses.
+# Keys of a model that do not refuse anything.
 _TOLD = ("title", "description", "default")
 
 
 def configuration_schema() -> dict[str, Any]:
-    """The schema, for the backends that are installed."""
+    """Return the schema for the installed backends."""
     profile = _of(sections.ProfileSection)
     profile["properties"]["name"] = {"enum": list(installed_backends())}
     profile["properties"]["enforcement"] = _of(sections.EnforcementSection)
@@ -56,8 +57,8 @@ def _of(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _plain(schema: Any) -> Any:
-    """A schema without what is only told. YAML's older rules read a plain `on` and `off` as
-    true and false, and so do we.
+    """Return a schema without descriptive keys. YAML 1.1 reads a plain `on` and `off` as true and false, so the schema
+    allows these too.
     """
     if isinstance(schema, list):
         return [_plain(one) for one in schema]

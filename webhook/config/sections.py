@@ -1,5 +1,5 @@
-"""The sections of the configuration file, and how one is read: every mistake is told with its path, the value found and
-what is allowed.
+"""The sections of the configuration file, and how a section is read: every mistake is reported with its path, the value
+and the allowed values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KIND = "RollcallConfiguration"
 
 # RFC 1123 label.
 NAMESPACE_PATTERN = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
-# Also what the chart's schema judges it by, so it is all in the pattern: a host, and a port that there is.
+# The chart's schema uses this pattern too, so it is complete: a host, and a valid port.
 _PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _ENDPOINT = rf"^(https?://([^\s/?#@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s\[\]/?#@:]+)(:{_PORT})?([/?#]\S*)?)?$"
 _OF_PATTERN = {
@@ -34,7 +34,7 @@ Users = Annotated[list[User], Field(max_length=64)]
 
 
 def _off(value: object) -> object:
-    # YAML 1.1 reads a plain `off` as false, and tools that rewrite files do.
+    # YAML 1.1 reads a plain `off` as false, and tools that rewrite files write it like that.
     return "off" if value is False else value
 
 
@@ -65,7 +65,7 @@ class ProfileSection(_Section):
     config: dict[str, Any] | None = None
     gate: bool | None = None
     schedulerVersion: str | None = None
-    # The users that the scheduler's own controllers are, in the place of the backend's.
+    # The users of the scheduler's own controllers, instead of the backend's.
     controllers: Users | None = None
     enforcement: dict[str, Any] = Field(default_factory=dict)
 
@@ -88,10 +88,10 @@ class RegistrationSection(_Section):
     """What `rollcall manifests webhooks` writes: who decides when no answer comes, and where nobody is asked."""
 
     failurePolicy: Literal["Fail", "Ignore"] = "Fail"
-    # The API server takes 1 to 30.
+    # The API server accepts 1 to 30.
     timeoutSeconds: Annotated[int, Field(ge=1, le=30)] = 5
     excludedNamespaces: list[Annotated[str, Field(pattern=NAMESPACE_PATTERN)]] = Field(default_factory=list)
-    # What the ValidatingAdmissionPolicy does about a gang's pod that came past the webhook.
+    # The action of the ValidatingAdmissionPolicy for a gang's pod that bypassed the webhook.
     net: Annotated[Literal["off", "Audit", "Warn", "Deny"], BeforeValidator(_off)] = "off"
 
 
@@ -105,7 +105,7 @@ class ServingSection(_Section):
     bodyMemoryPercent: Annotated[int, Field(ge=5, le=80)] = 25
     connectionSeconds: Annotated[int, Field(ge=0, le=86_400)] = 600
     drainSeconds: Annotated[int, Field(ge=0, le=600)] = 15
-    # Whether POST /check and /capabilities are answered; without it, only where there is no cluster.
+    # Whether POST /check and /capabilities are answered; unset: only without a cluster.
     check: Annotated[Literal["on", "off"], BeforeValidator(_on_or_off)] | None = None
 
 
@@ -166,8 +166,9 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def read_section(model: type[M], raw: object, path: str, problems: list[Problem]) -> M | None:
-    """One section of the file. Its mistakes go to `problems`, and what is right of it is kept, so that it can be judged
-    further; None where nothing of it can be. A key without a value is as good as none, as everywhere in Kubernetes.
+    """Return one section of the file. Its mistakes go to `problems`, and its valid parts are kept, so that they can be
+    judged further. Return None if nothing is valid. A key without a value counts as missing, as everywhere in
+    Kubernetes.
     """
     if raw is None:
         raw = {}
@@ -187,7 +188,7 @@ def read_section(model: type[M], raw: object, path: str, problems: list[Problem]
 
 
 def _translate(error: ValidationError, model: type[BaseModel], prefix: str) -> Iterator[Problem]:
-    """Pydantic's errors as problems: our words, the field's path, and the allowed set."""
+    """Yield pydantic's errors as problems: our words, the field's path, and the allowed values."""
     for found in error.errors(include_url=False):
         place, kind = path_of(found["loc"], prefix), found["type"]
         if kind == "extra_forbidden":
@@ -210,7 +211,7 @@ def _translate(error: ValidationError, model: type[BaseModel], prefix: str) -> I
 
 
 def path_of(loc: tuple[int | str, ...], prefix: str) -> str:
-    """Where a key stands in the file."""
+    """Return the path of a key in the file."""
     path = prefix
     for part in loc:
         if isinstance(part, int):

@@ -1,7 +1,7 @@
-"""Settings: what a configuration comes to, ready for the hot path. No pydantic here, and nothing left to look up.
+"""Settings: the result of a configuration, ready for fast decisions. No pydantic here, and everything is resolved.
 
-`webhook.config.file` makes it from a file; `admission` reads it. Each profile carries its rules with the action that
-each takes, worked out once for every mode that a namespace may set.
+`webhook.config.file` makes the settings from a file; `admission` reads them. Each profile has its rules with their
+actions, computed once for every mode that a namespace may set.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import BoundRule, Proceed, Rule, Subject, go_on
 from webhook.validators.selection import namespace_choice
 
-# On a namespace: the most that a rule may do there, one of deny, warn, audit, off.
+# A namespace label: the strictest action of a rule there, one of deny, warn, audit, off.
 ENFORCEMENT_LABEL = "rollcall.dev/enforcement"
 
 
 @dataclass(frozen=True, slots=True)
 class Enforcement:
-    """Which action each rule takes: `ceiling` is the most that any may do, `rules` sets single ones."""
+    """The action of each rule: `ceiling` is the strictest action of any rule, `rules` sets actions by rule id."""
 
     ceiling: Action | None = None
     rules: Mapping[str, Action] = field(default_factory=dict)
@@ -37,11 +37,10 @@ BoundRules = Mapping[Action, tuple[BoundRule, ...]]
 
 
 def bind(rules: Iterable[Rule], general: Enforcement, own: Enforcement) -> BoundRules:
-    """The rules with their actions, for each ceiling that a namespace may set.
+    """Return the rules with their actions, for each ceiling that a namespace may set.
 
-    A rule's action is its default, or what `own`, else `general`, sets for its id; then the ceiling is applied, and
-    rules that are off are left out. A rule that fails closed keeps `deny` whatever is said: its gang could not be
-    translated.
+    A rule's action is its default, or what `own`, else `general`, sets for its id. Then the ceiling is applied, and
+    rules that are off are left out. A rule that fails closed always keeps `deny`: its gang could not be translated.
     """
     every = tuple(rules)
 
@@ -60,7 +59,7 @@ def bind(rules: Iterable[Rule], general: Enforcement, own: Enforcement) -> Bound
 
 
 def about(rules: BoundRules, *subjects: Subject) -> BoundRules:
-    """Those of `rules` that are called with one of `subjects`: the others need not be passed over at each request."""
+    """Return those of `rules` that judge one of `subjects`, so that no request has to skip the others."""
     return {
         ceiling: tuple(bound for bound in every if bound.rule.subject in subjects) for ceiling, every in rules.items()
     }
@@ -69,7 +68,7 @@ def about(rules: BoundRules, *subjects: Subject) -> BoundRules:
 class Profile:
     """One enabled scheduler: its backend, the pod gate, and its rules bound to actions.
 
-    `prepared` remembers what the backend said for the members of gangs (PreparePod's frame fills and bounds it).
+    `prepared` caches the backend's pod changes for the members of gangs. The code of PreparePod fills and limits it.
     """
 
     __slots__ = (
@@ -97,8 +96,8 @@ class Profile:
         gate: bool | None = None,
         controllers: tuple[str, ...] | None = None,
     ) -> None:
-        """Without `gate` it is the backend that says whether pods are gated, and without `controllers` which users the
-        scheduler's own controllers are.
+        """Without `gate` the backend decides whether pods are gated. Without `controllers` the backend names the users
+        of the scheduler's own controllers.
         """
         self.name = backend.name
         self.backend = backend
@@ -112,7 +111,7 @@ class Profile:
                 break
         self.every_rule = (*GENERAL_RULES, *backend.rules)
         self.rules = bind(self.every_rule, general, own)
-        # Those about a PodCliqueSet with its pods, and those about a pod.
+        # The rules about a PodCliqueSet with its pods, and the rules about a pod.
         self.set_rules = about(self.rules, Subject.WORKLOAD, Subject.POD, Subject.CHANGE)
         self.pod_rules = about(self.rules, Subject.POD)
         self.creation_rules = about(self.rules, Subject.POD_CREATION)
@@ -130,9 +129,10 @@ class Profile:
         *,
         owned: bool = False,
     ) -> GangMember:
-        """A pod's place in its gang, with what its preparation depends on; `owned` where its workload is not Grove's.
+        """Return a pod's member in its gang, with everything that its preparation depends on. `owned` means that the
+        workload is not Grove's.
 
-        Raises `FactsUnavailable` where the cluster is not known well enough to prepare it.
+        Raises `FactsUnavailable` if the known facts are not enough to prepare the pod.
         """
         backend = self.backend
         dialect = backend.dialect(facts)
@@ -148,13 +148,13 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceDefaults:
-    """What the configuration says of a namespace whose own labels say nothing."""
+    """The configuration of a namespace that has no labels of its own."""
 
     scheduler: str | None = None
     enforcement: Action | None = None
 
 
-# The rules about the object's shape and about the choice itself, before any profile: every one of them fails closed.
+# The rules about the object's shape and about the choice itself, before any profile: each of them fails closed.
 SHAPE_BOUND = bind(SHAPE_RULES, Enforcement(), Enforcement())[Action.DENY]
 CHOICE_BOUND = bind(CHOICE_RULES, Enforcement(), Enforcement())[Action.DENY]
 CHOICE_RULE_IDS = frozenset(declared.id for declared in CHOICE_RULES)
@@ -162,7 +162,7 @@ CHOICE_RULE_IDS = frozenset(declared.id for declared in CHOICE_RULES)
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """How the webhook is registered with the API server: what its configurations say."""
+    """The registration of the webhook with the API server."""
 
     failure_policy: str = "Fail"
     timeout_seconds: int = 5
@@ -173,8 +173,8 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Tenancy:
-    """Which users are trusted. `reconcilers` are those that Rollcall itself writes gang objects as; `exempt_users` are
-    others whose gang objects are not judged; pods that `grove_operators` create are Grove's.
+    """Which users are trusted. Rollcall writes gang objects as one of `reconcilers`. Gang objects of `exempt_users` are
+    not judged. Pods that `grove_operators` create are Grove's.
     """
 
     reconcilers: tuple[str, ...] = ()
@@ -182,15 +182,15 @@ class Tenancy:
     grove_operators: tuple[str, ...] = GROVE_OPERATORS
 
     def is_grove_operator(self, user: str) -> bool:
-        """Whether pods that `user` creates are Grove's."""
+        """Return whether pods that `user` creates are Grove's."""
         return not {user, in_any_namespace(user)}.isdisjoint(self.grove_operators)
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """The server's own life. Request bodies and what is decoded of them may take `body_memory_percent` of the memory
-    limit; a kept connection is closed at about `connection_seconds` of age, 0 for never; after SIGTERM calls are
-    answered for `drain_seconds` more.
+    """The settings of the server. Request bodies and their decoded values may take `body_memory_percent` of the memory
+    limit. A connection is closed at about `connection_seconds` of age, 0 for never. After SIGTERM calls are answered
+    for `drain_seconds` more.
     """
 
     max_in_flight: int = 256
@@ -198,14 +198,14 @@ class Serving:
     body_memory_percent: int = 25
     connection_seconds: int = 600
     drain_seconds: int = 15
-    # Whether strangers may have manifests judged; None: where there is no cluster.
+    # Whether POST /check and /capabilities are answered; None: only without a cluster.
     check: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Whether the reconciler keeps the certificates; how long each holds, at which part of its life it is renewed, and
-    how long old and new authority overlap.
+    """Whether the reconciler manages the certificates, how long each is valid, at which part of its life it is renewed,
+    and how long old and new CA overlap.
     """
 
     self_managed: bool = False
@@ -217,7 +217,9 @@ class Certificates:
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """Where OpenTelemetry traces go, nowhere by default, and what part of those that nobody else has decided about."""
+    """Where OpenTelemetry traces go, nowhere by default, and what share of the traces is sampled that no caller has
+    decided about.
+    """
 
     endpoint: str = ""
     sample_ratio: float = 0.1
@@ -225,9 +227,9 @@ class Tracing:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The whole configuration. `standalone`: there is no cluster, so owners cannot be read, and a scheduler is chosen
-    for pods and for updates as it would have been at CREATE. `forced` judges everything as if that scheduler were
-    chosen. `proceed` is called between rules, and ends a judgement that nobody waits for any more by raising.
+    """The whole configuration. With `standalone` there is no cluster: owners cannot be read, and the scheduler of pods
+    and of updates is chosen as at CREATE. `forced` judges everything as if that scheduler were chosen. `proceed` is
+    called between rules, and raises to end a judgement whose caller no longer waits.
     """
 
     profiles: Mapping[str, Profile]
@@ -246,7 +248,7 @@ class Settings:
     proceed: Proceed = go_on
     # By group and kind: the profiles that have rules about such objects.
     judging: Mapping[tuple[str, str], tuple[Profile, ...]] = field(default_factory=dict)
-    # The users whose gang objects are not judged: Rollcall's own, the schedulers' controllers, those that are named.
+    # The users whose gang objects are not judged: Rollcall's own, the schedulers' controllers, and configured users.
     exempt_users: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -261,12 +263,12 @@ class Settings:
         object.__setattr__(self, "exempt_users", exempt)
 
     def shape_of(self, kind: tuple[str, str]) -> Mapping[str, Any]:
-        """What objects of a kind are read as by whoever has rules about them."""
+        """Return the shape that the rules about a kind expect of its objects."""
         shapes = (profile.backend.shapes.get(kind) for profile in self.judging.get(kind, ()))
         return next((found for found in shapes if found is not None), {})
 
     def scheduler_of_namespace(self, facts: ClusterFacts, namespace: str) -> str | None:
-        """The scheduler that a namespace chooses: by its label, else by the configuration."""
+        """Return the scheduler that a namespace chooses: by its label, else by the configuration."""
         said = namespace_choice(facts, namespace)
         if said is None and namespace in self.namespaces:
             return self.namespaces[namespace].scheduler
@@ -274,11 +276,13 @@ class Settings:
 
     @property
     def makes_gangs_of_owners(self) -> bool:
-        """Whether the gangs of workloads that are not Grove's are Rollcall's to make, for any enabled scheduler."""
+        """Return whether Rollcall makes the gangs of workloads that are not Grove's, for any enabled scheduler."""
         return any(profile.backend.makes_gangs_of_owners for profile in self.profiles.values())
 
     def ceiling(self, profile: Profile, facts: ClusterFacts, namespace: str) -> Action:
-        """The most that a rule of `profile` may do in `namespace`. A label of an unknown mode is as good as none."""
+        """Return the strictest action of a rule of `profile` in `namespace`. A label with an unknown mode counts as
+        missing.
+        """
         label = facts.namespace_label(namespace, ENFORCEMENT_LABEL)
         said = None if label is None else Action.parse(label)
         if said is None and namespace in self.namespaces:

@@ -1,1 +1,3 @@
-"""Explanations, pure: which scheduler could run a workload, which gangs it has, and whether they can ever start."""
+"""Explain workloads, without I/O: which scheduler could run one, which gangs it has, and whether they can
+ever start.
+"""

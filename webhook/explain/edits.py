@@ -1,8 +1,8 @@
-"""The smallest edit of a PodCliqueSet after which nothing refuses it, pure.
+"""Find the smallest edit of a PodCliqueSet that no rule refuses, without I/O.
 
-Nothing here knows a scheduler: candidates come from the findings, and whoever asks says what is still refused after
-each. So an edit that is shown has been judged, never guessed. What a user could not want is not offered: a clique, its
-containers, what they request, and fields that Grove requires stay.
+The code knows no scheduler. Candidates come from the findings, and the caller says what is still refused after each. So
+every edit that is shown has been judged. Edits that a user could not want are not offered: a clique, its containers,
+their requests, and fields that Grove requires stay.
 """
 
 from __future__ import annotations
@@ -20,24 +20,23 @@ from webhook.model.reading import Malformed, Manifest, integer
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.podcliqueset import Clique, PodCliqueSet
 
-# An edit longer than this is a rewrite, which the remedies describe better.
+# A longer edit is a rewrite, which the remedies describe better.
 MAX_CHANGES = 12
-# Findings of the same rule at many cliques: the first few tell what helps.
+# For findings of the same rule at many cliques, the first few show what helps.
 _LOOKED_AT = 8
-# Each trial is one run of all rules, over every clique. The bounds keep a search well under a second.
+# Each trial runs all rules over every clique. These limits keep a search well under a second.
 _MAX_TRIALS = 120
 _MAX_WORK = 10_000
 
 _TEMPLATE = SPEC / "template"
 _TEMPLATE_TOPOLOGY = _TEMPLATE / "topologyConstraint"
-# Optional fields by which a workload asks for something; what is not listed is never removed, except labels and
-# annotations.
+# Optional fields by which a workload requests something. Other fields are never removed, except labels and annotations.
 _OPTIONAL = frozenset({"topologyConstraint", "priorityClassName", "schedulingGroup", "workloadRef"})
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One field added, replaced or removed. `was` is None where it was not there, `value` where it goes."""
+    """One field added, replaced or removed. `was` is None for a new field, `value` is None for a removed one."""
 
     op: str
     path: FieldPath
@@ -45,28 +44,28 @@ class Change:
     value: Any
 
     def as_json(self) -> dict[str, Any]:
-        """The change as a person reads it."""
+        """Return the change in the form that a person reads."""
         return {"path": str(self.path), "from": self.was, "to": self.value}
 
     def as_patch(self) -> Operation:
-        """The change as an operation of JSON Patch (RFC 6902)."""
+        """Return the change as an operation of JSON Patch (RFC 6902)."""
         pointer = "".join(f"/{_token(part)}" for part in self.path.parts)
         return {"op": self.op, "path": pointer, **({} if self.op == "remove" else {"value": self.value})}
 
     @property
     def key(self) -> str:
-        """Equal for equal changes."""
+        """The same text for equal changes."""
         return f"{self.op} {self.path} {json.dumps(self.value, sort_keys=True)}"
 
 
 Changes = tuple[Change, ...]
-# What still refuses the workload.
+# Returns the findings that still refuse the workload.
 Denials = Callable[[PodCliqueSet], list[Finding]]
 
 
 def smallest_edit(workload: PodCliqueSet, denials: Denials) -> Changes:
-    """The fewest changes of `workload` that leave no denial, as far as candidates and bounds go; none where none is
-    found, or where nothing is denied.
+    """Return the fewest changes of `workload` that leave no denial, within candidates and limits. Return none if none
+    is found or nothing is denied.
     """
     cliques = max(1, len(workload.cliques))
     search = _Search(workload, denials, min(_MAX_TRIALS, _MAX_WORK // cliques))
@@ -74,20 +73,20 @@ def smallest_edit(workload: PodCliqueSet, denials: Denials) -> Changes:
     if found is None:
         return ()
     found = search.fewer(search.pruned(found))
-    # What the search has used up must not leave in what is not needed.
+    # Pruning needs trials too, even if the search used up all of them.
     search.trials = max(search.trials, MAX_CHANGES)
     return _as_told(workload.raw, search.pruned(found))
 
 
 def applied(raw: Manifest, changes: Changes) -> Manifest:
-    """`raw` with the changes. A copy as far as they reach; the rest is shared."""
+    """Return `raw` with the changes. Copies only the changed parts and shares the rest."""
     for change in changes:
         raw = _with(raw, change.path.parts, change)
     return raw
 
 
 def _as_told(raw: Manifest, changes: Changes) -> Changes:
-    """The changes with what each meets: one before it, of which it knew, may have been left out."""
+    """Return the changes with the old values that they now meet: an earlier change may have been left out."""
     told: list[Change] = []
     for change in changes:
         there, was = _value(raw, change.path)
@@ -115,7 +114,7 @@ def _with(holder: Any, parts: tuple[Part, ...], change: Change) -> Any:
 
 @dataclass(slots=True)
 class _Search:
-    """The search for one edit: what was tried, and how much may still be."""
+    """The search for one edit: its results so far, and how many trials are left."""
 
     workload: PodCliqueSet
     denials: Denials
@@ -123,7 +122,9 @@ class _Search:
     _known: dict[frozenset[str], list[Finding] | None] = field(default_factory=dict)
 
     def greedy(self) -> Changes | None:
-        """Some edit, step by step: the first that leaves fewer denials, else the one that leaves the fewest."""
+        """Return some edit, step by step: the first step that leaves fewer denials, else the one that leaves the
+        fewest.
+        """
         edit: Changes = ()
         while found := self._after(edit):
             best: tuple[int, int, Changes] | None = None
@@ -141,16 +142,16 @@ class _Search:
         return edit if found is not None and edit else None
 
     def pruned(self, edit: Changes) -> Changes:
-        """`edit` without what turned out not to be needed."""
+        """Return `edit` without changes that are not needed."""
         for change in edit:
             fewer = tuple(other for other in edit if other is not change)
             if fewer and self._after(fewer) == []:
-                # Without this one, one before it may not be needed either.
+                # Without this change an earlier one may not be needed either.
                 return self.pruned(fewer)
         return edit
 
     def fewer(self, edit: Changes) -> Changes:
-        """The first edit with fewer changes than `edit`, breadth first; `edit` where there is none."""
+        """Return the first edit with fewer changes than `edit`, breadth first; `edit` if there is none."""
         level: list[Changes] = [()]
         while level:
             below: list[Changes] = []
@@ -174,7 +175,7 @@ class _Search:
                 yield finding, step
 
     def _after(self, edit: Changes) -> list[Finding] | None:
-        """What still refuses the workload after `edit`; None where it cannot be applied, or is one too many to try."""
+        """Return what still refuses the workload after `edit`; None if it cannot be applied or no trial is left."""
         key = frozenset(change.key for change in edit)
         if key not in self._known:
             if self.trials <= 0:
@@ -187,7 +188,7 @@ class _Search:
         try:
             raw = applied(self.workload.raw, edit)
         except (KeyError, IndexError, TypeError):
-            # Without an earlier change a later one has nothing to change.
+            # A later change cannot be applied without an earlier one.
             return None
         try:
             return self.denials(PodCliqueSet(raw, self.workload.namespace))
@@ -196,7 +197,7 @@ class _Search:
 
 
 def candidates(finding: Finding, workload: PodCliqueSet) -> Iterator[Changes]:
-    """What could be changed so that `finding` goes, what keeps most of the workload's wishes first."""
+    """Yield changes that may remove `finding`. Those that keep most of what the workload requests come first."""
     at = finding.at
     there, was = _value(workload.raw, at)
     for value in finding.instead:
@@ -220,7 +221,7 @@ def candidates(finding: Finding, workload: PodCliqueSet) -> Iterator[Changes]:
 
 
 def _addition(at: FieldPath, value: Any, workload: PodCliqueSet) -> Change:
-    """The change that writes a field which is not there, and the map that it belongs in where that is not there."""
+    """Return the change that adds a missing field, and its parent map if that is missing too."""
     above, last = FieldPath(at.parts[:-1]), at.parts[-1]
     there, holder = _value(workload.raw, above)
     if there and holder is not None:
@@ -233,7 +234,7 @@ def _removable(at: FieldPath) -> bool:
     if not above or isinstance(last, Item) or "containers" in above or "initContainers" in above:
         return False
     if above[-1] in {"labels", "annotations"}:
-        # The choice itself is no fault of the workload.
+        # The choice of the scheduler is not a fault of the workload.
         return last != SCHEDULER_LABEL
     return last in _OPTIONAL
 
@@ -246,7 +247,7 @@ def _constraint_above(at: FieldPath) -> FieldPath | None:
 
 
 def _minimum(at: FieldPath, workload: PodCliqueSet) -> Iterator[Changes]:
-    """A minAvailable within its bounds, at replicas, and without autoscaling."""
+    """Yield changes of a minAvailable: within its limits, equal to replicas, and without autoscaling."""
     holder_path = FieldPath(at.parts[:-1])
     there, holder = _value(workload.raw, holder_path)
     if not there or not isinstance(holder, dict):
@@ -269,10 +270,12 @@ def _minimum(at: FieldPath, workload: PodCliqueSet) -> Iterator[Changes]:
 
 
 def _one_topology(at: FieldPath, workload: PodCliqueSet) -> Iterator[Changes]:
-    """One half of a pack alone; and for a finding about one clique's topology the same for all, or none on others."""
+    """Yield changes of a topology constraint: one half of a pack removed. For a finding about one clique, the same
+    topology for all cliques, or none on the others.
+    """
     pack, last = at.parts[:-1], at.parts[-1:]
     there, holder = _value(workload.raw, FieldPath(pack))
-    # An empty pack would be no constraint: then the constraint goes as a whole.
+    # An empty pack would not be a constraint, so the whole constraint is removed.
     if last in {("required",), ("preferred",)} and there and isinstance(holder, dict) and len(holder) > 1:
         yield (Change("remove", at, holder.get(str(last[0])), None),)
     clique = next(
@@ -291,7 +294,9 @@ def _one_topology(at: FieldPath, workload: PodCliqueSet) -> Iterator[Changes]:
 
 
 def _required_by(clique: Clique, workload: PodCliqueSet) -> Mapping[str, Any] | None:
-    """A constraint for the whole set that says what this clique requires, else what the first that does."""
+    """Return a constraint for the whole set with what this clique requires, else with what the first clique that has a
+    requirement requires.
+    """
     for member in (clique, *workload.cliques):
         if (own := member.topology) is not None and own.required is not None:
             named = {} if own.name is None else {"topologyName": own.name}
@@ -300,7 +305,7 @@ def _required_by(clique: Clique, workload: PodCliqueSet) -> Mapping[str, Any] | 
 
 
 def _value(raw: Any, at: FieldPath) -> tuple[bool, Any]:
-    """Whether the field is there, and its value."""
+    """Return whether the field exists, and its value."""
     for part in at.parts:
         if isinstance(part, Item):
             if not isinstance(raw, list) or part.index >= len(raw):

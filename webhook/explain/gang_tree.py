@@ -1,7 +1,7 @@
-"""The gangs that a PodCliqueSet will have, as a tree to look at, pure: set, PodGangs, scaling-group replicas, cliques.
+"""Draw the gangs that a PodCliqueSet will have as a tree, without I/O: set, PodGangs, scaling-group replicas, cliques.
 
-A set of ten thousand replicas has ten thousand trees that differ in their names alone, so what is alike is counted and
-not listed. Names and members follow `webhook.offline.translation`; topology is in the set's own words, so no fact is
+A set of ten thousand replicas has ten thousand trees that differ only in their names, so equal nodes are counted and
+not listed. Names and members follow `webhook.offline.translation`. Topology is shown as the set has it, so no facts are
 needed.
 """
 
@@ -14,12 +14,12 @@ from typing import Any
 
 from webhook.model.workloads.podcliqueset import Clique, PodCliqueSet, ScalingGroup, Topology
 
-# So many that are alike are shown one by one; of more, the first.
+# Up to this many equal nodes are shown one by one; of more, only the first.
 _ONE_BY_ONE = 2
 
 
 class Level(StrEnum):
-    """What a node of the tree is."""
+    """The kind of a node of the tree."""
 
     SET = "PodCliqueSet"
     GANG = "PodGang"
@@ -34,16 +34,16 @@ class Level(StrEnum):
     MEMBER = "member"
 
 
-# What a tree has at its top.
+# Kinds of a root.
 WORKLOADS = frozenset({Level.SET, Level.JOB, Level.JOB_SET, Level.LEADER_WORKER_SET, Level.TRAIN_JOB})
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One thing of the tree. `pods` are all that it has, `minimum` those that its gang starts with.
+    """One node of the tree. `pods` is the number of all its pods, `minimum` the number with which its gang starts.
 
-    `more` counts further ones that are alike, `last` is the last one's name. `waits_for` is the gang that must run
-    before this one starts.
+    `more` counts further equal nodes, `last` is the name of the last one. `waits_for` is the gang that must run before
+    this one starts.
     """
 
     level: Level
@@ -58,7 +58,7 @@ class Node:
     below: tuple[Node, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """The node as plain JSON values."""
+        """Return the node as plain JSON values."""
         found: dict[str, Any] = {"kind": str(self.level), "name": self.name, "pods": self.pods, "minimum": self.minimum}
         topology = {"required": self.required, "preferred": self.preferred}
         if any(topology.values()):
@@ -73,7 +73,7 @@ class Node:
 
 
 def gang_tree(workload: PodCliqueSet) -> Node:
-    """The tree of `workload`."""
+    """Return the tree of `workload`."""
     one = tuple(_gangs_of_replica(workload, f"{workload.name}-0"))
     pods = sum(gang.pods * (1 + gang.more) for gang in one)
     minimum = sum(gang.minimum for gang in one if gang.waits_for is None)
@@ -95,17 +95,17 @@ def gang_tree(workload: PodCliqueSet) -> Node:
 
 
 def shown(count: int) -> range:
-    """The indices of those that are shown: all of a few, the first of many."""
+    """Return the indices of nodes that are shown: all of a few, the first of many."""
     return range(count if count <= _ONE_BY_ONE else 1)
 
 
 def left(count: int) -> int:
-    """How many each of those that are shown stands for besides itself."""
+    """Return how many hidden nodes each shown node stands for."""
     return 0 if count <= _ONE_BY_ONE else count - 1
 
 
 def _gangs_of_replica(workload: PodCliqueSet, base: str) -> Iterator[Node]:
-    """The base gang of one replica of the set, then those that its scaling groups add."""
+    """Yield the base gang of one replica of the set, then the gangs that its scaling groups add."""
     members = [_clique(member) for member in workload.cliques if member.group is None]
     groups = [(group, _cliques_of(workload, group)) for group in workload.scaling_groups]
     groups = [(group, cliques) for group, cliques in groups if cliques]

@@ -1,8 +1,8 @@
-"""The gang objects and pods of one folder, and the trees that they make, pure: what somebody wrote by hand for the
-Workload API, in any of its generations, or for Koordinator.
+"""Build trees from the gang objects and pods of one folder, without I/O: objects written by hand for the Workload API,
+in any of its versions, or for Koordinator.
 
-Everything that is added is one world: a group finds its parent, and its pods, wherever they stand. A tree is drawn from
-its top down to twice the depth that one may have; what is further below is counted.
+All added objects belong together: a group finds its parent and its pods in any file. A tree is drawn from its root down
+to twice the maximum depth; groups further below are only counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from webhook.model.keys import ObjectKey
 from webhook.model.reading import Malformed, Manifest, integer, mapping, text
 from webhook.model.stored_object import StoredObject
 
-# What pods are told of by: themselves, and what makes them from a template.
+# Kinds that have pods: pods, and objects that make pods from a template.
 _MAKERS = frozenset({("batch", "Job"), ("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet")})
 POD_KINDS = _MAKERS | {("", "Pod")}
 GROUP_KINDS = frozenset(
@@ -35,16 +35,16 @@ GROUP_KINDS = frozenset(
         (keys.POD_GROUP.group, keys.POD_GROUP.kind),
     }
 )
-# The generation whose Workloads are the groups themselves; later ones have PodGroups, made from templates.
+# In this version the entries of a Workload are the groups; later versions have PodGroups, made from templates.
 _FIRST = "v1alpha1"
-# Deep enough to see what is wrong with a tree that is too deep, or with a cycle.
+# Deep enough to show what is wrong with a tree that is too deep, or with a cycle.
 _DRAWN = 2 * MAX_DEPTH
-# So many names are said of those that name one that is not there.
+# How many names of objects that refer to a missing one are shown.
 _NAMED = 3
 
 
 class World:
-    """What was added so far. `where` of anything is what its caller wants to find it again by."""
+    """The objects that were added so far. `where` is a value by which the caller finds an object again."""
 
     def __init__(self) -> None:
         self._composites = Groups()
@@ -52,20 +52,22 @@ class World:
         self._workloads: dict[ObjectKey, Workload] = {}
         self._first: dict[ObjectKey, Workload] = {}
         self._gangs: dict[str, Gang] = {}
-        # Each object that has pods, by what it is: what its pods name, and how many they are.
+        # Each object that has pods, by its kind and name: the group that its pods name, and their number.
         self._pods: dict[Hashable, tuple[str, Membership, int]] = {}
         self._gang_pods: dict[Hashable, tuple[str, int]] = {}
         self._described: dict[str, Gang] = {}
         self._where: dict[tuple[Kind, str, str], Any] = {}
 
     def add(self, group: str, version: str, manifest: Manifest, where: Any = None) -> None:
-        """Add an object of one of GROUP_KINDS or POD_KINDS. Raises `Malformed` for a gang object that is no such."""
+        """Add an object of one of GROUP_KINDS or POD_KINDS. Raises `Malformed` for a gang object that
+        cannot be read.
+        """
         kind = manifest.get("kind")
         if (group, kind) in POD_KINDS:
             try:
                 self._add_pods(str(kind), manifest, where)
             except Malformed:
-                # Its own validation refuses it; of a group it says nothing that could be read.
+                # The API server refuses such a pod, and nothing about a group can be read from it.
                 return
         elif (group, kind) == (API_GROUP, "Workload"):
             key, workload = kube.read_workload(manifest)
@@ -85,11 +87,11 @@ class World:
             self._where[Kind.GANG, *key] = where
 
     def trees(self) -> Iterator[tuple[Branch, Any]]:
-        """Every tree, and where the first of what it is made of stands."""
+        """Yield every tree, and the `where` of its first object."""
         for tree in (*_Trees(self._composites, self._groups, self._counted()).all(), *self._of_workloads()):
             yield tree, self._place(tree)
         counts = _summed(self._gang_pods)
-        # What a PodGroup says goes before what pods say.
+        # A PodGroup takes precedence over the annotations of pods.
         described = {name: gang for name, gang in self._described.items() if name not in self._gangs}
         for tree in _gang_groups(self._gangs | described, counts):
             yield tree, self._place(tree)
@@ -97,7 +99,7 @@ class World:
     def _add_pods(self, kind: str, manifest: Manifest, where: Any) -> None:
         metadata, spec, count = mapping(manifest.get("metadata")), mapping(manifest.get("spec")), 1
         namespace, name = text(metadata.get("namespace")) or "default", text(metadata.get("name"))
-        # Without a name each is one of its own: the API server will give it one.
+        # Without a name each object is separate: the API server will generate its name.
         own = (kind, namespace, name) if name else object()
         if kind != "Pod":
             count = _copies(kind, spec)
@@ -119,7 +121,7 @@ class World:
                 self._described.setdefault(full, described)
 
     def _counted(self) -> Counter[ObjectKey] | None:
-        """How many pods name each PodGroup; None where no pods are told of."""
+        """Return how many pods name each PodGroup; None if no pods were added."""
         found: Counter[ObjectKey] = Counter()
         for namespace, membership, count in self._pods.values():
             if membership.workload is None:
@@ -127,7 +129,7 @@ class World:
         return found if self._pods else None
 
     def _of_workloads(self) -> Iterator[Branch]:
-        """The groups that are entries of Workloads, and Workloads that nothing was made from yet."""
+        """Yield the groups that are entries of Workloads, and Workloads that no group was made from yet."""
         pods: dict[ObjectKey, Counter[tuple[str, str | None]]] = {key: Counter() for key in self._first}
         for namespace, named, count in self._pods.values():
             if named.workload is not None:
@@ -160,7 +162,7 @@ class _Trees:
         self._pods = pods
 
     def all(self) -> Iterator[Branch]:
-        """Each tree once: in the order of its top, then those without one."""
+        """Yield each tree once: in the order of their roots, then the cycles."""
         reached: set[ObjectKey] = set()
         absent: dict[ObjectKey, None] = {}
         for groups in (self._composites, self._groups):
@@ -175,7 +177,7 @@ class _Trees:
         for key in absent:
             reached |= self._from(key)
             yield self._missing(key)
-        # What no top reaches goes around.
+        # Composites that no root reaches are in or below a cycle.
         for key in sorted(self._composites.keys() - reached):
             if key not in reached:
                 around = self._cycle(key)
@@ -187,7 +189,7 @@ class _Trees:
                 yield Branch(Kind.POD_GROUP, *key, pods=count, fault=Fault.ABSENT, named_by=_pods_name_it(count))
 
     def _from(self, key: ObjectKey, start: ObjectKey | None = None) -> set[ObjectKey]:
-        """A composite, and every composite that hangs below it, without `start`."""
+        """Return a composite and every composite below it, without `start`."""
         found, waiting = {key}, [key]
         while waiting:
             fresh = {below for below in self._composites.below(waiting.pop()) if below not in found and below != start}
@@ -196,11 +198,11 @@ class _Trees:
         return found
 
     def _cycle(self, key: ObjectKey) -> tuple[ObjectKey, ...]:
-        """The cycle above a composite that no top reaches, from its first by name."""
+        """Return the cycle above a composite that no root reaches, from its first name."""
         return circles([key], lambda one: (one[0], self._composites[one].parent or ""))[0]
 
     def _composite(self, key: ObjectKey, level: int, start: ObjectKey | None = None) -> Branch:
-        """A composite with all below it. `start` is the top of a tree that goes around."""
+        """Return a composite with everything below it. `start` is the top of a tree that is a cycle."""
         group = self._composites[key]
         deep = start is None and level > MAX_DEPTH
         below, hidden = self._children(key, level, start)
@@ -215,12 +217,12 @@ class _Trees:
         )
 
     def _children(self, key: ObjectKey, level: int, start: ObjectKey | None) -> tuple[tuple[Branch, ...], int]:
-        """What is right below, and how many groups below that are not drawn."""
+        """Return the branches directly below, and how many groups below them are not drawn."""
         if level == _DRAWN:
             composites = self._from(key, start)
             return (), len(composites) - 1 + sum(1 for one in composites for _ in self._groups.below(one))
         parts = (
-            # Where it goes around, once more by name alone.
+            # The end of the cycle is drawn once more, with its name only.
             Branch(Kind.COMPOSITE, *below, self._composites[below].minimum, fault=Fault.CYCLE)
             if below == start
             else self._composite(below, level + 1, start)
@@ -246,7 +248,9 @@ class _Trees:
 def _entries(
     key: ObjectKey, workload: Workload | None, counts: Counter[tuple[str, str | None]], *, told: bool
 ) -> Branch:
-    """A Workload of the first generation: each entry is a gang, and each replica of one that its pods name."""
+    """Return a Workload of the first version: each entry is a gang, and so is each replica of an entry that
+    pods name.
+    """
     entries = {} if workload is None else dict(workload.templates)
     below = []
     for name, group in entries.items():
@@ -280,9 +284,9 @@ def _templates(namespace: str, workload: Workload, parent: str | None, level: in
 
 
 def _gang_groups(gangs: Mapping[str, Gang], pods: Counter[str]) -> Iterator[Branch]:
-    """Gangs that list each other, together. One that its pods name and nobody describes is one too."""
+    """Yield gangs that list each other, as one group. A gang that only pods name counts too."""
     listing: dict[str, list[str]] = {}
-    # Lists by what they say, in whatever order: as koord-scheduler tells GangGroups apart.
+    # Lists by content, in any order: koord-scheduler distinguishes GangGroups in this way.
     said: dict[tuple[str, ...], int] = {}
     lists: dict[str, int] = {}
     for own, gang in gangs.items():
@@ -336,7 +340,7 @@ def _summed(found: dict[Hashable, tuple[str, int]]) -> Counter[str]:
 
 
 def _copies(kind: str, spec: Any) -> int:
-    """How many pods there are at one time of what makes them from a template."""
+    """Return how many pods an object with a pod template has at one time."""
     count = integer(spec.get("parallelism" if kind == "Job" else "replicas"))
     count = 1 if count is None else count
     completions = integer(spec.get("completions")) if kind == "Job" else None
@@ -344,7 +348,7 @@ def _copies(kind: str, spec: Any) -> int:
 
 
 def _some(names: Sequence[str]) -> str:
-    """The first few of the names."""
+    """Return the first few of the names."""
     if len(names) > _NAMED:
         return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
     return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else "".join(names)

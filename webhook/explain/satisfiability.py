@@ -1,9 +1,9 @@
-"""Whether a tree of groups can ever start, and if not why and where, pure.
+"""Say whether a tree of groups can ever start, and if not, why and where, without I/O.
 
-A leaf counts when it has as many pods as it starts with, a group of groups when as many of those below it count; one
-of either is enough where there is no gang. A tree that is broken, by a parent that is not there, a cycle or a level too
-many, starts for nobody. Room on nodes is no matter here. Source: kubernetes 1.37, plugins/gangscheduling
-(isCPGTreeReady, isPGReady), backend/cache (BuildHierarchySnapshotFromPod), plugins/helper/podgroup.go.
+A leaf is ready if it has as many pods as its minimum. A group of groups is ready if as many groups below it are ready.
+Without a gang, one pod or group is enough. A tree with a missing parent, a cycle or too many levels never starts at
+all. Free resources on nodes are not considered. Source: kubernetes 1.37, plugins/gangscheduling (isCPGTreeReady,
+isPGReady), backend/cache (BuildHierarchySnapshotFromPod), plugins/helper/podgroup.go.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from webhook.model.group_tree import MAX_DEPTH
 
 
 class Kind(StrEnum):
-    """What a branch of a tree is."""
+    """The kind of a branch."""
 
     COMPOSITE = "CompositePodGroup"
     POD_GROUP = "PodGroup"
     WORKLOAD = "Workload"
-    # Of the first generation, where a Workload's entries are the groups.
+    # In the first version, the entries of a Workload are the groups.
     ENTRY = "group"
     COMPOSITE_TEMPLATE = "composite template"
     TEMPLATE = "template"
-    # Koordinator's: gangs that start together, and one of them.
+    # Koordinator: gangs that start together, and one such gang.
     GANG_GROUP = "GangGroup"
     GANG = "gang"
 
 
 class Fault(StrEnum):
-    """What is wrong with a branch whatever else the tree has."""
+    """What is wrong with a branch, independent of the rest of the tree."""
 
     ABSENT = "absent"
-    # It stands above itself.
+    # The branch is its own ancestor.
     CYCLE = "cycle"
     TOO_DEEP = "tooDeep"
     NO_NAMESPACE = "noNamespace"
@@ -43,7 +43,7 @@ class Fault(StrEnum):
 
 
 class Standing(StrEnum):
-    """Whether a branch counts for the one above it, or the whole tree can start."""
+    """Whether a branch counts for its parent, or the whole tree can start."""
 
     CAN = "can"
     CANNOT = "cannot"
@@ -51,7 +51,7 @@ class Standing(StrEnum):
 
 
 class Why(StrEnum):
-    """Why a tree can never start: a fault, or a minimum above what there is."""
+    """Why a tree can never start: a fault, or a minimum above the actual number."""
 
     ABSENT = Fault.ABSENT.value
     CYCLE = Fault.CYCLE.value
@@ -64,10 +64,10 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One group of a tree. `minimum` is how many pods, or groups below, it starts with, None where it is no gang.
+    """One group of a tree. `minimum` is how many pods, or groups below, it starts with; None without a gang.
 
-    `pods` is how many name it, None where no pods are told of. `named_by` says of one that is not there who names it,
-    of one that stands above itself the way around. `hidden` counts what is further below and not drawn.
+    `pods` is how many pods name it, None if no pods are known. `named_by` has the objects that name a missing branch,
+    or the path of a cycle. `hidden` counts groups further below that are not drawn.
     """
 
     kind: Kind
@@ -89,19 +89,19 @@ class Branch:
 
     @property
     def of_pods(self) -> bool:
-        """Whether it counts pods and not groups."""
+        """Return whether its minimum counts pods and not groups."""
         return self.kind in _OF_PODS
 
     @property
     def needed(self) -> int:
-        """How many pods, or groups below, must be there for it to count."""
+        """How many pods, or groups below, it needs to be ready."""
         if self.kind in _WHOLE:
             return len(self.below)
         return 1 if self.minimum is None else self.minimum
 
     @property
     def standing(self) -> Standing:
-        """Whether it counts for the one above it, the faults of other branches apart."""
+        """Return whether it counts for its parent, ignoring faults of other branches."""
         if self.fault is not None:
             return Standing.CANNOT
         if self.kind in _TEMPLATES:
@@ -118,7 +118,7 @@ class Branch:
         return Standing.NOT_TOLD if sure + open_ >= self.needed else Standing.CANNOT
 
     def as_json(self) -> dict[str, Any]:
-        """The branch as plain JSON values."""
+        """Return the branch as plain JSON values."""
         found: dict[str, Any] = {"kind": str(self.kind), "name": self.full_name}
         found["standing"] = str(self.standing)
         if self.fault is not None:
@@ -140,22 +140,20 @@ class Branch:
 
 _OF_PODS = frozenset({Kind.POD_GROUP, Kind.ENTRY, Kind.TEMPLATE, Kind.GANG})
 _TEMPLATES = frozenset({Kind.COMPOSITE_TEMPLATE, Kind.TEMPLATE})
-# These start with all that is below them.
+# These start together with everything below them.
 _WHOLE = frozenset({Kind.WORKLOAD, Kind.GANG_GROUP})
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a tree can never start: the branch that it is about, at which level (the root's is 1), and what is there in
-    place of what is needed.
-    """
+    """Why a tree can never start: the branch, its level (1 for the root), and what it has instead of what it needs."""
 
     why: Why
     branch: Branch
     level: int
 
     def as_json(self) -> dict[str, Any]:
-        """The cause as plain JSON values."""
+        """Return the cause as plain JSON values."""
         branch = self.branch
         return {
             "reason": str(self.why),
@@ -185,23 +183,23 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a tree can ever start; where it cannot, why, the deepest cause first."""
+    """Whether a tree can ever start. If not, the causes, the deepest one first."""
 
     standing: Standing
     causes: tuple[Cause, ...] = ()
 
 
 def judge(root: Branch) -> Verdict:
-    """The verdict on a whole tree."""
+    """Return the verdict on a whole tree."""
     if root.fault is Fault.CYCLE:
-        # Nobody is on top, so no minimum is asked for.
+        # A cycle has no root, so no minimum applies.
         return Verdict(Standing.CANNOT, (Cause(Why.CYCLE, root, 1),))
     causes = tuple(sorted((*_broken(root), *_unmet(root, 1)), key=lambda cause: -cause.level))
     return Verdict(Standing.CANNOT if causes else root.standing, causes)
 
 
 def _broken(root: Branch) -> Iterator[Cause]:
-    """The faults that stop all of the tree. A level too many is told once, of the first that is there."""
+    """Yield the faults that stop the whole tree. Too many levels are reported once, for the first such branch."""
     deep = False
     for branch, level in walk(root):
         if branch.fault is Fault.TOO_DEEP:
@@ -213,7 +211,7 @@ def _broken(root: Branch) -> Iterator[Cause]:
 
 
 def _unmet(branch: Branch, level: int) -> Iterator[Cause]:
-    """The minimums for which a branch does not count, down to where they are."""
+    """Yield the unmet minimums that keep a branch from being ready, down to the branches that have them."""
     if branch.standing is not Standing.CANNOT:
         return
     if branch.fault is None:
@@ -226,7 +224,7 @@ def _unmet(branch: Branch, level: int) -> Iterator[Cause]:
 
 
 def walk(branch: Branch, level: int = 1) -> Iterator[tuple[Branch, int]]:
-    """A branch and all below it, each with its level, from the top."""
+    """Yield a branch and all branches below it with their levels, from the top."""
     yield branch, level
     for below in branch.below:
         yield from walk(below, level + 1)

@@ -1,7 +1,7 @@
-"""Which of the enabled schedulers could run a workload, what stops each, and the smallest edit that would help, pure.
+"""Say which enabled schedulers could run a workload, what refuses it, and the smallest edit that helps, without I/O.
 
-`rollcall explain` and `/capabilities` share it. Every word of it comes from running the rules that admission runs, and
-an edit is shown only after it has been judged by them.
+`rollcall explain` and `/capabilities` share this code. It runs the same rules as admission, and shows an edit only
+after these rules have judged it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from webhook.validators.selection import Choice
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """The changes after which the scheduler no longer refuses the workload, and what it would answer then."""
+    """The changes after which the scheduler no longer refuses the workload, and its answer then."""
 
     changes: tuple[Change, ...]
     then: Answer
@@ -54,22 +54,22 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What one scheduler makes of the workload; the edit where it refuses and one was found."""
+    """How one scheduler judges the workload, with an edit if it refuses and one was found."""
 
     opinion: Opinion
     edit: Edit | None = None
 
     @property
     def scheduler(self) -> str:
-        """Its name."""
+        """The name of the scheduler."""
         return self.opinion.scheduler
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What is to be said of one workload. One whose fields have the wrong type has `broken` and nothing else.
+    """The explanation of one workload. If its fields have the wrong type, it has only `broken`.
 
-    `broken` holds what no scheduler can be asked about: fields of the wrong type, or a choice that does not stand.
+    `broken` has findings that are independent of the scheduler: fields of the wrong type, or an invalid choice.
     """
 
     namespace: str
@@ -79,17 +79,15 @@ class Explanation:
     uses: Uses | None = None
     views: tuple[View, ...] = ()
     tree: Node | None = None
-    # The scheduler was asked for by the caller, whatever the workload says.
+    # The caller named the scheduler, independent of the workload.
     forced: bool = False
     kind: str = "PodCliqueSet"
-    # Advice that is no rule's.
+    # Advice that does not come from a rule.
     notes: tuple[str, ...] = ()
 
     @property
     def answer(self) -> Answer | None:
-        """What becomes of the workload under the scheduler that is chosen for it; None where nobody is to choose one:
-        it is not opted in.
-        """
+        """The answer of the scheduler that is chosen for the workload; None for a workload that is not opted in."""
         if not self.choice.scheduler and not self.broken and self.kind != "PodCliqueSet":
             return None
         chosen = next((view for view in self.views if view.scheduler == self.choice.scheduler), None)
@@ -103,7 +101,7 @@ class Explanation:
         return "by default" if self.choice.path == SPEC else f"by {self.choice.path}"
 
     def as_json(self) -> dict[str, Any]:
-        """The explanation as plain JSON values."""
+        """Return the explanation as plain JSON values."""
         return {
             "kind": self.kind,
             "namespace": self.namespace,
@@ -125,14 +123,14 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """An explanation, and where in its document the workload stands."""
+    """An explanation, and the place of the workload in its document."""
 
     at: FieldPath
     explanation: Explanation
 
 
 def explain_document(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Explained]:
-    """An explanation of each workload in a document; other kinds have none. Raises `ReviewError`."""
+    """Yield an explanation of each workload in a document; other kinds have none. Raises `ReviewError`."""
     for request, at in requests_in(manifest):
         if request.kind[::2] == (grove.GROUP, "PodCliqueSet"):
             yield Explained(at, explain(request, facts, settings))
@@ -141,7 +139,7 @@ def explain_document(manifest: Manifest, facts: ClusterFacts, settings: Settings
 
 
 def explain(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation:
-    """What every enabled scheduler makes of a PodCliqueSet, as if it were being created."""
+    """Return how every enabled scheduler judges a PodCliqueSet, as if it were being created."""
     try:
         return _explain(PodCliqueSet(request.object or {}, request.namespace), facts, settings)
     except Malformed:
@@ -161,8 +159,8 @@ def _explain(workload: PodCliqueSet, facts: ClusterFacts, settings: Settings) ->
 
 
 def explain_owner(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation | None:
-    """What every enabled scheduler makes of a workload that is not Grove's; None for one that nobody has opted in and
-    that is part of something else: a Job of a JobSet, or one whose pods name a gang by themselves.
+    """Return how every enabled scheduler judges a workload that is not Grove's. Return None if it is not opted in and
+    part of something else: a Job of a JobSet, or a workload whose pods name a gang themselves.
     """
     try:
         return _explain_owner(owners.view_of(request, request.object or {}), facts, settings)
@@ -204,7 +202,7 @@ def _explain_owner(workload: OwnedWorkload, facts: ClusterFacts, settings: Setti
 
 
 def _maker(workload: OwnedWorkload, facts: ClusterFacts) -> OwnedWorkload | None:
-    """What makes its pods: of a TrainJob the JobSet, where its runtime is known, else itself."""
+    """Return the workload that makes the pods: for a TrainJob with a known runtime its JobSet, else itself."""
     if not isinstance(workload, TrainJob):
         return workload
     return owners.made_of(workload, facts)
@@ -228,7 +226,7 @@ def _view_of(profile: Profile, workload: PodCliqueSet, choice: Choice, facts: Cl
 
 
 def capability_tables(settings: Settings) -> dict[str, Any]:
-    """What each enabled scheduler honours, whatever a workload asks for, as plain JSON values."""
+    """Return the capability table of each enabled scheduler, as plain JSON values."""
     return {
         "default": settings.default,
         "schedulers": [

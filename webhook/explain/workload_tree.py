@@ -1,7 +1,7 @@
-"""The gangs of a workload that is not Grove's, as a tree to look at, pure: workload, gangs, and the pods of each part.
+"""Draw the gangs of a workload that is not Grove's as a tree, without I/O: workload, gangs, and the pods of each part.
 
-Of the groups of a LeaderWorkerSet, which are alike, the first are shown. Where somebody else makes the gang the parts
-stand directly below the workload.
+The groups of a LeaderWorkerSet are equal, so only the first are shown. If another program makes the gang, the parts are
+directly below the workload.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LEVELS = {
 
 
 def owner_tree(workload: OwnedWorkload, made: OwnedWorkload) -> Node:
-    """The tree of `workload`, whose pods `made` makes: of a TrainJob its JobSet, else itself."""
+    """Return the tree of `workload`. `made` makes its pods: the JobSet of a TrainJob, else the workload itself."""
     gangs = tuple(_gangs(made)) if no_gang(made) is None else tuple(_members(made))
     pods = sum(gang.pods * (1 + gang.more) for gang in gangs)
     minimum = sum(gang.minimum * (1 + gang.more) for gang in gangs if gang.waits_for is None)
@@ -34,7 +34,7 @@ def _gangs(made: OwnedWorkload) -> Iterator[Node]:
     if isinstance(made, LeaderWorkerSet):
         yield from _groups(made)
         return
-    # By the name of a gang: the part that it is made of, where each has its own.
+    # By name of the gang: its part, if each part has its own gang.
     alone = {f"{made.name}-{part.name}": part for part in made.parts} if made.sequence_path is not None else {}
     for gang in gangs_of(made):
         pods = sum(member.pods for member in gang.members)
@@ -47,7 +47,9 @@ def _gangs(made: OwnedWorkload) -> Iterator[Node]:
 
 
 def _last(made: OwnedWorkload, part: Part) -> str | None:
-    """The gangs that one of a part waits for; in a row it is the one before, which waits for those before it."""
+    """Return the gangs that the gang of a part waits for. In a sequence only the previous one is named, because that
+    one waits for the earlier ones.
+    """
     names = [one.name for one in made.parts]
     in_a_row = part.after == tuple(names[: names.index(part.name)])
     return ", ".join(f"{made.name}-{name}" for name in (part.after[-1:] if in_a_row else part.after)) or None

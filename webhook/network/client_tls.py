@@ -1,7 +1,7 @@
 """TLS as a client: contexts that accept the servers that a Kubernetes component would accept.
 
-Kubernetes components are written in Go. Its verifier checks the chain, the time and the host name, and no more; OpenSSL
-is set up here to do the same with every supported Python. `docs/installing.md` lists the differences that remain.
+Kubernetes components are written in Go, whose verifier checks only the chain, the time and the host name. OpenSSL is
+set up here to do the same with every supported Python. `docs/installing.md` lists the remaining differences.
 
 Source: Go, crypto/x509 `Certificate.Verify`, `VerifyHostname` and `CertPool.AppendCertsFromPEM`.
 """
@@ -14,26 +14,26 @@ from contextlib import suppress
 
 from webhook.errors import CertificateError
 
-# Keys and words beside the certificates of a bundle are ignored.
+# Keys and text between the certificates of a bundle are ignored.
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----\s[A-Za-z0-9+/=\s]*-----END CERTIFICATE-----")
 
 
 def verifying() -> ssl.SSLContext:
-    """A context that verifies servers as Go does, and trusts nobody yet."""
+    """Return a context that verifies servers as Go does, and has no trusted CA yet."""
     # Not `ssl.create_default_context`: since Python 3.13 it sets VERIFY_X509_STRICT, which refuses certificates without
-    # key identifiers or key usage. Clusters have them, and Go accepts them.
+    # key identifiers or key usage. Clusters have such certificates, and Go accepts them.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # Go's root pool holds trust anchors, whoever signed them.
+    # Every certificate in Go's root pool is a trust anchor, even if another CA signed it.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    # Go looks for the host among the alternative names alone.
+    # Go compares the host only with the alternative names.
     context.hostname_checks_common_name = False
     return context
 
 
 def trusting(bundle: bytes) -> ssl.SSLContext:
-    """A context that trusts the certificates in `bundle` (PEM), intermediates and servers' own ones included.
+    """Return a context that trusts the certificates in `bundle` (PEM), including intermediates and server certificates.
 
-    Raises `CertificateError` where the bundle has no certificate. One that cannot be read is ignored, as in Go.
+    Raises `CertificateError` if the bundle has no certificate. A certificate that cannot be read is ignored, as in Go.
     """
     context = verifying()
     for certificate in _CERTIFICATE.findall(bundle):
@@ -45,14 +45,14 @@ def trusting(bundle: bytes) -> ssl.SSLContext:
 
 
 def trusting_system() -> ssl.SSLContext:
-    """A context that trusts the certificate authorities of the operating system."""
+    """Return a context that trusts the certificate authorities of the operating system."""
     context = verifying()
     context.load_default_certs()
     return context
 
 
 def looking() -> ssl.SSLContext:
-    """A context that accepts any server: to look at what it shows, not to trust it."""
+    """Return a context that accepts any server: to read its certificate, not to trust it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

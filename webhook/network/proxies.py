@@ -1,6 +1,6 @@
-"""Which proxy the environment asks a client to use, by the rules of Go's clients, so that kubectl and Rollcall agree.
+"""Find the proxy of the environment by the rules of Go's clients, so that kubectl and Rollcall use the same one.
 
-Python's own rules (`urllib.request`) and those of httpx know no networks in NO_PROXY, and read ALL_PROXY.
+The rules of Python (`urllib.request`) and of httpx do not support networks in NO_PROXY, and read ALL_PROXY.
 
 Source: golang.org/x/net/http/httpproxy, `FromEnvironment` and `useProxy`.
 """
@@ -15,7 +15,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def proxy_for(url: str, environment: Mapping[str, str]) -> str | None:
-    """The URL of the proxy for requests to `url`, or None where they go there directly."""
+    """Return the URL of the proxy for requests to `url`, or None for a direct connection."""
     target = urlsplit(url)
     proxy = _variable(f"{target.scheme}_proxy", environment)
     host = target.hostname or ""
@@ -38,7 +38,7 @@ def _is_local(host: str) -> bool:
 
 
 def _matches(entry: str, host: str, port: str) -> bool:
-    """Whether an entry of NO_PROXY is about that host and port."""
+    """Return whether an entry of NO_PROXY matches that host and port."""
     if entry == "*":
         return True
     address = _address(host)
@@ -54,7 +54,7 @@ def _matches(entry: str, host: str, port: str) -> bool:
 
 
 def _split(entry: str) -> tuple[str, str]:
-    """Host and port of `host`, `host:port`, `address` and `[address]:port`."""
+    """Return host and port of `host`, `host:port`, `address` or `[address]:port`."""
     host, colon, port = entry.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         return host[1:-1], port

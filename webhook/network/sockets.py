@@ -1,4 +1,4 @@
-"""Sockets to listen on: both IPv6 and IPv4 unless an address says otherwise, as Go's servers do."""
+"""Sockets to listen on: both IPv6 and IPv4 unless an address says otherwise, as in Go's servers."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import socket
 
 from webhook.errors import InputError
 
-# Every address of the machine, of both families where it has both.
+# Every address of the machine, IPv6 and IPv4.
 EVERYWHERE = ""
-# Addresses that stand for every address of the machine.
+# Addresses that mean every address of the machine.
 WILDCARDS = frozenset({EVERYWHERE, "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 LOOPBACKS = ("127.0.0.1", "::1")
 _BACKLOG = 2048
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens there. Raises `InputError` where that cannot be.
+    """Return a socket that listens there. Raises `InputError` if that fails.
 
-    `::` is IPv4, too; `EVERYWHERE` the same, or IPv4 alone where the machine has no IPv6.
+    `::` includes IPv4. `EVERYWHERE` is the same, or only IPv4 if the machine has no IPv6.
     """
     try:
         if host == EVERYWHERE and not socket.has_dualstack_ipv6():
@@ -27,7 +27,7 @@ def listening(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if wildcard or ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=wildcard)
     except OSError as error:
-        # A name that is no address has no number of the system's, and what Python adds in brackets says it twice.
+        # An unknown host name has no errno of the system, and Python repeats the reason in brackets.
         number = error.errno or 0
         why = os.strerror(number) if number > 0 else str(error.strerror or error).partition(" (")[0]
         where = f"{host} port {port}" if host else f"port {port}"
@@ -35,16 +35,16 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def reached_at(listener: socket.socket) -> tuple[str, int]:
-    """Address and port where a client on this machine reaches the socket."""
+    """Return the address and port of the socket for a client on this machine."""
     host, port = listener.getsockname()[:2]
     if host == "::":
-        # It is IPv4, too; a machine may have the loopback address of one family alone.
+        # The socket also accepts IPv4, and a machine may have only one of the two loopback addresses.
         return next((own for own in LOOPBACKS if _has(own)), "::1"), port
     return "127.0.0.1" if host in WILDCARDS else host, port
 
 
 def _has(address: str) -> bool:
-    """Whether this machine has the address."""
+    """Return whether this machine has the address."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family) as probe:

@@ -1,1 +1,1 @@
-"""Manifests without a cluster, pure: judging them, reporting what was found, and translating them to gang objects."""
+"""Manifests without a cluster and without I/O: judge them, report the findings, and translate them to gang objects."""

@@ -1,8 +1,7 @@
-"""Judging manifests as they stand in a file, pure: what `rollcall check` and `POST /check` share.
+"""Judge manifests from a file, without I/O: the code that `rollcall check` and `POST /check` share.
 
-An object is taken through the whole of admission as if it were being created: mutated, then validated. An
-AdmissionReview is taken as it is, with its operation and old object. A PodGang is judged by whether its scheduler can
-express it.
+An object goes through the whole admission as if it were being created: mutated, then validated. An AdmissionReview is
+judged with its own operation and old object. A PodGang is judged by whether its scheduler can express it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _JUDGED = frozenset({(grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "Pod
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The verdict on one object, and where in the document it stands (an item of a List, the object of a review)."""
+    """The verdict on one object, and its place in the document (an item of a List, the object of a review)."""
 
     kind: str
     namespace: str
@@ -41,16 +40,16 @@ class Judgement:
 
 
 def judge(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
-    """The judgement of each object in a document that there are rules for; others yield nothing.
+    """Yield the judgement of each object in a document that has rules; other objects yield nothing.
 
-    The manifest is changed as admission would change it. Raises `ReviewError` for a broken AdmissionReview.
+    Changes the manifest as admission would. Raises `ReviewError` for a broken AdmissionReview.
     """
     for request, at in requests_in(manifest, judged=_JUDGED | settings.judging.keys()):
         yield _judgement(request, at, facts, settings)
 
 
 def profile_of(podgang: PodGang, settings: Settings) -> Profile | None:
-    """The profile of a PodGang: by the record that Grove mirrors onto it, else as for a new workload."""
+    """Return the profile of a PodGang: by the record that Grove mirrors onto it, else as for a new workload."""
     if settings.forced is not None:
         return settings.profiles[settings.forced]
     return settings.profiles.get(text(podgang.labels.get(SCHEDULER_LABEL)) or settings.default)
@@ -59,8 +58,8 @@ def profile_of(podgang: PodGang, settings: Settings) -> Profile | None:
 def requests_in(
     manifest: Manifest, at: FieldPath = ROOT, judged: Container[tuple[str, str]] = _JUDGED
 ) -> Iterator[tuple[Request, FieldPath]]:
-    """Each object in a document that there are rules for, as if it were being created, and where it stands; a review's
-    as it came. `judged` are the groups and kinds that there are rules for.
+    """Yield a creation request for each object in a document that has rules, and its place. For a review, yield its own
+    request. `judged` are the groups and kinds that have rules.
     """
     kind = kind_of(manifest)
     if kind.kind == REVIEW:
@@ -70,7 +69,7 @@ def requests_in(
     elif kind.kind.endswith("List") and isinstance(manifest.get("items"), list):
         for index, item in enumerate(manifest["items"]):
             if isinstance(item, dict):
-                # The items of a typed list need not repeat what they are.
+                # The items of a typed list may omit apiVersion and kind.
                 typed = {"apiVersion": manifest.get("apiVersion"), "kind": kind.kind.removesuffix("List"), **item}
                 yield from requests_in(typed, at / "items" / Item(index), judged)
     elif kind[::2] in judged:
@@ -79,13 +78,13 @@ def requests_in(
 
 
 def kind_of(manifest: Manifest) -> Kind:
-    """Group, version and kind of a manifest; empty where it does not say."""
+    """Return group, version and kind of a manifest; empty where they are missing."""
     group, _, version = _word(manifest, "apiVersion").rpartition("/")
     return Kind(group, version, _word(manifest, "kind"))
 
 
 def _names(manifest: Manifest) -> tuple[str, str]:
-    """Name and namespace, for saying what was judged: whether they are what they should be is for the rules."""
+    """Return name and namespace for reports. The rules check whether they are valid."""
     metadata = manifest.get("metadata")
     if not isinstance(metadata, dict):
         return "", "default"

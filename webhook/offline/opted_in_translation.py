@@ -1,8 +1,8 @@
-"""From a workload that is not Grove's to its gang objects and one pod of each of its parts, pure: what its own
-controllers will make, and what Rollcall adds.
+"""Translate a workload that is not Grove's to its gang objects and one pod of each part, without I/O: the objects that
+its controllers will make, with Rollcall's changes.
 
-The pods bear the keys that jobset v0.12, lws v0.9, the Job and the StatefulSet controllers write on them. What only a
-cluster knows, such as the uid of a Job that is yet to be made, is left out.
+The pods have the keys that jobset v0.12, lws v0.9, the Job and the StatefulSet controllers write on them. Values that
+only a cluster knows, such as the uid of a future Job, are left out.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from webhook.model.workloads.workload import OwnedWorkload, Part
 from webhook.offline.translation import gang_objects
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
-# Stands for the hash of a template's revision, which the LeaderWorkerSet's controller alone knows.
+# Stands for the hash of a template's revision, which only the LeaderWorkerSet controller knows.
 REVISION = "revision"
-# The facts in which each kind is.
+# The part of the facts for each kind.
 _PARTS = {projection.resource.api.kind: projection.part for projection in PROJECTIONS}
 _JOB_SET = "jobset.sigs.k8s.io"
 _LWS = "leaderworkerset.sigs.k8s.io"
@@ -49,7 +49,7 @@ LWS_LEADER = f"{_LWS}/leader-name"
 
 
 class ExpectedPod(NamedTuple):
-    """One pod of a part as its controllers create it, and the chain of those, from the pod upwards."""
+    """One pod of a part as its controllers create it, and the chain of these controllers, from the pod upwards."""
 
     part: Part
     pod: Manifest
@@ -57,7 +57,7 @@ class ExpectedPod(NamedTuple):
 
 
 class Translated(NamedTuple):
-    """One object, and what is to be said above it, a line each."""
+    """One object, and the comment lines above it."""
 
     comment: tuple[str, ...]
     manifest: Manifest
@@ -66,9 +66,11 @@ class Translated(NamedTuple):
 def translated(
     workload: OwnedWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
 ) -> Iterator[Translated]:
-    """The gang objects of a workload that `profile` is recorded on, in the order of creation, then one prepared pod of
-    each part. Of a LeaderWorkerSet those of its first group, of a TrainJob, whose runtime is known, those of its
-    JobSet. Nothing where it has no pods. Raises `Inexpressible`, `FactsUnavailable`.
+    """Yield the gang objects of a workload that `profile` is recorded on, in the order of creation, then one prepared
+    pod of each part.
+
+    For a LeaderWorkerSet these are the objects of its first group. For a TrainJob, whose runtime must be known, they
+    are those of its JobSet. Yields nothing if the workload has no pods. Raises `Inexpressible`, `FactsUnavailable`.
     """
     made, runtime = _with_pods(workload, profile, facts)
     facts = _knowing((workload, made), facts)
@@ -88,7 +90,7 @@ def translated(
 
 
 def _with_pods(workload: OwnedWorkload, profile: Profile, facts: ClusterFacts) -> tuple[OwnedWorkload, Runtime | None]:
-    """What makes the pods, as it is stored: of a TrainJob its JobSet, which is recorded as that is."""
+    """Return the workload that makes the pods, as stored: for a TrainJob its JobSet, with the record."""
     if not isinstance(workload, TrainJob) or (found := made_of(workload, facts)) is None:
         return workload, None
     record_choice(found, profile.name)
@@ -96,7 +98,7 @@ def _with_pods(workload: OwnedWorkload, profile: Profile, facts: ClusterFacts) -
 
 
 def _knowing(workloads: Iterable[OwnedWorkload], facts: ClusterFacts) -> ClusterFacts:
-    """`facts` with these workloads in them, by which their pods are prepared."""
+    """Return `facts` with these workloads, so that their pods can be prepared."""
     changed: dict[str, Any] = {}
     for workload in workloads:
         part = _PARTS[workload.kind]
@@ -105,7 +107,9 @@ def _knowing(workloads: Iterable[OwnedWorkload], facts: ClusterFacts) -> Cluster
 
 
 def _record(workload: OwnedWorkload, made: OwnedWorkload, profile: Profile) -> Record:
-    """The record of what makes the pods; of a TrainJob also its own queues, as its pods are prepared."""
+    """Return the record of the workload that makes the pods; for a TrainJob with its own queues too, as for
+    its pods.
+    """
     queues = {**dict(workload.record.queues), **dict(made.record.queues)}
     return replace(made.record, scheduler=profile.name, queues=tuple(sorted(queues.items())))
 
@@ -130,7 +134,7 @@ def _notes(workload: OwnedWorkload, made: OwnedWorkload, runtime: Runtime | None
 
 
 def expected_gangs(workload: OwnedWorkload) -> Iterator[OwnedGang]:
-    """Its gangs; of a LeaderWorkerSet that of its first group."""
+    """Yield its gangs; for a LeaderWorkerSet only the gang of its first group."""
     if not isinstance(workload, LeaderWorkerSet):
         yield from gangs_of(workload)
     elif workload.replicas > 0 and workload.size > 0:
@@ -138,7 +142,7 @@ def expected_gangs(workload: OwnedWorkload) -> Iterator[OwnedGang]:
 
 
 def expected_pods(workload: OwnedWorkload) -> Iterator[ExpectedPod]:
-    """The first pod of each part that has any."""
+    """Yield the first pod of each part that has pods."""
     for index, part in enumerate(workload.parts):
         if part.pods < 1:
             continue
@@ -201,7 +205,7 @@ def _of_job_set(workload: JobSet, index: int, part: Part) -> ExpectedPod:
     own = mapping(mapping(template.get("metadata")).get("annotations"))
     spread = {key: own.get(key) or workload.annotations.get(key) for key in (EXCLUSIVE, NODE_SELECTOR)}
     pod = _pod(part, workload.namespace)
-    # JobSet's own webhook fills these in.
+    # JobSet's own webhook sets these.
     pod["spec"].setdefault("restartPolicy", "OnFailure")
     indexed = (mapping(template.get("spec")).get("completionMode") or "Indexed") == "Indexed"
     _add(pod, keys, {**keys, **{key: value for key, value in spread.items() if value}})
@@ -247,11 +251,11 @@ def _of_group(workload: LeaderWorkerSet, part: Part) -> ExpectedPod:
     return ExpectedPod(part, pod, top if leads else f"StatefulSet {leader} of Pod {leader} of {top}")
 
 
-# What they have in common.
+# Shared code
 
 
 def _pod(part: Part, namespace: str) -> Manifest:
-    """The pod of a template, before its controllers have said whose it is."""
+    """Return the pod of a template, before its controllers add their labels and owner references."""
     template = part.template
     metadata: Manifest = {"namespace": namespace, "labels": dict(template.labels)}
     if template.annotations:
@@ -276,5 +280,5 @@ def _controller(api_version: str, kind: str, name: str, uid: str | None) -> Mani
 
 
 def _digest(value: str) -> str:
-    # The sum that JobSet and LeaderWorkerSet take: nothing is kept secret by it.
+    # JobSet and LeaderWorkerSet use this hash. It does not protect a secret.
     return hashlib.sha1(value.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()

@@ -1,4 +1,4 @@
-"""What was found in files, as the JSON that `rollcall check --output json` and `POST /check` share."""
+"""The findings in files, as the JSON that `rollcall check --output json` and `POST /check` share."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from webhook.offline.judgement import Judgement
 
 
 class Source(Protocol):
-    """A document that knows where its fields stand."""
+    """A document that knows the positions of its fields."""
 
     @property
     def source(self) -> str:
-        """The file, as it was named."""
+        """The file, as the user named it."""
 
     def position(self, path: FieldPath) -> tuple[int, int]:
-        """Line and column of a field."""
+        """Return line and column of a field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something was found, in the file and in the object."""
+    """The place of a finding, in the file and in the object."""
 
     file: str
     line: int
@@ -35,7 +35,7 @@ class Place:
         return f"{self.file}:{self.line}:{self.column}"
 
     def as_json(self) -> dict[str, Any]:
-        """The place as part of an entry of the report."""
+        """Return the place as part of an entry of the report."""
         found = self.judgement
         named = {"kind": found.kind, "namespace": found.namespace, "name": found.name}
         return {"file": self.file, "line": self.line, "column": self.column, "object": named}
@@ -43,18 +43,18 @@ class Place:
 
 @dataclass(slots=True)
 class Report:
-    """Everything that was found in some documents. `ignored` counts objects of kinds that there are no rules for."""
+    """Everything that was found in some documents. `ignored` counts objects of kinds that have no rules."""
 
     findings: list[tuple[Finding, Place]] = field(default_factory=list)
     unjudged: list[tuple[Unjudged, Place]] = field(default_factory=list)
     notes: list[tuple[str, Place]] = field(default_factory=list)
-    # What is refused and other schedulers could run.
+    # Refused objects that other schedulers could run.
     movable: list[Place] = field(default_factory=list)
     judged: int = 0
     ignored: int = 0
 
     def add(self, document: Source, judgements: Iterable[Judgement]) -> None:
-        """Take what was found in one document; one without judgements counts as ignored."""
+        """Add the findings of one document. A document without judgements counts as ignored."""
         before = self.judged
         for judgement in judgements:
             self.judged += 1
@@ -68,12 +68,12 @@ class Report:
             self.ignored += 1
 
     def clean(self, *, strict: bool) -> bool:
-        """Whether nothing is refused and, if `strict`, nothing was left unjudged."""
+        """Return whether nothing is refused and, if `strict`, nothing was left unjudged."""
         refused = any(not place.judgement.verdict.allowed for _, place in self.findings)
         return not refused and not (strict and self.unjudged)
 
     def as_json(self, *, strict: bool) -> dict[str, Any]:
-        """The report as plain JSON values."""
+        """Return the report as plain JSON values."""
         return {
             "clean": self.clean(strict=strict),
             "judged": self.judged,
@@ -93,7 +93,7 @@ def _place(document: Source, judgement: Judgement, path: FieldPath) -> Place:
 
 
 def finding_as_json(found: Finding) -> dict[str, Any]:
-    """A finding as plain JSON values."""
+    """Return a finding as plain JSON values."""
     return {
         "rule": found.rule,
         "action": str(found.action),
@@ -106,5 +106,5 @@ def finding_as_json(found: Finding) -> dict[str, Any]:
 
 
 def unjudged_as_json(missing: Unjudged) -> dict[str, Any]:
-    """What could not be judged, as plain JSON values."""
+    """Return what could not be judged, as plain JSON values."""
     return {"rule": missing.rule, "field": str(missing.at), "needs": missing.needs}

@@ -1,8 +1,9 @@
-"""From workloads to gang objects, pure: the PodGangs that a PodCliqueSet will have, and a PodGang's objects.
+"""Translate workloads to gang objects, without I/O: the PodGangs that a PodCliqueSet will have, and the objects of a
+PodGang.
 
-The names and members of a set's PodGangs follow Grove's operator up to v0.1.0-alpha.11 (later ones put an epoch into
-the names, which cannot be foretold); the PodClique names, by which PodGroups are named, are the same in all. Source:
-ai-dynamo/grove, operator/internal/controller/podcliqueset/components/podgang/syncflow.go.
+The names and members of a set's PodGangs follow Grove's operator up to v0.1.0-alpha.11. Later versions put an epoch
+into the names, which cannot be predicted. PodGroups have the names of PodCliques, which are the same in all versions.
+Source: ai-dynamo/grove, operator/internal/controller/podcliqueset/components/podgang/syncflow.go.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ from webhook.mutators.prepare_pod import prepare_pod
 
 
 class ExpectedGang(NamedTuple):
-    """A PodGang that a PodCliqueSet will have, and one pod of it as Grove's operator will create it."""
+    """A PodGang that a PodCliqueSet will have, and one of its pods as Grove's operator will create it."""
 
     podgang: PodGang
     pod: Manifest
 
 
 def gang_objects(podgang: PodGang, record: Record, profile: Profile, facts: ClusterFacts) -> list[Manifest]:
-    """The objects that `podgang` needs from nothing, in the order of creation. Raises `Inexpressible`."""
+    """Return the new objects that `podgang` needs, in the order of creation. Raises `Inexpressible`."""
     backend = profile.backend
     return [backend.adopt(desired, None) for desired in backend.gang_objects(podgang, record, facts)]
 
 
 def shown_record(podgang: PodGang, profile: Profile, facts: ClusterFacts) -> Record:
-    """The record of a PodGang's workload: its own where that is known, else what the PodGang shows of it, onto which
-    Grove mirrors the set's own metadata and not that of its cliques.
+    """Return the record of a PodGang's workload if it is known, else what the PodGang shows of it. Grove mirrors the
+    metadata of the set onto the PodGang, but not that of its cliques.
     """
     workload = text(podgang.labels.get(grove.LABEL_PART_OF)) or ""
     if (known := (facts.pod_clique_sets or {}).get((podgang.namespace, workload))) is not None:
@@ -50,12 +51,12 @@ def shown_record(podgang: PodGang, profile: Profile, facts: ClusterFacts) -> Rec
 
 
 def expected_gangs(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[ExpectedGang]:
-    """The PodGangs of `workload`: for each replica the base gang, then one for each scaling-group replica above
+    """Yield the PodGangs of `workload`: for each replica the base gang, then one for each scaling-group replica above
     minAvailable.
 
-    Raises `FactsUnavailable` where a topology constraint needs a ClusterTopologyBinding that is not known.
+    Raises `FactsUnavailable` if a topology constraint needs an unknown ClusterTopologyBinding.
     """
-    # One without cliques has no pods and so no gang, whatever its replicas say.
+    # A group without cliques has no pods and so no gang, even with replicas.
     groups = [group for group in workload.scaling_groups if _group_members(workload, group, "", 0)]
     for replica in range(workload.replicas):
         base = f"{workload.name}-{replica}"
@@ -78,7 +79,7 @@ def expected_gangs(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[Expe
 
 
 def expected_pods(workload: PodCliqueSet) -> int:
-    """How many pods `workload` will have, counted without listing them."""
+    """Return how many pods `workload` will have, without listing them."""
     alone = sum(clique.replicas for clique in workload.cliques if clique.group is None)
     # By group and not by clique: a faulty set may name a clique in two groups.
     grouped = sum(
@@ -89,7 +90,7 @@ def expected_pods(workload: PodCliqueSet) -> int:
 
 
 def prepared(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts: ClusterFacts) -> Manifest:
-    """The pod of `gang` as PreparePod leaves it; as it was where another system has claimed it."""
+    """Return the pod of `gang` as PreparePod changes it; unchanged if another system has claimed it."""
     pod = Pod(deepcopy(gang.pod))
     member = profile.member(
         pod.namespace, pod.podgang or "", pod.podclique or "", record_of(workload, profile.name), facts
@@ -133,14 +134,14 @@ def _gang(
 
 
 def _mirrored(own: Mapping[str, Any]) -> dict[str, Any]:
-    """What Grove's operator copies of a set's labels or annotations onto its PodGangs: all but its own keys. A
-    scheduler may read them there, as KAI does its node pool.
+    """Return the labels or annotations of a set that Grove's operator copies onto its PodGangs: all except Grove's own
+    keys. A scheduler may read them there, as KAI reads its node pool.
     """
     return {key: value for key, value in own.items() if not key.startswith(f"{grove.GROUP}/")}
 
 
 def _pod_group(workload: PodCliqueSet, name: str, clique: Clique, facts: ClusterFacts) -> Manifest:
-    # The pods have no names yet; what counts is how many there will be.
+    # The pods have no names yet; only their number matters.
     references = [{"namespace": workload.namespace, "name": f"{name}-{index}"} for index in range(clique.replicas)]
     group: Manifest = {"name": name, "podReferences": references, "minReplicas": clique.min_available}
     if (constraint := _constraint(workload, clique.topology, facts)) is not None:
@@ -149,7 +150,9 @@ def _pod_group(workload: PodCliqueSet, name: str, clique: Clique, facts: Cluster
 
 
 def _constraint(workload: PodCliqueSet, topology: Topology | None, facts: ClusterFacts) -> Manifest | None:
-    """The constraint in node label keys; Grove's operator drops a domain that its binding lacks, and so does this."""
+    """Return the constraint with node label keys. A domain that the binding lacks is dropped, as by Grove's
+    operator.
+    """
     if topology is None or not (topology.required or topology.preferred):
         return None
     if facts.topology_bindings is None:

@@ -1,7 +1,7 @@
-"""The acceptor: takes connections from a listening socket, and counts each from then on.
+"""The acceptor takes connections from a listening socket and counts each of them from then on.
 
-The event loop's own servers hand a connection over when its TLS handshake is done, so that one that never does it is
-seen by nobody. Here it has its place among the port's `Connections` before, and may be ended like the others.
+The event loop's own servers hand a connection over only after its TLS handshake, so a connection that never completes
+it is not counted. Here it has its place among the port's `Connections` earlier, and may be closed like the others.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from webhook.server.connections import Connections
 from webhook.server.network_metrics import Ended
 from webhook.telemetry.logs import log
 
-# A handshake takes two round trips; a client that is out of breath gets a second or two.
+# A handshake takes two round trips; a busy client needs a second or two.
 HANDSHAKE_SECONDS = 10.0
-# A last answer may be long, and its client's goodbye is waited for.
+# The last answer may be long, and the server waits for the client's TLS close.
 SHUTDOWN_SECONDS = 10.0
-# Taken in one turn of the event loop; what came before is read and answered between two turns.
+# Taken in one turn of the event loop. Data that arrived before is read and answered between two turns.
 BATCH = 8
-# The kernel keeps no more of a body than this until it is read: what a stalled client has sent, and what one read of it
-# fills, is a part of this process's memory.
+# The most of a body that the kernel keeps until it is read. Data of a stalled client, and the data of one read, count
+# as memory of this process.
 RECEIVE_BYTES = 32 * 1024
-# How long nothing is taken when the system has no descriptor or memory for it.
+# How long the acceptor pauses if the system has no descriptor or memory.
 REST_SECONDS = 0.1
-# How long nothing is taken when every connection is too young to be replaced.
+# How long the acceptor pauses if every connection is too young to be replaced.
 YOUNG_REST_SECONDS = 0.005
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Acceptor:
-    """Takes from `listening`; `make` makes the protocol of a connection. What uvicorn calls a server."""
+    """Takes connections from `listening`; `make` returns the protocol of a connection. uvicorn calls this a server."""
 
     def __init__(
         self,
@@ -54,12 +54,12 @@ class Acceptor:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
 
     def open(self) -> None:
-        """Take connections from now on."""
+        """Begin to take connections."""
         self._resting = None
         self._loop.add_reader(self._listening, self._take)
 
     def close(self) -> None:
-        """Take no more, and leave the handshakes that are under way."""
+        """Take no more connections, and cancel the handshakes in progress."""
         if self._resting is not None:
             self._resting.cancel()
         self._loop.remove_reader(self._listening)
@@ -83,7 +83,7 @@ class Acceptor:
             except OSError as error:
                 if error.errno not in _EXHAUSTED:
                     raise
-                # Somebody goes, and the next try is a little later.
+                # Close one connection, and try again a little later.
                 log.warning("connection not accepted", why=error.strerror)
                 self._connections.replace()
                 self._rest(REST_SECONDS)
@@ -92,7 +92,7 @@ class Acceptor:
             self._begin(accepted)
 
     def _rest(self, seconds: float) -> None:
-        """Take nothing for so long: the listening socket stays readable meanwhile."""
+        """Pause for `seconds`; the listening socket stays readable."""
         self._loop.remove_reader(self._listening)
         self._resting = self._loop.call_later(seconds, self.open)
 
@@ -116,10 +116,10 @@ class Acceptor:
                 ssl_shutdown_timeout=leaving,
             )
         except ConnectionAbortedError:
-            # The event loop's word for a handshake that took too long.
+            # The event loop raises this for a handshake that took too long.
             self._connections.count(Ended.HANDSHAKE)
         except OSError:
-            # The client spoke no TLS, or went.
+            # The client did not use TLS, or went away.
             pass
         finally:
             if not connection.made:

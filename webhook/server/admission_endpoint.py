@@ -1,8 +1,8 @@
 """POST /validate and /mutate: AdmissionReview in, AdmissionReview out.
 
-Plain ASGI, below the framework: the body is read by hand, and once it is there nothing is looked up, copied or awaited
-unless the caches lack what the decision needs. A large review is judged in a thread, so that nobody else waits for it.
-Our own faults are HTTP 500 and never a verdict, so that the webhook's failurePolicy keeps its meaning.
+Plain ASGI, below the framework: the body is read here. After that nothing is looked up, copied or awaited, unless the
+caches lack facts for the decision. A large review is judged in a thread, so that other calls do not wait for it. Faults
+of the server are HTTP 500 and never a verdict, so that the webhook's failurePolicy keeps its meaning.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from webhook.server.timeouts import budget
 from webhook.telemetry import spans
 from webhook.telemetry.logs import decided, log, outline
 
-# Up to this size, and so many objects and items in it, a review is judged by the event loop, in ten milliseconds at
-# worst: those of pods and of most workloads are. Rules take their time for each of these, which may have two bytes. The
-# largest review of a pod that was recorded has 12 KB, 321 objects and 405 commas.
+# A review up to this size, with up to this many objects and items, is judged on the event loop in at most ten
+# milliseconds. Reviews of pods and of most workloads are that small. Rules take time for each object and item, which
+# may have only two bytes. The largest recorded review of a pod has 12 KB, 321 objects and 405 commas.
 SMALL_BYTES = 32 * 1024
 SMALL_OBJECTS = 500
 SMALL_ITEMS = 750
@@ -76,7 +76,7 @@ class AdmissionEndpoint:
             await plain(send, status, body.decode())
 
     async def _traced(self, scope: Scope, receive: Receive) -> Answer:
-        """The answer, as a span of the trace that the API server may have begun."""
+        """Answer within a span, which continues the trace of the API server if there is one."""
         about = {"rollcall.endpoint": self._name}
         with spans.span(f"admission {self._name}", spans.Side.SERVER, about, scope["headers"]):
             status, body, outcome = await self._answer(scope, receive)
@@ -86,7 +86,7 @@ class AdmissionEndpoint:
         return status, body, outcome
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
-        """Status, body and the outcome that the metrics count."""
+        """Return status, body and the outcome for the metrics."""
         try:
             seconds = budget(scope["query_string"])
             deadline = perf_counter() + seconds
@@ -117,7 +117,7 @@ class AdmissionEndpoint:
             return 500, f"internal error: {type(error).__name__}; the log says more".encode(), "failed"
 
     async def _in_lane(self, body: bytes, deadline: float, scope: Scope, receive: Receive, upload: Upload) -> Answer:
-        """The verdict on a large review, found in the thread for these."""
+        """Answer a large review, judged in the thread for large reviews."""
 
         async def work(turn: Turn) -> Answer:
             await upload.decode(self._state.share_of_intake(memory_of(len(body))), deadline - perf_counter())
@@ -142,7 +142,7 @@ class AdmissionEndpoint:
         return self._answered(found, begun)
 
     async def _large_verdict(self, body: bytes, deadline: float, turn: Turn) -> Answer:
-        """The same, step by step in the thread; what must be read live is read here."""
+        """Judge a large review step by step in the thread. Live reads are done here, on the event loop."""
         begun = perf_counter()
         found = self._deliberation(self._state.facts.snapshot(), turn)
         review = LargeReview(found, turn)
@@ -161,11 +161,11 @@ class AdmissionEndpoint:
         return Deliberation(self._name, self._decide, settings, facts, None if cluster is None else cluster.doubted())
 
     async def _read(self, question: Question, deadline: float) -> ClusterFacts | FactsUnavailable:
-        """The facts with what was asked for, or why it cannot be had: what that means the decision says."""
+        """Return the facts with the answer to `question`, or the error. The decision says what the error means."""
         state, cluster = self._state, self._state.cluster
         if cluster is None:
             return FactsUnavailable("there is no cluster to read from")
-        # A call that is answered late is worth nothing; saying no at once lets the caller try another replica.
+        # A late answer is useless. Refusing at once lets the caller try another replica.
         if state.reading >= self._max_in_flight:
             return TooManyReads(f"more than {self._max_in_flight} calls wait for the API server at once")
         state.reading += 1
@@ -177,7 +177,7 @@ class AdmissionEndpoint:
             state.reading -= 1
 
     def _answered(self, found: Deliberation, begun: float) -> Answer:
-        """The answer, once it is counted, logged and traced."""
+        """Count, log and trace the verdict, and return the answer."""
         verdict, patch, metrics = found.verdict, found.patch, self._state.metrics
         decision = verdict.decision
         metrics.decided(self._name, decision, verdict.scheduler)
@@ -194,7 +194,7 @@ class AdmissionEndpoint:
 
 
 def _is_small(body: bytes) -> bool:
-    # Shorter ones have too few, and most bodies are.
+    # A shorter body cannot have more objects. Most bodies are shorter.
     return len(body) <= SMALL_OBJECTS * 2 or (
         len(body) <= SMALL_BYTES and body.count(b"{") <= SMALL_OBJECTS and body.count(b",") <= SMALL_ITEMS
     )
@@ -206,7 +206,7 @@ def _trace_request(found: Deliberation) -> None:
 
 
 def _asked(request: Request) -> dict[str, spans.Attribute]:
-    """What a trace tells of a request: nothing of its object."""
+    """Return the attributes of a request for a trace: nothing of its object."""
     return {
         "rollcall.uid": request.uid,
         "rollcall.operation": request.operation,
@@ -216,7 +216,7 @@ def _asked(request: Request) -> dict[str, spans.Attribute]:
 
 
 def _noted(verdict: Verdict) -> dict[str, spans.Attribute]:
-    """What a trace tells of a verdict: the rules that found anything, and not what they found."""
+    """Return the attributes of a verdict for a trace: the ids of the rules, not their findings."""
     return {
         "rollcall.decision": verdict.decision,
         "rollcall.backend": cut(verdict.scheduler or "", MAX_WARNING_BYTES),

@@ -1,4 +1,4 @@
-"""Reading a request's body and sending an answer, in plain ASGI."""
+"""Read the body of a request and send an answer, in plain ASGI."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from webhook.errors import DeadlineExceeded, Overloaded, ReviewError, TooLarge
 from webhook.model.plain_text import plain as plain_text
 from webhook.server.intake import SLOWER, Upload
 
-# An AdmissionReview carries old and new object; etcd's 1.5 MiB limit on each, JSON growth and the envelope stay under
-# this.
+# An AdmissionReview has the old and the new object. Both at etcd's limit of 1.5 MiB, with JSON growth and the envelope,
+# are smaller than this.
 MAX_BODY_BYTES = 7 * 1024 * 1024
 
 JSON = b"application/json"
@@ -22,16 +22,16 @@ Header = tuple[bytes, bytes]
 
 
 class ClientGone(Exception):
-    """The caller hung up before its answer was there: there is nobody to tell."""
+    """The caller hung up before its answer was ready, so no answer is sent."""
 
 
 async def read_body(
     scope: Scope, receive: Receive, upload: Upload, seconds: float, most: int = MAX_BODY_BYTES
 ) -> bytes:
-    """The whole body, `most` bytes of it, charged to `upload` as it comes.
+    """Return the whole body, at most `most` bytes, charged to `upload` as it arrives.
 
-    Raises `TooLarge` as soon as it must be, `ReviewError`, `DeadlineExceeded` after `seconds`, `Overloaded` where there
-    is no memory for it, and `ClientGone`.
+    Raises `TooLarge` as soon as the limit is exceeded, `ReviewError`, `DeadlineExceeded` after `seconds`, `Overloaded`
+    if there is no memory for it, and `ClientGone`.
     """
     for name, value in scope["headers"]:
         if name == b"content-length":
@@ -39,7 +39,7 @@ async def read_body(
                 raise ReviewError("content-length is no number")
             _check_size(int(value), most)
     if upload.carrier.holds_body(scope):
-        # Nothing is waited for. Most bodies come with their heads, and a clock costs as much as reading them.
+        # The body is already here. Most bodies arrive with their heads, and a timer costs as much as reading them.
         return await _received(receive, upload, most)
     try:
         async with asyncio.timeout(seconds) as clock:
@@ -64,7 +64,7 @@ async def _received(receive: Receive, upload: Upload, most: int) -> bytes:
         upload.receive(len(part))
         more = message.get("more_body", False)
         if not more and not parts:
-            # Most bodies come in one part, which needs no copy.
+            # Most bodies arrive in one part, which needs no copy.
             return part
         parts += part
         if not more:
@@ -77,13 +77,13 @@ def _check_size(size: int, most: int) -> None:
 
 
 def caller_of(scope: Scope) -> str:
-    """The address that a call comes from; behind a proxy that of all its calls."""
+    """Return the address of the caller; behind a proxy this is the address of the proxy."""
     client = scope.get("client")
     return "" if client is None else str(client[0])
 
 
 async def answer(send: Send, status: int, body: bytes, content_type: bytes, *headers: Header) -> None:
-    """Send an answer whole."""
+    """Send an answer in one piece."""
     length = str(len(body)).encode()
     own = [(b"content-type", content_type), (b"content-length", length), *headers]
     await send({"type": "http.response.start", "status": status, "headers": own})
@@ -94,7 +94,7 @@ async def plain(send: Send, status: int, text: str, *headers: Header) -> None:
     """Send one line of text."""
     extra = list(headers)
     if status in {HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.GATEWAY_TIMEOUT}:
-        # What is left of the body is not read, so nothing else can come over this connection.
+        # The rest of the body is not read, so the connection cannot be used again.
         extra.append((b"connection", b"close"))
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         extra.append((b"retry-after", b"1"))

@@ -1,7 +1,7 @@
-"""The application: which path is answered by what.
+"""The application: which code answers which path.
 
-/validate and /mutate are taken before the framework, whose routing and middleware would cost more than the decision
-does; its OpenAPI document describes them all the same.
+/validate and /mutate bypass the framework, because its routing and middleware would cost more than the decision. The
+OpenAPI document still describes them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from webhook.server.state import ServerState
 
 
 def create_app(state: ServerState) -> ASGIApp:
-    """The ASGI application for one server."""
+    """Return the ASGI application of one server."""
     validate = AdmissionEndpoint("validate", admission.validate, state)
     mutate = AdmissionEndpoint("mutate", admission.mutate, state)
     admission_paths = {"/validate": validate, "/mutate": mutate}

@@ -1,7 +1,7 @@
-"""The carrier of a call: the connection that it comes over, as applications see it.
+"""The carrier of a call: its connection, as applications see it.
 
-Who has carried a valid AdmissionReview is the last to be ended, when connections or memory are short. Without a client
-certificate the API server cannot be told from a stranger in any other way.
+Connections that have carried a valid AdmissionReview are ended last, when connections or memory are scarce. Without a
+client certificate there is no other way to recognise the API server.
 """
 
 from __future__ import annotations
@@ -10,34 +10,34 @@ from typing import Protocol
 
 from starlette.types import Scope
 
-# Under which the scope's state holds it.
+# The key of the carrier in the scope's state.
 CARRIER = "carrier"
 
 
 class Carrier(Protocol):
-    """What applications and the intake ask of a connection."""
+    """What applications and the intake need of a connection."""
 
     @property
     def reviewed(self) -> bool:
-        """Whether it has carried a valid AdmissionReview."""
+        """Return whether it has carried a valid AdmissionReview."""
 
     def carried_review(self) -> None:
-        """Note that it has, just now."""
+        """Note that it has just carried one."""
 
     def holds_body(self, scope: Scope) -> bool:
-        """Whether the body of the request with that scope has come as a whole."""
+        """Return whether the whole body of the request with that scope has arrived."""
 
 
 class _Stranger:
-    """The carrier of a call that came over no connection of ours."""
+    """The carrier of a call without a `Connection`, as in tests."""
 
     reviewed = False
 
     def carried_review(self) -> None:
-        """Nothing is kept."""
+        """Do nothing."""
 
     def holds_body(self, _: Scope) -> bool:
-        """That is not known."""
+        """Return False: it is unknown."""
         return False
 
 
@@ -45,6 +45,6 @@ _STRANGER = _Stranger()
 
 
 def carrier_of(scope: Scope) -> Carrier:
-    """Over what a call comes."""
+    """Return the carrier of a call."""
     found: Carrier = scope.get("state", {}).get(CARRIER, _STRANGER)
     return found

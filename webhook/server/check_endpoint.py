@@ -1,8 +1,8 @@
-"""POST /check and POST /capabilities: plain manifests in, findings or an explanation out, for
-`curl --data-binary @file.yaml` in CI.
+"""POST /check and POST /capabilities: plain manifests in, findings or an explanation out.
 
-In a cluster both are off unless the configuration turns them on: they serve whoever can connect. Then they know nothing
-of the cluster, or what they say would tell a stranger which objects of others there are.
+For `curl --data-binary @file.yaml` in CI. In a cluster both are off unless the configuration turns them on, because
+every client that can connect may use them. They then use no facts of the cluster: otherwise the answers would tell an
+unknown client which objects exist.
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ from webhook.sources.facts import one_world
 from webhook.sources.limits import SERVER
 from webhook.sources.manifests import Document, read_text
 
-# The manifests of a release; rollcall check reads more.
+# Enough for the manifests of a release. rollcall check reads more.
 MAX_MANIFEST_BYTES = 1024 * 1024
-# Each call holds its whole body, and waits for those before it: reading YAML keeps other threads from running, and
-# two threads at it would leave admission half of what one leaves.
+# Each call holds its whole body and waits for the calls before it. Reading YAML keeps other threads from running, and
+# with two such threads admission would be half as fast as with one.
 MAX_CHECKS = 8
-# A pipeline's upload is done in less.
+# The upload of a CI pipeline takes less.
 BODY_SECONDS = 30
 # The worst megabyte takes some seconds, and may wait for others.
 WORK_SECONDS = 30
-# Each is judged by every scheduler, and again for each edit that is tried.
+# Every scheduler judges each workload, and again for each edit that is tried.
 MAX_EXPLAINED = 50
-# What decoding makes of a body of YAML at most: values with the places where they stand.
+# The most memory for each value of a YAML body, with its position.
 _VALUE_BYTES = 450
 SOURCE = "body"
 
-# Status and JSON of the answer about some documents.
+# Returns status and JSON of the answer for some documents.
 Work = Callable[[list[Document], ClusterFacts, Settings], tuple[int, dict[str, Any]]]
 
 
 class ManifestEndpoint:
-    """What is asked with manifests, and the number of calls whose bodies are here. One is answered at a time."""
+    """The manifest endpoints, and the number of calls whose bodies are held. One call is answered at a time."""
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
         self._held = 0
 
     async def check(self, request: Request) -> Response:
-        """Status 200 when nothing is refused, 422 when something is, 400 when it cannot be read."""
+        """Answer 200 if nothing is refused, 422 if something is, 400 if the body cannot be read."""
         strict = request.query_params.get("strict", "false") not in {"false", "0", ""}
 
         def judged(documents: list[Document], facts: ClusterFacts, settings: Settings) -> tuple[int, dict[str, Any]]:
@@ -74,7 +74,7 @@ class ManifestEndpoint:
         return await self._answer(request, judged)
 
     async def explain(self, request: Request) -> Response:
-        """Status 200 with an explanation of each workload, whatever it says; 400 when it cannot be read."""
+        """Answer 200 with an explanation of each workload, or 400 if the body cannot be read."""
         return await self._answer(request, _explained)
 
     @property
@@ -101,8 +101,8 @@ class ManifestEndpoint:
         return Response(content, status, media_type="application/json")
 
     async def _in_turn(self, request: Request, work: Work) -> tuple[int, bytes]:
-        """Status and body of the answer, unless too many wait for theirs already. Uploads are not counted, or stalled
-        ones would keep all others out.
+        """Return status and body of the answer, unless too many calls wait already. Uploads are not counted: stalled
+        uploads would block all other calls.
         """
         with self._state.intake.upload(carrier_of(request.scope)) as receiving:
             body = await read_body(request.scope, request.receive, receiving, BODY_SECONDS, MAX_MANIFEST_BYTES)
@@ -117,7 +117,7 @@ class ManifestEndpoint:
             self._held -= 1
 
     async def _in_lane(self, request: Request, work: Work, body: bytes, upload: Upload) -> tuple[int, bytes]:
-        """The same, found in the thread for manifests."""
+        """Return status and body of the answer, found in the thread for manifests."""
         scheduler = request.query_params.get("scheduler")
         deadline = perf_counter() + WORK_SECONDS
 
@@ -139,10 +139,10 @@ class ManifestEndpoint:
         settings = self._state.settings
         if scheduler is not None:
             settings = force_scheduler(settings, scheduler)
-        # Without a cluster the facts are what they were at the start, and nobody writes them.
+        # Without a cluster the facts never change.
         facts = self._state.facts if self._state.cluster is None else NOTHING_KNOWN
         documents = read_text(body, SOURCE, SERVER, turn.proceed)
-        # A manifest has no owner to read, also where the server has a cluster.
+        # A manifest has no owner that could be read, even if the server has a cluster.
         status, content = work(documents, facts, replace(settings, standalone=True, proceed=turn.proceed))
         return status, escaped(orjson.dumps(content).decode()).encode()
 

@@ -1,5 +1,5 @@
-"""One connection: how long it is kept, how it ends without costing its client a request, what a head may be, and who
-may open it.
+"""One connection: how long it is kept, how it ends without losing a request, the limits of a request head, and which
+clients are allowed.
 """
 
 from __future__ import annotations
@@ -23,41 +23,41 @@ from webhook.server.life_metrics import LifeMetrics
 from webhook.server.network_metrics import Ended
 from webhook.server.tls import PairContext
 
-# The API server keeps a connection to a webhook for 90 s of silence; closing first would lose a request that it has
-# just sent.
+# The API server keeps an idle connection to a webhook for 90 s. If the server closed it first, a request that was just
+# sent would be lost.
 KEEP_ALIVE_SECONDS = 97
-# Connections that were opened together should not all be opened anew together.
+# Connections that were opened together must not all be reopened together.
 JITTER = 0.25
-# The first line of a request and its headers: an API server's have half a kilobyte, and the parser has no limit.
+# Limits of the request line and headers: an API server sends half a kilobyte, and the parser has no limit.
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 128
 MAX_URL_BYTES = 8 * 1024
-# How many requests may be sent ahead of an answer: Go, kubelets and browsers send none, and each is kept.
+# How many requests a client may send before an answer. Go, kubelets and browsers send none, and each is kept in memory.
 MAX_AHEAD = 8
-# How long a head may take to arrive. The body has the time that the request says.
+# How long a head may take to arrive. The time for the body is in the request.
 HEAD_SECONDS = 10.0
-# Of an answer that its client does not take, what is kept beyond what the kernel keeps.
+# How much of an answer that the client does not read is kept here, in addition to the kernel's buffer.
 _WRITE_BYTES = 64 * 1024
-# What a body may wait here for an application that does not read it.
+# How much of a body waits here for an application that does not read it.
 _READ_BYTES = 64 * 1024
-# Under which an application finds, in the scope's state, the fingerprint of the certificate that its client was shown.
+# The key in the scope's state for the fingerprint of the certificate that was served to the client.
 SHOWN = "certificate"
-# What uvicorn looks into at each request over a connection that is to end: it adds these headers to the answer, and
-# does as they say.
+# uvicorn reads this state at each request over a connection that must end: it adds these headers to the answer and
+# obeys them.
 _LAST = UvicornState()
 _LAST.default_headers = [(b"connection", b"close")]
 
 
 class _HeadTooLarge(Exception):
-    """A head is beyond one of its limits; the parser passes it on as a fault of the request."""
+    """A head exceeds a limit. The parser reports the exception as a fault of the request."""
 
 
 class _TooManyAhead(Exception):
-    """More requests wait for their turn than may; the parser reads no further."""
+    """More requests are waiting than allowed, so the parser stops reading."""
 
 
 class Port(Protocol):
-    """What a connection needs of the port that it came to. `seconds` is about the age at which it ends, 0 for never."""
+    """What a connection needs of its port. `seconds` is the approximate age at which it ends, 0 for never."""
 
     seconds: float
     ending: bool
@@ -65,72 +65,72 @@ class Port(Protocol):
     metrics: LifeMetrics | None
 
     def carried_review(self, connection: Connection) -> None:
-        """`connection` has carried a valid AdmissionReview."""
+        """Note that `connection` has carried a valid AdmissionReview."""
 
     def closed(self, connection: Connection) -> None:
-        """`connection` has ended."""
+        """Note that `connection` has ended."""
 
     def count(self, reason: Ended) -> None:
         """Count a connection that the server ended."""
 
 
 class Connection(HttpToolsProtocol):
-    """One connection of a client, from the moment that it was accepted."""
+    """One connection of a client, from the time it was accepted."""
 
     def __init__(self, port: Port, config: uvicorn.Config, server_state: UvicornState, **more: Any) -> None:
         super().__init__(config, server_state, **more)
         self._port = port
         self.opened_at = self.loop.time()
-        # Whether there is a transport: with TLS, whether the handshake is done.
+        # Whether there is a transport: with TLS, whether the handshake is complete.
         self.made = False
-        # Whether a valid AdmissionReview has come over it.
+        # Whether it has carried a valid AdmissionReview.
         self.reviewed = False
         self._writer: AnswerWriter | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._ageing: asyncio.TimerHandle | None = None
-        # Whether any request has begun to come; whether the head of one has come in part, what of it, and what ends the
-        # waiting for the rest.
+        # Whether any request has begun to arrive, whether a head has arrived in part, its size so far, and the timer
+        # for the rest of it.
         self._used = False
         self._in_head = False
         self._head_bytes = 0
         self._head_wait: asyncio.TimerHandle | None = None
-        # What is wrong with a head that is too large.
+        # Why the head is too large.
         self._fault: str | None = None
-        # What the request says about keeping the connection, once it has come as a whole.
+        # Whether the request asks to keep the connection; known when the whole request has arrived.
         self._keeps = False
-        # Parts of requests that have come as a whole, and bytes since the last of them.
+        # The number of complete parts of requests, and the bytes since the last of them.
         self._parts = 0
         self._loose_bytes = 0
 
     def accepted(self, task: asyncio.Task[None]) -> None:
-        """`task` does what comes before `connection_made`: it is cancelled where the connection is cut before."""
+        """Keep `task`, which runs until `connection_made`. `cut` cancels it if it is still running."""
         self._accepting = task
 
     @property
     def unused(self) -> bool:
-        """Whether nothing has come over it yet."""
+        """Return whether no data has arrived on this connection."""
         return not self._used
 
     @property
     def idle(self) -> bool:
-        """Whether no request is under way."""
+        """Return whether no request is being received or answered."""
         cycle: RequestResponseCycle | None = self.cycle
         return not self._in_head and (cycle is None or cycle.response_complete)
 
     @property
     def answering(self) -> bool:
-        """Whether a request has come as a whole that is not answered."""
+        """Return whether a complete request has not been answered."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is not None and not cycle.more_body and not cycle.response_complete
 
     @property
     def call(self) -> object:
-        """The call that is answered over it, or was last; another object for each."""
+        """The current or last call; a different object for each call."""
         return self.cycle
 
     @property
     def unread(self) -> bool:
-        """Whether its client has not taken what was said to it."""
+        """Return whether the client has not acknowledged all data that was sent to it."""
         if not self.made or not self._used:
             return False
         unsent = array.array("i", [0])
@@ -141,31 +141,31 @@ class Connection(HttpToolsProtocol):
         return bool(unsent[0])
 
     def carried_review(self) -> None:
-        """A valid AdmissionReview has been answered over it."""
+        """Note that a valid AdmissionReview was answered."""
         self.reviewed = True
         self._port.carried_review(self)
 
     def holds_body(self, scope: Scope) -> bool:
-        """Whether the body of the request with that scope has come as a whole."""
+        """Return whether the whole body of the request with that scope has arrived."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is not None and cycle.scope is scope and not cycle.more_body
 
     def cut(self) -> None:
-        """End at once, whatever is under way."""
+        """Close at once, even during a request."""
         if self.made:
             self.transport.abort()
         elif self._accepting is not None:
             self._accepting.cancel()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin: note when it ends, what its client was shown, and whether it is let in."""
+        """Start the timers, keep the fingerprint of the served certificate, and check the client's certificate."""
         super().connection_made(transport)
         self.made = True
         self._writer = AnswerWriter(transport, self.loop)
         transport.set_write_buffer_limits(high=_WRITE_BYTES)
         if self._port.ending:
             self.end()
-        # One over which nothing ever comes is kept no longer than one over which nothing more comes.
+        # A connection that never carries a request is closed after the same time as an idle one.
         self._keep_alive()
         if self._port.seconds:
             age = self._port.seconds * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - no secret
@@ -182,26 +182,26 @@ class Connection(HttpToolsProtocol):
                 self.app = cast("Any", _Refusal(names))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has ended."""
+        """Cancel the timers and free what the connection holds."""
         self._port.closed(self)
         for timer in (self._ageing, self._head_wait, self.timeout_keep_alive_task):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)
-        # The state of each request holds it: a circle that only the garbage collector would find.
+        # The state of each request refers to the connection: a cycle that only the garbage collector could free.
         self.app_state = {}
         self.cycle = self.scope = cast("Any", None)
         self.pipeline.clear()
 
     def data_received(self, data: bytes) -> None:
-        """Something has come: of most requests all."""
+        """Parse `data`, which usually is a whole request."""
         before = self._parts
         super().data_received(data)
         if self.transport.is_closing():
             return
         self._loose_bytes = 0 if self._parts != before else self._loose_bytes + len(data)
         if self._loose_bytes > MAX_HEAD_BYTES:
-            # A head without end, headers behind a body, or empty lines.
+            # A head without end, headers after a body, or empty lines.
             self._fault = "the headers are too long"
             self.send_400_response("")
         elif self._in_head and self._head_wait is None:
@@ -210,21 +210,21 @@ class Connection(HttpToolsProtocol):
             self._keep_alive()
 
     def on_message_begin(self) -> None:
-        """A request begins to come."""
+        """Begin a request."""
         super().on_message_begin()
         self._parts += 1
         self._used = self._in_head = True
         self._head_bytes = 0
 
     def on_url(self, url: bytes) -> None:
-        """A part of the URL has come."""
+        """Add a part of the URL."""
         super().on_url(url)
         self._measure(len(url))
         if len(self.url) > MAX_URL_BYTES:
             self._too_large(f"the URL is longer than {MAX_URL_BYTES} bytes")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header has come. Those behind a body in chunks are nobody's."""
+        """Add a header. Trailers after a chunked body are ignored."""
         if self._in_head:
             super().on_header(name, value)
             self._measure(len(name) + len(value))
@@ -232,7 +232,7 @@ class Connection(HttpToolsProtocol):
                 self._too_large(f"there are more than {MAX_HEADERS} headers")
 
     def on_headers_complete(self) -> None:
-        """A request has come, but for its body."""
+        """Begin the call when the head is complete."""
         self._parts += 1
         self._in_head = False
         if self._head_wait is not None:
@@ -243,25 +243,26 @@ class Connection(HttpToolsProtocol):
             self.cut()
             raise _TooManyAhead
         super().on_headers_complete()
-        # An answer that is given before the body has come is the last: the rest of the body is not read.
+        # If the answer is sent before the whole body has arrived, the connection ends: the rest of the body is not
+        # read.
         self._keeps = self.cycle.keep_alive
         self.cycle.transport = cast("Any", self._writer)
         self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
-        """A part of a body has come."""
+        """Add a part of the body."""
         self._parts += 1
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """A request has come as a whole."""
+        """Complete the request."""
         self._parts += 1
         if not self.cycle.response_started and self.server_state is not _LAST:
             self.cycle.keep_alive = self._keeps
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Say what is wrong with a request, and hang up; one that was cut is told nothing."""
+        """Answer 400 with the reason and close the connection. Do nothing if it is already closing."""
         if self.transport.is_closing():
             return
         if self._fault is not None:
@@ -269,13 +270,13 @@ class Connection(HttpToolsProtocol):
         super().send_400_response(self._fault or msg)
 
     def timeout_keep_alive_handler(self) -> None:
-        """Nothing has come for as long as it may be silent."""
+        """Close the connection after too much idle time."""
         if not self.transport.is_closing():
             self._port.count(Ended.IDLE)
         super().timeout_keep_alive_handler()
 
     def end(self) -> None:
-        """Let the next answer be the last, also where its request has come already."""
+        """Close the connection after the next answer, even if the request for it has already arrived."""
         self.server_state = _LAST
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None and not cycle.response_started:
@@ -305,19 +306,19 @@ class Connection(HttpToolsProtocol):
 
 
 class _Refusal:
-    """The application for a client whose certificate bears none of the names that are let in."""
+    """The application for a client whose certificate has none of the allowed names."""
 
     def __init__(self, names: frozenset[str]) -> None:
         self._names = names
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        """Say why, whatever is asked."""
+        """Answer 403 with the reason, for every request."""
         await plain(send, 403, f"a client certificate for {', '.join(sorted(self._names)) or 'nobody'} is not let in")
 
 
 def _names(certificate: dict[str, Any]) -> frozenset[str]:
-    """The common names and alternative names of a certificate, as Python's ssl shows it: a directory's, which is no
-    single word, is in parts.
+    """Return the common names and alternative names of a certificate, as Python's ssl gives it. A directory name is a
+    tuple of parts, not a string, and is left out.
     """
     common = {value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"}
     return frozenset(common | {value for _, value in certificate.get("subjectAltName", ()) if isinstance(value, str)})

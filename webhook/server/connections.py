@@ -1,12 +1,12 @@
-"""The connections of one port: how many there may be, and which one goes when another comes.
+"""The connections of one port: their maximum number, and which one is closed for a new one.
 
-A client that is told `Connection: close` with an answer sends its next request over another connection, and a balancer
-may lead that one elsewhere. So every connection ends at an age, or replicas that come later would get no share, and all
-of them end while the server drains.
+A client that gets `Connection: close` with an answer sends its next request over a new connection, and a load balancer
+may route that to another replica. So every connection ends at some age; otherwise new replicas would get no share of
+the traffic. While the server drains, all connections end this way.
 
-At the cap a newcomer takes the place of the connection that is needed least, so that whoever fills the port keeps no
-API server out of it. Connections that carried a review keep half of the places at most. The other half is for
-newcomers, each of which has time for its request before it is replaced.
+At the maximum, a new connection replaces the least needed one, so a client that fills the port cannot keep API servers
+out. Connections that carried a review keep at most half of the places. The other half is for new connections, and each
+has time for its request before it is replaced.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from webhook.server.connection import Connection
 from webhook.server.life_metrics import LifeMetrics
 from webhook.server.network_metrics import ConnectionMetrics, Ended
 
-# How often those are looked for that nothing comes over, and that take nothing.
+# How often unused connections and connections with unread answers are looked for.
 SWEEP_SECONDS = 1.0
-# Go opens spare connections, and does not send a POST again that is lost when one is closed: only where connections
-# become scarce is one closed over which nothing has come for so long.
+# Unused connections of this age are closed, but only if connections become scarce. Go opens spare connections, and does
+# not resend a POST that is lost when one is closed.
 UNUSED_SECONDS = 10.0
-# A newcomer is not replaced before it is this old: its handshake and its request take a few milliseconds, and more
-# where the processor is busy. Where all are younger, the next waits in the kernel, so 512 places are taken at most
-# 10,240 times a second, and 64 places 1,280 times.
+# A connection younger than this is not replaced: its handshake and request take a few milliseconds, and more on a busy
+# processor. If all are younger, the next one waits in the kernel. So 512 places are taken at most 10,240 times a
+# second, and 64 places 1,280 times.
 YOUNG_SECONDS = 0.05
-# How long a client may take for the rest of an answer.
+# How long a client may take to read the rest of an answer.
 UNREAD_SECONDS = 15.0
-# How many may do so at once: each holds an answer.
+# How many clients may do so at once: each holds an answer in memory.
 MAX_UNREAD = 64
 
 
 class _Unread(NamedTuple):
-    """An answer that its client has not taken: since when, and to which call."""
+    """An answer that the client has not read: since when, and of which call."""
 
     since: float
     call: object
 
 
 class Room(NamedTuple):
-    """Room for one more connection: in the place of another, or None where a place is free."""
+    """Room for one more connection: the connection to replace, or None if a place is free."""
 
     held_by: Connection | None
 
 
 class Connections:
-    """The connections of one port, and what holds for all of them."""
+    """The connections of one port, and the settings of all of them."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class Connections:
         client_names: Iterable[str] = (),
         metrics: LifeMetrics | None = None,
     ) -> None:
-        """There may be `most`. A connection ends at about `seconds` of age, 0 for never. With `client_names`, a
-        client's certificate must bear one of them.
+        """Allow at most `most` connections. A connection ends at about `seconds` of age, 0 for never. With
+        `client_names`, the certificate of a client must have one of them.
         """
         self.most = most
         self.seconds = seconds
@@ -73,10 +73,10 @@ class Connections:
         self.metrics = metrics
         self.ending = False
         self._counted = counted
-        # In the order in which they came; and those that carried a review, in the order of their last.
+        # In the order of arrival; and those that carried a review, in the order of their last review.
         self._strangers: OrderedDict[Connection, None] = OrderedDict()
         self._known: OrderedDict[Connection, None] = OrderedDict()
-        # Those with an answer that their clients have not taken, in the order in which that was seen, and since when.
+        # Those with an unread answer, in the order in which that was noticed.
         self._unread: dict[Connection, _Unread] = {}
         self._sweeping: asyncio.TimerHandle | None = None
         if metrics is not None:
@@ -86,32 +86,34 @@ class Connections:
         return len(self._strangers) + len(self._known)
 
     def protocol(self, config: uvicorn.Config, server_state: UvicornState, **more: Any) -> Connection:
-        """A new connection, as uvicorn makes it."""
+        """Return a new connection, for uvicorn."""
         return Connection(self, config, server_state, **more)
 
     def opened(self, connection: Connection) -> None:
-        """There is one more."""
+        """Add `connection`."""
         self._strangers[connection] = None
 
     def closed(self, connection: Connection) -> None:
-        """There is one less."""
+        """Remove `connection`."""
         self._strangers.pop(connection, None)
         self._known.pop(connection, None)
         self._unread.pop(connection, None)
 
     def carried_review(self, connection: Connection) -> None:
-        """`connection` is needed more than any that carried none for longer."""
+        """Note that `connection` carried a review: it is now needed more than the others."""
         if self._strangers.pop(connection, self) is None:
             self._known[connection] = None
         elif connection in self._known:
             self._known.move_to_end(connection)
 
     def count(self, reason: Ended) -> None:
-        """Count one that the server ended."""
+        """Count a connection that the server ended."""
         self._counted.closed[reason].inc()
 
     def room(self) -> Room | None:
-        """Room for one more: a free place, or the place of one that had its time. None where there is neither."""
+        """Return room for one more connection: a free place, or an old connection to replace. Return None if there is
+        neither.
+        """
         if len(self) < self.most:
             return Room(None)
         least = self._least()
@@ -120,17 +122,17 @@ class Connections:
         return Room(least) if had_its_time else None
 
     def take(self, room: Room) -> None:
-        """End the connection in whose place another comes, if there is one."""
+        """Close the connection that `room` replaces, if there is one."""
         if room.held_by is not None:
             self._cut(room.held_by, Ended.REPLACED)
 
     def replace(self) -> None:
-        """End the connection that is needed least, if there is one."""
+        """Close the least needed connection, if there is one."""
         self.take(Room(self._least()))
 
     def _least(self) -> Connection | None:
-        """The connection that is needed least. Where most are known, an idle one of them: strangers keep half of the
-        places, or each newcomer would take that of the one before.
+        """Return the least needed connection. If most connections have carried a review, this is an idle one of those.
+        Unknown connections keep half of the places; otherwise each new one would replace the one before.
         """
         few_strangers = len(self._strangers) < len(self._known)
         return next(
@@ -146,13 +148,13 @@ class Connections:
         )
 
     def watch(self) -> None:
-        """Look after them from now on, once a second."""
+        """Start the sweep, once a second."""
         loop = asyncio.get_running_loop()
         self._sweeping = loop.call_later(SWEEP_SECONDS, self.watch)
         self.sweep(loop.time())
 
     def sweep(self, now: float) -> None:
-        """End those that hold what others may need."""
+        """Close the connections that hold places or memory that others may need."""
         if len(self) * 2 > self.most:
             for connection in list(self._strangers):
                 if connection.unused and now - connection.opened_at > UNUSED_SECONDS:
@@ -166,30 +168,30 @@ class Connections:
                 self._cut(connection, Ended.UNREAD)
 
     def _unread_since(self, connection: Connection, now: float) -> _Unread:
-        """Since when the answer that it has now is not taken. A busy client acknowledges one answer with its next
-        request, so there is nearly always one that is not taken yet, and never the same one for long.
+        """Return since when the current answer is unread. A busy client acknowledges an answer with its next request,
+        so there is nearly always an unread answer, but never the same one for long.
         """
         before = self._unread.get(connection)
         return before if before is not None and before.call is connection.call else _Unread(now, connection.call)
 
     def end(self) -> None:
-        """Let the next answer over each connection be its last, also over those that are still to be opened."""
+        """Close every connection after its next answer, and also those that are opened later."""
         self.ending = True
         for connection in chain(self._strangers, self._known):
             connection.end()
 
     def cut(self) -> None:
-        """Cut them all, whatever is under way."""
+        """Close all connections at once, even during a request."""
         for connection in [*self._strangers, *self._known]:
             connection.cut()
 
     def leave(self) -> None:
-        """Look after them no more."""
+        """Stop the sweep."""
         if self._sweeping is not None:
             self._sweeping.cancel()
 
     def _cut(self, connection: Connection, reason: Ended) -> None:
         self.count(reason)
         connection.cut()
-        # Its place is free at once, though its end is told a moment later.
+        # The place is free at once, although `connection_lost` is called later.
         self.closed(connection)

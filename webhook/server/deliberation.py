@@ -1,7 +1,7 @@
-"""From a review's bytes to those of its answer: a decision that stops where it needs facts that must be read live.
+"""From the bytes of a review to the bytes of its answer: a decision that pauses for facts that must be read live.
 
-It reads no clock and awaits nothing. The event loop takes a small review through it; a large one goes to a thread, and
-the loop reads what it asks for.
+It reads no clock and awaits nothing. The event loop runs a small review; a thread runs a large one, and the event loop
+reads the facts that it asks for.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from webhook.telemetry.logs import log, outline
 
 Decision = Callable[[Request, ClusterFacts, Settings], Verdict]
 
-# What is read may name the next that is missing: a group, the one above it, and so on to the root of a tree.
+# A fact that was read may name the next missing one: a group, its parent, and so on to the root of a tree.
 MAX_READ = 8
 
 
 class Question(NamedTuple):
-    """What is to be read live, and what is known already. The answer is all of it together."""
+    """The facts to read live, and the known facts. The answer is both together."""
 
     needed: list[Needed]
     facts: ClusterFacts
 
 
 class Deliberation:
-    """One review. `advance` until it asks nothing more; then `written` is the answer."""
+    """One review. Call `advance` until it asks nothing more; then `written` is the answer."""
 
     __slots__ = (
         "_decide",
@@ -56,7 +56,7 @@ class Deliberation:
         facts: Callable[[], ClusterFacts],
         doubted: Container[str] | None,
     ) -> None:
-        """`doubted` are the parts of the facts that may be out of date; None where nothing can be read live."""
+        """`doubted` are the parts of the facts that may be out of date; None if nothing can be read live."""
         self.request: Request | None = None
         self.verdict = ALLOWED
         self.patch = self.written = b""
@@ -68,13 +68,13 @@ class Deliberation:
         self._steps: Generator[Question, ClusterFacts, None] | None = None
 
     def begin(self, body: bytes, decode: Decode) -> Question | None:
-        """Read the review, and decide. Raises `ReviewError`, `TooManyValues`, and what `advance` does."""
+        """Read the review and decide. Raises `ReviewError`, `TooManyValues`, and the errors of `advance`."""
         api_version, self.request = read_review(body, decode)
         self._steps = self._deliberate(api_version, self.request)
         return self.advance(None)
 
     def advance(self, answer: ClusterFacts | FactsUnavailable | None) -> Question | None:
-        """Go on with the answer to the last question; the next question, or None at the end. Raises
+        """Continue with the answer to the last question. Return the next question, or None at the end. Raises
         `FactsUnavailable`.
         """
         steps = self._steps
@@ -88,14 +88,14 @@ class Deliberation:
             return None
 
     def forget(self) -> None:
-        """Let go of the review, also where it was not decided to the end."""
+        """Free the review, even if it was not decided."""
         self.request = self._steps = None
 
     def _deliberate(self, api_version: str, request: Request) -> Generator[Question, ClusterFacts, None]:
         facts, doubted = self._facts(), self._doubted
         if doubted is not None:
             if "pod_gangs" in doubted:
-                # Whether a gang lives is asked before its record may change; what was known is no answer any more.
+                # A record may change only if its gang does not exist, so the outdated list of gangs is not used.
                 facts = replace(facts, pod_gangs=None)
             if needed := required_facts(request, facts, doubted):
                 facts = yield Question(list(needed), facts)
@@ -109,7 +109,7 @@ class Deliberation:
     def _without_doubt(
         self, verdict: Verdict, request: Request, facts: ClusterFacts
     ) -> Generator[Question, ClusterFacts, Verdict]:
-        """The verdict after what it rests on was read live; what is read may be found wrong for want of more."""
+        """Return the verdict after its facts were read live. The facts that were read may show that more are needed."""
         read: set[Needed] = set()
         while len(read) < MAX_READ and (doubts := set(in_doubt(verdict)) - read):
             read |= doubts
@@ -118,7 +118,7 @@ class Deliberation:
             except FactsUnavailable as error:
                 if not verdict.allowed:
                     raise
-                # A warning that may be out of date is no reason to stop anybody.
+                # A warning that may be out of date must not block the request.
                 log.warning("not read before a warning", endpoint=self._endpoint, why=outline(error))
                 break
             verdict = self._decide(request, facts, self._settings)

@@ -1,22 +1,21 @@
-"""How many connections the limit of open files allows, with descriptors kept back for all else."""
+"""How many connections the limit of open files allows, with descriptors reserved for other uses."""
 
 from __future__ import annotations
 
 import resource
 
-# The kubelet and Prometheus, what they leave open, and room for them beside a flood.
+# For the kubelet and Prometheus, their open connections, and some room during a flood.
 HEALTH_CONNECTIONS = 64
-# One asks, for ConfigMaps of one namespace.
+# One client calls it: the API server, for ConfigMaps of one namespace.
 NEXT_CONNECTIONS = 16
-# Watches of some thirty kinds and 48 further requests to the API server, files of certificates, the log, the event
-# loop's own.
+# For watches of some thirty kinds, 48 more requests to the API server, certificate files, the log, and the event loop.
 KEPT_BACK = 96
-# With fewer the API servers of a cluster would take each other's.
+# With fewer connections the API servers of a cluster would replace each other's.
 LEAST = 16
 
 
 def raise_limit(wanted: int) -> int:
-    """Raise the limit of open files as far as `wanted` needs and may be; the limit from now on."""
+    """Raise the limit of open files as far as `wanted` needs and the hard limit allows. Return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + HEALTH_CONNECTIONS + NEXT_CONNECTIONS + KEPT_BACK
     if soft < needed:
@@ -26,5 +25,5 @@ def raise_limit(wanted: int) -> int:
 
 
 def serving_connections(wanted: int, limit: int) -> int:
-    """How many connections the serving port may have: `wanted`, or what `limit` open files leave."""
+    """Return how many connections the serving port may have: `wanted`, or what `limit` open files leave."""
     return max(LEAST, min(wanted, limit - HEALTH_CONNECTIONS - NEXT_CONNECTIONS - KEPT_BACK))

@@ -1,7 +1,7 @@
-"""The end of a server: told by a signal, it goes on answering until nobody sends it anything any more.
+"""The end of a server: after a signal, it continues to answer until clients send nothing more.
 
-Whoever balances learns from /readyz, and from Kubernetes, that this replica goes; until it has, and its connections are
-used up, turning anybody away would lose a call. A second signal ends the waiting.
+/readyz and Kubernetes tell load balancers that this replica stops. Until they have noticed, and the connections have
+been used up, refusing a request would lose a call. A second signal ends the waiting.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from webhook.telemetry.logs import log
 
 
 class Signals:
-    """SIGTERM and SIGINT, from now on: the first asks for the end, each further one for haste."""
+    """SIGTERM and SIGINT from now on: the first asks for the stop, each further one asks to hurry."""
 
     def __init__(self) -> None:
         self.told = asyncio.Event()
@@ -34,8 +34,8 @@ class Signals:
 async def drain(
     state: ServerState, signals: Signals, serving: Sequence[Listener], health: Listener | None, seconds: float
 ) -> None:
-    """Answer for `seconds` more and say with each answer that it is the connection's last; then close the ports, the
-    health port after all the others.
+    """Answer for `seconds` more, and close each connection after its next answer. Then close the ports, the health port
+    last.
     """
     log.info("stopping", drainSeconds=seconds)
     state.stopping = True
@@ -46,14 +46,14 @@ async def drain(
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await signals.hurried.wait()
-    # Who was in haste during the delay may be so again.
+    # A second signal during the delay ended only the delay. The next one ends the closing too.
     signals.hurried.clear()
     hurrying = asyncio.create_task(_hurry(signals, listeners))
     begun = monotonic()
     try:
         await asyncio.gather(*(listener.close() for listener in serving))
         if health is not None:
-            # Both together may take no longer than one.
+            # Closing both together may take no longer than closing one.
             await health.close(max(1, FINISH_SECONDS - round(monotonic() - begun)))
     finally:
         hurrying.cancel()

@@ -1,21 +1,21 @@
 """The intake: one budget for all bytes that are being received and decoded.
 
-Every call has an `Upload`, its account. It is charged for what it receives as that arrives, and for what decoding makes
-of it, and pays everything back when the call has been answered:
+Every call has an `Upload`, its account. The bytes that it receives and the memory for decoding them are charged to the
+account. All of it is paid back when the call has been answered:
 
     with intake.upload(carrier) as upload:
         body = await read_body(scope, receive, upload, seconds)
         await upload.decode(estimated_bytes, seconds)
         ...  # decode, decide, answer; where a thread does it, leave the block when the thread has ended
 
-All of this is for the event loop alone.
+All of this must run on the event loop.
 
-Where a charge does not fit, the slowest uploads are ended to make room: first those over connections that never carried
-a valid review. What counts is what came lately: a stalled upload is slower than any that goes on, whatever it sent
-before. An API server's is complete before it counts as old, or it goes on, so that a valid review is answered while
-strangers fill the budget. Addresses are not looked at: behind kube-proxy all callers may have the same.
+If a charge does not fit, the slowest uploads are ended to make room, starting with connections that never carried a
+valid review. Only recent bytes count: a stalled upload is slower than any that continues, even if it sent much before.
+An upload of an API server is complete before it counts as old, or continues. So valid reviews are answered while
+unknown clients fill the budget. Addresses are not used: behind kube-proxy all callers may have the same address.
 
-A part of the budget is kept for small bodies: large ones that are complete are not ended, and would leave them no room.
+A part of the budget is reserved for small bodies, because complete large bodies are not ended and could use all of it.
 """
 
 from __future__ import annotations
@@ -29,26 +29,28 @@ from webhook.errors import Overloaded
 from webhook.server.carriers import Carrier
 from webhook.server.network_metrics import IntakeMetrics
 
-# An upload is not ended before it is this old: an API server sends 3 MB in a tenth of the time where it is near.
-# Were it longer, uploads that stall would hold the budget longer.
+# An upload younger than this is not ended. A nearby API server sends 3 MB in a tenth of a second. With a larger value,
+# stalled uploads would hold the budget longer.
 YOUNG_SECONDS = 0.5
-# Bytes that came so long ago count half. Over a round trip of 200 ms some 48 KiB come every 200 ms, of which at least a
-# quarter counts; of 7 MB that stall less does after a second.
+# Bytes that arrived this long ago count half. With a round trip of 200 ms, about 48 KiB arrive every 200 ms and at
+# least a quarter of them counts. Of 7 MB that stall, less counts after a second.
 HALF_SECONDS = 0.1
-# A body of no more than this may use what is kept for small ones: that of a pod or of most workloads is one.
+# A body up to this size may use the memory reserved for small bodies. Bodies of pods and of most workloads are smaller.
 SMALL_BYTES = 64 * 1024
 # Why an upload was ended.
 SLOWER = "the memory for requests is full, and this body came more slowly than others"
 
 
 class Intake:
-    """The budget of one process: `limit` bytes, of which `used` are charged now. `kept` are for small bodies alone."""
+    """The budget of one process: `limit` bytes, `used` of which are charged now. `kept` are reserved for
+    small bodies.
+    """
 
     def __init__(self, limit: int, metrics: IntakeMetrics, kept: int = 0) -> None:
         self.limit = limit
         self.kept = kept
         self.used = 0
-        # Of these in bodies that are small so far.
+        # The charged bytes in bodies that are small so far.
         self.small = 0
         self.metrics = metrics
         metrics.intake_limit.set(limit)
@@ -63,8 +65,8 @@ class Intake:
         return Upload(self, carrier)
 
     def make_room(self, size: int, upload: Upload, *, small: bool) -> bool:
-        """Where `size` bytes more do not fit, end so many of the slowest others that they do, and none where that does
-        not help; whether they fit.
+        """Return whether `size` more bytes fit. End just enough of the slowest other uploads to make them fit; end none
+        if that is not enough.
         """
         if self._fits(size, small=small):
             return True
@@ -87,39 +89,39 @@ class Intake:
 
     def _fits(self, size: int, *, small: bool) -> bool:
         if small:
-            # Also where one decoding took more than there was.
+            # The second condition matters if one decoding took more than the whole budget.
             return self.used + size <= self.limit or self.small + size <= self.kept
         return self.used + size <= self.limit - self.kept
 
     def arriving(self, upload: Upload) -> None:
-        """From now on `upload` may be ended to make room."""
+        """Allow ending `upload` to make room, from now on."""
         self._arriving.add(upload)
 
     def arrived(self, upload: Upload) -> None:
-        """From now on `upload` is not ended: it is complete, or has failed."""
+        """Stop ending `upload` to make room: it is complete or has failed."""
         self._arriving.discard(upload)
 
     def charge(self, size: int) -> None:
-        """Count these bytes."""
+        """Add `size` bytes to the charged bytes."""
         self.used += size
 
     def pay_back(self, size: int) -> None:
-        """Count these bytes no more, and let those look who wait for room."""
+        """Subtract `size` bytes from the charged bytes, and wake the uploads that wait for room."""
         self.used -= size
         self._freed.set()
 
     async def begin_decoding(self, size: int, upload: Upload, seconds: float) -> None:
-        """Wait for room for `size` bytes. Raises `Overloaded` where there is none for so long."""
+        """Wait for room for `size` bytes. Raises `Overloaded` if there is none within `seconds`."""
         if self._queue or not self._may_decode(size, upload):
             await self._turn(size, upload, seconds)
         self._decoding += 1
 
     def end_decoding(self, number: int) -> None:
-        """Forget so many that began."""
+        """Subtract `number` from the decodings that are in progress."""
         self._decoding -= number
 
     def _may_decode(self, size: int, upload: Upload) -> bool:
-        # One always may: those that wait hold their bodies, so there might never be room.
+        # One decoding is always allowed: waiting uploads hold their bodies, so there might never be room.
         return self.make_room(size, upload, small=False) or self._decoding == 0
 
     async def _turn(self, size: int, upload: Upload, seconds: float) -> None:
@@ -134,7 +136,7 @@ class Intake:
             raise Overloaded(f"no memory to decode the body was free within {seconds:.1f} s") from None
         finally:
             self._queue.remove(upload)
-            # The next in the queue may look.
+            # Wake the next upload in the queue.
             self._freed.set()
 
 
@@ -156,14 +158,14 @@ class Upload:
 
     def __init__(self, intake: Intake, carrier: Carrier) -> None:
         self.carrier = carrier
-        # Since when its body is waited for, and how much of it has come.
+        # When the wait for the body began, and how many bytes have arrived.
         self.begun = 0.0
         self.size = 0
         # Whether it was ended to make room.
         self.ended = False
         self._intake = intake
         self._clock: asyncio.Timeout | None = None
-        # How much came lately, as it was when that was weighed.
+        # The weighted recent bytes, and when they were computed.
         self._lately = 0.0
         self._weighed = 0.0
         self._decoded = 0
@@ -176,7 +178,7 @@ class Upload:
         self.close()
 
     def close(self) -> None:
-        """Pay everything back."""
+        """Pay back everything that was charged."""
         intake = self._intake
         intake.arrived(self)
         intake.small -= self._small
@@ -186,22 +188,22 @@ class Upload:
         self.size = self._decoded = self._decoding = 0
 
     def arriving(self, clock: asyncio.Timeout) -> None:
-        """The body is waited for, within `clock`: whoever ends the upload lets it run out."""
+        """Begin to wait for the body, within `clock`. Ending the upload makes `clock` expire."""
         self._clock = clock
         self.begun = self._weighed = asyncio.get_running_loop().time()
         self._intake.arriving(self)
 
     def arrived(self) -> None:
-        """Nothing more is waited for."""
+        """Stop waiting for more of the body."""
         self._clock = None
         self._intake.arrived(self)
 
     def lately(self, now: float) -> float:
-        """How many bytes came lately: the longer ago, the less they count."""
+        """Return the weighted number of recent bytes: older bytes count less."""
         return self._lately * math.exp2((self._weighed - now) / HALF_SECONDS)
 
     def receive(self, size: int) -> None:
-        """Charge bytes that have come. Raises `Overloaded` where there is no room for them."""
+        """Charge received bytes. Raises `Overloaded` if there is no room for them."""
         intake = self._intake
         if self.ended:
             raise Overloaded(SLOWER)
@@ -217,10 +219,10 @@ class Upload:
             self._lately, self._weighed = self.lately(now) + size, now
 
     async def decode(self, size: int, seconds: float) -> None:
-        """Charge what decoding will take, `size` bytes as the caller estimates it, and wait at most `seconds` for room.
+        """Charge `size` bytes, the caller's estimate for decoding, and wait at most `seconds` for room.
 
-        Raises `Overloaded` where there is none. One decoding is let through at any time, however large, so that those
-        who wait for room do not wait for each other: an estimate must be bounded by its caller.
+        Raises `Overloaded` if there is none. One decoding of any size is always allowed, so that waiting uploads do not
+        block each other. The caller must therefore limit its estimate.
         """
         await self._intake.begin_decoding(size, self, seconds)
         self._decoding += 1
@@ -228,14 +230,14 @@ class Upload:
         self._intake.charge(size)
 
     def moved(self) -> Upload:
-        """A new account that takes over what this one was charged: for a thread that ends after the call."""
+        """Move all charges to a new account, for a thread that ends after the call."""
         account = Upload(self._intake, self.carrier)
         account.size, account._decoded, account._decoding = self.size, self._decoded, self._decoding
         self.size = self._decoded = self._decoding = 0
         return account
 
     def end(self) -> None:
-        """Make room for others: pay back what has come, and stop waiting for the rest."""
+        """Make room for others: pay back the received bytes and stop waiting for the rest."""
         self.ended = True
         self._intake.arrived(self)
         self._give_up_body()
@@ -244,7 +246,7 @@ class Upload:
 
     @property
     def _small(self) -> int:
-        """Of its bytes, what counts as small: all or none."""
+        """The bytes that count as small: all of them or none."""
         return self.size if self.size <= SMALL_BYTES else 0
 
     def _give_up_body(self) -> None:

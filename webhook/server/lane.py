@@ -1,9 +1,9 @@
-"""A lane: one thread for work that would keep the event loop from everybody else, one piece of work at a time.
+"""A lane: one thread for work that would block the event loop, one piece of work at a time.
 
-Who asks waits for an answer, for its deadline, or until its client has gone, whichever comes first. The thread is told
-by `Turn.proceed`, which the work calls often, and ends soon after. Callers take turns by address, so that one that asks
-without pause delays another by one piece of work; of one caller the smaller goes first, unless the larger has waited
-for long: behind kube-proxy all may have the same address.
+The caller waits for an answer, for its deadline, or until its client has gone, whichever is first. The work calls
+`Turn.proceed` often, which raises when the caller no longer waits, so the thread ends soon after. Callers take turns by
+address, so a caller that sends many requests delays another by one piece of work. Of one caller, the smaller request
+goes first unless the larger has waited long: behind kube-proxy all callers may have the same address.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from webhook.errors import DeadlineExceeded, Overloaded, Stopped
 from webhook.server.answers import ClientGone
 from webhook.server.lane_metrics import Dropped, LaneMetrics
 
-# Bodies that wait are held in memory, and most of those behind so many would not be answered in time.
+# Waiting bodies are held in memory, and requests behind so many would mostly not be answered in time.
 MAX_WAITING = 16
-# What comes later goes first where it is smaller by so many bytes for each second.
+# A later request goes first if it is smaller by this many bytes for each second that it came later.
 _BYTES_A_SECOND = 1 << 20
 
 Parameters = ParamSpec("Parameters")
@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 
 class Turn:
-    """The right to the thread. `clear`, where it is set, is run there when the answer has been given."""
+    """The right to use the thread. `clear`, if set, runs in the thread after the answer."""
 
     def __init__(self, thread: ThreadPoolExecutor, size: int, caller: str) -> None:
         self.caller = caller
@@ -46,30 +46,30 @@ class Turn:
         self._thread = thread
 
     def proceed(self) -> None:
-        """Nothing, while somebody waits for the answer. Raises `Stopped`."""
+        """Return while a caller waits for the answer. Raises `Stopped` otherwise."""
         if self.stopped:
             raise Stopped("nobody waits for the answer any more")
 
     async def run(
         self, work: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
     ) -> Result:
-        """What `work` returns in the thread."""
+        """Run `work` in the thread and return its result."""
         self.proceed()
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, lambda: work(*args, **kwargs))
 
 
 class Lane:
-    """The thread, and those who wait for it. For the event loop alone."""
+    """The thread and the queue for it. Must be used on the event loop."""
 
     def __init__(self, name: str, metrics: LaneMetrics, waiting_bytes: int) -> None:
-        """Bodies of `waiting_bytes` may wait, or one of any size."""
+        """Allow at most `waiting_bytes` of waiting bodies, or one of any size."""
         self._thread = ThreadPoolExecutor(1, f"rollcall-{name}")
         self._metrics = metrics
         self._waiting_bytes = waiting_bytes
         self._number = count()
         self._busy = False
-        # By caller, in the order in which they are next; of each what is due first.
+        # By caller, in the order of their next turns; for each caller a heap by `due`.
         self._waiting: dict[str, list[tuple[float, int, Turn]]] = {}
         self._held: set[asyncio.Task[None]] = set()
         self._too_many = f"more than {MAX_WAITING} large requests, or {waiting_bytes} bytes of them, at once"
@@ -85,8 +85,9 @@ class Lane:
         receive: Receive,
         done: Callable[[], None],
     ) -> Result:
-        """What `work` returns, given its turn; it awaits `Turn.run`. `size` is that of the body. `receive` says
-        that the client has gone. `done` is called when the thread has ended, which may be after this returns.
+        """Run `work` with its turn and return its result; `work` awaits `Turn.run`. `size` is the size of the body.
+        `receive` reports that the client has gone. `done` is called when the thread has ended, which may be after this
+        returns.
 
         Raises `Overloaded`, `DeadlineExceeded` and `ClientGone`.
         """
@@ -120,7 +121,7 @@ class Lane:
         result: asyncio.Future[Result],
         done: Callable[[], None],
     ) -> None:
-        """The whole of a turn, from waiting for it to passing it on."""
+        """Wait for the turn, run the work, and pass the turn on."""
         entered = perf_counter()
         try:
             await turn.begun
@@ -139,7 +140,7 @@ class Lane:
         try:
             found = await work(turn)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is for whoever asked
-            # Its frames hold what was decoded, and are held by the result.
+            # The frames refer to decoded values, and the result refers to the frames.
             clear_frames(error.__traceback__)
             _fail(result, error)
         else:
@@ -159,12 +160,12 @@ class Lane:
             heappush(self._waiting.setdefault(turn.caller, []), (turn.due, next(self._number), turn))
 
     def _full(self, turn: Turn) -> bool:
-        """Whether one must be turned away before `turn` may wait."""
+        """Return whether a request must be refused before `turn` may wait."""
         waiting = [entry[2].size for turns in self._waiting.values() for entry in turns]
         return len(waiting) >= MAX_WAITING or (bool(waiting) and sum(waiting) + turn.size > self._waiting_bytes)
 
     def _make_room(self, turn: Turn) -> None:
-        """Turn away the last of the caller that has most waiting: the new one, where that is its own."""
+        """Refuse the last request of the caller with most waiting; that may be the new request itself."""
         longest = max(self._waiting, key=lambda caller: len(self._waiting[caller]))
         own = self._waiting.get(turn.caller, [])
         last = max(self._waiting[longest])[2]
@@ -181,12 +182,12 @@ class Lane:
         turns = self._waiting.pop(caller)
         _, _, turn = heappop(turns)
         if turns:
-            # Behind all others.
+            # The caller goes behind all others.
             self._waiting[caller] = turns
         turn.begun.set_result(None)
 
     def _leave(self, turn: Turn) -> None:
-        """Wait no longer."""
+        """Remove `turn` from the queue."""
         turns = self._waiting.get(turn.caller, [])
         left = [entry for entry in turns if entry[2] is not turn]
         if len(left) == len(turns):
@@ -204,10 +205,10 @@ class Lane:
 
 
 def _fail(result: asyncio.Future[Result], error: Exception) -> None:
-    """Hand an error to whoever asked; where nobody does any more there is nobody to tell."""
+    """Give an error to the caller, if it still waits."""
     if not result.done():
         result.set_exception(error)
-        # Asked for here, so that it does not count as one that was overlooked.
+        # Read here, so that asyncio does not log the exception as never retrieved.
         with suppress(Exception):
             result.exception()
 

@@ -1,4 +1,4 @@
-"""Metrics of the lanes: who waits for a thread, for how long, and who was not answered."""
+"""Metrics of the lanes: how many requests wait for a thread, for how long, and which were not answered."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _BUCKETS = (0.001, 0.01, 0.05, 0.25, 1, 5, 10, 30)
 class Dropped(StrEnum):
     """Why a request got no answer from its lane."""
 
-    # As many waited as may.
+    # Too many requests were waiting.
     FULL = "full"
-    # Its time was up.
+    # Its deadline passed.
     LATE = "late"
     # Its client hung up.
     GONE = "gone"
 
 
 class LaneMetrics:
-    """Those of one lane."""
+    """The metrics of one lane."""
 
     def __init__(self, waiting: Gauge, waited: Histogram, dropped: Mapping[Dropped, Counter]) -> None:
         self.waiting = waiting
@@ -34,7 +34,7 @@ class LaneMetrics:
 
 
 def lane_metrics(registry: CollectorRegistry) -> dict[str, LaneMetrics]:
-    """Those of every lane, by its name, in the registry of the server's other metrics."""
+    """Return the metrics of every lane by name, in the registry of the server's other metrics."""
     waiting = Gauge(
         "rollcall_lane_waiting", "Requests that wait for the one thread of their lane.", ("lane",), registry=registry
     )

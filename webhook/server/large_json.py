@@ -1,10 +1,10 @@
-"""A large JSON body to plain values, in pieces.
+"""Decode a large JSON body to plain values, in pieces.
 
-orjson keeps the interpreter from all other threads until it is done: a tenth of a second for three megabytes, in which
-no other call is answered. So a large body is cut where a member of a list or an object ends, each piece is decoded by
-orjson, and other threads run in between. Freeing the values takes as long as making them, and is done in pieces too.
+orjson holds the GIL until it is done: a tenth of a second for three megabytes, in which no other call is answered. So a
+large body is cut after a member of a list or an object, orjson decodes each piece, and other threads run in between.
+Freeing the values takes as long as making them, and is done in pieces too.
 
-The brackets and strings of the body are counted on the way: what they become takes up to thirty times their size.
+The brackets and strings of the body are counted, because decoding takes up to thirty times their size.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ import orjson
 
 from webhook.errors import ReviewError, TooManyValues
 
-# Decoded in one piece in some milliseconds.
+# A body of this size is decoded in one piece in a few milliseconds.
 WHOLE_BYTES = 256 * 1024
 PIECE_BYTES = 64 * 1024
-# Of brackets and strings, and what each of them takes at most. The largest review that an API server can send carries
-# two objects of 1.5 MiB; as lists of empty objects these are 2.1 million brackets and 72 MB.
+# The most brackets and strings, and the memory for each. The largest review that an API server can send has two objects
+# of 1.5 MiB. As lists of empty objects these are 2.1 million brackets and 72 MB.
 MAX_TOKENS = 2_500_000
 TOKEN_BYTES = 60
-# As deep as orjson goes.
+# The same limit as orjson.
 _MAX_DEPTH = 1024
 
-# A bracket or a string (1), behind what is neither. No match takes more than some hundred kilobytes, because no other
-# thread runs during one: so it may end before a token, and a string without its end (2). A string that never ends is
-# one token up to the end: were it none, the search would begin again at each quote in it, which takes minutes.
+# Group 1 is a bracket or a string, after other characters. A match covers at most some hundred kilobytes, because no
+# other thread runs during a match. So it may end before a token, or before the closing quote of a string (group 2). An
+# unterminated string is one token up to the end: otherwise the search would restart at each quote in it, which takes
+# minutes.
 _IN_STRING = rb'[^"\\]{0,4096}+(?:\\.[^"\\]{0,4096}+){0,64}+("|\\?\Z)?'
 _TOKEN = re.compile(rb'[^"{}\[\]]{0,65536}+("' + _IN_STRING + rb"|[{}\[\]])?", re.DOTALL)
 _REST_OF_STRING = re.compile(_IN_STRING, re.DOTALL)
@@ -40,16 +41,16 @@ _CLOSING = {ord("{"): b"}", ord("["): b"]"}
 
 
 def memory_of(size: int) -> int:
-    """The bytes that decoding a body of `size` bytes takes at most."""
+    """Return the most bytes that decoding a body of `size` bytes takes."""
     return min(size, MAX_TOKENS) * TOKEN_BYTES
 
 
 @dataclass(slots=True)
 class Decoded:
-    """A decoded body. `release` frees it, which any thread may do once nobody reads it any more."""
+    """A decoded body. `release` frees it; any thread may call it when the values are no longer used."""
 
     value: Any
-    # The containers that were put together, and the pieces that their members came in.
+    # The containers that were built here, and the pieces with their members.
     _outer: list[Any] = field(default_factory=list)
     _pieces: list[Any] = field(default_factory=list)
 
@@ -63,9 +64,9 @@ class Decoded:
 
 
 def decode(body: bytes, proceed: Callable[[], None]) -> Decoded:
-    """What `orjson.loads` makes of `body`. Calls `proceed` between two pieces, which may raise.
+    """Return what `orjson.loads` returns for `body`. Calls `proceed` between two pieces, which may raise.
 
-    Raises `ReviewError` for what is no JSON, and `TooManyValues`.
+    Raises `ReviewError` for invalid JSON, and `TooManyValues`.
     """
     try:
         if len(body) <= WHOLE_BYTES:
@@ -77,7 +78,7 @@ def decode(body: bytes, proceed: Callable[[], None]) -> Decoded:
 
 @dataclass(slots=True)
 class _Container:
-    """A list or an object that is being put together. Its members before `mark` are in `value`."""
+    """A list or an object that is being built. `value` has its members before `mark`."""
 
     opening: int
     value: Any
@@ -93,15 +94,16 @@ class _Pieces:
         self._proceed = proceed
         self._piece_bytes = piece_bytes
         self._done = Decoded(None)
-        # Where the open brackets are, and for each the place of the string before it: in an object that is its key.
+        # The positions of the open brackets, each with the position of the string before it: in an object that is its
+        # key.
         self._open: list[tuple[int, tuple[int, int]]] = []
-        # The outermost of them whose members were decoded in part.
+        # The outermost of them, with members that are decoded in part.
         self._containers: list[_Container] = []
-        # Where the outermost was closed.
+        # The position after the closing bracket of the outermost container.
         self._end = 0
 
     def decoded(self) -> Decoded:
-        """The whole body, decoded."""
+        """Decode the whole body."""
         body, opened = self._body, self._open
         string, mark, number = (0, 0), 0, 0
         tokens = _TOKEN.finditer(body)
@@ -109,7 +111,7 @@ class _Pieces:
             start, end = token.span(1)
             found = start >= 0
             before = start if found else token.end()
-            # What is before a token is in no string, so the last comma in it is between two members.
+            # The text before a token is outside strings, so the last comma in it separates two members.
             if opened and before - mark > self._piece_bytes and (comma := body.rfind(b",", token.start(), before)) > 0:
                 if number > MAX_TOKENS:
                     raise TooManyValues(MAX_TOKENS)
@@ -139,7 +141,7 @@ class _Pieces:
         return self._finished()
 
     def _end_of_string(self, at: int) -> int:
-        """Where a long string ends, whose part up to `at` was read."""
+        """Return the end of a long string that was read up to `at`."""
         while (rest := _REST_OF_STRING.match(self._body, at)) is not None:
             at = rest.end()
             if rest.end(1) >= 0:
@@ -148,20 +150,20 @@ class _Pieces:
 
     def _finished(self) -> Decoded:
         if self._done.value is None:
-            # Nothing in it could be cut, or it is no JSON.
+            # The body cannot be cut, or is not JSON.
             return Decoded(orjson.loads(self._body))
         if self._open or self._body[self._end :].strip(_BLANK):
             raise _wrong("it ends before all brackets are closed, or goes on behind")
         return self._done
 
     def _take(self, end: int) -> None:
-        """Decode the members of the innermost open bracket up to `end`, and what is before it in the outer ones."""
+        """Decode the members of the innermost open bracket up to `end`, and the earlier members of the outer ones."""
         for start, key in self._open[len(self._containers) :]:
             self._enter(start, key)
         self._add(self._containers[-1], self._text(self._containers[-1], end))
 
     def _enter(self, start: int, key: tuple[int, int]) -> None:
-        """Put together what opens at `start`, in the container around it under `key`."""
+        """Begin to build the container that opens at `start`, in the outer container under `key`."""
         container = _Container(self._body[start], {} if self._body[start] == ord("{") else [], start + 1)
         self._done._outer.append(container.value)
         if not self._containers:
@@ -170,7 +172,7 @@ class _Pieces:
             self._done.value = container.value
         else:
             around = self._containers[-1]
-            # The container is written as null, so that what is before it is judged with its commas and its key.
+            # The container is written as null, so that orjson checks the commas and the key before it.
             piece = self._add(around, self._text(around, start) + b"null", begins=True)
             if isinstance(around.value, dict):
                 around.value[orjson.loads(self._body[slice(*key)])] = container.value
@@ -196,7 +198,7 @@ class _Pieces:
         return text
 
     def _add(self, container: _Container, text: bytes, *, begins: bool = False) -> Any:
-        """Decode some members of a container and add them. Those after the first come with the comma before them."""
+        """Decode some members of a container and add them. Members after the first start with a comma."""
         if container.begun and text:
             if not text.startswith(b",") or not text[1:].strip(_BLANK):
                 raise _wrong("a comma is missing, or one too many")

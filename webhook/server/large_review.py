@@ -21,7 +21,7 @@ class LargeReview:
 
     def begin(self, body: bytes) -> Question | None:
         """Decode the body, and decide."""
-        # A million new values would be gone over again and again, with all threads waiting. A review has no cycles.
+        # The collector would visit a million new values again and again while all threads wait. A review has no cycles.
         gc.disable()
         return self._deliberation.begin(body, self._decode)
 

@@ -1,5 +1,5 @@
-"""/healthz, /readyz and /metrics: on the serving port, and in plain HTTP on the health port, for those who have no
-client certificate and would not check ours.
+"""/healthz, /readyz and /metrics: on the serving port, and in plain HTTP on the health port, for clients without a
+client certificate that do not check the server's certificate.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from webhook.telemetry.metrics import CONTENT_TYPE
 
 
 def alive() -> Response:
-    """That the process answers, and when: by its clock certificates begin and end, and whoever looks for what is wrong
-    holds it against others. No other answer says the time, which the API server does not ask for.
+    """Answer that the process is alive, with the time: certificates begin and end by this clock, so an operator may
+    need to compare it with others. No other answer has the time, because the API server does not need it.
     """
     return PlainTextResponse("ok\n", headers={"date": formatdate(usegmt=True)})
 
 
 def readiness(state: ServerState) -> Response:
-    """Whether it should get traffic: 503 and why not, or 200; and what should be seen to all the same."""
+    """Return whether it should get traffic: 503 with the reasons, or 200; and other problems that need attention."""
     reasons = list(state.unready())
     lines = [*(reasons or ["ready"]), *state.details()]
     return PlainTextResponse("\n".join(lines) + "\n", 503 if reasons else 200)
 
 
 def exposed(state: ServerState) -> Response:
-    """The metrics."""
+    """Return the metrics."""
     return Response(state.metrics.expose(), media_type=CONTENT_TYPE)
 
 
 def create_health_app(state: ServerState) -> Starlette:
-    """The application of the health port."""
+    """Return the application of the health port."""
 
     async def healthz(_: Request) -> Response:
         return alive()

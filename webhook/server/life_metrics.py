@@ -1,4 +1,4 @@
-"""Metrics of the server's own life: its certificates, its connections, and whether it is about to stop."""
+"""Metrics of the server's life: its certificates, its connections, and whether it is stopping."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SERVING, NEXT, CLIENT_AUTHORITIES = "serving", "next", "client-ca"
 
 
 class LifeMetrics:
-    """One server's, in the registry of its other metrics."""
+    """The metrics of one server, in the registry of its other metrics."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         expiry = Gauge(

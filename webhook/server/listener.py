@@ -1,4 +1,4 @@
-"""One port: uvicorn without its signals, and not waiting for clients that do not hang up."""
+"""One port: uvicorn without its signal handlers, that does not wait for clients that do not close."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from webhook.server.acceptor import Acceptor
 from webhook.server.connection import KEEP_ALIVE_SECONDS, Connection
 from webhook.server.connections import Connections
 
-# Answers take milliseconds. After this a connection that never ends must not hold up the stop.
+# Answers take milliseconds. A connection that never ends must not delay the stop longer than this.
 FINISH_SECONDS = 10
-# TLS says goodbye and waits for the other side to do the same. A client that only looks at its connection when it has
-# something to send never does; one that does needs no more than a round trip.
+# TLS sends a close message and waits for that of the client. A client that checks its connection only before it sends
+# never replies; other clients need one round trip.
 FAREWELL_SECONDS = 0.5
 
 
 class Listener(uvicorn.Server):
-    """A bound socket, answered by an application once it is opened. `tls` is None for plain HTTP."""
+    """A bound socket, served by an application once it is opened. `tls` is None for plain HTTP."""
 
     def __init__(
         self, place: tuple[str, int], app: ASGIApp, connections: Connections, tls: ssl.SSLContext | None
     ) -> None:
-        """Raises `InputError` where the address cannot be listened on."""
+        """Raises `InputError` if the address cannot be listened on."""
         self._socket = listening(*place)
         self.connections = connections
         self._leaving: set[object] = set()
@@ -50,37 +50,37 @@ class Listener(uvicorn.Server):
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where a client on this machine reaches it."""
+        """The address for a client on this machine."""
         return reached_at(self._socket)
 
     @property
     def url(self) -> str:
-        """The same as a person would type it; a development certificate is for the name."""
+        """The URL that a person would type, with "localhost" for a loopback address: development certificates are for
+        that name.
+        """
         host, port = self.address
         shown = "localhost" if host in LOOPBACKS else f"[{host}]" if ":" in host else host
         return f"http{'s' if self.config.is_ssl else ''}://{shown}:{port}"
 
     def open(self) -> None:
-        """Take connections."""
+        """Begin to take connections."""
         self.config.load()
         self.lifespan = self.config.lifespan_class(self.config)
         acceptor = Acceptor(self._socket, self.connections, self._connection, self.config.ssl)
-        # What uvicorn closes, and waits for, at the end.
+        # uvicorn closes these servers at the end and waits for them.
         self.servers = [cast("Any", acceptor)]
         acceptor.open()
         self.connections.watch()
 
     async def close(self, seconds: int = FINISH_SECONDS) -> None:
-        """Take no more, finish what is being answered in at most so many seconds, and return when all connections have
-        ended.
-        """
+        """Take no more connections and finish calls for at most `seconds`. Returns when all connections have ended."""
         self.config.timeout_graceful_shutdown = seconds
         self._hang_up()
         await self.shutdown([self._socket])
         self.connections.leave()
 
     def hurry(self) -> None:
-        """Wait for nobody any more."""
+        """Cut all connections and stop waiting."""
         self.force_exit = True
         self.connections.cut()
 
@@ -88,7 +88,7 @@ class Listener(uvicorn.Server):
         return self.connections.protocol(self.config, self.server_state, app_state={})
 
     def _hang_up(self) -> None:
-        """Cut the connections that have been closing since the last call: all that was to be said to them is sent."""
+        """Cut the connections that have been closing since the last call. All their data has been sent."""
         closing = {
             found
             for found in self.server_state.connections

@@ -1,5 +1,5 @@
-"""Prometheus metrics. Every label has few values, and every series is there from the start, so that a rate is never
-unknown for want of a first event.
+"""Prometheus metrics. Every label has few values, and every series exists from the start, so that a rate is known
+before the first event.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from webhook.telemetry.metrics import Exposition
 from webhook.validators import CHOICE_RULES, SHAPE_RULES
 
 ENDPOINTS = ("validate", "mutate")
-# What becomes of a call. The first three are verdicts, the others answers without one.
+# Outcomes of a call. The first three are verdicts, the others are answers without a verdict.
 OUTCOMES = ("allowed", "denied", "patched", "invalid", "too_large", "failed", "overloaded", "timeout", "gone")
-# The backend of a verdict that names a scheduler which is not enabled, and of one that names none.
+# The backend label if the scheduler is not enabled, and if the verdict has no scheduler.
 OTHER, NONE = "other", "none"
-# Decisions take well under a millisecond; the API server's patience ends at ten seconds.
+# Decisions take well under a millisecond; the API server waits ten seconds by default.
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 10)
-# One label is some 80 bytes, a pod's whole preparation some hundreds; a workload with many parts gets more. Few, since
-# each is compared with at every patch.
+# One label is some 80 bytes, the patch of a pod some hundreds; a workload with many parts gets more. There are few
+# buckets, because each patch is compared with each of them.
 _PATCH_BUCKETS = (128, 256, 512, 1024, 4096, 65536)
 
 
 class Metrics(Exposition):
-    """The metrics of one server, in a registry of its own."""
+    """The metrics of one server, in its own registry."""
 
     def __init__(self, rules: Iterable[str], schedulers: Iterable[str] = ()) -> None:
-        """`rules` are the ids that findings may have, `schedulers` those that are enabled."""
+        """`rules` are the ids that findings may have, `schedulers` the enabled schedulers."""
         super().__init__()
         calls = Counter(
             "rollcall_admission_requests", "Calls of the webhook, by what became of them.", ("endpoint", "outcome"),
@@ -64,7 +64,7 @@ class Metrics(Exposition):
         self.intake = IntakeMetrics(self.registry)
         self.lanes = lane_metrics(self.registry)
         every_rule = {*rules, *(rule.id for rule in (*SHAPE_RULES, *CHOICE_RULES))}
-        # Looking a child up by its labels takes a lock and a tuple; each is looked up once, here.
+        # Looking up a child by its labels takes a lock and a tuple, so each is looked up once, here.
         self.calls = {(endpoint, word): calls.labels(endpoint, word) for endpoint in ENDPOINTS for word in OUTCOMES}
         self.duration = {endpoint: duration.labels(endpoint) for endpoint in ENDPOINTS}
         backends = (NONE, OTHER, *schedulers)
@@ -81,17 +81,17 @@ class Metrics(Exposition):
         self._unjudged = {rule: unjudged.labels(rule) for rule in every_rule}
 
     def watch(self, cluster: LiveFacts) -> None:
-        """Expose what is known of a cluster, too."""
+        """Add the metrics of the caches of a cluster."""
         self.registry.register(CacheCollector(cluster))
 
     def decided(self, endpoint: str, decision: str, scheduler: str | None) -> None:
-        """Count a verdict, by the scheduler that it was for."""
+        """Count a verdict by its scheduler."""
         found = self._decisions.get((endpoint, decision, scheduler or NONE))
-        # A record may name whatever somebody wrote.
+        # A record may have any name, so unknown schedulers share one label.
         (found or self._decisions[endpoint, decision, OTHER]).inc()
 
     def count(self, verdict: Verdict) -> None:
-        """Count what the rules said."""
+        """Count the findings and the unjudged rules of a verdict."""
         for finding in verdict.findings:
             self._findings[finding.rule, finding.action].inc()
         for missing in verdict.unjudged:

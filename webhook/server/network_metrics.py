@@ -1,4 +1,4 @@
-"""Metrics of what comes over the network: bytes of bodies, and connections that the process ended."""
+"""Metrics of network traffic: bytes of bodies, and connections that the process ended."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 class Ended(StrEnum):
     """Why the process ended a connection before its client did."""
 
-    # It was silent for longer than an API server keeps one.
+    # It was idle for longer than an API server keeps an idle connection.
     IDLE = "idle"
-    # Nothing had come over it, and more than half of the connections that there may be were used.
+    # No data had arrived on it, and more than half of the allowed connections were in use.
     UNUSED = "unused"
-    # There were as many as there may be.
+    # There were as many connections as allowed.
     REPLACED = "replaced"
-    # TLS was not agreed on in time.
+    # The TLS handshake was not complete in time.
     HANDSHAKE = "handshake"
     # The head of a request came too slowly, or was too large.
     HEAD = "head"
     # Too many requests were sent ahead of their answers.
     PIPELINED = "pipelined"
-    # Its client did not take its answer.
+    # Its client did not read its answer.
     UNREAD = "unread"
 
 
 class ConnectionMetrics:
-    """One process's, in the registry of its other metrics."""
+    """The connection metrics of one process, in the registry of its other metrics."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         closed = Counter(
@@ -38,7 +38,7 @@ class ConnectionMetrics:
 
 
 class IntakeMetrics:
-    """One server's, in the registry of its other metrics."""
+    """The intake metrics of one server, in the registry of its other metrics."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.intake_bytes = Gauge(

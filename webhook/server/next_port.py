@@ -1,8 +1,8 @@
-"""POST /next on the next port: says over which certificate it was asked, and decides nothing.
+"""POST /next on the next port: report the certificate of the connection, and decide nothing.
 
-Before a certificate of another authority is served, the API server must be seen to believe that authority. So the pair
-that is to follow is shown on a port of its own, and a webhook that nothing depends on leads there; its warning proves
-that the API server accepted exactly that certificate.
+Before a certificate of another CA is served, the API server must be seen to trust that CA. So the next pair is served
+on its own port, and a webhook that nothing depends on calls that port. The warning in its answer proves that the API
+server accepted exactly that certificate.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from webhook.server.intake import Intake
 from webhook.server.review import read_review, write_review
 from webhook.server.timeouts import budget
 
-# Each question needs a handshake of its own, or it would say nothing of the certificate that is shown now.
+# Each request must make its own handshake, so that the answer names the certificate that is served now.
 _LAST = (b"connection", b"close")
-# It is asked about a ConfigMap without data, which the reconciler only pretends to create: some 2 KB with the envelope.
-# What is longer would be decoded on the event loop, outside of the budget for reviews.
+# The request is about a ConfigMap without data, created as a dry run by the reconciler: some 2 KB with the envelope. A
+# larger body would be decoded on the event loop, outside of the budget for reviews.
 MAX_BODY_BYTES = 64 * 1024
 
 
 def create_next_app(intake: Intake) -> ASGIApp:
-    """The application of the next port."""
+    """Return the application of the next port."""
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] != f"/{NEXT_PATH}":

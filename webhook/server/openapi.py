@@ -1,4 +1,4 @@
-"""What /docs says of the endpoints whose bodies no model describes."""
+"""What /docs says about the endpoints whose bodies have no model."""
 
 from __future__ import annotations
 

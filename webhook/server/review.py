@@ -1,8 +1,8 @@
-"""The AdmissionReview on the wire: bytes to request, verdict to bytes.
+"""Read and write AdmissionReviews: bytes to request, verdict to bytes.
 
-Source of the response's form: k8s.io/api/admission/v1 `AdmissionResponse`. kubectl prints `status.details.causes` and
-not `status.message` when the reason is Invalid (kubectl, pkg/cmd/util/helpers.go), so each cause says all that is to
-be said.
+Source of the response's form: k8s.io/api/admission/v1 `AdmissionResponse`. When the reason is Invalid, kubectl prints
+`status.details.causes` and not `status.message` (kubectl, pkg/cmd/util/helpers.go). So each cause has all the
+information.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from webhook.model.findings import Action, Finding
 from webhook.model.plain_text import plain
 from webhook.model.review import KIND, request_from
 
-# The API server keeps the message in audit events and prints it; a whole spec would drown what matters.
+# The API server keeps the message in audit events and prints it. A whole spec would hide what matters.
 MAX_MESSAGE_BYTES = 1024
-# kubectl prints the causes instead of the message. What is said of names as long as they may be fits.
+# kubectl prints the causes instead of the message. A text with names of the maximum length fits.
 MAX_CAUSE_BYTES = 2048
-# And kubectl prints all of them, a line or two each. A set may have a thousand cliques that are wrong in the same way:
-# whoever has read so many knows which, and the API server need not carry megabytes into events and clients.
+# kubectl prints all causes, a line or two each. A set may have a thousand cliques with the same fault: so many causes
+# are enough to see it, and the API server must not copy megabytes into events and to clients.
 MAX_CAUSES = 50
-# The API server cuts a warning beyond 256 characters, and drops all beyond 4 KiB in sum.
+# The API server cuts a warning after 256 characters, and drops the rest after 4 KiB in total.
 MAX_WARNING_BYTES = 256
 MAX_WARNINGS = 15
 
@@ -38,7 +38,7 @@ Decode = Callable[[bytes], object]
 
 
 def read_review(body: bytes, decode: Decode = orjson.loads) -> tuple[str, Request]:
-    """The review's apiVersion and its request. Raises `ReviewError`."""
+    """Return the review's apiVersion and its request. Raises `ReviewError`."""
     try:
         review = decode(body)
     except orjson.JSONDecodeError as error:
@@ -47,17 +47,17 @@ def read_review(body: bytes, decode: Decode = orjson.loads) -> tuple[str, Reques
 
 
 def request_version(review: object) -> str:
-    """The apiVersion to answer in: the request's own."""
+    """Return the apiVersion for the answer: the one of the request."""
     return str(review.get("apiVersion")) if isinstance(review, dict) else ""
 
 
 def written_patch(verdict: Verdict) -> bytes:
-    """The patch as JSON, nothing where there is none."""
+    """Return the patch as JSON, or nothing if there is none."""
     return orjson.dumps(verdict.patch) if verdict.patch else b""
 
 
 def write_review(api_version: str, request: Request, verdict: Verdict, patch: bytes = b"") -> bytes:
-    """The answer to `request`, with `patch` as `written_patch` gives it."""
+    """Return the answer to `request`, with `patch` as returned by `written_patch`."""
     response: dict[str, Any] = {"uid": request.uid, "allowed": verdict.allowed}
     if patch:
         response["patchType"] = "JSONPatch"
@@ -89,7 +89,9 @@ def _status(request: Request, verdict: Verdict) -> dict[str, Any]:
 
 
 def _causes(denials: Sequence[Finding]) -> list[dict[str, str]]:
-    """What is wrong, in the order of the message; what is too much is counted, at the place of the first of it."""
+    """Return the causes in the order of the message. Those beyond the limit are counted, at the place of
+    the first one.
+    """
     told, rest = denials[:MAX_CAUSES], denials[MAX_CAUSES:]
     causes = [_cause(finding, f"{finding.rule}: {finding.explanation}") for finding in told]
     if rest:
@@ -108,7 +110,7 @@ def _cause(finding: Finding, message: str) -> dict[str, str]:
 
 
 def message_of(verdict: Verdict) -> str:
-    """All findings, a line each, as many as fit; how many do not is said at the end, and who else could run it."""
+    """Return as many findings as fit, one a line, then how many are left out and which other scheduler could run it."""
     lines: list[str] = []
     left = MAX_MESSAGE_BYTES
     denials, last = verdict.denials, []
@@ -118,7 +120,8 @@ def message_of(verdict: Verdict) -> str:
     for index, finding in enumerate(denials):
         line = plain(str(finding))
         more = len(denials) - index
-        # The first finding is always told, if only its start; a later one only whole. Room for "(+N more)" is kept.
+        # The first finding is always included, even if cut; a later one only as a whole. Room for "(+N more)" is
+        # reserved.
         reserve = 0 if more == 1 else len(f"\n(+{more - 1} more)")
         if index == 0:
             line = cut(line, left - reserve)
@@ -131,10 +134,11 @@ def message_of(verdict: Verdict) -> str:
 
 
 def _warnings(verdict: Verdict) -> list[str]:
-    # Only what is told is put into words.
+    # Only the warnings that are sent are formatted.
     advice: list[Finding | str] = [*verdict.warnings, *verdict.notes]
     if verdict.alternatives is not None:
-        # First, so that it is not cut off; kubectl prints warnings and the causes of a refusal, and not its message.
+        # It goes first, so that it is not cut off: kubectl prints warnings and causes, but not the message of a
+        # refusal.
         advice.insert(0, verdict.alternatives)
     told = [cut(plain(str(one)), MAX_WARNING_BYTES) for one in advice[:MAX_WARNINGS]]
     if len(advice) > MAX_WARNINGS:
@@ -156,7 +160,7 @@ def _audit(verdict: Verdict) -> dict[str, str]:
 
 
 def cut(text: str, limit: int) -> str:
-    """`text` in at most `limit` bytes of UTF-8, with "..." where something was cut off."""
+    """Return `text` in at most `limit` bytes of UTF-8, ending with "..." if it was cut."""
     encoded = text.encode("utf-8", "replace")
     if len(encoded) <= limit:
         return text

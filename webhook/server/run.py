@@ -1,4 +1,4 @@
-"""Serving: from bound sockets to the last answer."""
+"""The serving process: from bound sockets to the last answer."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from webhook.server.tls import PairFiles, Tls, next_tls, serving_tls
 from webhook.telemetry.logs import configure, log
 from webhook.telemetry.span_collector import started
 
-# Kubernetes takes a minute to bring a changed Secret into a pod; nobody notices one second more.
+# Kubernetes takes a minute to update a Secret in a pod, so one more second does not matter.
 LOOK_SECONDS = 1.0
-# Containers made and not freed before a collection. Requests free theirs at once, so this is reached by what is kept.
+# The net number of new containers before a collection. Requests free theirs at once, so only kept objects add up.
 _GC_THRESHOLD = 50_000
-# How long a thread that judges manifests keeps the interpreter when admission wants it. At Python's own 5 ms every step
-# of every admission call waits that long: 190 calls a second were left of 7,300 while /check was busy.
+# How long a thread that judges manifests keeps the GIL when admission needs it. With Python's default of 5 ms every
+# step of every admission call waits that long: 190 calls a second were left of 7,300 while /check was busy.
 _SWITCH_SECONDS = 0.0001
 
 Place = tuple[str, int]
@@ -41,27 +41,28 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where to serve what: host and port, 0 for a free one, and files of certificates."""
+    """Where to serve what: host and port (0 for any free port), and certificate files."""
 
     place: Place
     files: PairFiles
-    # Who may call: those with a certificate of this authority, and among them those with one of these names, if any.
+    # Clients must have a certificate of this CA, and one of these names if there are any.
     client_ca: Path | None = None
     client_names: tuple[str, ...] = ()
-    # Where the pair that is to follow is shown.
+    # Where the next certificate is served.
     next_place: Place | None = None
     next_files: PairFiles | None = None
-    # Where health and metrics are told in plain HTTP.
+    # Where health and metrics are served in plain HTTP.
     health_place: Place | None = None
     drain_seconds: float = 0
-    # The authority that a person may trust; named in the first line.
+    # The CA file that a person may trust; written in the first log line.
     ca: Path | None = None
 
 
 def run(state: ServerState, plan: Plan) -> None:
-    """Serve until SIGTERM or SIGINT, following the state's cluster where it has one; answers in flight are finished.
+    """Serve until SIGTERM or SIGINT, then finish calls in flight. Updates the facts from the state's cluster, if it has
+    one.
 
-    Raises `InputError` where an address cannot be listened on.
+    Raises `InputError` if an address cannot be listened on.
     """
     configure()
     for reason in state.degraded():
@@ -78,8 +79,9 @@ def run(state: ServerState, plan: Plan) -> None:
 
 
 def _tame_the_garbage_collector() -> None:
-    """What is loaded stays for the life of the process, and a request leaves no cycles behind; but each one makes some
-    hundred containers, so at Python's own threshold every request or two would pay for a collection.
+    """Make garbage collection rare. Loaded objects stay for the life of the process, and requests leave no cycles. But
+    each request makes some hundred containers, so with Python's default threshold nearly every request would trigger a
+    collection.
     """
     gc.collect()
     gc.freeze()
@@ -87,7 +89,7 @@ def _tame_the_garbage_collector() -> None:
 
 
 class _Server:
-    """The ports of one process, and what goes on beside them."""
+    """The ports of one process, and its background tasks."""
 
     def __init__(self, state: ServerState, plan: Plan) -> None:
         self._state = state
@@ -121,7 +123,7 @@ class _Server:
         self._tell()
 
     async def serve(self) -> None:
-        """From the first connection to the last."""
+        """Serve from the first connection to the last."""
         signals, state = Signals(), self._state
         probe = SelfProbe(state, self._serving.address, client_ca=self._plan.client_ca is not None)
         ports = [self._serving] if self._next is None else [self._serving, self._next]
@@ -134,7 +136,7 @@ class _Server:
             beside.append(state.cluster.run())
         tasks = [asyncio.create_task(work) for work in beside]
         told = asyncio.create_task(signals.told.wait())
-        # None of these ends by itself, but by a fault of ours: then a new process does better than this one.
+        # None of these tasks ends except by a bug. Then a new process is better than this one.
         await asyncio.wait([told, *tasks], return_when=asyncio.FIRST_COMPLETED)
         ended = [task for task in tasks if task.done()]
         await drain(state, signals, ports, self._health, self._plan.drain_seconds)
@@ -148,7 +150,7 @@ class _Server:
             task.result()
 
     def _say(self) -> None:
-        """The first line, once everything listens."""
+        """Write the first log line, when all ports listen."""
         plan = self._plan
         more = {"next": self._next, "health": self._health}
         log.info(
@@ -160,24 +162,24 @@ class _Server:
         )
 
     async def _watch(self) -> None:
-        """Take what the files of certificates hold, as it changes."""
+        """Reload the certificate files when they change."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            # A disk that does not answer must not stop those who are served meanwhile.
+            # A disk that does not respond must not block the event loop.
             try:
                 await asyncio.to_thread(self._look)
             except Exception:  # noqa: BLE001 - a fault of ours here must not end a server that serves
-                # What is served goes on being served, and the files are looked at again.
+                # The old certificate stays in use, and the files are read again later.
                 log.exception("certificates not looked at")
             self._tell()
 
     def _look(self) -> None:
-        """Look at the files once."""
+        """Read the files once."""
         for tls in self._every:
             tls.look()
 
     def _tell(self) -> None:
-        """Tell the state what the looking came to."""
+        """Copy the result of the last read to the state."""
         state, every = self._state, self._every
         state.certificate = self._tls.pair.value
         state.refused = {kept.name: kept.refused for tls in every for kept in tls.kept if kept.refused is not None}

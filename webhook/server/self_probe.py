@@ -1,8 +1,8 @@
-"""The self-probe: whether our own TLS port answers, with the certificate that it should show.
+"""The self-probe: check that our own TLS port answers, with the certificate that it should serve.
 
-A server that listens may still have a certificate that nobody can be shown, or a port that somebody else has. Only what
-a client sees tells. Once seen, a port is believed until several tries in a row have failed: a machine that is busy, and
-a probe that is, must not take a server out of service.
+A server that listens may still have an unusable certificate, or a port that another process has. Only a client can see
+that. After a success, several tries in a row must fail before the server is unready: a busy machine, or a busy probe,
+must not take a server out of service.
 """
 
 from __future__ import annotations
@@ -16,40 +16,43 @@ from webhook.telemetry.logs import log
 
 # A try costs a handshake, a millisecond or two.
 EVERY_SECONDS = 10.0
-# While it is not seen, nobody is sent here.
+# Until the probe succeeds, the replica gets no traffic.
 UNSEEN_SECONDS = 0.5
-# A handshake takes milliseconds; on a machine that is out of breath, a second or two.
+# A handshake takes milliseconds; on a busy machine, a second or two.
 TRY_SECONDS = 5.0
-# Half a minute of silence, and no accident.
+# Half a minute without an answer is not an accident.
 TRIES = 3
 
 NOT_YET = "own port: not seen to answer yet"
 
 
 class SelfProbe:
-    """Asks the port at `address`, and keeps `state.unseen`."""
+    """Probes the port at `address` and sets `state.unseen`."""
 
     def __init__(self, state: ServerState, address: tuple[str, int], *, client_ca: bool) -> None:
-        """With `client_ca` the port asks for a certificate that we have none of: then the handshake is all we see."""
+        """With `client_ca` the port requires a client certificate, which the probe lacks: then only the handshake is
+        checked.
+        """
         self._state = state
         self._host, self._port = address
         self._handshake_alone = client_ca
         self._failed = 0
         self._told: str | None = None
         state.unseen = NOT_YET
-        # What is shown is compared with the one that was loaded; whom others believe is not our business.
+        # The served certificate is compared with the loaded one. Whether other clients trust it is not checked here.
         self._context = looking()
-        # Here the server's certificate is seen, and the handshake done, before the client's is missed.
+        # With TLS 1.3 the client sees the server's certificate and completes the handshake before its own certificate
+        # is missed.
         self._context.minimum_version = ssl.TLSVersion.TLSv1_3
 
     async def run(self) -> None:
-        """Look again and again."""
+        """Probe the port again and again."""
         while True:
             await asyncio.sleep(EVERY_SECONDS if self._state.unseen is None else UNSEEN_SECONDS)
             await self.look()
 
     async def look(self) -> None:
-        """Try once, where there is a certificate to be seen, and authorities to ask callers for theirs by."""
+        """Try once, if a certificate is loaded and, where clients need certificates, a client CA."""
         if self._state.certificate is None or self._state.unguarded:
             self._state.unseen = NOT_YET
             return
@@ -59,7 +62,7 @@ class SelfProbe:
             self._told = self._state.unseen = None
             return
         self._failed += 1
-        # Twice a second is too often to say the same; what it has come to is said once more.
+        # The same reason is not logged twice a second. It is logged once more when the port counts as failed.
         if why != self._told or self._failed == TRIES:
             log.warning("own port", why=why, tries=self._failed)
         self._told = why
@@ -67,7 +70,7 @@ class SelfProbe:
             self._state.unseen = f"own port: {why}"
 
     async def _try(self) -> str | None:
-        """What is wrong with the port, or None."""
+        """Return what is wrong with the port, or None."""
         before = self._state.certificate
         try:
             async with asyncio.timeout(TRY_SECONDS):
@@ -76,7 +79,7 @@ class SelfProbe:
             return f"no answer within {TRY_SECONDS:g} s"
         except OSError as error:
             return f"no answer: {str(error) or type(error).__name__}"
-        # It may have been exchanged meanwhile.
+        # The certificate may have been reloaded during the probe.
         if shown not in {pair.leaf for pair in (before, self._state.certificate) if pair is not None}:
             return "another certificate is shown than the one that was loaded"
         if not status.startswith(b"HTTP/1.1 200 ") and not self._handshake_alone:
@@ -84,7 +87,7 @@ class SelfProbe:
         return None
 
     async def _ask(self) -> tuple[bytes | None, bytes]:
-        """The certificate that is shown, and the first line of the answer to a question."""
+        """Return the served certificate and the first line of the answer."""
         reader, writer = await asyncio.open_connection(
             self._host, self._port, ssl=self._context, server_hostname="localhost"
         )

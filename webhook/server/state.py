@@ -1,4 +1,4 @@
-"""What the server's parts share: settings, facts, the certificate, and whether it is ready to serve."""
+"""The shared state of the server: settings, facts, the certificate, and whether the server is ready."""
 
 from __future__ import annotations
 
@@ -20,37 +20,38 @@ from webhook.server.memory import memory_limit
 from webhook.server.metrics import Metrics
 from webhook.telemetry.logs import log
 
-# The part of the intake that each lane may fill with what it decodes, and as much again with bodies that wait.
+# Each lane may fill this fraction (1/LANE_SHARE) of the intake with decoded values, and as much again with waiting
+# bodies.
 LANE_SHARE = 4
 
 
 @dataclass(slots=True)
 class ServerState:
-    """One server's state. The configuration was loaded before; the certificate may run out, and facts may follow a
-    cluster.
+    """The state of one server. The configuration is already loaded. The certificate may expire, and facts may be
+    updated from a cluster.
     """
 
     settings: Settings
     facts: ClusterFacts
     certificate: Pair | None
-    # The cluster that the facts follow; None where they are what they were at the start.
+    # The cluster that the facts are read from; None if the facts never change.
     cluster: LiveFacts | None = None
-    # Calls of the webhook that are being answered.
+    # The number of webhook calls that are being answered.
     in_flight: int = 0
-    # Calls of the webhook that wait for what they read live. All others are answered in one step of the event loop, or
-    # in the lane.
+    # The number of webhook calls that wait for live reads. All others are answered in one step of the event loop, or in
+    # the lane.
     reading: int = 0
-    # Why files of certificates hold something else than what is used, by whose: serving, next, client-ca.
+    # Why changed certificate files were not loaded, by name: serving, next, client-ca.
     refused: dict[str, str] = field(default_factory=dict)
-    # Whether clients must show certificates, and nobody can say whose are good.
+    # Whether clients must have certificates, but no client CA is loaded.
     unguarded: bool = False
-    # Why our own port is not as it should be; None where it is, or where nobody looks.
+    # Why the self-probe fails; None if it succeeds or does not run.
     unseen: str | None = None
-    # Whether the process was told to end.
+    # Whether the process was told to stop.
     stopping: bool = False
     metrics: Metrics = field(init=False)
     intake: Intake = field(init=False)
-    # Where large reviews are judged, and manifests without a cluster.
+    # The lanes for large reviews, and for manifests without a cluster.
     reviews: Lane = field(init=False)
     manifests: Lane = field(init=False)
 
@@ -60,7 +61,7 @@ class ServerState:
         serving = self.settings.serving
         limit = memory_limit() * serving.body_memory_percent // 100
         share = limit // LANE_SHARE
-        # The small bodies that may be answered at once always find room.
+        # There is always room for as many small bodies as may be answered at once.
         kept = min(serving.max_in_flight * SMALL_BYTES, share)
         self.intake = Intake(limit, self.metrics.intake, kept)
         self.reviews = Lane(REVIEWS, self.metrics.lanes[REVIEWS], share)
@@ -71,13 +72,14 @@ class ServerState:
             self.metrics.life.expiry[SERVING].set(self.certificate.not_after.timestamp())
 
     def share_of_intake(self, size: int) -> int:
-        """What a lane charges for `size` bytes of decoded values. There are two lanes, and each decodes one body at a
-        time, so what is over their shares is bounded, and fits beside the intake: ordinary calls must find room in it.
+        """Return the charge of a lane for `size` bytes of decoded values, at most its share. There are two lanes and
+        each decodes one body at a time. So the memory above the shares is limited and fits beside the intake, which
+        must have room for ordinary calls.
         """
         return min(size, self.intake.limit // LANE_SHARE)
 
     def unready(self) -> Iterator[str]:
-        """Why the server should get no traffic; nothing when it is ready."""
+        """Yield the reasons why the server is not ready."""
         if self.stopping:
             yield "stopping"
         if self.certificate is None:
@@ -93,20 +95,20 @@ class ServerState:
             yield from self.cluster.unready()
 
     def details(self) -> Iterator[str]:
-        """What somebody should see to although it keeps nobody from being served."""
+        """Yield problems that need attention but do not make the server unready."""
         for name, why in self.refused.items():
-            # Those of which there is none at all are said already, as a reason not to be ready.
+            # A missing certificate or client CA is already a reason not to be ready.
             lacking = {SERVING: self.certificate is None, CLIENT_AUTHORITIES: self.unguarded}
             if not lacking.get(name, False):
                 yield f"{name}: not loaded: {why}"
 
     def degraded(self) -> Iterator[str]:
-        """What the enabled backends will not be able to do with the cluster as it is known."""
+        """Yield what the enabled backends cannot do in the cluster as it is known."""
         for profile in self.settings.profiles.values():
             yield from profile.backend.init(self.facts)
 
     def follow(self, access: Access) -> LiveFacts:
-        """Follow the cluster that `access` leads to, once the task is run that `LiveFacts.run` is."""
+        """Use the cluster that `access` connects to. The caller must run `LiveFacts.run` as a task."""
         self.cluster = live_facts(self.settings, Client(access), self._changed)
         self.metrics.watch(self.cluster)
         return self.cluster

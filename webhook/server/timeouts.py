@@ -8,14 +8,14 @@ from urllib.parse import parse_qs
 
 from webhook.errors import ReviewError
 
-# What the API server waits when the webhook's configuration says nothing.
+# How long the API server waits if the webhook configuration has no timeout.
 DEFAULT_SECONDS = 10.0
-# The longest that a webhook configuration may say.
+# The longest timeout that a webhook configuration may have.
 MAX_SECONDS = 30.0
-# The answer must arrive before the API server's clock runs out, not when it does.
+# The answer must arrive before the API server's timeout, not at the same time.
 MARGIN_SECONDS = 0.2
-# The API server writes `timeout=10s`, perhaps behind `dryRun=true`. Reading a query takes time on the event loop, and
-# for digits without a unit the square of their number.
+# The API server writes `timeout=10s`, perhaps after `dryRun=true`. Parsing a query takes time on the event loop, and
+# quadratic time for digits without a unit.
 MAX_QUERY_BYTES = 256
 MAX_CHARACTERS = 40
 
@@ -25,10 +25,10 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, 
 
 @lru_cache(maxsize=64)
 def budget(query: bytes) -> float:
-    """Seconds in which an answer must be given. Raises `ReviewError` for a `timeout` that is no duration, and for a
-    query or a `timeout` that is too long.
+    """Return the seconds within which an answer must be given. Raises `ReviewError` for a `timeout` that is not a
+    duration, and for a query or a `timeout` that is too long.
 
-    The API server sends the same few values for ever, so they are remembered.
+    The API server always sends the same few values, so they are cached.
     """
     if len(query) > MAX_QUERY_BYTES:
         raise ReviewError(f"the query of the URL has {len(query)} bytes, more than {MAX_QUERY_BYTES}")
@@ -44,7 +44,7 @@ def budget(query: bytes) -> float:
     seconds = min(sum(_seconds(part) for part in parts), MAX_SECONDS)
     if seconds <= 0:
         raise ReviewError(f"timeout is {written[:40]!r}, not more than nothing")
-    # A very short timeout keeps half of itself.
+    # A very short timeout keeps half of its time.
     return max(seconds - MARGIN_SECONDS, seconds / 2)
 
 

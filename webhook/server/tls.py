@@ -1,9 +1,8 @@
-"""TLS: certificates, keys and client authorities that are read from files again and again.
+"""TLS: certificates, keys and client CAs that are reloaded from files.
 
-The listening context has no certificate of its own: with each handshake its callback changes to a context that was
-built and checked beforehand from the last good content of the files. So a change needs no restart and touches no
-connection, and bad content changes nothing: it is told, in `refused` and in the metrics, while the last good one goes
-on serving.
+The listening context has no certificate. In each handshake its callback switches to a context that was built from the
+last valid content of the files. So a change needs no restart and affects no open connection. Invalid content is
+reported in `refused` and in the metrics, and the last valid certificate stays in use.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ Value = TypeVar("Value")
 
 
 class PairFiles(NamedTuple):
-    """Where a certificate and its key are to be found."""
+    """The files of a certificate and its key."""
 
     certificate: Path
     key: Path
 
 
 class Kept(Generic[Value]):
-    """What some files hold: `value` is the last that was good, `refused` says why what they hold now is another."""
+    """The content of some files: `value` is the last valid one, `refused` says why the current content is not used."""
 
     def __init__(
         self, name: str, paths: tuple[Path, ...], take: Callable[[list[bytes]], Value], metrics: LifeMetrics
     ) -> None:
-        """`take` makes the value of the files' contents, or raises `CertificateError`."""
+        """`take` makes the value from the contents of the files, or raises `CertificateError`."""
         self.name = name
         self.value: Value | None = None
         self.refused: str | None = None
@@ -45,13 +44,13 @@ class Kept(Generic[Value]):
         self._first = True
 
     def look(self) -> bool:
-        """Read the files, and take what they hold where that is good and new; whether the value changed."""
+        """Read the files and keep a new valid value. Return whether the value changed."""
         try:
             contents = [read_regular(path) for path in self._paths]
             if contents == self._contents:
                 self._accepted()
                 return False
-            # Judged again each time while it is refused: a certificate may become valid by waiting.
+            # Refused content is checked again each time: a certificate may become valid later.
             value = self._take(contents)
         except CertificateError as error:
             self._refuse(str(error))
@@ -64,14 +63,14 @@ class Kept(Generic[Value]):
         return True
 
     def forget(self) -> bool:
-        """Be without a value; whether there was one. Files that are gone are no mistake then."""
+        """Drop the value and return whether there was one. Missing files are then not an error."""
         had = self.value is not None
         self._contents = self.value = None
         self._accepted()
         return had
 
     def gone(self) -> bool:
-        """Whether none of the files is there."""
+        """Return whether none of the files exists."""
         return all(_is_gone(path) for path in self._paths)
 
     def _accepted(self) -> None:
@@ -90,7 +89,7 @@ class Kept(Generic[Value]):
 
 
 def _is_gone(path: Path) -> bool:
-    """Whether there is no such file; not where that cannot be known, and reading it says why."""
+    """Return whether the file does not exist. If that is unknown, return False: reading it reports why."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -101,13 +100,13 @@ def _is_gone(path: Path) -> bool:
 
 
 class PairContext(ssl.SSLContext):
-    """A context that serves with a pair, and knows which."""
+    """A context with the pair that it serves."""
 
     pair: Pair
 
 
 class Tls:
-    """What one port shows, and whom it asks for a certificate."""
+    """The certificate that one port serves, and the client certificates that it requires."""
 
     def __init__(
         self,
@@ -118,8 +117,8 @@ class Tls:
         *,
         optional: bool = False,
     ) -> None:
-        """With `client_ca` every client must have a certificate that it signed. `optional`: the pair's files may be
-        away, and then there is nothing to show.
+        """With `client_ca` every client must have a certificate signed by it. With `optional` the files of the pair may
+        be missing; then every handshake fails.
         """
         self.pair = Kept(name, tuple(files), lambda contents: pair_of(*files, *contents), metrics)
         self.authorities: Kept[bytes] | None = None
@@ -133,20 +132,21 @@ class Tls:
         self.listening = hardened(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
         self.listening.sni_callback = self._show
         if client_ca is not None:
-            # Who is asked is settled by the context that listens, who is believed by the one that is shown.
+            # The listening context decides whether a client certificate is requested; the switched context decides
+            # which CA is trusted.
             self.listening.verify_mode = ssl.CERT_REQUIRED
 
     @property
     def kept(self) -> tuple[Kept[Pair] | Kept[bytes], ...]:
-        """Everything that is read."""
+        """Everything that is read from files."""
         return (self.pair,) if self.authorities is None else (self.pair, self.authorities)
 
     def look(self) -> None:
-        """Read the files, and show what they hold from the next handshake on, where it is good."""
+        """Read the files. From the next handshake on, serve the content if it is valid."""
         if self._optional and self.pair.gone():
             changed = self.pair.forget()
         else:
-            # All of them are looked at, whatever the first says.
+            # Read all of them, even if the first is refused.
             changed = True in {kept.look() for kept in self.kept}
         if changed:
             self._shown = self._context()
@@ -166,7 +166,7 @@ class Tls:
         return context
 
     def _show(self, connection: ssl.SSLObject, _name: str | None, _listening: ssl.SSLContext) -> int | None:
-        """Called by OpenSSL in each handshake, also where the client names no server."""
+        """Switch the context. OpenSSL calls this in each handshake, even without a server name."""
         if self._shown is None:
             return ssl.ALERT_DESCRIPTION_INTERNAL_ERROR
         connection.context = self._shown
@@ -174,10 +174,10 @@ class Tls:
 
 
 def serving_tls(files: PairFiles, metrics: LifeMetrics, client_ca: Path | None = None) -> Tls:
-    """What the serving port shows."""
+    """The TLS of the serving port."""
     return Tls(SERVING, files, metrics, client_ca)
 
 
 def next_tls(files: PairFiles, metrics: LifeMetrics) -> Tls:
-    """What the next port shows: the pair that is to follow, where there is one."""
+    """The TLS of the next port: the next pair, if there is one."""
     return Tls(NEXT, files, metrics, optional=True)

@@ -1,1 +1,1 @@
-"""Reading files: manifests with the place of every field, a cluster's facts, the configuration."""
+"""Read files: manifests with the position of every field, facts of a cluster, the configuration."""

@@ -1,4 +1,4 @@
-"""The configuration file from disk: one YAML document, with the place of each mistake in it."""
+"""Read the configuration file: one YAML document, with the position of each mistake in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[([^\]]*)\]")
 
 
 def load_settings(path: Path) -> Settings:
-    """The settings that the file comes to. Raises `InputError`, and `ConfigurationError` with line and column added."""
+    """Return the settings of the file. Raises `InputError`, and `ConfigurationError` with line and column."""
     documents = read_file(path)
     if len(documents) != 1:
         raise InputError(str(path), f"one document is needed, and there are {len(documents)}")

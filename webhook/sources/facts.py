@@ -1,7 +1,7 @@
-"""A cluster's facts from manifests: what `kubectl get KIND -A -o yaml` prints, or what was written by hand.
+"""Read facts of a cluster from manifests: the output of `kubectl get KIND -A -o yaml`, or files written by hand.
 
-A part of the facts is known once a document of its kind was there, also a typed list without items
-(`kind: ElasticQuotaList`, `items: []`); until then it is unknown. Kinds that no rule reads are left out.
+A part of the facts is known once there is a document of its kind, or an empty typed list (`kind: ElasticQuotaList`,
+`items: []`). Until then it is unknown. Kinds that no rule reads are ignored.
 """
 
 from __future__ import annotations
@@ -40,12 +40,14 @@ class _Object:
 
 
 def load_facts(paths: Sequence[Path]) -> ClusterFacts:
-    """The facts in files and folders. Raises `InputError`."""
+    """Return the facts in files and folders. Raises `InputError`."""
     return facts_from(document for path in files_of(paths) for document in read_file(path))
 
 
 def facts_from(documents: Iterable[Document], known: ClusterFacts = NOTHING_KNOWN) -> ClusterFacts:
-    """The facts in `documents`, added to those `known`. Raises `InputError` for one that cannot be understood."""
+    """Return the facts in `documents`, added to those `known`. Raises `InputError` for a document that cannot be
+    understood.
+    """
     found: dict[str, Any] = {}
     for item in _objects(documents):
         group, _, kind = kind_of(item.manifest)
@@ -65,8 +67,8 @@ def facts_from(documents: Iterable[Document], known: ClusterFacts = NOTHING_KNOW
 
 
 def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFacts:
-    """`known`, and what `documents`, which are to be judged together, tell of each other: namespaces by their labels,
-    gang objects by what they refer to. Raises `InputError`.
+    """Return `known` with facts from `documents` that are judged together: labels of namespaces, and objects that gang
+    objects refer to. Raises `InputError`.
     """
     found: dict[str, Any] = {}
     for item in _objects(documents):
@@ -81,12 +83,12 @@ def one_world(known: ClusterFacts, documents: Iterable[Document]) -> ClusterFact
             except Malformed as error:
                 if part in _NOT_JUDGED:
                     raise item.error(FieldPath(), f"{kind}: {error}") from None
-                # Judged for itself, which says more.
+                # The object is judged itself, and that reports more.
     partial = frozenset(part for part in _IN_PART & found.keys() if getattr(known, part) is None)
     return replace(known, **found, partial=partial or known.partial)
 
 
-# What belongs to a cluster rather than to those who use it: a folder may have some, and seldom has all.
+# Objects that belong to a cluster rather than to its users: a folder may have some, and seldom has all.
 _IN_PART = frozenset(
     {
         "kai_queues",
@@ -98,9 +100,9 @@ _IN_PART = frozenset(
     }
 )
 _OWNERS = frozenset(projection.part for projection in OF_OWNERS)
-# Of these nothing but this is read.
+# These objects are only read here and never judged.
 _NOT_JUDGED = frozenset({NAMESPACES.part, "training_runtimes", "cluster_training_runtimes"})
-# What objects of one folder know of each other.
+# Parts of the facts that are also taken from the documents being judged.
 _TOGETHER = _IN_PART | {
     NAMESPACES.part,
     "workloads",
@@ -110,13 +112,15 @@ _TOGETHER = _IN_PART | {
     "koordinator_pod_groups",
     "kai_pod_groups",
     "volcano_pod_groups",
-    # A TrainJob of a JobSet, and the workload of a pod.
+    # The TrainJob of a JobSet, and the workload of a pod.
     *_OWNERS,
 }
 
 
 def _nameless(part: str, raw: Manifest) -> bool:
-    """Whether it is a workload that gets its name when it is created, as Jobs often do: nobody can name it before."""
+    """Return whether it is a workload that gets its name at creation, as Jobs often do: no other object can name it
+    before.
+    """
     metadata = raw.get("metadata")
     return part in _OWNERS and not (isinstance(metadata, dict) and metadata.get("name"))
 
@@ -132,7 +136,7 @@ def _start(known: ClusterFacts, part: str) -> Any:
 
 @cache
 def _entries() -> dict[str, Callable[[], dict[Any, Any]]]:
-    """What the entries of a part are kept in."""
+    """Return the mapping type for the entries of each part."""
     return {projection.part: projection.entries for projection in _projections().values()}
 
 
@@ -144,30 +148,30 @@ def _objects(documents: Iterable[Document]) -> Iterator[_Object]:
 def _unpack(item: _Object) -> Iterator[_Object]:
     kind, items = item.manifest.get("kind"), item.manifest.get("items")
     if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
-        # Itself too: a typed list says that its kind is known.
+        # The list itself too: a typed list shows that its kind is known.
         yield item
         for index, inner in enumerate(items):
             if isinstance(inner, dict):
-                # The items of a typed list need not repeat what they are.
+                # The items of a typed list may omit apiVersion and kind.
                 own = {"apiVersion": item.manifest.get("apiVersion"), "kind": kind.removesuffix("List"), **inner}
                 yield from _unpack(_Object(item.document, item.at / "items" / Item(index), own))
     else:
         yield item
 
 
-# The parts that are no mapping. Neither is a projection of one kind: APIs are told by CRDs, bound gangs by pods.
+# The parts that are sets. Neither is a projection of one kind: APIs come from CRDs, bound gangs from pods.
 _SETS = frozenset({"apis", "bound_gangs"})
 
 
 @cache
 def _projections() -> dict[tuple[str, str], Projection]:
-    """By group and kind: what admission itself knows, and what each backend adds."""
+    """Return the projections by group and kind: those of admission itself, and those of each backend."""
     every = (*GENERAL, *(found for backend in installed_backends().values() for found in backend.projections))
     return {(projection.resource.api.group, projection.resource.api.kind): projection for projection in every}
 
 
 def _parts(group: str, kind: str) -> Iterator[str]:
-    """The parts of the facts that documents of a kind tell of."""
+    """Yield the parts of the facts that documents of a kind belong to."""
     projection = _projections().get((group, kind))
     if projection is not None:
         yield projection.part
@@ -179,7 +183,7 @@ def _parts(group: str, kind: str) -> Iterator[str]:
 
 
 def _add(part: str, raw: Manifest, known: Any) -> None:
-    """Add what one object says to the part it is about."""
+    """Add what one object says to its part of the facts."""
     if part == "apis":
         known |= {api for api, _ in _served(raw)}
     elif part == "spec_fields":
@@ -196,7 +200,7 @@ def _add(part: str, raw: Manifest, known: Any) -> None:
 
 
 def _served(raw: Manifest) -> Iterator[tuple[Api, frozenset[str] | None]]:
-    """The kinds that a CustomResourceDefinition serves, each with the fields of its spec, None where it lists none."""
+    """Yield the kinds that a CustomResourceDefinition serves, with the fields of their spec, None if it lists none."""
     spec = mapping(raw.get("spec"))
     group = required(text(spec.get("group")), SPEC / "group")
     kind = required(text(mapping(spec.get("names")).get("kind")), SPEC / "names" / "kind")

@@ -1,6 +1,6 @@
-"""JSON text to plain values, and where its fields stand, which is searched only when somebody asks.
+"""Decode JSON text to plain values; positions of fields are searched only when needed.
 
-YAML's parser would read most of it, but far slower, and it stumbles over what only JSON has: surrogate pairs as
+A YAML parser could read most of it, but is far slower and fails on input that is valid only in JSON: surrogate pairs as
 escapes, and keys of more than a thousand characters.
 """
 
@@ -17,16 +17,16 @@ from webhook.sources.scalars import number
 from webhook.sources.yaml_values import MAX_DEPTH
 
 _BLANK = re.compile(r"[ \t\n\r]*")
-# A string that never ends is one token up to the end: were it none, the search would begin again at each quote in it.
+# An unterminated string is one token up to the end: otherwise the search would restart at each quote in it.
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\]:,]|[^\s{}\[\]:,"]++', re.DOTALL)
 _NESTING = {"{": 1, "[": 1, "}": -1, "]": -1}
 
-# What each value but the first of a text follows, or is.
+# Each value of a text, except the first, follows or is one of these characters.
 _BEFORE_VALUES = frozenset("{[,")
 
 
 class NotJson(Exception):
-    """The text is no JSON; it may yet be YAML."""
+    """The text is not JSON; it may still be YAML."""
 
 
 class JsonDocument(NamedTuple):
@@ -37,8 +37,8 @@ class JsonDocument(NamedTuple):
 
 
 def documents_of(text: str, budget: Budget) -> list[JsonDocument]:
-    """The documents of `text`, one behind the other as kubectl takes them. Raises `NotJson`, and `Problem` for JSON
-    that no manifest can be made of.
+    """Return the documents of `text`, one after the other, as kubectl accepts them. Raises `NotJson`, and `Problem` for
+    JSON that cannot be a manifest.
     """
     _count(text, budget)
     decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_int=number, parse_float=number, parse_constant=_refuse)
@@ -49,7 +49,7 @@ def documents_of(text: str, budget: Budget) -> list[JsonDocument]:
             value, end = decoder.raw_decode(text, index)
             json.dumps(value, ensure_ascii=False).encode()
         except json.JSONDecodeError as wrong:
-            # How deep the decoder goes before it gives up differs between releases of Python.
+            # The depth at which the decoder gives up differs between releases of Python.
             _refuse_depth_until(text, index, wrong.pos)
             raise NotJson from None
         except _Duplicate as wrong:
@@ -68,8 +68,8 @@ def documents_of(text: str, budget: Budget) -> list[JsonDocument]:
 
 
 def _count(text: str, budget: Budget) -> None:
-    """Count the values before they are made, which the decoder does in one go. Strings are looked into only where there
-    may be too many.
+    """Count the values before the decoder makes all of them at once. Strings are recognised only if there may be too
+    many values.
     """
     if 1 + sum(map(text.count, _BEFORE_VALUES)) <= budget.limits.values:
         return
@@ -79,7 +79,7 @@ def _count(text: str, budget: Budget) -> None:
 
 
 def root_of(text: str, index: int) -> Root:
-    """Where the fields stand of the JSON value that begins at `index`."""
+    """Return the positions of the fields of the JSON value that begins at `index`."""
     tokens = _TOKEN.finditer(text, index)
     return Root(index, _places(tokens, next(tokens).group()))
 
@@ -125,7 +125,9 @@ def _refuse_depth(value: Any, index: int) -> None:
 
 
 def _refuse_depth_until(text: str, index: int, end: int) -> None:
-    """Refuse what is too deep in the JSON between two indexes, of which the rest is missing or is no JSON."""
+    """Raise `Problem` if the text between two indexes is nested too deep. The text may be incomplete or
+    invalid JSON.
+    """
     depth = 0
     for token in _TOKEN.finditer(text, index, end):
         depth += _NESTING.get(token.group(), 0)
@@ -134,7 +136,7 @@ def _refuse_depth_until(text: str, index: int, end: int) -> None:
 
 
 class _Duplicate(Exception):
-    """A key that is in an object twice: kubectl refuses it, and which one counts would be a guess."""
+    """A key is in an object twice. kubectl refuses it, and choosing one would be a guess."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"the key {key} is there twice")
@@ -157,7 +159,7 @@ def _refuse(word: str) -> Any:
 
 
 def _second(text: str, index: int, wanted: str) -> int:
-    """Where an object has the key `wanted` for the second time."""
+    """Return the index at which an object has the key `wanted` for the second time."""
     keys: list[set[str]] = []
     before, place = "", index
     for token in _TOKEN.finditer(text, index):

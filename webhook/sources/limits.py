@@ -1,7 +1,7 @@
-"""How much one text may become: documents, values, and copies that aliases make.
+"""Limits for one text: documents, values, and copies that aliases make.
 
-The limits hold for the whole text, YAML or JSON, whatever the number of its documents. Those of the server keep a
-stranger's megabyte small; those of the command line let a person read a file that has all nodes of a large cluster.
+The limits apply to the whole text, YAML or JSON, with any number of documents. Those of the server limit the cost of a
+megabyte from an unknown client. Those of the command line allow a file with all nodes of a large cluster.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-# A value that is counted is some microseconds of work.
+# A counted value is some microseconds of work.
 _VALUES_BETWEEN_CALLS = 256
 
 
 class Problem(Exception):
-    """Something that a manifest cannot have. `index` is where in the text, None where nobody knows."""
+    """Content that a manifest must not have. `index` is its position in the text, None if unknown."""
 
     def __init__(self, index: int | None, why: str) -> None:
         super().__init__(why)
@@ -32,16 +32,16 @@ class Limits(NamedTuple):
 
 # A file may have 256 MiB. The nodes of a cluster have some 500 values in 15 KB each.
 COMMAND_LINE = Limits(documents=1_000_000, values=20_000_000, aliased=64_000_000)
-# A value of YAML takes up to 450 bytes with the place where it stands, and a manifest of 1 MiB has some 40,000.
+# A YAML value takes up to 450 bytes with its position, and a manifest of 1 MiB has some 40,000 values.
 SERVER = Limits(documents=1000, values=100_000, aliased=2_000_000)
 
 
 def go_on() -> None:
-    """The answer where nobody stops the reading."""
+    """Do nothing: the default for `proceed`, when reading is never stopped."""
 
 
 class Budget:
-    """What is left of the limits for one text. `proceed` is called now and then, and may raise."""
+    """The remaining limits for one text. `proceed` is called now and then, and may raise."""
 
     def __init__(self, limits: Limits, proceed: Callable[[], None] = go_on) -> None:
         self.limits = limits

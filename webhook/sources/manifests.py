@@ -1,7 +1,7 @@
-"""Manifests from files, folders and standard input, with the line and column of every field.
+"""Read manifests from files, folders and standard input, with the line and column of every field.
 
-YAML of several documents, JSON, and what kustomize or kubectl print. What a text says, `yaml_values` and `json_values`
-decide; here it becomes documents, and a file that holds none becomes an error of one line.
+Input is YAML with several documents, JSON, or the output of kustomize or kubectl. `yaml_values` and `json_values` parse
+the text. This module makes documents of it, and an error of one line for a file without a manifest.
 """
 
 from __future__ import annotations
@@ -24,33 +24,35 @@ from webhook.sources.places import Lines, Root, find
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
-# All objects of a large cluster are less. What never ends, as /dev/zero, must end before the memory does.
+# All objects of a large cluster are smaller. Endless input such as /dev/zero must stop before memory is full.
 MAX_FILE_BYTES = 256 << 20
 _PART_BYTES = 1 << 20
 
 _BYTE_ORDER_MARK = "\ufeff"
-# What Windows shells write when a command's output goes to a file.
+# Windows shells write this when the output of a command goes to a file.
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One manifest, the file it came from (as it was named) and the line it starts on."""
+    """One manifest, the file it came from (as the user named it) and the line it starts on."""
 
     source: str
     manifest: Manifest
     line: int
     _lines: Lines = field(repr=False, compare=False)
-    # Called only when a place is asked for: in JSON it has to be searched.
+    # Called only when a position is needed: in JSON it must be searched.
     _root: Callable[[], Root] = field(repr=False, compare=False)
 
     def position(self, path: FieldPath) -> tuple[int, int]:
-        """Line and column, from 1, of the key or list item at `path`; of its nearest parent where it is not there."""
+        """Return line and column, from 1, of the key or list item at `path`; of its nearest parent if it does not
+        exist.
+        """
         return self._lines.place_of(find(self._root(), path))
 
 
 def files_of(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files that paths name: each file, and the manifests below each folder. Raises `InputError`."""
+    """Yield the files that paths name: each file, and the manifests below each folder. Raises `InputError`."""
     for path in paths:
         try:
             folder = path.is_dir()
@@ -63,7 +65,7 @@ def files_of(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def read_file(path: Path) -> list[Document]:
-    """The manifests in one file. Raises `InputError`."""
+    """Return the manifests in one file. Raises `InputError`."""
     try:
         with path.open("rb") as file:
             content = _bounded(file, _name(path))
@@ -75,7 +77,7 @@ def read_file(path: Path) -> list[Document]:
 
 
 def read_standard_input() -> list[Document]:
-    """The manifests in what is piped in. Raises `InputError`."""
+    """Return the manifests on standard input. Raises `InputError`."""
     return read_text(_bounded(sys.stdin.buffer, "<stdin>"), "<stdin>")
 
 
@@ -89,7 +91,7 @@ def _bounded(file: BinaryIO, name: str) -> bytes:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The manifests below a folder, sorted, hidden ones left out. Raises `InputError` where there is none."""
+    """Return the manifests below a folder, sorted, without hidden files. Raises `InputError` if there is none."""
     found = sorted(
         path
         for path in folder.rglob("*")
@@ -105,7 +107,7 @@ def files_in(folder: Path) -> list[Path]:
 def read_text(
     text: bytes | str, source: str, limits: Limits = COMMAND_LINE, proceed: Callable[[], None] = go_on
 ) -> list[Document]:
-    """The manifests in one text. Empty documents are left out. `proceed` is called now and then, and may raise.
+    """Return the manifests in one text, without empty documents. `proceed` is called now and then, and may raise.
 
     Raises `InputError`.
     """
@@ -123,7 +125,7 @@ def read_text(
 
 
 def _values(text: str, budget: Callable[[], Budget]) -> Iterator[tuple[Any, int, Callable[[], Root]]]:
-    """Each value, where it begins, and what finds the places in it."""
+    """Yield each value, its index, and a function that finds the positions in it."""
     if text.lstrip()[:1] == "{":
         try:
             for value, index in json_values.documents_of(text, budget()):
@@ -167,5 +169,5 @@ def _unreadable(path: Path, error: OSError) -> InputError:
 
 
 def _name(path: Path) -> str:
-    """The file as messages show it: a name that is not UTF-8 could not be printed."""
+    """Return the file name for messages: a name that is not UTF-8 could not be printed."""
     return os.fsencode(path).decode(errors="replace")

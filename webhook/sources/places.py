@@ -1,4 +1,6 @@
-"""Where in a text the fields of a document stand: a tree of indexes, and the way from a path to line and column."""
+"""Positions of the fields of a document in its text: a tree of indexes, and the conversion of a path to line and
+column.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from webhook.model.fields import FieldPath, Item
 
 
 class Root(NamedTuple):
-    """Where a value begins (its key, for a value of a mapping), and the places below it."""
+    """The index at which a value begins (or its key, for a value of a mapping), and the positions below it."""
 
     start: int
     places: Places
@@ -22,7 +24,7 @@ Places = dict[str, Root] | list[Root] | None
 
 
 class Lines:
-    """The lines of a text, as editors count them. Split once, and only when a place is asked for."""
+    """The lines of a text, as editors count them. The text is split once, and only when a position is needed."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -32,13 +34,13 @@ class Lines:
         return [0, *(match.end() for match in re.finditer("\n", self._text))]
 
     def place_of(self, index: int) -> tuple[int, int]:
-        """Line and column of an index, from 1."""
+        """Return line and column of an index, from 1."""
         line = bisect_right(self._starts, index)
         return line, index - self._starts[line - 1] + 1
 
 
 def find(root: Root, path: FieldPath) -> int:
-    """The index of the key or list item at `path`, or of its nearest parent where it is not there."""
+    """Return the index of the key or list item at `path`, or of its nearest parent if it does not exist."""
     for part in path.parts:
         below = root.places
         if isinstance(part, Item) and isinstance(below, list) and 0 <= part.index < len(below):

@@ -1,8 +1,8 @@
-"""A YAML scalar as kubectl reads it: which words are booleans, which numbers, and what stays a string.
+"""Resolve a YAML scalar as kubectl does: which words are booleans, which are numbers, and what stays a string.
 
-kubectl reads through sigs.k8s.io/yaml, which resolves scalars with go-yaml v2: YAML 1.1 booleans (y, yes, on and
-their opposites), a leading zero is octal, base 60 is unknown, a timestamp stays a string. What it reads passes
-through JSON, so that 2.0 arrives as the whole number 2, and what JSON cannot hold is refused. Source:
+kubectl reads through sigs.k8s.io/yaml, which resolves scalars with go-yaml v2. It has YAML 1.1 booleans (y, yes, on and
+their opposites). A leading zero means octal, base 60 is unknown, and a timestamp stays a string. Its values pass
+through JSON, so 2.0 becomes the whole number 2, and values that JSON cannot hold are refused. Source:
 kubernetes-sigs/yaml, goyaml.v2/resolve.go and yaml.go; kubernetes/apimachinery, pkg/util/json.
 """
 
@@ -18,7 +18,7 @@ _WORDS: dict[str, Scalar] = {
     **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
 }
-# Only a scalar that begins so can be anything but a string: most are told by one look.
+# A scalar that begins with another character is a string: this check is enough for most.
 _FIRST = frozenset("yYnNtTfFoO~+-.0123456789")
 _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _INTEGER = re.compile(
@@ -27,14 +27,16 @@ _INTEGER = re.compile(
 )
 _BASES = {"hex": 16, "bin": 2, "oct": 8, "dec": 10}
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-# What Go keeps as a whole number on the way through JSON; a larger one becomes a float64.
+# Go keeps whole numbers in this range through JSON; a larger one becomes a float64.
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
-# The digits of the longest of them, which is written in base 2. Python's conversion of longer ones is quadratic.
+# The digits of the longest such number, in base 2. Python converts longer ones in quadratic time.
 _MAX_DIGITS = 64
 
 
 def plain(written: str) -> Scalar:
-    """The value of a scalar without quotes or tag. Raises `ValueError`, with the reason, for what JSON cannot hold."""
+    """Return the value of a scalar without quotes or tag. Raises `ValueError` with the reason for a value that JSON
+    cannot hold.
+    """
     if not written:
         return None
     if written[0] not in _FIRST:
@@ -45,16 +47,18 @@ def plain(written: str) -> Scalar:
         return written
     if _NOT_FINITE.fullmatch(written):
         raise ValueError(f"{written} is no number in JSON")
-    # A leading dot makes a float, and go-yaml takes no underscores there.
+    # A leading dot means a float, and go-yaml does not accept underscores there.
     digits = written if written[0] == "." else written.replace("_", "")
     if (whole := _INTEGER.fullmatch(digits)) is not None and (found := _whole(whole)) is not None:
         return found
-    # Out of the range of numbers it is a string to go-yaml.
+    # go-yaml keeps a number that is out of range as a string.
     return number(digits) if _FLOAT.fullmatch(digits) and math.isfinite(float(digits)) else written
 
 
 def tagged(tag: str, written: str) -> Scalar:
-    """The value of a scalar with a tag, given as `str` for `!!str`. Raises `ValueError` where its form is another's."""
+    """Return the value of a scalar with a tag, given as `str` for `!!str`. Raises `ValueError` if the scalar has
+    another type.
+    """
     if tag == "str":
         return written
     value = plain(written)
@@ -74,7 +78,7 @@ def tagged(tag: str, written: str) -> Scalar:
 
 
 def number(written: str) -> int | float:
-    """A decimal number as Go hands it on: whole where it has no fraction and fits 64 bits. Raises `ValueError`."""
+    """Return a decimal number as Go does: an integer if it has no fraction and fits 64 bits. Raises `ValueError`."""
     if (
         len(written) < _MAX_DIGITS
         and written.lstrip("+-").isdecimal()
@@ -88,7 +92,7 @@ def number(written: str) -> int | float:
 
 
 def _whole(match: re.Match[str]) -> int | None:
-    """The integer, or None for one that needs more than 64 bits and is read as a float."""
+    """Return the integer, or None for one that needs more than 64 bits and is read as a float."""
     base = match.lastgroup or "dec"
     digits = match[base]
     if len(digits) > _MAX_DIGITS:

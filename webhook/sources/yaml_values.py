@@ -1,8 +1,8 @@
-"""YAML text to the plain values that kubectl would send for it, with the place of each key and list item.
+"""Convert YAML text to the plain values that kubectl would send, with the position of each key and list item.
 
-libyaml parses: kubectl's parser is a translation of it into Go, so both take and refuse the same text. Nothing but
-dict, list, str, int, float, bool and None leaves here, no object is in two places, and neither depth nor aliases can
-make a small text large. Which scalar is what, `scalars` says.
+libyaml is the parser. kubectl's parser is a translation of libyaml into Go, so both accept and refuse the same text.
+The result has only dict, list, str, int, float, bool and None, and no object is in two places. Neither depth nor
+aliases can make a small text large. `scalars` decides the type of each scalar.
 """
 
 from __future__ import annotations
@@ -18,33 +18,34 @@ from webhook.sources.limits import COMMAND_LINE, Budget, Problem
 from webhook.sources.places import Places, Root
 from webhook.sources.scalars import plain, tagged
 
-# The pure parser, ten times slower, serves a PyYAML that was built without libyaml.
+# The pure Python parser is ten times slower. It is used if PyYAML was built without libyaml.
 _Loader: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
-# Deeper than any schema of Kubernetes, and no danger to recursive functions: Python allows a thousand calls.
+# Deeper than any schema of Kubernetes, and safe for recursive functions: Python allows a thousand calls.
 MAX_DEPTH = 100
-# What a value that an alias copies costs, besides the length of a text.
+# The cost of a value that an alias copies, in addition to the length of a text.
 _VALUE_COST = 20
 
 _LONG_TAG = "tag:yaml.org,2002:"
-# What no YAML may contain, by its specification; libyaml says that it met one, but not where.
+# Characters that the YAML specification forbids. libyaml reports that it met one, but not where.
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-# The parser compares each with all before it, in one step that nothing can interrupt. No manifest has more than one.
+# The parser compares each directive with all before it, in one step that cannot be interrupted. No manifest has more
+# than one.
 MAX_DIRECTIVES = 32
 _DIRECTIVE = re.compile("(?:^|[\r\n\x85\u2028\u2029])%")
 
 
 class YamlDocument(NamedTuple):
-    """One document: its value, and where its fields stand."""
+    """One document: its value, and the positions of its fields."""
 
     value: Any
     root: Root
 
 
 def documents_of(text: str, budget: Budget | None = None) -> Iterator[YamlDocument]:
-    """Every document of `text`, the empty ones too. Raises `Problem`."""
+    """Yield every document of `text`, including empty ones. Raises `Problem`."""
     budget = Budget(COMMAND_LINE) if budget is None else budget
     if sum(1 for _ in islice(_DIRECTIVE.finditer(text), MAX_DIRECTIVES + 1)) > MAX_DIRECTIVES:
         raise Problem(0, f"has more than {MAX_DIRECTIVES} directives or lines that begin with %")
@@ -71,7 +72,7 @@ class _Node(NamedTuple):
 
 
 class _Composer:
-    """Builds values from the parser's events. An anchor holds for one document."""
+    """Builds values from the parser's events. An anchor is valid in one document."""
 
     def __init__(self, loader: Any, budget: Budget) -> None:
         self._next = loader.get_event
@@ -128,7 +129,7 @@ class _Composer:
             if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]:
                 below = self._next()
                 for source in _merged(self._node(below, depth + 1), below.start_mark.index):
-                    # In the order of the text, as go-yaml v2 does: what follows wins, even over an explicit key.
+                    # In the order of the text, as in go-yaml v2: a later value wins, even over an explicit key.
                     found.update(source.value)
                     places.update(source.places if isinstance(source.places, dict) else {})
                 continue
@@ -145,13 +146,14 @@ class _Composer:
         value = self._node(event, depth + 1).value
         if isinstance(value, str):
             return value
-        # As kubectl makes them strings; null it refuses, and the form that it gives a fraction is nobody's wish.
+        # kubectl converts these to strings. It refuses null. Fractions are refused here, because their text in Go is
+        # never what a user wants.
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, int):
             return str(value)
         if isinstance(value, dict):
-            # What an expression of a Helm template looks like to YAML.
+            # YAML reads an expression of a Helm template as such a mapping.
             why = "a key must be a word, and this is a mapping: is it a template that was not rendered?"
         else:
             what = "a list" if isinstance(value, list) else "null" if value is None else f"the number {value}"
@@ -169,7 +171,7 @@ class _Composer:
         self._budget.aliased(index, cost)
         if depth + height > MAX_DEPTH:
             raise Problem(index, f"is nested deeper than {MAX_DEPTH} levels")
-        # A copy: what is changed in one place must not change in the other.
+        # A copy: a change in one place must not change the other.
         return _Node(_copy(node.value), node.places)
 
 
@@ -195,7 +197,7 @@ def _refuse_tag(event: Any, allowed: str) -> None:
 
 
 def _merged(node: _Node, index: int) -> list[_Node]:
-    """The mappings to merge, the one that takes precedence last."""
+    """Return the mappings to merge; the last one takes precedence."""
     if isinstance(node.value, dict):
         return [node]
     if isinstance(node.value, list) and all(isinstance(item, dict) for item in node.value):
@@ -205,7 +207,7 @@ def _merged(node: _Node, index: int) -> list[_Node]:
 
 
 def _extent(value: Any) -> tuple[int, int]:
-    """What a value costs when it is copied, and how many levels it has."""
+    """Return the cost of copying a value, and its number of levels."""
     if isinstance(value, str):
         return _VALUE_COST + len(value), 0
     if not isinstance(value, dict | list):

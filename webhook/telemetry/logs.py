@@ -1,7 +1,7 @@
-"""Logs: JSON lines on standard error, one a denial or patch; readable lines on a terminal.
+"""Logs: JSON lines on standard error, one for each denial or patch; readable lines on a terminal.
 
-Never a body, nor what an object holds: an error is told by its `outline`, and a fault of ours by where it happened,
-without the words of the exception, which may quote a value.
+A line never has a body or the content of an object. An error is logged by its `outline`. A bug is logged by its
+location, without the text of the exception, which may quote a value.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from webhook.model.admission_request import Request, Verdict
 from webhook.model.plain_text import plain
 from webhook.model.reading import Malformed
 
-# Of what a library says: as much as says what it is about.
+# The most characters of a library's message: enough to show its subject.
 MAX_WORDS = 200
-# How long a library waits for its next line of the same level.
+# The shortest time between two lines of a library with the same level.
 LIBRARY_SECONDS = 1.0
-# A value in a line: names have at most 253 characters, and a reason is a sentence or two. A caller's uid or name may be
-# megabytes.
+# The most characters of a value in a line. Names have at most 253, and a reason is a sentence or two. A uid or name
+# from a caller may be megabytes.
 MAX_VALUE_CHARACTERS = 1_000
 
 _Fault = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
 def configure() -> None:
-    """Set logging up, once a process."""
+    """Set up logging, once in a process."""
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
-    # What a trace binds: its id.
+    # A trace binds its id as a context variable.
     shared: list[Any] = [structlog.contextvars.merge_contextvars, structlog.processors.add_log_level, stamp, cut_values]
     if sys.stderr.isatty():
         structlog.configure(
@@ -60,15 +60,15 @@ def configure() -> None:
 
 
 def outline(error: BaseException) -> str:
-    """What a line may say of an error: nothing that an object holds."""
+    """Return the text of an error for a log line, without the content of an object."""
     if isinstance(error, RollcallError):
         return error.outline
-    # Types and places alone.
+    # A `Malformed` has only types and places.
     return str(error) if isinstance(error, Malformed) else type(error).__name__
 
 
 def cut_values(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A processor: texts are cut, and have no character that a terminal obeys."""
+    """A structlog processor: cut long texts and replace control characters for terminals."""
     for key, value in line.items():
         if isinstance(value, str):
             kept = value if len(value) <= MAX_VALUE_CHARACTERS else f"{value[: MAX_VALUE_CHARACTERS - 3]}..."
@@ -77,7 +77,9 @@ def cut_values(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMappin
 
 
 def tell_fault(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A processor: `exc_info` becomes `exception`, the types and places of what was raised, without its words."""
+    """A structlog processor: replace `exc_info` by `exception`, with the types and locations of the errors, without
+    their texts.
+    """
     found = line.pop("exc_info", None)
     if found is True:
         found = sys.exc_info()
@@ -93,7 +95,7 @@ def _print_fault(stream: TextIO, fault: _Fault) -> None:
 
 
 def _fault(error: BaseException) -> Iterator[str]:
-    """As Python prints it, the first cause first, with the name of each exception for its words."""
+    """Yield a traceback as Python prints it, the first cause first, with only the name of each exception."""
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if before is not None:
         yield from _fault(before)
@@ -103,18 +105,19 @@ def _fault(error: BaseException) -> Iterator[str]:
 
 
 class _Libraries(logging.Handler):
-    """What libraries say of themselves, as lines like ours. Of several lines the first: the others quote objects.
+    """Writes messages of libraries in our format. Only the first line of a message: further lines quote objects.
 
-    A client can have uvicorn warn of each of its requests, so a library gets one line in a while for each level.
+    A client can make uvicorn log a warning for each of its requests, so the lines of a library are limited for each
+    level.
     """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        # By library and level: when its last line was written, and how many were left out since.
+        # By library and level: when its last line was written, and how many have been left out since.
         self._written: dict[tuple[str, int], tuple[float, int]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tell it, or that it was left out with the next."""
+        """Write the record, or count it as left out in the next line."""
         source, now = (record.name, record.levelno), time.monotonic()
         last, left_out = self._written.get(source, (-math.inf, 0))
         if now - last < LIBRARY_SECONDS:
@@ -132,7 +135,7 @@ class _Libraries(logging.Handler):
 
 
 class _StandardError:
-    """Standard error, where a full disk or a closed pipe costs the lines, and never the answers that they tell of."""
+    """Standard error. A full disk or a closed pipe loses log lines, but never the answers to requests."""
 
     def write(self, line: bytes) -> None:
         """Write a line, if that is possible."""
@@ -140,7 +143,7 @@ class _StandardError:
             sys.stderr.buffer.write(line)
 
     def flush(self) -> None:
-        """Send what was written on its way, if that is possible."""
+        """Flush written lines, if that is possible."""
         with suppress(OSError):
             sys.stderr.buffer.flush()
 
@@ -149,7 +152,7 @@ log = structlog.get_logger("rollcall")
 
 
 def decided(endpoint: str, request: Request, verdict: Verdict) -> None:
-    """The line for a call that changed or refused something; the others leave none."""
+    """Log a call that changed or refused an object. Other calls are not logged."""
     log.info(
         verdict.decision,
         endpoint=endpoint,
@@ -165,8 +168,8 @@ def decided(endpoint: str, request: Request, verdict: Verdict) -> None:
 
 @contextmanager
 def complaints_of(module: str) -> Iterator[list[str]]:
-    """What a library's module logs as errors meanwhile, where it should raise them. For counting, and not to be quoted:
-    a library may say what a program has printed.
+    """Collect the errors that a module of a library logs instead of raising. Only count them: the texts may quote the
+    output of a program.
     """
     found: list[str] = []
 

@@ -1,5 +1,6 @@
-"""What the metrics of every process have in common: a registry of its own, the build, the process itself, and how late
-its event loop runs. Labels have few values, and every series is there before the first event.
+"""Metrics that every process has: its own registry, the build, the process, and the lag of the event loop.
+
+Labels have few values, and every series exists before the first event.
 """
 
 from __future__ import annotations
@@ -19,17 +20,18 @@ from webhook import __version__
 
 # Prometheus' text format, as its own client library names it.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# How often the event loop is looked at: often enough to catch a stall of a second, and nothing to pay for.
+# How often the lag of the event loop is measured: often enough to detect a stall of a second, at almost no cost.
 LOOK_SECONDS = 0.25
-# From what nobody notices to what is a second of the API server's patience.
+# From a lag without effect to a whole second of the API server's timeout.
 _LAGS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 
-# Each counter and histogram would else have a second series that says when it was made, as many again as there are.
+# Otherwise each counter and histogram would have a second series with its creation time, which doubles the number of
+# series.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Exposition:
-    """The registry of one process. Others add their metrics to `registry`; `run` watches the event loop."""
+    """The registry of one process. Other modules add their metrics to `registry`; `run` measures the event loop."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -45,7 +47,7 @@ class Exposition:
         )
 
     async def run(self) -> None:
-        """Look how late the event loop is, until cancelled."""
+        """Measure the lag of the event loop until cancelled."""
         clock = asyncio.get_running_loop().time
         while True:
             due = clock() + LOOK_SECONDS
@@ -53,5 +55,5 @@ class Exposition:
             self._lag.observe(max(clock() - due, 0.0))
 
     def expose(self) -> bytes:
-        """The metrics in Prometheus' text format."""
+        """Return the metrics in Prometheus' text format."""
         return generate_latest(self.registry)

@@ -1,4 +1,4 @@
-"""Traces for a collector, where one is configured."""
+"""Send traces to a collector, if one is configured."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from webhook.telemetry import spans
 
 @contextmanager
 def started(settings: Tracing, service: str) -> Iterator[None]:
-    """Traces are sent while in it, where an endpoint is configured. Raises `ConfigurationError` where one is, and
-    OpenTelemetry is not installed.
+    """Send traces in the context if an endpoint is configured. Raises `ConfigurationError` if OpenTelemetry is then not
+    installed.
     """
     if not settings.endpoint:
         yield
         return
     try:
-        # Here and not above: it costs start-up time and memory.
+        # Imported here, because it costs start-up time and memory.
         from webhook.telemetry.span_export import OpenTelemetry  # noqa: PLC0415
     except ImportError:
         why = "needs OpenTelemetry; pip install 'rollcall[tracing]'"

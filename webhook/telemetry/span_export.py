@@ -1,5 +1,6 @@
-"""Traces by OpenTelemetry, sent as OTLP over HTTP by a thread of their own. What cannot be sent is dropped: neither an
-admission nor a gang ever waits for a collector.
+"""Traces by OpenTelemetry, sent as OTLP over HTTP by a separate thread.
+
+Spans that cannot be sent are dropped: neither an admission nor a gang ever waits for a collector.
 
 Sources: OpenTelemetry specification, "Tracing SDK" and "OTLP Exporter Configuration"; W3C Trace Context.
 """
@@ -31,16 +32,16 @@ from webhook.telemetry.logs import log
 from webhook.telemetry.span_session import collector_session
 from webhook.telemetry.spans import Attribute, Headers, Side
 
-# Spans that wait to be sent: a few megabytes. What comes beyond is dropped.
+# Spans that wait to be sent: a few megabytes. More are dropped.
 QUEUE = 4096
 BATCH = 512
-# How long spans wait for others to be sent with.
+# How long spans wait, to be sent in a batch.
 DELAY_SECONDS = 2.0
-# What one batch may take, tries and pauses included.
+# The time for one batch, with retries and pauses.
 EXPORT_SECONDS = 5.0
-# A collector that is away is no news more often.
+# How often an unavailable collector is logged.
 WARNING_SECONDS = 60.0
-# Where OTLP's traces go at an address that names no path.
+# The path for OTLP traces if the endpoint has no path.
 PATH = "/v1/traces"
 
 _KINDS = {Side.SERVER: SpanKind.SERVER, Side.CLIENT: SpanKind.CLIENT, Side.INTERNAL: SpanKind.INTERNAL}
@@ -61,9 +62,9 @@ class OpenTelemetry:
                 "service.instance.id": f"{socket.gethostname()}-{os.getpid()}",
             }
         )
-        # Whoever calls us has decided whether its trace is kept; of the others a part is.
+        # The caller decides whether its trace is sampled; of our own traces a share is sampled.
         sampler = ParentBased(TraceIdRatioBased(settings.sample_ratio))
-        # Its own way of ending waits for half a minute.
+        # OpenTelemetry's own shutdown at exit waits for half a minute.
         self._provider = TracerProvider(sampler=sampler, resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(
             BatchSpanProcessor(
@@ -80,28 +81,28 @@ class OpenTelemetry:
     def span(
         self, name: str, side: Side, attributes: Mapping[str, Attribute], headers: Headers | None
     ) -> Iterator[None]:
-        """The time in it is a span."""
+        """Make a span of the time in the context."""
         above = None
         if headers is not None:
-            # A header that is none starts a trace of our own.
+            # An invalid header starts a new trace.
             told = {key.decode(): value.decode("latin-1") for key, value in headers if key in _TRACE_HEADERS}
             above = self._propagator.extract(told)
         made = self._tracer.start_as_current_span(
             name, above, _KINDS[side], attributes, record_exception=False, set_status_on_exception=False
         )
         with made as current:
-            # A line that names a trace has one that is kept.
+            # Only a trace that is recorded has its id in log lines.
             known = {"trace_id": f"{current.get_span_context().trace_id:032x}"} if current.is_recording() else {}
             with bound_contextvars(**known):
                 try:
                     yield
                 except Exception as error:
-                    # Its words may quote an object.
+                    # The text of the exception may quote an object.
                     current.set_status(Status(StatusCode.ERROR, type(error).__name__))
                     raise
 
     def note(self, attributes: Mapping[str, Attribute]) -> None:
-        """Add to the current span."""
+        """Add attributes to the current span."""
         trace.get_current_span().set_attributes(attributes)
 
     def fail(self, why: str) -> None:
@@ -109,14 +110,14 @@ class OpenTelemetry:
         trace.get_current_span().set_status(Status(StatusCode.ERROR, why))
 
     def outgoing(self) -> Mapping[str, str]:
-        """The headers that tell another process of the current span."""
+        """Return the headers that pass the current span to another process."""
         headers: dict[str, str] = {}
         self._propagator.inject(headers)
         return headers
 
     def stop(self, seconds: float) -> None:
-        """Send what is left, as far as that goes in so many seconds."""
-        # The thread that sends may be in the middle of its tries, and is not waited for any longer.
+        """Send the remaining spans, for at most `seconds`."""
+        # The sending thread may be in the middle of its retries. It is not waited for longer than this.
         ending = threading.Thread(target=self._provider.shutdown, name="last traces", daemon=True)
         ending.start()
         ending.join(seconds)
@@ -124,17 +125,17 @@ class OpenTelemetry:
 
 
 def exporter_to(endpoint: str) -> OTLPSpanExporter:
-    """What sends traces to that collector."""
+    """Return the exporter to that collector."""
     return OTLPSpanExporter(endpoint=address(endpoint), timeout=EXPORT_SECONDS, session=collector_session())
 
 
 def address(endpoint: str) -> str:
-    """Where traces are posted: the endpoint as it is, or OTLP's path there where it names none."""
+    """Return the URL for traces: the endpoint, with OTLP's path if it has none."""
     return endpoint if urlsplit(endpoint).path.strip("/") else endpoint.rstrip("/") + PATH
 
 
 class _Warnings(logging.Handler):
-    """What OpenTelemetry says of itself, which is a great deal while a collector is away, as a line now and then."""
+    """Logs messages of OpenTelemetry at a limited rate: there are many while a collector is unavailable."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -143,17 +144,17 @@ class _Warnings(logging.Handler):
         self._next = 0.0
 
     def listen(self) -> None:
-        """Take what it says from now on."""
+        """Begin to handle its messages."""
         self._logger.addHandler(self)
         self._logger.propagate = False
 
     def end(self) -> None:
-        """Leave it as it was."""
+        """Restore its logger."""
         self._logger.removeHandler(self)
         self._logger.propagate = self._propagated
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tell it, unless something was told a moment ago."""
+        """Log the message, unless one was logged recently."""
         now = time.monotonic()
         if now >= self._next:
             self._next = now + WARNING_SECONDS

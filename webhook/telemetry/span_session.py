@@ -1,4 +1,4 @@
-"""HTTP to a collector of traces, whose certificate is verified like every other server's."""
+"""HTTP to a trace collector, with its certificate verified like that of every other server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webhook.network.client_tls import verifying
 
 
 def collector_session() -> Session:
-    """A session for the exporter, which says by itself whose certificates are trusted."""
+    """Return a session for the exporter that uses our TLS context."""
     session = Session()
     session.mount("https://", _Adapter())
     return session
@@ -21,9 +21,9 @@ class _Adapter(HTTPAdapter):
     """urllib3's own context is strict since Python 3.13."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        """Connections to a collector."""
+        """Create the connections to a collector."""
         super().init_poolmanager(*args, **kwargs, ssl_context=verifying())
 
     def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
-        """Connections to a collector through a proxy."""
+        """Create the connections to a collector through a proxy."""
         return super().proxy_manager_for(*args, **kwargs, ssl_context=verifying())

@@ -1,8 +1,8 @@
-"""Traces: what an admission or a gang waited for. Where no endpoint is configured a span is nothing, and OpenTelemetry
+"""Traces: what an admission or a gang waited for. Without a configured endpoint a span does nothing, and OpenTelemetry
 is not even imported: only `span_collector` imports it.
 
-A span says which endpoint, kind, namespace, scheduler and rules; never anything that an object's spec, labels or
-annotations hold, nor the words of an error, which may quote them.
+A span has the endpoint, kind, namespace, scheduler and rules. It never has content of an object's spec, labels or
+annotations, nor the text of an error, which may quote them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum
 from typing import Protocol
 
-# A collector that is there takes a batch in milliseconds; a process that stops waits no longer for one that is not.
+# An available collector takes a batch in milliseconds. A process that stops waits this long at most.
 STOP_SECONDS = 3.0
 
 Attribute = str | int | Sequence[str]
@@ -20,7 +20,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 class Side(Enum):
-    """Which side of a call a span is: one that is answered here, one that is made, or none."""
+    """Which side of a call a span is: the called side, the calling side, or neither."""
 
     SERVER = "server"
     CLIENT = "client"
@@ -28,34 +28,34 @@ class Side(Enum):
 
 
 class Tracer(Protocol):
-    """Who makes spans, while traces are wanted."""
+    """Makes spans, while traces are enabled."""
 
     def span(
         self, name: str, side: Side, attributes: Mapping[str, Attribute], headers: Headers | None
     ) -> AbstractContextManager[None]:
-        """The time in it is a span, below the one that is current, or the one that `headers` name."""
+        """Make a span of the time in the context, as a child of the current one or of the one in `headers`."""
 
     def note(self, attributes: Mapping[str, Attribute]) -> None:
-        """Add to the current span."""
+        """Add attributes to the current span."""
 
     def fail(self, why: str) -> None:
         """Mark the current span as failed."""
 
     def outgoing(self) -> Mapping[str, str]:
-        """The headers that tell another process of the current span."""
+        """Return the headers that pass the current span to another process."""
 
     def stop(self, seconds: float) -> None:
-        """Send what is left, as far as that goes in so many seconds."""
+        """Send the remaining spans, for at most `seconds`."""
 
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
 _NO_HEADERS: Mapping[str, str] = {}
-# One for the process: what waits for an answer is deep inside what asks for it.
+# A global: a wait for an answer is deep inside the code that needs the answer.
 _tracer: Tracer | None = None
 
 
 def on() -> bool:
-    """Whether anybody wants traces: for whoever would have to put together what to note."""
+    """Return whether traces are enabled, for callers that would have to collect attributes."""
     return _tracer is not None
 
 
@@ -65,30 +65,32 @@ def span(
     attributes: Mapping[str, Attribute] | None = None,
     headers: Headers | None = None,
 ) -> AbstractContextManager[None]:
-    """The time in it is a span, below the one that is current, or the one that `headers` name (W3C Trace Context)."""
+    """Make a span of the time in the context, as a child of the current one or of the one in `headers` (W3C Trace
+    Context).
+    """
     return _NOTHING if _tracer is None else _tracer.span(name, side, attributes or {}, headers)
 
 
 def note(attributes: Mapping[str, Attribute]) -> None:
-    """Add to the current span."""
+    """Add attributes to the current span."""
     if _tracer is not None:
         _tracer.note(attributes)
 
 
 def fail(why: str) -> None:
-    """Mark the current span as failed, for a reason in a word of ours."""
+    """Mark the current span as failed, with a reason that Rollcall chose."""
     if _tracer is not None:
         _tracer.fail(why)
 
 
 def outgoing() -> Mapping[str, str]:
-    """The headers that tell another process of the current span; none where there is none."""
+    """Return the headers that pass the current span to another process; none without a span."""
     return _NO_HEADERS if _tracer is None else _tracer.outgoing()
 
 
 @contextmanager
 def made_by(tracer: Tracer) -> Iterator[None]:
-    """`tracer` makes the spans while in it; afterwards what it still holds is sent."""
+    """Make spans with `tracer` in the context. Afterwards send its remaining spans."""
     global _tracer  # noqa: PLW0603 - one for the process
     before, _tracer = _tracer, tracer
     try:

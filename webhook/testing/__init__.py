@@ -1,4 +1,4 @@
-"""The conformance kit: what every backend must hold to, as a suite of tests that a backend's author runs.
+"""The conformance kit: the requirements on every backend, as a suite of tests that a backend's author runs.
 
     from webhook.testing import BackendConformance
 
@@ -6,8 +6,8 @@
         backend = MyBackend
         configurations = ({}, {"queue": "training"})
 
-`BackendConformance` is all that there is to it; `conformance` puts it together from one file for each part of the
-contract. Nothing else of Rollcall imports this package: it needs the extra `testing`, which a deployment lacks.
+`BackendConformance` is the whole interface; `conformance` combines it from one file for each part of the contract. No
+other code of Rollcall imports this package: it needs the extra `testing`, which a deployment lacks.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Checks of `adopt`, the last step before a write: whatever is in the cluster, the object stays ours, settles, and
-never counts for less than it did. And of `frozen`, which may stop that write.
+"""Checks of `adopt`, the last step before a write, and of `frozen`, which may stop that write.
+
+For any object in the cluster, the adopted object stays ours, does not change again, and never has a lower minimum than
+before.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class AdoptionChecks(Suite):
                 try:
                     installed.backend.adopt(asked, found)
                 except Malformed:
-                    # A field of the wrong type, said as such: nothing is written then.
+                    # A field of the wrong type, reported as such: nothing is written.
                     pass
                 except Exception as error:
                     wrong = f"adopt raised {error!r} for the live object {live}"
@@ -131,7 +133,7 @@ class AdoptionChecks(Suite):
     ) -> None:
         installed = self.installed(configuration)
         desired = installed.written(gang)
-        # The last attempt may have ended anywhere.
+        # The last attempt may have stopped at any point.
         live = [found for found in desired if data.draw(st.booleans())]
         require(
             installed.backend.frozen(desired, live) is None,
@@ -171,13 +173,13 @@ class AdoptionChecks(Suite):
 
 
 def _seen(sound: Manifest, harmed: Manifest) -> Manifest:
-    """`harmed`, of which a cluster would still know which object it is."""
+    """Return `harmed` with the name and namespace by which a cluster still identifies the object."""
     metadata = harmed["metadata"] if isinstance(harmed["metadata"], dict) else {}
     return {**harmed, "metadata": metadata | {key: sound["metadata"][key] for key in ("name", "namespace")}}
 
 
 def _adopted(backend: Any, desired: Manifest, live: Manifest | None) -> Manifest | None:
-    """What adoption gives; None where it says that `live` is malformed."""
+    """Return the adopted object; None if `adopt` reports that `live` is malformed."""
     try:
         found: Manifest = backend.adopt(deepcopy(desired), deepcopy(live))
     except Malformed:

@@ -14,14 +14,14 @@ from webhook.testing.topologies import TopologyChecks
 class BackendConformance(
     ContractChecks, RuleChecks, PodChecks, NetChecks, ObjectChecks, AdoptionChecks, TopologyChecks
 ):
-    """What every backend must hold to. A backend's author subclasses it, and pytest runs it:
+    """The requirements on every backend. A backend's author subclasses it, and pytest runs it:
 
-        class TestMyBackend(BackendConformance):
-            backend = MyBackend
-            configurations = ({}, {"strict": True})
-            facts = ClusterFacts(apis=frozenset({POD_GROUP}))
+            class TestMyBackend(BackendConformance):
+                backend = MyBackend
+                configurations = ({}, {"strict": True})
+                facts = ClusterFacts(apis=frozenset({POD_GROUP}))
 
-    `configurations` are profile `config`s under which each check runs; `facts` is a cluster in which the backend's
-    objects can be made, and by default one that serves its `required_apis`. Each failure says what is wrong and what to
-    do about it.
+    `configurations` are profile `config`s; each check runs with each of them. `facts` is a cluster in which the
+    backend's objects can be made, by default one that serves its `required_apis`. Each failure says what is wrong and
+    what to do about it.
     """

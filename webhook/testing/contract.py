@@ -1,4 +1,4 @@
-"""Checks of what a backend says of itself: its name, settings, capabilities, kinds, and what it needs of a cluster."""
+"""Checks of what a backend declares: its name, settings, capabilities and kinds, and what it needs of a cluster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PARTS = {part.name for part in fields(ClusterFacts)}
 
 
 class ContractChecks(Suite):
-    """The backend's own description."""
+    """Checks of the backend's own description."""
 
     def test_its_name_can_be_a_scheduler_name(self) -> None:
         require(issubclass(self.backend, Backend), "the class is no Backend", "derive it from webhook.backends.base")

@@ -1,5 +1,5 @@
-"""Applying a patch as the API server does, and more strictly: what an API server would let pass, but a mutating webhook
-must not do, is an error here, too. Independent of the builder in `webhook.mutators`, which it judges.
+"""Apply a patch as the API server does, but more strictly: operations that an API server accepts and a mutating webhook
+must not use are errors here. Independent of the builder in `webhook.mutators`, which it tests.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from webhook.model.reading import Manifest
 
 
 class Unapplicable(AssertionError):
-    """An operation that cannot be applied, or takes away more than one value."""
+    """An operation cannot be applied, or removes more than one value."""
 
 
 def applied(original: Manifest, operations: Iterable[Operation]) -> Manifest:
-    """`original` after the operations. Raises `Unapplicable`."""
+    """Return `original` after the operations. Raises `Unapplicable`."""
     result = deepcopy(original)
     for operation in operations:
         _apply(result, operation)
@@ -25,7 +25,7 @@ def applied(original: Manifest, operations: Iterable[Operation]) -> Manifest:
 
 
 def steps(path: str) -> list[str]:
-    """The keys of a JSON pointer."""
+    """Return the keys of a JSON pointer."""
     return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
 
 

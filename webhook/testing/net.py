@@ -1,5 +1,5 @@
-"""Checks of the net: what a backend says of its marks is what it writes, so that the API server by itself lets through
-what Rollcall prepared, and nothing that it did not.
+"""Checks of the net: the marks that a backend declares are the ones that it writes. So the API server alone accepts
+every pod that Rollcall prepared, and no other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REMEDY = "say in `membership` the labels, annotations and fields of PodChanges 
 
 
 class NetChecks(Suite):
-    """`membership`, from which the net is compiled, beside `prepare_pod`."""
+    """Checks of `membership`, from which the net is compiled, against `prepare_pod`."""
 
     @GENERATED
     @given(pod=gang_pods(), record=records(""))
@@ -47,7 +47,7 @@ class NetChecks(Suite):
         pod["spec"] |= {"schedulerName": self.backend.name, "schedulingGates": None}
         ways = installed.backend.membership
         if () in ways and self.backend.name == DEFAULT_SCHEDULER:
-            # Every pod has that name: the net goes by the stamp.
+            # Every pod has that scheduler name, so the net uses the stamp.
             return
         passes, needs_nothing = _bears_one(installed, pod), _may_start(installed, pod)
         require(

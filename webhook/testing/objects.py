@@ -1,5 +1,5 @@
-"""Checks of a PodGang's translation: whole or not at all, the same every time, named so that nothing collides, owned,
-and in an order in which each object finds what it refers to.
+"""Checks of a PodGang's translation: whole or not at all, the same every time, with unique names and owners, and in an
+order in which each object finds the objects that it refers to.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from webhook.testing.walking import Place, leaves, shown
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\Z")
 _MAX_NAME = 253
-# What the API server writes.
+# Fields that the API server writes.
 _NOT_OURS = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp")
 
 
 class ObjectChecks(Suite):
-    """`gang_objects`."""
+    """Checks of `gang_objects`."""
 
     def test_a_gang_that_asks_for_nothing_special_is_expressed(self, configuration: Configuration) -> None:
         installed = self.installed(configuration)
@@ -218,10 +218,10 @@ def _identities(installed: Installed, gang: Manifest) -> set[tuple[str, str, str
 
 
 def _referred(place: Place, value: object, objects: list[Manifest]) -> list[int]:
-    """Which objects the value at `place` refers to, where the name of its field tells that it is a reference.
+    """Return which objects the value at `place` refers to, if its field name shows that it is a reference.
 
-    `fooName` refers to a Foo if there are any, or to whatever is called so; the name of a template is the name of an
-    entry in an object, not of an object.
+    `fooName` refers to a Foo if there are any, else to any object with that name. The name of a template is the name of
+    an entry in an object, not of an object.
     """
     keys = [step for step in place if isinstance(step, str)]
     key = keys[-1] if keys else ""
@@ -233,5 +233,5 @@ def _referred(place: Place, value: object, objects: list[Manifest]) -> list[int]
         return []
     named = [index for index, found in enumerate(objects) if found["metadata"]["name"] == value]
     of_kind = [index for index in named if objects[index]["kind"].lower() == key.lower()]
-    # Among several of one name, whichever comes first may be meant.
+    # Among several objects of one name, the first may be meant.
     return of_kind or named[:1]

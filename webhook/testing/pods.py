@@ -1,4 +1,4 @@
-"""Checks of how pods are prepared: the same every time, in small steps, and never against another system."""
+"""Checks of the preparation of pods: the same every time, in small steps, and never against another system."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from webhook.testing.suite import GENERATED, Configuration, Suite
 
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\Z")
 _KEY = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z")
-# What Grove and the pod's author decide, and no backend.
+# Grove and the pod's author decide these fields, and no backend does.
 _OTHERS_FIELDS = {"hostname", "subdomain", "containers", "initContainers", "volumes", "nodeName"}
 
 _NAMES = dns_labels | dns_labels.map(lambda name: name + "x" * (63 - len(name)))
-# A record is drawn for any scheduler: the name in it is the suite's to fill in.
+# A record is drawn for any scheduler: the suite sets the scheduler's name in it.
 _RECORDS = records("")
 
 
 class PodChecks(Suite):
-    """`prepare_pod`, by itself and through the whole of mutation."""
+    """Checks of `prepare_pod`, alone and through the whole mutation."""
 
     @GENERATED
     @given(podgang=_NAMES, podclique=_NAMES, record=_RECORDS)
@@ -163,7 +163,7 @@ class PodChecks(Suite):
         for holder, key, value in CLAIMS:
             pod = claimed_pod(holder, key, value)
             verdict, prepared = installed.mutate(deepcopy(pod), record)
-            # A field that the backend itself would set, and keeps where it is: its owner brings the objects, too.
+            # A field that the backend itself would set stays as it is. Its owner also makes the objects.
             own_field = holder == "spec" and key in kept
             mark = (prepared["spec"] if holder == "spec" else prepared["metadata"][holder]).get(key)
             require(
@@ -177,7 +177,7 @@ class PodChecks(Suite):
 
 
 def _given(changes: PodChanges) -> dict[str, Any]:
-    """What the pod gets, without what the stamp is made from."""
+    """Return what the pod gets, without the input of the stamp."""
     return {
         "labels": {**changes.labels, **changes.default_labels},
         "annotations": dict(changes.annotations),

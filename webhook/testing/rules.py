@@ -1,5 +1,5 @@
-"""Checks of a backend's rules: each is documented by examples that hold, refuses what the capability table refuses,
-speaks briefly, and blames no update for what was there before.
+"""Checks of a backend's rules: each is documented by examples that hold, refuses what the capability table refuses, has
+short messages, and does not blame an update for old faults.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _GENERAL_PREFIXES = {name.partition("/")[0] for name in _GENERAL}
 
 
 class RuleChecks(Suite):
-    """The backend's rules."""
+    """Checks of the backend's rules."""
 
     def test_each_rule_has_an_id_of_its_own_under_one_prefix(self) -> None:
         rules: object = self.backend.rules
@@ -87,7 +87,7 @@ class RuleChecks(Suite):
         installed = self.installed(configuration)
         own = {declared.id: declared for declared in installed.backend.rules}
         for capability, support in installed.backend.capabilities.items():
-            # Every workload is a gang: whoever chooses a scheduler without gangs has been told by the table.
+            # Every workload is a gang: the table has already told the user that such a scheduler has no gangs.
             if support.supported or capability is Capability.GANG:
                 continue
             for workload in USES[capability]:
@@ -120,7 +120,7 @@ class RuleChecks(Suite):
     def test_each_denial_is_told_whole_however_long_the_names_in_it(self, configuration: Configuration) -> None:
         for finding in self._findings(configuration, LONG):
             told = len(str(finding).encode())
-            # A finding cuts itself where it was given more.
+            # A finding cuts a text that is too long.
             whole = max(len(finding.why), len(finding.remedy)) < MAX_SAID_CHARACTERS
             require(
                 told <= MAX_MESSAGE_BYTES and whole,
@@ -140,7 +140,7 @@ class RuleChecks(Suite):
             for newer in (older, _reordered(older)) if declared.subject is Subject.WORKLOAD else (older,):
                 verdict = installed.validate(newer, older, example.facts)
                 blamed = [finding for finding in verdict.denials if finding.rule == declared.id]
-                # Some of these can only be judged at creation: an edit of one object cannot agree with all others.
+                # Some of these rules can only judge a creation: an edit of one object cannot agree with all others.
                 found = bool(declared.kinds) or declared.id in _ids(verdict)
                 require(
                     not blamed and found,
@@ -175,7 +175,7 @@ class RuleChecks(Suite):
         )
 
     def _findings(self, configuration: Configuration, workloads: Iterable[Manifest]) -> Iterator[Finding]:
-        """What the rules say of their own failing examples, and of these workloads."""
+        """Yield the findings of the rules on their own failing examples and on `workloads`."""
         installed = self.installed(configuration)
         own = {declared.id for declared in self.backend.rules}
         verdicts = [self._failing(declared) for declared in self.backend.rules]
@@ -189,7 +189,7 @@ def _ids(verdict: Verdict) -> set[str]:
 
 
 def _recorded(manifest: Manifest, scheduler: str) -> Manifest:
-    """The manifest as it is stored: with the record of its scheduler."""
+    """Return the manifest as it is stored: with the record of its scheduler."""
     found = deepcopy(manifest)
     labels = found["metadata"].get("labels") or {}
     found["metadata"]["labels"] = {**labels, SCHEDULER_LABEL: scheduler}

@@ -1,5 +1,5 @@
-"""Written-out objects that checks try a backend with: a workload for each way to ask for a capability, the longest
-names that Kubernetes allows, and pods that another system has claimed.
+"""Sample objects for the checks: a workload for each way to ask for a capability, the longest names that Kubernetes
+allows, and pods that another system has claimed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from webhook.model.reading import Manifest
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 
 NAMESPACE = "team"
-# Of a cluster without any CRD: what Kubernetes serves itself, as far as a backend looks at it.
+# A cluster without any CRD: the built-in APIs that backends use.
 SERVED_EVERYWHERE = frozenset({Api("scheduling.k8s.io", "v1", "PriorityClass")})
-# What the kit adds to facts that do not say: a priority class, and the domains that its workloads name.
+# The kit adds these to facts that lack them: a priority class, and the domains that its workloads name.
 PRIORITY_CLASS = "high"
 PRIORITY_CLASSES = {PRIORITY_CLASS: PriorityClass(1000, is_default=False)}
 TOPOLOGY_BINDINGS = {"dc": TopologyBinding({"rack": "example.com/rack", "host": "kubernetes.io/hostname"})}
@@ -81,7 +81,7 @@ USES: Mapping[Capability, tuple[Manifest, ...]] = {
     Capability.PRIORITY_CLASS: (pod_clique_set(priorityClassName=PRIORITY_CLASS),),
 }
 
-# A clique's name, the value of a label or the name of an object, each as long as it may be.
+# A clique's name, a label value and an object name, each of the maximum length.
 _NAME, _VALUE, _OBJECT = "c" * 40, "v" * 63, "o" * 253
 
 LONG: tuple[Manifest, ...] = (
@@ -109,7 +109,7 @@ LONG: tuple[Manifest, ...] = (
 
 
 def gang_pod(**spec: Any) -> Manifest:
-    """A pod as Grove's operator creates it; keywords go into its spec."""
+    """Return a pod as Grove's operator creates it; keywords go into its spec."""
     labels = {
         grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE,
         grove.LABEL_PART_OF: "demo",
@@ -121,7 +121,7 @@ def gang_pod(**spec: Any) -> Manifest:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
 
 
-# Where another gang scheduler, or a user, puts the mark of a membership: in the metadata, or as a field of the spec.
+# Where another gang scheduler, or a user, marks a member of a gang: in the metadata, or in a field of the spec.
 CLAIMS: tuple[tuple[str, str, Any], ...] = (
     ("labels", "scheduling.x-k8s.io/pod-group", "other-gang"),
     ("labels", "kai.scheduler/subgroup-name", "other-gang"),
@@ -138,7 +138,7 @@ CLAIMS: tuple[tuple[str, str, Any], ...] = (
 
 
 def claimed_pod(holder: str, key: str, value: Any) -> Manifest:
-    """A pod of a gang that bears the mark of another one."""
+    """Return a pod of a gang that has the mark of another gang."""
     pod = gang_pod()
     (pod["spec"] if holder == "spec" else pod["metadata"][holder])[key] = value
     return pod

@@ -1,9 +1,9 @@
-"""Whether a pod may start: what the net asks of each pod of a gang, answered by admission itself, by what it would
+"""Say whether a pod may start: the net's question about each pod of a gang, answered by admission, from what it would
 still change.
 
-The API server gives its answer from CEL, which `webhook.installation.net` compiles from what backends say of their
-marks; tests hold the two answers together. Both go by what the pod shows: its workload may be gone, or never have been
-seen. So values do not count, which admission would have worked out from a record.
+The API server answers the same question with CEL, which `webhook.installation.net` compiles from the marks that
+backends declare. Tests compare the two answers. Both use only the pod: its workload may be gone, or may never have been
+seen. So values that admission would compute from a record do not count.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _KNOWN = frozenset(mark.key for mark, _ in CLAIMS)
 
 
 def may_start(request: Request, facts: ClusterFacts, settings: Settings) -> bool:
-    """Whether a pod may be stored as it is, if it could start at once: one that bears a gate cannot, and an update
-    counts only if it takes the last gate off. What the pod was before says whose it is.
+    """Return whether a pod may be stored as it is, if it could start at once. A pod with a gate cannot start, and an
+    update counts only if it removes the last gate. The pod before the update shows which gang it belongs to.
 
-    Raises `FactsUnavailable` where the cluster is not known well enough to prepare a pod, and `Malformed`.
+    Raises `FactsUnavailable` if the known facts are not enough to prepare a pod, and `Malformed`.
     """
     pod = Pod(request.object or {}, request.namespace)
     known_as = pod if request.operation == "CREATE" else Pod(request.old or {}, request.namespace)
@@ -51,7 +51,7 @@ def _leaving(pod: Pod) -> bool:
 
 
 def _grove_s(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) -> bool:
-    """Its set's record is not on it, so it is judged by the scheduler that it names."""
+    """The pod does not have the record of its set, so it is judged by the scheduler that it names."""
     profile = settings.profiles.get(_scheduler(pod))
     if profile is None:
         return True
@@ -61,7 +61,7 @@ def _grove_s(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) -
 
 
 def _owned(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) -> bool:
-    """The scheduler of its workload is on it."""
+    """The pod has the scheduler of its workload as a label."""
     profile = settings.profiles.get(known_as.template.labels[SCHEDULER_LABEL])
     place = place_of(known_as)
     if profile is None or place is None:
@@ -72,7 +72,7 @@ def _owned(pod: Pod, known_as: Pod, facts: ClusterFacts, settings: Settings) -> 
     if named not in {DEFAULT_SCHEDULER, profile.name} or any(claim.owner not in read for claim in claims):
         return True
     if named != profile.name or claims:
-        # Whoever made its group, the scheduler that reads it must be named.
+        # Another system made the group, so the pod must name the scheduler that reads it.
         return named == profile.name
     gang = membership(place, sequenced=False)
     record = Record(profile.name)
@@ -84,8 +84,8 @@ def _scheduler(pod: Pod) -> str:
 
 
 def _is_prepared(pod: Pod, profile: Profile, member: GangMember) -> bool:
-    """Whether PreparePod leaves the pod alone, or changes nothing by which the scheduler knows its gang, whatever the
-    gang is called.
+    """Return whether PreparePod leaves the pod as it is, or changes nothing by which the scheduler finds its gang, for
+    any name of the gang.
     """
     wanted = profile.backend.prepare_pod(member)
     raw = _with_values(pod, wanted)
@@ -100,7 +100,7 @@ def _is_prepared(pod: Pod, profile: Profile, member: GangMember) -> bool:
     counts = [(part, key) for part, key in fields if key in _KNOWN or _differs(part, key, wanted, other)]
     counts += [("spec", key) for key in wanted.default_fields]
     if not counts and profile.name == DEFAULT_SCHEDULER and not member.owned:
-        # The name that the API server gives every pod, and nothing else by which this one could be told.
+        # The API server gives every pod this scheduler name, and nothing else identifies this one.
         return _is_stamped(pod)
     return all(
         getattr(before.template, part).get(key) == getattr(after.template, part).get(key) for part, key in counts
@@ -108,7 +108,7 @@ def _is_prepared(pod: Pod, profile: Profile, member: GangMember) -> bool:
 
 
 def _with_values(pod: Pod, wanted: PodChanges) -> Manifest:
-    """A copy of the pod of which the marks that PreparePod would write have the values that it would give them."""
+    """Return a copy of the pod in which the marks that PreparePod would write have the values that it would write."""
     raw = deepcopy(pod.raw)
     for claim in claims_on(pod.template):
         for part in ("labels", "annotations"):
@@ -123,6 +123,6 @@ def _differs(part: str, key: str, wanted: PodChanges, other: PodChanges) -> bool
 
 
 def _is_stamped(pod: Pod) -> bool:
-    """Whether it was prepared for the default scheduler, by its stamp."""
+    """Return whether it was prepared for the default scheduler, by its stamp."""
     stamp = pod.template.annotations.get(STAMP_ANNOTATION)
     return isinstance(stamp, str) and stamp.startswith(f"{DEFAULT_SCHEDULER}/")

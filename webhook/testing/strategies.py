@@ -1,7 +1,6 @@
-"""What generated tests draw from: names, records, PodGangs, workloads, pods and objects that somebody has damaged.
+"""Strategies for generated tests: names, records, PodGangs, workloads, pods and damaged objects.
 
-All of it is what a cluster may really hold, so names are legal and shaped as Grove makes them, also at the limits of
-what Kubernetes allows.
+A cluster may really have all of them: names are legal and shaped as Grove makes them, up to the limits of Kubernetes.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from webhook.validators.examples import clique, pod_clique_set, preferred, requi
 # The longest label value, and the longest name of an object.
 LABEL_VALUE, OBJECT_NAME = 63, 253
 
-# DNS labels as Grove admits them: the set's, a scaling group's and a clique's name together have at most 45 characters.
+# DNS labels that Grove admits: the names of set, scaling group and clique together have at most 45 characters.
 dns_labels = st.from_regex(r"[a-z]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
 words = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=20)
-# Names of which some begin or end others.
+# Some of these names are a prefix or suffix of others.
 _CLIQUES = st.sampled_from(["a", "ab", "a-b", "b", "a-a", "worker", "w0rker-2", "0"])
 _KEYS = st.sampled_from(["kubernetes.io/hostname", "example.com/rack"])
 _SCALARS = st.none() | st.booleans() | st.integers(-1, 9) | st.sampled_from(["", "other"])
 
 
 def records(scheduler: str) -> st.SearchStrategy[Record]:
-    """What a workload of `scheduler` may have recorded: a quota, queues under several keys, a priority class."""
+    """Return possible records of a workload of `scheduler`: a quota, queues under several keys, a priority class."""
     queues = st.dictionaries(st.sampled_from([VOLCANO_QUEUE, KAI_QUEUE, "example.com/queue"]), dns_labels, max_size=2)
     return st.builds(
         Record,
@@ -44,13 +43,13 @@ def records(scheduler: str) -> st.SearchStrategy[Record]:
 
 
 def member(name: str, minimum: int, pods: int, **fields: Any) -> Manifest:
-    """One of a PodGang's `podgroups`."""
+    """Return one of a PodGang's `podgroups`."""
     references = [{"namespace": NAMESPACE, "name": f"{name}-{index}"[-OBJECT_NAME:]} for index in range(pods)]
     return {"name": name, "minReplicas": minimum, "podReferences": references, **fields}
 
 
 def podgang(name: str, *members: Manifest, **spec: Any) -> Manifest:
-    """A PodGang of these members, as Grove's operator writes it; other keywords go into its spec."""
+    """Return a PodGang of these members, as Grove's operator writes it; other keywords go into its spec."""
     labels = {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE, grove.LABEL_PART_OF: "demo"}
     return {
         "apiVersion": "scheduler.grove.io/v1alpha1",
@@ -61,7 +60,7 @@ def podgang(name: str, *members: Manifest, **spec: Any) -> Manifest:
 
 
 def _filled(start: str, length: int, end: str) -> str:
-    """A name of exactly `length` characters."""
+    """Return a name of exactly `length` characters."""
     return start + "g" * (length - len(start) - len(end)) + end
 
 
@@ -70,7 +69,7 @@ _LENGTHS = st.sampled_from([LABEL_VALUE, LABEL_VALUE + 1, OBJECT_NAME])
 
 @st.composite
 def _names(draw: st.DrawFn, lengths: st.SearchStrategy[int | None]) -> tuple[str, list[str]]:
-    """The name of a PodGang and those of its members: all of one of these lengths, or (None) as short as most are."""
+    """Return names of a PodGang and its members: all of one of these lengths, or (None) as short as usual."""
     base = f"{draw(dns_labels)}-{draw(st.integers(0, 3))}"
     cliques = draw(st.lists(_CLIQUES, min_size=1, max_size=4, unique=True))
     length = draw(lengths)
@@ -83,13 +82,15 @@ _ANY_NAMES = _names(st.none() | _LENGTHS)
 
 
 def long_gangs() -> st.SearchStrategy[Manifest]:
-    """Plain gangs whose names are as long as a label's value or an object's name may be, or just too long for one."""
+    """Return plain gangs with names of the maximum length of a label value or an object name, or just too
+    long for one.
+    """
     return plain_gangs(_names(_LENGTHS))
 
 
 @st.composite
 def plain_gangs(draw: st.DrawFn, names: st.SearchStrategy[tuple[str, list[str]]] = _ANY_NAMES) -> Manifest:
-    """PodGangs that ask for nothing but to start whole: every scheduler of gangs can do that."""
+    """PodGangs that only ask to start whole: every gang scheduler can do that."""
     name, members = draw(names)
     sizes = [draw(st.integers(1, 4)) for _ in members]
     return podgang(name, *(member(one, size, size) for one, size in zip(members, sizes, strict=True)))
@@ -97,7 +98,7 @@ def plain_gangs(draw: st.DrawFn, names: st.SearchStrategy[tuple[str, list[str]]]
 
 @st.composite
 def demanding_gangs(draw: st.DrawFn) -> Manifest:
-    """PodGangs with topology, pods to spare, released members and groups of members: some cannot be expressed."""
+    """PodGangs with topology, extra pods, released members and groups of members: some cannot be expressed."""
     name, members = draw(_ANY_NAMES)
     groups = []
     for one in members:
@@ -119,13 +120,13 @@ def _constraints() -> st.SearchStrategy[dict[str, Any]]:
 
 @st.composite
 def gang_pairs(draw: st.DrawFn) -> tuple[Manifest, Manifest]:
-    """Two PodGangs that may be in one namespace together: of one set, or of sets with similar names."""
+    """Two PodGangs that may be in one namespace: of one set, or of sets with similar names."""
     own = draw(dns_labels)
     cliques = draw(st.lists(_CLIQUES, min_size=1, max_size=3, unique=True))
     kind = draw(st.sampled_from(["replicas", "scaled", "base and scaled", "prefix", "long"]))
     length = draw(st.sampled_from([LABEL_VALUE, OBJECT_NAME]))
     if kind == "long":
-        # Alike in all but the last character.
+        # Equal except for the last character.
         pair = [(_filled(f"{own}-", length, f"-{index}"), _filled(f"{own}-m", length, f"-{index}")) for index in (0, 1)]
         first, second = (podgang(name, member(only, 2, 2)) for name, only in pair)
         return first, second
@@ -161,7 +162,7 @@ def _topologies() -> st.SearchStrategy[dict[str, Any]]:
     return st.just({}) | st.just({}) | asked.map(lambda constraint: {"topologyConstraint": constraint})
 
 
-# Labels that mean something to one scheduler and nothing to another, and claim no pod.
+# Labels that one scheduler reads and others ignore, and that claim no pod.
 _OWN_LABELS = st.fixed_dictionaries(
     {},
     optional={
@@ -175,7 +176,7 @@ _OWN_LABELS = st.fixed_dictionaries(
 
 @st.composite
 def gang_pods(draw: st.DrawFn) -> Manifest:
-    """Pods of a gang with all sorts of labels, annotations and fields of their own, some of them null."""
+    """Pods of a gang with all kinds of labels, annotations and fields, some of them null."""
     labels = {
         **draw(st.dictionaries(dns_labels, dns_labels, max_size=3)),
         **draw(_OWN_LABELS),
@@ -202,9 +203,9 @@ def gang_pods(draw: st.DrawFn) -> Manifest:
 
 @st.composite
 def damaged(draw: st.DrawFn, sound: Manifest) -> Manifest:
-    """`sound` as it may come back from a cluster in which others write: values gone, changed, of another type."""
+    """`sound` as a cluster with other writers may return it: values missing, changed, of another type."""
     found = deepcopy(sound)
-    # A status and bookkeeping that no desired object has.
+    # A status and metadata of the API server that no desired object has.
     found["status"] = draw(st.none() | st.just({"phase": "Running", "running": 3}))
     found["metadata"] |= {"resourceVersion": "7", "managedFields": []}
     for _ in range(draw(st.integers(0, 3))):

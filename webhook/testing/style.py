@@ -1,4 +1,4 @@
-"""How messages are to read: lower-case sentences without a full stop, so that they join to one line."""
+"""The style of messages: lower-case sentences without a full stop, so that they can be joined to one line."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 
 _MARKS = re.compile(r"!|\bplease\b", re.IGNORECASE)
 _FIRST_WORD = re.compile(r"[A-Z][a-z]+(?![A-Za-z0-9])")
-# Names that begin a sentence of any backend.
+# Names that may begin a sentence of any backend.
 _NAMES = frozenset({"grove", "kubernetes"})
 
 
 def faults(text: object, names: Iterable[str] = ()) -> Iterator[str]:
-    """What is wrong with a message's part. `names` are those of the backend, which may be written with a capital."""
+    """Yield what is wrong with a part of a message. `names` are those of the backend, which may be capitalised."""
     if not isinstance(text, str) or not text.strip():
         yield "says nothing"
         return

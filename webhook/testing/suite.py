@@ -1,6 +1,6 @@
-"""What a suite is told and how its checks run: once for each configuration, in a cluster of the facts given.
+"""The parameters of a suite and how its checks run: once for each configuration, in a cluster with the given facts.
 
-The parts of the contract are in files of their own; each is a class over `Suite`, and `conformance` joins them.
+The parts of the contract are in separate files; each is a class over `Suite`, and `conformance` joins them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from webhook.testing.samples import NAMESPACE, PRIORITY_CLASSES, SERVED_EVERYWHE
 
 Configuration = Mapping[str, Any]
 
-# How generated tests run. No deadline: a slow machine is no fault of a backend. No database: its entries go by the
-# method, and every suite inherits the same ones; the first health check would warn of just that. Several faults are
-# told one at a time, and without an explanation of the kit's own lines.
+# How generated tests run. No deadline: a slow machine is not a fault of a backend. No database: its entries are stored
+# by method, and every suite inherits the same methods. The first health check would warn of that. Several faults are
+# reported one at a time, and without an explanation of the kit's own lines.
 GENERATED = settings(
     deadline=None,
     database=None,
@@ -47,7 +47,7 @@ _WORKLOAD = Kind("grove.io", "v1alpha1", "PodCliqueSet")
 
 
 class Installed:
-    """A backend as a configuration enables it, in a cluster of which `facts` are known."""
+    """A backend as a configuration enables it, in a cluster with the known `facts`."""
 
     def __init__(self, backend: Backend[Any], facts: ClusterFacts, *, gate: bool = False) -> None:
         none = Enforcement()
@@ -57,7 +57,7 @@ class Installed:
         self.settings = Settings({self.profile.name: self.profile}, self.profile.name, standalone=True)
 
     def member(self, podgang: str, podclique: str, record: Record) -> GangMember:
-        """A pod's place in a gang. Fails where the facts do not let pods be prepared."""
+        """Return a pod's member in a gang. Fails if no pod can be prepared with the facts."""
         require(
             self.backend.dialect(self.facts) is not None,
             f"{self.profile.name} can prepare no pod in the suite's cluster: `dialect` is None",
@@ -66,13 +66,13 @@ class Installed:
         return self.profile.member(NAMESPACE, podgang, podclique, record, self.facts)
 
     def mutate(self, pod: Manifest, record: Record) -> tuple[Verdict, Manifest]:
-        """The verdict on a pod of a workload with that record, and the pod as mutation left it."""
+        """Return the verdict on a pod of a workload with that record, and the pod after mutation."""
         facts = replace(self.facts, pod_clique_sets={(NAMESPACE, "demo"): record})
         request = Request("uid", "CREATE", _POD, NAMESPACE, "", deepcopy(pod))
         return admission.mutate(request, facts, self.settings), request.object or {}
 
     def validate(self, manifest: Manifest, old: Manifest | None = None, facts: ClusterFacts | None = None) -> Verdict:
-        """The verdict on an object as it would be stored: mutated first, as in a cluster."""
+        """Return the verdict on an object as it would be stored: mutated first, as in a cluster."""
         known = self.facts if facts is None else facts
         kind = _WORKLOAD if manifest.get("kind") in {None, _WORKLOAD.kind} else kind_of(manifest)
         operation = "CREATE" if old is None else "UPDATE"
@@ -81,7 +81,7 @@ class Installed:
         return admission.validate(request, known, self.settings)
 
     def objects(self, podgang: Manifest, record: Record | None = None) -> list[Manifest] | None:
-        """The gang objects of a PodGang, or None where the backend says that it cannot express it."""
+        """Return the gang objects of a PodGang, or None if the backend reports that it cannot express it."""
         found = PodGang(deepcopy(podgang))
         try:
             return self.backend.gang_objects(found, record or Record(self.profile.name), self.facts)
@@ -89,12 +89,12 @@ class Installed:
             return None
 
     def written(self, podgang: Manifest) -> list[Manifest]:
-        """The objects as they are first written; none for a PodGang that cannot be expressed."""
+        """Return the objects as they are first written; none for a PodGang that cannot be expressed."""
         return [self.backend.adopt(desired, None) for desired in self.objects(podgang) or []]
 
 
 class Suite:
-    """What a subclass sets, and what its checks are given."""
+    """The attributes that a subclass sets, and helpers for the checks."""
 
     # The backend to test.
     backend: ClassVar[type[Backend[Any]]]
@@ -104,14 +104,14 @@ class Suite:
     facts: ClassVar[ClusterFacts | None] = None
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Pytest's hook: each check that asks for a configuration runs once for each of them."""
+        """Pytest's hook: each check with a `configuration` parameter runs once for each configuration."""
         if not hasattr(self, "backend"):
             raise pytest.UsageError(f"{type(self).__name__}: set `backend` to the class of the backend to test")
         if "configuration" in metafunc.fixturenames:
             metafunc.parametrize("configuration", self.configurations, ids=_title)
 
     def configured(self, configuration: Configuration, version: str | None = None) -> Backend[Any]:
-        """The backend with that profile `config`, of a scheduler whose version is stated or not."""
+        """Return the backend with that profile `config`, for a scheduler with a stated version or none."""
         stated = None if version is None else Version.parse(version)
         try:
             return self.backend(self.backend.settings_model.model_validate(dict(configuration)), stated)
@@ -121,7 +121,7 @@ class Suite:
             raise AssertionError(f"{wrong}; give the suite configurations that a profile may have") from None
 
     def installed(self, configuration: Configuration, *, gate: bool = False, version: str | None = None) -> Installed:
-        """The backend as that configuration enables it, in the suite's cluster."""
+        """Return the backend as that configuration enables it, in the suite's cluster."""
         backend = self.configured(configuration, version)
         facts = ClusterFacts(apis=frozenset(backend.required_apis)) if self.facts is None else self.facts
         if facts.priority_classes is None:
@@ -131,7 +131,7 @@ class Suite:
         return Installed(backend, facts, gate=gate)
 
     def clusters(self, configuration: Configuration) -> Iterator[ClusterFacts]:
-        """Clusters of which nothing is known, that serve nothing, and that serve all."""
+        """Yield clusters of which nothing is known, that serve nothing, and that serve everything."""
         installed = self.installed(configuration)
         yield NOTHING_KNOWN
         yield ClusterFacts(apis=SERVED_EVERYWHERE)

@@ -1,5 +1,5 @@
-"""Checks of topology objects: of the kind that is declared, owned by their ClusterTopologyBinding, left to others where
-the binding says so, and compared in such a way that what was made is in step.
+"""Checks of topology objects. They are of the declared kind and owned by their ClusterTopologyBinding. An object that
+the binding leaves to others is not made. An unchanged object is reported as equal.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from webhook.testing.suite import GENERATED, Configuration, Suite
 
 _UID = "uid-of-the-binding"
 _RACKS = ("example.com/rack", "kubernetes.io/hostname")
-# Levels as Grove's CRD takes them, each list another topology: of one level, of several, in another order.
+# Levels as Grove's CRD accepts them, each list a different topology: one level, several, another order.
 _LEVELS = (_RACKS, ("example.com/zone", *_RACKS), ("example.com/rack", "example.com/zone"), ("rack",))
 
 
 def binding(*keys: str, name: str = "dc", references: dict[str, str] | None = None) -> ClusterTopologyBinding:
-    """A ClusterTopologyBinding with those node label keys, broadest first."""
+    """Return a ClusterTopologyBinding with those node label keys, broadest first."""
     spec: Manifest = {"levels": [{"domain": f"level-{index}", "key": key} for index, key in enumerate(keys)]}
     if references:
         spec["schedulerTopologyBindings"] = [
@@ -38,7 +38,7 @@ def binding(*keys: str, name: str = "dc", references: dict[str, str] | None = No
 
 
 class TopologyChecks(Suite):
-    """`topology_kind`, `topology_objects`, `topology_must_be_remade`, `topology_drift`."""
+    """Checks of `topology_kind`, `topology_objects`, `topology_must_be_remade`, `topology_drift`."""
 
     def test_a_topology_object_is_of_the_declared_kind_and_belongs_to_its_binding(
         self, configuration: Configuration
@@ -136,7 +136,7 @@ class TopologyChecks(Suite):
             adopted = backend.adopt(asked, found)
             again = backend.adopt(desired, deepcopy(adopted))
         except Malformed:
-            # A field of the wrong type, said as such: nothing is written then.
+            # A field of the wrong type, reported as such: nothing is written.
             return
         except Exception as error:
             wrong = f"topology_must_be_remade, topology_drift or adopt raised {error!r} for the live object {live}"
@@ -159,7 +159,7 @@ class TopologyChecks(Suite):
 
 
 def _made(backend: Backend[Any], given_binding: ClusterTopologyBinding) -> Manifest | None:
-    """The object of a binding; None where it has none, or cannot be expressed."""
+    """Return the object of a binding; None if it has none, or it cannot be expressed."""
     try:
         found = backend.topology_objects(given_binding)
     except Inexpressible:

@@ -1,4 +1,4 @@
-"""Walking through plain objects: every value that is no map and no list, with the way to it."""
+"""Walk through plain objects: every value that is not a map or a list, with its path."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Place = tuple[Step, ...]
 
 
 def leaves(value: object, at: Place = ()) -> Iterator[tuple[Place, Any]]:
-    """Each leaf of `value` with its place, in order."""
+    """Yield each leaf of `value` with its path, in order."""
     if isinstance(value, Mapping):
         for key, below in value.items():
             yield from leaves(below, (*at, key))
@@ -22,7 +22,7 @@ def leaves(value: object, at: Place = ()) -> Iterator[tuple[Place, Any]]:
 
 
 def places(value: object, at: Place = ()) -> Iterator[Place]:
-    """Every place in `value` below its root: of leaves, and of the maps and lists that hold them."""
+    """Yield every path in `value` below its root: of leaves, and of the maps and lists that have them."""
     below: Iterator[tuple[Step, object]] = iter(())
     if isinstance(value, dict):
         below = iter(value.items())
@@ -34,7 +34,7 @@ def places(value: object, at: Place = ()) -> Iterator[Place]:
 
 
 def put(value: Any, at: Place, new: object) -> None:
-    """Replace what is at `at` in `value`."""
+    """Replace the value at `at` in `value`."""
     *way, last = at
     for step in way:
         value = value[step]
@@ -42,5 +42,5 @@ def put(value: Any, at: Place, new: object) -> None:
 
 
 def shown(at: Place) -> str:
-    """A place as a message shows it."""
+    """Return a path for messages."""
     return ".".join(map(str, at))
