@@ -1,4 +1,4 @@
-"""What Coscheduling honours. For unsupported capabilities, the texts are the messages of the rules that refuse them."""
+"""What Coscheduling honours. The texts of unsupported capabilities are messages of the rules that refuse them."""
 
 from __future__ import annotations
 
