@@ -87,7 +87,7 @@ class ClusterFacts:
         return found.labels.get(key) if found is not None else None
 
     def lacks(self, needed: Needed) -> bool:
-        """Whether the part is known and has no object with that key."""
+        """Whether no object is known by that key: the part is unknown, or has no such object."""
         known = getattr(self, needed.part)
         return known is None or needed.key not in known
 

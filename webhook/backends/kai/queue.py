@@ -279,7 +279,7 @@ def judge_name(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> 
 
 
 def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
-    """The problems of the queue with the name `called`, at the place that names it."""
+    """The problems of a queue, at the place that names it. Messages refer to the queue as `called`."""
     if facts.kai_queues is None:
         yield Unjudged(path, "the KAI Queues")
     elif (found := facts.kai_queues.get(name)) is None:

@@ -38,8 +38,9 @@ def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | No
 
 
 def _until(pairs: Sequence[_Pair], anew: Sequence[Manifest]) -> Stage:
-    """The last stage at which these objects can be recreated. Waiting pods whose group does not exist afterwards would
-    wait for ever. That happens if the gang changes between merged and separate PodGroups.
+    """The last stage at which these objects can be recreated. Waiting pods need a group that exists afterwards, or they
+    wait for ever. There is none if no leaf template stays, as when the gang changes between merged and separate
+    members.
     """
     kept = any(_leaves(old) & _leaves(new) for old, new in pairs if old["kind"] == "Workload")
     protected = any(found["kind"] == "PodGroup" for found in anew)

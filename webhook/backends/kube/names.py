@@ -39,7 +39,8 @@ def workload(podgang: str) -> str:
 
 def root(podgang: str, members: Iterable[str]) -> str:
     """The name of the composite over the whole gang: the Workload's name, unless a member has that name. kube-scheduler
-    1.37 never places a PodGroup that has the same name as its composite (seen). A Job's gang has one member, the Job.
+    1.37 never places a PodGroup that has the same name as its composite (seen). The gang of a Job and its only member
+    share a name.
     """
     name = workload(podgang)
     if all(name != cut_name(member, OBJECT_LIMIT) for member in members):

@@ -203,7 +203,7 @@ def judge_queues(named: Iterable[Use], facts: ClusterFacts) -> Results:
 
 
 def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
-    """The problems of the queue with the name `called`, at the place that names it."""
+    """The problems of a queue, at the place that names it. Messages refer to the queue as `called`."""
     if not is_subdomain(name):
         # Another rule refuses it.
         return
