@@ -77,8 +77,8 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         owner_rules,
     )
     # The scheduler plans a gang with all of its pods and binds those without a gate (seen with v1.8.0;
-    # pkg/scheduler/plugins/ coscheduling/core/core.go ignores gates). Grove removes the gates one by one, so without
-    # our gate half a gang would start.
+    # pkg/scheduler/plugins/coscheduling/core/core.go ignores gates). Grove removes its gates one by one, so without the
+    # pod gate half a gang would start.
     gate = True
     required_apis = (POD_GROUP,)
     projections = PROJECTIONS
