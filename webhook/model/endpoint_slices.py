@@ -1,4 +1,7 @@
-"""EndpointSlices: the endpoints of a Service."""
+"""EndpointSlices: the endpoints of a Service.
+
+Source: Kubernetes API reference, discovery.k8s.io/v1 EndpointSlice, core/v1 ServicePort.
+"""
 
 from __future__ import annotations
 

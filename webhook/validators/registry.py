@@ -129,7 +129,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A declared rule. `fails_closed`: the gang cannot be translated, so no setting may lower the action."""
+    """A declared rule. `fails_closed`: the gang cannot be translated, so no setting may lower it below `deny`."""
 
     id: str
     check: Callable[[Any, Context[Any]], Results]
