@@ -1,8 +1,8 @@
 """The contract of a backend: everything that Rollcall knows about one scheduler.
 
-A backend is pure. It is given views, facts and its own settings, and answers with findings, changes and desired
-objects; it reads no cluster, no clock and no file. Grove's own Backend interface (Init, ValidatePodCliqueSet,
-PreparePod, SyncPodGang) is the model, with the translation separated from the writing.
+A backend is pure. It gets views, facts and its own settings, and returns findings, changes and desired objects. It
+reads no cluster, clock or file. The model is Grove's own Backend interface (Init, ValidatePodCliqueSet, PreparePod,
+SyncPodGang), with the translation separated from the writing.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from webhook.validators.registry import Rule
 
 
 class BackendSettings(BaseModel):
-    """The base of a backend's part of the configuration: unknown keys are mistakes, and nothing is coerced."""
+    """The base of a backend's part of the configuration: unknown keys are errors, and values are not coerced."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class PodPriority(NamedTuple):
-    """The three fields by which a pod has a priority; the API server refuses a pod in which they do not agree."""
+    """The three priority fields of a pod. The API server refuses a pod in which they disagree."""
 
     class_name: str
     value: int
@@ -50,20 +50,21 @@ class GangMember(NamedTuple):
     podgang: str
     podclique: str
     record: Record
-    # What `Backend.dialect` said of the cluster.
+    # The result of `Backend.dialect` for the cluster.
     dialect: str = ""
-    # The priority that the workload's class gives its pods, where the backend carries it to them.
+    # The priority from the workload's class, where the backend gives it to the pods.
     priority: PodPriority | None = None
-    # Whether it is of a workload that is not Grove's. `podgang` and `podclique` are then its gang and its member there.
+    # True for a pod of an opted-in workload. `podgang` and `podclique` are then its gang and its member in that gang.
     owned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PodChanges:
-    """What a backend wants on a pod. `inputs` is all that it depended on, for the stamp: never a rule or our version.
+    """The changes that a backend wants on a pod. `inputs` are all values that the changes depend on; the stamp is made
+    from them. Rules and Rollcall's version are never inputs.
 
-    `labels` and `annotations` are set, `default_labels` and the fields of the spec in `default_fields` only where the
-    pod has none of that key. `priority` is set where the pod names no class of its own.
+    `labels` and `annotations` are always set. `default_labels` and the spec fields in `default_fields` are set only if
+    the pod does not have that key. `priority` is set if the pod names no class itself.
     """
 
     scheduler_name: str
@@ -73,19 +74,19 @@ class PodChanges:
     annotations: Mapping[str, str] = field(default_factory=dict)
     default_fields: Mapping[str, Any] = field(default_factory=dict)
     priority: PodPriority | None = None
-    # Whether the pod bears Rollcall's stamp.
+    # Whether the pod has Rollcall's stamp.
     stamped: bool = True
 
 
 class DriftReason(StrEnum):
-    """What is wrong with a topology object, in the words of Grove's condition SchedulerTopologyDrift."""
+    """What is wrong with a topology object, in the terms of Grove's condition SchedulerTopologyDrift."""
 
     DRIFT = "Drift"
     NOT_FOUND = "TopologyNotFound"
 
 
 class Stage(IntEnum):
-    """How far a gang has come: it has no pods, it has pods and none of them is on a node, or one of them is."""
+    """The stage of a gang: it has no pods, or its pods all wait, or at least one pod is on a node."""
 
     EMPTY = 0
     WAITING = 1
@@ -95,11 +96,11 @@ class Stage(IntEnum):
 class Frozen(NamedTuple):
     """A change of a living gang that its scheduler does not follow at every stage.
 
-    Up to the stage `until` it can be made: the objects in `anew`, as they are in the cluster, are deleted first, and
-    what is desired is written then. Later nothing of the gang is written.
+    Up to the stage `until`, the change can be made: first the objects in `anew` (as they are in the cluster) are
+    deleted, then the desired objects are written. After that stage, no object of the gang is written.
     """
 
-    # What changed, as one would say it: "the minimum of demo-0-worker goes from 2 to 3".
+    # What changed, in words: "the minimum of demo-0-worker goes from 2 to 3".
     what: str
     # Why the scheduler cannot follow, as the end of a sentence.
     why: str
@@ -108,7 +109,7 @@ class Frozen(NamedTuple):
 
 
 class TopologyDrift(NamedTuple):
-    """How the scheduler's topology object of that name differs from Grove's ClusterTopologyBinding."""
+    """How the scheduler's topology object with that name differs from Grove's ClusterTopologyBinding."""
 
     name: str
     reason: DriftReason
@@ -116,7 +117,7 @@ class TopologyDrift(NamedTuple):
 
 
 class Trees(NamedTuple):
-    """The kind of the groups of which one may be below another, and the field of their spec that says below which."""
+    """The kind of groups that can form a tree, and the spec field that names a group's parent."""
 
     resource: Resource
     parent: str
@@ -128,36 +129,37 @@ S = TypeVar("S", bound=BackendSettings)
 class Backend(ABC, Generic[S]):
     """One scheduler, with the settings of its profile.
 
-    `settings_model` validates the profile's `config`; `rules` is what this backend judges besides the general rules.
+    `settings_model` validates the profile's `config`. `rules` are this backend's rules, in addition to the general
+    rules.
     """
 
     name: ClassVar[str]
     settings_model: ClassVar[type[BackendSettings]]
     rules: ClassVar[tuple[Rule, ...]] = ()
-    # What its rules may know of a cluster beyond what every backend's do.
+    # Facts that its rules need, in addition to the facts that every backend reads.
     projections: ClassVar[tuple[Projection, ...]] = ()
-    # By group and kind, what its rules read of the gang objects that somebody else stores, in the words of
-    # validators/shape.py: so that a field of the wrong type is told by its place.
+    # By group and kind: the fields that its rules read of gang objects stored by other authors, in the format of
+    # validators/shape.py. With it, a field of the wrong type is reported with its path.
     shapes: ClassVar[Mapping[tuple[str, str], Mapping[str, Any]]] = {}
-    # Whether its pods bear the pod gate where the profile does not say: for a scheduler that binds some pods of a gang
+    # Whether its pods have the pod gate if the profile does not say. For a scheduler that binds some pods of a gang
     # while others are still gated.
     gate: ClassVar[bool] = False
-    # The kinds of its gang objects: without them the cluster cannot run a gang for it.
+    # The kinds of its gang objects. Without them the cluster cannot run a gang for this scheduler.
     required_apis: tuple[Api, ...] = ()
-    # What else to do about a gang that the scheduler holds without a reason that can be seen, where it is known for
-    # that; it follows a sentence that says what to do.
+    # An extra instruction for a gang that the scheduler holds without a visible reason, if the scheduler is known to do
+    # that. It follows a sentence that says what to do.
     when_held: ClassVar[str] = ""
-    # Whose memberships on a pod it reads, in the words of `webhook.model.claims`.
+    # The systems whose gang memberships on a pod this scheduler reads, as named in `webhook.model.claims`.
     reads_claims_of: ClassVar[frozenset[str]] = frozenset()
-    # Whether it makes the gangs of workloads that are not Grove's by itself: nothing may be written beside.
+    # Whether the scheduler itself makes the gangs of opted-in workloads. Rollcall then writes no gang objects for them.
     groups_owners: ClassVar[bool] = False
-    # The users that the scheduler and its own controllers are where its charts are installed as they say: the gang
-    # objects that these write are not judged. What a controller of somebody else's writes is.
+    # The users of the scheduler and its own controllers, if its charts are installed with their defaults. Gang objects
+    # written by these users are not judged. Objects written by other controllers are judged.
     controllers: ClassVar[tuple[str, ...]] = ()
-    # What it writes that an older CRD of those kinds would drop in silence.
+    # Fields that it writes and that an older CRD of those kinds would drop silently.
     required_fields: tuple[SpecField, ...] = ()
-    # The cluster-scoped kind of its topology objects, None for a scheduler that has none. Each binding has one object
-    # at most: Grove's `schedulerTopologyBindings` names one for each scheduler.
+    # The cluster-scoped kind of its topology objects; None if the scheduler has none. Each binding has at most one
+    # object: Grove's `schedulerTopologyBindings` names one per scheduler.
     topology_kind: ClassVar[Resource | None] = None
 
     def __init__(self, settings: S, scheduler_version: Version | None = None) -> None:
@@ -166,51 +168,52 @@ class Backend(ABC, Generic[S]):
 
     @classmethod
     def version_problem(cls, version: Version) -> str | None:
-        """Why a stated scheduler version cannot be worked with at all, or None."""
+        """Why the backend cannot work with this scheduler version at all, or None."""
         return None
 
     def gang_kinds(self, facts: ClusterFacts) -> tuple[Api, ...]:
-        """The kinds of its gang objects in such a cluster, in the order of their creation: what to follow, and where to
-        look for what is no longer needed.
+        """The kinds of its gang objects in this cluster, in order of creation. These kinds are watched, and searched
+        for objects that are no longer needed.
         """
         return self.required_apis
 
     @property
     def writable_kinds(self) -> tuple[Api, ...]:
-        """Every kind that `gang_kinds` may name, whatever the cluster: what a reconciler must be allowed to write."""
+        """Every kind that `gang_kinds` may return for any cluster. A reconciler needs the right to write them."""
         return self.gang_kinds(NOTHING_KNOWN)
 
     @property
     def makes_gangs_of_owners(self) -> bool:
-        """Whether the gangs of workloads that are not Grove's are Rollcall's to make for it, under these settings."""
+        """Whether Rollcall makes the gangs of opted-in workloads for this scheduler, under these settings."""
         return bool(self.writable_kinds) and not self.groups_owners
 
     def followed(self, *, objects: bool) -> tuple[Projection, ...]:
-        """Of its `projections`, those that a cluster is to be followed for under these settings: by who judges gang
-        `objects` that somebody else stores, or by who does not.
+        """Those of its `projections` that are watched in a cluster under these settings. `objects`: whether the caller
+        judges gang objects of other authors.
         """
         judging = objects and bool(self.judged_kinds)
         return tuple(found for found in self.projections if judging or not found.for_objects)
 
     @property
     def judged_kinds(self) -> tuple[Judged, ...]:
-        """The kinds of objects that are judged when somebody else stores them: those that its rules are about."""
+        """The kinds of other authors' objects that its rules judge."""
         return tuple(dict.fromkeys(judged for declared in self.rules for judged in declared.kinds))
 
     @property
     def judged_pods(self) -> str | None:
-        """Of pods that are not Grove's, those that its rules are about: a CEL expression over `object`, so that the API
-        server asks about no others. None where there are none.
+        """A CEL expression over `object` that selects the non-Grove pods that its rules judge, so that the API server
+        sends no other pods. None if its rules judge no such pods.
         """
         return None
 
     @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:
-        """The marks on a pod by which the scheduler knows its gang: any one of these sets of them, whole. An empty set
-        says that it needs none besides its name. The net (docs/net.md) is compiled from them.
+        """The sets of marks by which the scheduler knows a pod's gang: one complete set is enough. An empty set means
+        that the scheduler needs no mark besides its name. The net (docs/net.md) is compiled from these sets.
 
-        Here: what `prepare_pod` writes for one gang otherwise than for another, and every mark of a known system. A
-        backend that can prepare no pod without knowing the cluster must say it itself, or its name is enough.
+        By default: the keys that `prepare_pod` writes differently for different gangs, plus every mark of a known
+        system. A backend that cannot prepare a pod without knowing the cluster must override this; otherwise its name
+        alone is enough.
         """
         dialect = self.dialect(NOTHING_KNOWN)
         if dialect is None:
@@ -223,27 +226,29 @@ class Backend(ABC, Generic[S]):
 
     @property
     def trees(self) -> Trees | None:
-        """Its groups of groups, which are looked through for circles, whoever stores them. None where it has none."""
+        """Its trees of groups, which are checked for cycles no matter who stores the groups. None if it has no such
+        trees.
+        """
         return None
 
     @property
     def carries_priority(self) -> bool:
-        """Whether pods must be given the priority of their workload's class, because Grove does not."""
+        """Whether pods must get the priority of their workload's class, because Grove does not set it."""
         return False
 
     def dialect(self, facts: ClusterFacts) -> str | None:
-        """What of the cluster a pod's preparation depends on, such as the generation of an API, as a word; it becomes
-        part of `GangMember`. None where it cannot be told, and no pod can be prepared.
+        """A word for the part of the cluster that the preparation of a pod depends on, such as the generation of an
+        API. It becomes part of `GangMember`. None if it is unknown; then no pod can be prepared.
         """
         return ""
 
     @property
     def implied(self) -> tuple[Capability, ...]:
-        """The capabilities that these settings make every workload use, whether it asks or not."""
+        """The capabilities that every workload uses under these settings, even if it does not ask for them."""
         return ()
 
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
-        """What this backend will not be able to do with the cluster as it is, one reason each. Empty is all well."""
+        """The reasons why this backend cannot fully work with the cluster, one per problem. Empty if there are none."""
         missing = [] if facts.apis is None else [api for api in self.required_apis if api not in facts.apis]
         old = [wanted for wanted in self.required_fields if facts.lacks_field(wanted)]
         return (
@@ -262,53 +267,57 @@ class Backend(ABC, Generic[S]):
 
     @abstractmethod
     def prepare_pod(self, member: GangMember) -> PodChanges:
-        """What a pod of the gang must carry. Pure and total: the same member gives the same changes, for any names."""
+        """The changes that a pod of the gang needs. Pure and total: the same member gives the same changes, for any
+        names.
+        """
 
     @abstractmethod
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
-        """The scheduler's objects for a PodGang, in the order of creation, complete but for what `adopt` decides.
+        """The scheduler's objects for a PodGang, in order of creation. Only what `adopt` decides is missing.
 
-        `record` is that of the PodGang's workload: what a PodGang itself does not say, such as a clique's quota.
+        `record` is the record of the PodGang's workload. It has what a PodGang does not say, such as a clique's quota.
 
-        Raises `Inexpressible` where the scheduler cannot express the PodGang as a whole; never an object in part.
+        Raises `Inexpressible` if the scheduler cannot express the whole PodGang; never returns a partial object.
         """
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
-        """The last step before a write of a gang object or a topology object: `desired` with those of `live`'s fields
-        that must survive. `live` is None at creation. Neither argument is changed.
+        """`desired` with those fields of `live` that must survive: the last step before a gang object or topology
+        object is written. `live` is None at creation. Neither argument is changed.
 
-        Raises `Malformed` where a field of `live` that it reads is of the wrong type; nothing is written then.
+        Raises `Malformed` if a field of `live` that it reads has the wrong type; then nothing is written.
         """
         return desired
 
     def frozen(self, desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
-        """What of the way from `live` to `desired` must not simply be written over a gang that has pods; None where all
-        of it may.
+        """The changes from `live` to `desired` that must not simply be written over a gang that has pods; None if all
+        of them may be written.
 
-        `desired` is what the gang should have, after `adopt`, in the order of creation; `live` is what of its own it
-        has, complete or not: the last attempt may have ended in the middle. Raises `Malformed` as `adopt` does.
+        `desired` are the gang's objects after `adopt`, in order of creation. `live` are the gang's existing objects,
+        perhaps incomplete: the last attempt may have stopped in the middle. Raises `Malformed` as `adopt` does.
         """
         return None
 
     def topology_objects(self, binding: ClusterTopologyBinding) -> list[Manifest]:
-        """The scheduler's own object for Grove's topology; none where the binding names one that somebody else keeps.
-        Raises `Inexpressible`.
+        """The scheduler's own objects for Grove's topology; empty if the binding names an object that someone else
+        manages. Raises `Inexpressible`.
         """
         return []
 
     def topology_must_be_remade(self, desired: Manifest, live: Manifest) -> bool:
-        """Whether `live` can only become `desired` by being deleted and created again, because what differs is
-        immutable. Raises `Malformed`.
+        """Whether `live` can become `desired` only by deleting and recreating it, because an immutable field differs.
+        Raises `Malformed`.
         """
         return False
 
     def topology_drift(self, binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
-        """How the object that stands for `binding` differs from it; None where all is well, or there is none to be."""
+        """How the scheduler's topology object for `binding` differs from it; None if it does not differ or none is
+        needed.
+        """
         return None
 
 
 def _marks(one: PodChanges, other: PodChanges) -> Iterator[Mark]:
-    """What tells the pods of two gangs apart."""
+    """The marks that differ between the pods of two gangs."""
     yield from (Mark("spec", field) for field in one.default_fields)
     known = {mark.key: mark.value for mark, _ in CLAIMS}
     parts: tuple[tuple[Literal["labels", "annotations"], Mapping[str, str], Mapping[str, str]], ...] = (

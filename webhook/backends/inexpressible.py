@@ -1,4 +1,4 @@
-"""How a translation says no: one finding, worded alike for every backend."""
+"""Errors of a translation: one finding, with the same wording for every backend."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _OF_GANG = "nothing is written for this gang; change its workload, or choose ano
 
 
 def inexpressible(rule: str, path: FieldPath, found: Any, why: str, *, remedy: str = _OF_GANG) -> Inexpressible:
-    """The error for an object, mostly a PodGang, that has at `path` what `rule` refuses at admission: it came past, or
-    is older.
+    """The error for an object (usually a PodGang) that has at `path` a value that `rule` refuses at admission. The
+    object bypassed the webhook, or predates the rule.
     """
     return Inexpressible((Finding(path, found, why, remedy, rule=rule, fails_closed=True),))
 
 
 def unknown(rule: str, path: FieldPath, needs: str) -> Inexpressible:
-    """The error for a PodGang whose translation needs a fact that is not known."""
+    """The error for a PodGang whose translation needs an unknown fact."""
     return Inexpressible((), (Unjudged(path, needs, rule),))
 
 
 def refuse_twins(podgang: PodGang, rule: str) -> None:
-    """Raises `Inexpressible` for a PodGang of which two members, or two groups of members, have one name: the pods of
-    one would count for the other.
+    """Raises `Inexpressible` if two members, or two groups of members, of a PodGang have the same name: the pods of one
+    would count for the other.
     """
     for named in (podgang.members, podgang.group_configs):
         seen = set()

@@ -1,4 +1,4 @@
-"""Queues as a tree, whichever scheduler's: who is below whom, and who is missing above."""
+"""Queues of any scheduler as a tree: parents, children and missing ancestors."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from webhook.model.findings import Finding, Unjudged, shown
 from webhook.model.known_objects import QueueTree
 from webhook.validators.registry import Results
 
-# Queues that are offered in the place of a wrong one.
+# How many queues are suggested in place of a wrong one.
 _OFFERED = 3
 
 
 class Queue(Protocol):
-    """What any scheduler's queue has."""
+    """The fields that every scheduler's queue has."""
 
     @property
     def parent(self) -> str | None:
@@ -27,14 +27,14 @@ Q = TypeVar("Q", bound=Queue)
 
 
 def children_of(name: str, queues: Mapping[str, Q]) -> dict[str, Q]:
-    """The queues right below one."""
+    """The queues directly below a queue."""
     if isinstance(queues, QueueTree):
         return {other: queues[other] for other in queues.having(name)}
     return {other: queue for other, queue in queues.items() if queue.parent == name}
 
 
 def leaves(queues: Mapping[str, Queue]) -> list[str]:
-    """The queues without children, as far as these are all that there are."""
+    """The queues without children, assuming that these are all queues."""
     if isinstance(queues, QueueTree):
         return queues.leaves
     parents = {queue.parent for queue in queues.values()}
@@ -42,8 +42,8 @@ def leaves(queues: Mapping[str, Queue]) -> list[str]:
 
 
 def judged_once(named: Iterable[Use], judge: Callable[[Use], Results]) -> Results:
-    """What `judge` says of each place that names a queue. Each queue is judged once, however many places name it: what
-    is said of it may cost a look at all queues of the cluster.
+    """The results of `judge` for each place that names a queue. Each queue is judged once even if many places name it,
+    because judging may search all queues of the cluster.
     """
     judged: dict[str, list[Finding | Unjudged]] = {}
     for use in named:
@@ -53,14 +53,12 @@ def judged_once(named: Iterable[Use], judge: Callable[[Use], Results]) -> Result
 
 
 def offered(names: Iterable[str]) -> tuple[str, ...]:
-    """As many of them as are worth offering."""
+    """The first few names, as many as are suggested."""
     return tuple(names)[:_OFFERED]
 
 
 def missing_ancestor(queue: Queue, queues: Mapping[str, Queue], built_in: Container[str] = ()) -> str | None:
-    """The first queue on the way up that is not there, and need not be `built_in`. A cycle has no end, and no missing
-    queue either.
-    """
+    """The first ancestor that does not exist and is not in `built_in`. In a cycle no queue is missing."""
     passed: set[str] = set()
     parent = queue.parent
     while parent and parent not in built_in and parent not in passed:
@@ -72,7 +70,7 @@ def missing_ancestor(queue: Queue, queues: Mapping[str, Queue], built_in: Contai
 
 
 def turning_point(name: str, parent: str, queues: Mapping[str, Queue]) -> str | None:
-    """The queue that is met twice on the way up from `name` when that is below `parent`; None where the way ends."""
+    """The queue that is reached twice on the way up, if `parent` is the parent of `name`; None without a cycle."""
     passed = {name}
     above: str | None = parent
     while above and above not in passed:
@@ -83,7 +81,7 @@ def turning_point(name: str, parent: str, queues: Mapping[str, Queue]) -> str | 
 
 
 def disagreeing(named: Iterable[Use], remedy: str) -> Iterator[Finding]:
-    """One finding for each place that names another queue than the first does."""
+    """One finding for each place that names another queue than the first place."""
     uses = list(named)
     for use in uses[1:]:
         first = uses[0]

@@ -1,7 +1,7 @@
-"""Finds the backends: those built in, and those that other distributions register.
+"""Finds the backends: the built-in ones, and those that other distributions register.
 
-A third party registers a subclass of `Backend` under the entry-point group `rollcall.backends`, with the
-schedulerName as the entry point's name. A profile of that name in the configuration enables it.
+A third party registers a subclass of `Backend` under the entry-point group `rollcall.backends`, with the schedulerName
+as the entry point's name. A profile with that name in the configuration enables it.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ BUILT_IN: tuple[BackendClass, ...] = (
 
 @cache
 def installed_backends() -> dict[str, BackendClass]:
-    """Every backend by its schedulerName, the built-in ones first. Read once a process.
+    """Every backend by its schedulerName, the built-in ones first. Read once per process.
 
-    Raises `ConfigurationError` where an installed entry point is no usable backend: a profile could not be trusted
-    then.
+    Raises `ConfigurationError` if an installed entry point is not a usable backend, because then no profile can be
+    trusted.
     """
     found: dict[str, BackendClass] = {backend.name: backend for backend in BUILT_IN}
     problems = []

@@ -1,5 +1,5 @@
-"""What the engine talks about: read views over Kubernetes dicts, facts of the cluster, findings, requests and verdicts.
+"""The types that the engine works on: read views over Kubernetes dicts, cluster facts, findings, requests and verdicts.
 
-Objects stay the plain dicts that they came as, so that fields of newer API versions survive; what is decided about them
-is typed. Nothing here knows of a scheduler's rules, of HTTP or of files.
+Objects stay the plain dicts that were received, so that fields of newer API versions survive. Decisions about them are
+typed. Nothing here depends on a scheduler's rules, on HTTP or on files.
 """

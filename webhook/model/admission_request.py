@@ -1,4 +1,4 @@
-"""Request and Verdict: what the decision is asked, and what it answers. Neither knows of HTTP or JSON."""
+"""Request and Verdict: the input and the output of a decision. Neither depends on HTTP or JSON."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.reading import Manifest
 
 OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
-# What `Verdict.decision` may be.
+# The possible values of `Verdict.decision`.
 DECISIONS = ("allowed", "denied", "patched")
 
 
 class Kind(NamedTuple):
-    """A group, version and kind; the core group is the empty one."""
+    """A group, version and kind; the core group is the empty string."""
 
     group: str
     version: str
@@ -23,8 +23,8 @@ class Kind(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One object on its way into the cluster. `object` is None on DELETE, `old` on CREATE; `user` is empty where nobody
-    asks, as for a manifest in a file.
+    """One object to be admitted to the cluster. `object` is None on DELETE, `old` is None on CREATE. `user` is empty
+    without a user, as for a manifest in a file.
     """
 
     uid: str
@@ -44,21 +44,21 @@ Operation = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was decided. `findings` holds every finding with the action it takes, the denying ones first."""
+    """The decision. `findings` holds every finding with its action, the denying ones first."""
 
     allowed: bool = True
     scheduler: str | None = None
     findings: tuple[Finding, ...] = ()
     unjudged: tuple[Unjudged, ...] = ()
     patch: tuple[Operation, ...] = ()
-    # Advice that is no rule's: why a pod was left as it is.
+    # Advice that comes from no rule: why a pod was left unchanged.
     notes: tuple[str, ...] = ()
-    # The other schedulers enabled here that would run a refused workload as it is written.
+    # The other enabled schedulers that would run a refused workload as it is written.
     could_run: tuple[str, ...] = ()
 
     @property
     def alternatives(self) -> str | None:
-        """Which other schedulers could run the refused workload, as a sentence."""
+        """A sentence that names the other schedulers that could run the refused workload."""
         if not self.could_run:
             return None
         *others, last = self.could_run
@@ -71,7 +71,7 @@ class Verdict:
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """The findings that the user is told of."""
+        """The findings that are shown to the user as warnings."""
         return tuple(finding for finding in self.findings if finding.action is Action.WARN)
 
     @property

@@ -1,9 +1,9 @@
-"""How much is kept of one object that somebody else stores. Annotations may have 256 KiB and an object 1.5 MiB, and a
-tenant may store thousands of them.
+"""Limits on what is kept of one object stored by another author. Annotations may have 256 KiB and an object 1.5 MiB,
+and a tenant may store thousands of them.
 
-Three ways, from the mildest: a text that is too long to name anything is kept as its start and a digest, which equals
-no name and no other text; a list that is too long is kept as a digest, or as unknown; and of what is still larger than
-`KEPT_BYTES` nothing is kept (`webhook.cluster.watch.Index`), so that a decision that names it reads it live.
+There are three limits, the mildest first. A text that is too long for a name is kept as its start and a digest, which
+equals no name and no other text. A list that is too long is kept as a digest, or as unknown. An object that still takes
+more than `KEPT_BYTES` is not kept (`webhook.cluster.watch.Index`), so a decision that names it reads it live.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from typing import Any
 
 from webhook.model.reading import Manifest, text
 
-# What one object may take in the facts, as Python counts it. The indexes that find it by its names take some more.
+# What one object may take in the facts, as Python counts it. The indexes that find it by its names need a little more.
 KEPT_BYTES = 16 * 1024
-# What one object may take in a process that needs more of it than rules do, packed: a workload or a gang object, and a
+# What one object may take, packed, in a process that needs more of it than rules do: a workload or a gang object, and a
 # PodGang, which names every pod.
 STORED_BYTES = 64 * 1024
 POD_GANG_BYTES = 256 * 1024
-# Of a list of names, or of labels.
+# For a list of names, or of labels.
 MOST_ITEMS, MOST_CHARACTERS = 64, 4096
 # The longest name of an object (RFC 1123 subdomain).
 _LONGEST_NAME = 253
-# The start is as much as a message quotes.
+# The start is as long as a quote in a message.
 _START, _DIGITS = 80, 32
 
 
 def name_text(value: object) -> str | None:
-    """The string `value`, as `text` reads it, where it can be a name; else its start and a digest of it, which no
-    object can have for its name. Raises `Malformed`.
+    """The string `value`, read as `text` reads it, if it can be a name; else its start and a digest, which cannot be
+    the name of an object. Raises `Malformed`.
     """
     found = text(value)
     return found if found is None or len(found) <= _LONGEST_NAME else f"{found[:_START]}… {digest((found,))}"
 
 
 def digest(texts: Iterable[str]) -> str:
-    """What differs for texts that differ."""
+    """A digest: different texts have different digests."""
     found = sha256()
     for one in texts:
         # Half of a surrogate pair is legal in JSON.
@@ -63,13 +63,13 @@ def fits(texts: Iterable[str]) -> bool:
 
 
 def names_kept(names: frozenset[str]) -> frozenset[str] | None:
-    """The names, None for more than are kept."""
+    """The names; None if there are more than the limit."""
     return names if fits(names) else None
 
 
 def list_kept(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """A list of names; of one that is too long the first, and for the rest one text that no name can be. Two that are
-    kept are equal where the lists are.
+    """A list of names. A list that is too long is cut: the first names, and one text for the rest that cannot be a
+    name. Two results are equal if and only if their lists are equal.
     """
     if fits(texts):
         return texts
@@ -83,13 +83,13 @@ def list_kept(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def is_cut(texts: tuple[str, ...]) -> bool:
-    """Whether `list_kept` made it of a longer list."""
+    """Whether `list_kept` cut the list."""
     return bool(texts) and texts[-1].startswith("… ")
 
 
 def labels_kept(labels: Mapping[str, Any], first: str) -> tuple[dict[str, str], bool]:
-    """As many labels as fit, those whose keys start with `first` before all others, and whether that is all of them.
-    Raises `Malformed`.
+    """As many labels as fit, first those whose keys start with `first`, and whether these are all labels. Raises
+    `Malformed`.
     """
     found: dict[str, str] = {}
     room = MOST_CHARACTERS
@@ -103,8 +103,8 @@ def labels_kept(labels: Mapping[str, Any], first: str) -> tuple[dict[str, str], 
 
 
 def entries_kept(entries: Mapping[str, Any], first: Container[str], room: int) -> dict[str, Any]:
-    """Of labels, annotations or fields those in `first`, which are few, and of the others as many as take no more than
-    `room` bytes. A text in `first` is kept as `name_text` keeps it, any other value whole or not at all.
+    """The entries (labels, annotations or fields) in `first`, which are few, and as many others as fit into `room`
+    bytes. A text in `first` is kept as `name_text` keeps it; any other value is kept whole or not at all.
     """
     found: dict[str, Any] = {}
     for key in sorted(entries, key=lambda key: key not in first):
@@ -118,7 +118,7 @@ def entries_kept(entries: Mapping[str, Any], first: Container[str], room: int) -
 
 
 class Packed(bytes):
-    """A manifest that rules need whole, kept as compressed JSON: a tenth of what it takes as dicts."""
+    """A manifest that rules need whole, kept as compressed JSON: a tenth of the size of its dicts."""
 
     __slots__ = ()
 
@@ -134,30 +134,30 @@ class Packed(bytes):
 
 
 def stored(manifest: Manifest) -> Manifest | Packed:
-    """A manifest as it is kept: packed where it is large."""
+    """A manifest as it is kept: packed if it is large."""
     return manifest if weight(manifest) <= KEPT_BYTES else Packed.of(manifest)
 
 
 def unpacked(kept: Manifest | Packed) -> Manifest:
-    """The manifest that is kept."""
+    """The unpacked manifest."""
     return kept.manifest() if isinstance(kept, Packed) else kept
 
 
 def weight(value: object, most: int = KEPT_BYTES) -> int:
-    """The bytes that a value takes, with all that it refers to; counted no further than beyond `most`."""
+    """The bytes that a value takes, with everything that it refers to. Counting stops when `most` is exceeded."""
     total, seen, left = 0, set[int](), [value]
     while left and total <= most:
         found = left.pop()
         if id(found) not in seen:
             seen.add(id(found))
             total += sys.getsizeof(found)
-            # A container's own size tells of a long one: what is in it is then not looked at.
+            # For a long container its own size is enough; its contents are then not counted.
             left.extend(_inside(found) if total <= most else ())
     return total
 
 
 def _inside(value: object) -> Iterator[object]:
-    """What a value refers to; a member of an enumeration is there anyway."""
+    """The values that a value refers to. A member of an enumeration takes no extra memory."""
     if isinstance(value, Enum):
         return
     if isinstance(value, Mapping):

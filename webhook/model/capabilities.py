@@ -1,7 +1,7 @@
-"""Capabilities: what a workload may ask of a scheduler, and which of them one workload uses, where.
+"""Capabilities: what a workload may ask of a scheduler, and which capabilities one workload uses, at which paths.
 
-`capabilities_used` is the only place that knows how a PodCliqueSet asks for something. A backend's table says which
-of it the scheduler honours; the rules of the unsupported ones run only for the workloads that ask.
+Only `capabilities_used` knows how a PodCliqueSet asks for something. A backend's table says which capabilities the
+scheduler honours. The rules for unsupported ones run only for workloads that ask for them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Use(NamedTuple):
     value: Any
 
 
-# Koordinator's two keys, by which a workload asks for a quota or a QoS class whatever the scheduler turns out to be.
+# Koordinator's two keys, by which a workload asks for a quota or a QoS class, whichever scheduler is chosen.
 QUOTA_ANNOTATION = "scheduling.grove.io/koordinator-quota"
 QUOTA_LABEL = "quota.scheduling.koordinator.sh/name"
 QOS_LABEL = "koordinator.sh/qosClass"
@@ -60,11 +60,13 @@ Uses = dict[Capability, list[Use]]
 
 
 def capabilities_used(workload: PodCliqueSet) -> Uses:
-    """Every capability that `workload` asks for, with the places where it does. One walk; absent ones are no keys."""
+    """Every capability that `workload` asks for, with the places that ask. One walk; capabilities without a place are
+    left out.
+    """
     uses: Uses = {Capability.GANG: [Use(_CLIQUES, len(workload.cliques))]}
     _whole(workload, uses)
     grouped_nvlink = _mentions_nvlink(workload)
-    # Several cliques may resolve to the same annotation of their scaling group or set: one place, one use.
+    # Several cliques may get the same annotation from their scaling group or set: one place, one use.
     groups: set[FieldPath] = set()
     for clique in workload.cliques:
         _clique(clique, uses)
@@ -78,7 +80,7 @@ def capabilities_used(workload: PodCliqueSet) -> Uses:
 
 
 def capabilities_of_pod(pod: PodTemplate) -> Uses:
-    """The capabilities that a single pod asks for: what its labels say."""
+    """The capabilities that the labels of a single pod ask for."""
     uses: Uses = {}
     for key, capability in ((QUOTA_LABEL, Capability.QUOTA), (QOS_LABEL, Capability.QOS_CLASS)):
         if key in pod.labels:
@@ -99,7 +101,7 @@ def _mentions_nvlink(workload: PodCliqueSet) -> bool:
 
 
 def _several(workload: PodCliqueSet, uses: Uses) -> None:
-    """Each clique is a group of its gang, and each of a scaling group's first replicas has its own."""
+    """Each clique is a group of its gang, and each replica in the base gang has its own group."""
     if len(workload.cliques) > 1:
         uses[Capability.MULTIPLE_POD_GROUPS] = [Use(_CLIQUES, len(workload.cliques))]
         return
@@ -171,7 +173,7 @@ def _clique(clique: Clique, uses: Uses) -> None:
 
 
 def _marks(clique: Clique, labels: Mapping[str, Any], uses: Uses) -> None:
-    """What a clique asks for by its labels and annotations."""
+    """Adds what a clique asks for by its labels and annotations."""
     annotations = clique.annotations
     at_labels, at_annotations = clique.path / "labels", clique.path / "annotations"
     _queues(labels, at_labels, annotations, at_annotations, uses)
@@ -186,8 +188,10 @@ def _marks(clique: Clique, labels: Mapping[str, Any], uses: Uses) -> None:
 
 
 def _divergence(workload: PodCliqueSet, uses: Uses) -> None:
-    """Cliques of one gang whose required domains differ. Every clique is in the base gang, so all are compared."""
-    # By name, so that re-ordering the cliques moves no finding.
+    """Adds the cliques of one gang whose required domains differ. Every clique is in the base gang, so all are
+    compared.
+    """
+    # By name, so that reordering the cliques moves no finding.
     reference, *others = sorted(workload.cliques, key=lambda clique: clique.name)
     first = workload.effective_topology(reference)[0]
     for clique in others:
@@ -200,9 +204,9 @@ def _divergence(workload: PodCliqueSet, uses: Uses) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Whether a scheduler honours a capability: always, never, or depending on what `depends` says in words.
+    """Whether a scheduler honours a capability: always, never, or under the condition that `depends` states in words.
 
-    `why` and `remedy` are the message of the refusal, and are empty where nothing is refused.
+    `why` and `remedy` are the message of the refusal; they are empty if nothing is refused.
     """
 
     supported: bool
@@ -215,12 +219,12 @@ SUPPORTED = Support(supported=True)
 
 
 def depends(on: str) -> Support:
-    """Honoured under a condition that rules check: `on` says which."""
+    """Support under a condition that rules check: `on` names the condition."""
     return Support(supported=True, depends=on)
 
 
 def unsupported(why: str, remedy: str) -> Support:
-    """Not honoured: `why`, and what its user can do."""
+    """No support: `why`, and what the user can do."""
     return Support(supported=False, why=why, remedy=remedy)
 
 

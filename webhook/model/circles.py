@@ -1,6 +1,7 @@
-"""Circles among things of which each names one above it, pure: groups that are above each other have no root.
+"""Cycles among things that each name a parent. Groups in a cycle have no root.
 
-Whoever closes a circle is refused where the rest of it is known. Of what comes in the same instant nobody knows.
+The request that closes a cycle is refused if the rest of the cycle is known. Requests at the same instant do not see
+each other.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ K = TypeVar("K", bound=tuple[Any, ...])
 
 
 def circles(starts: Iterable[K], above: Callable[[K], K | None]) -> list[tuple[K, ...]]:
-    """The circles that the ways up from `starts` end in: each once, in the order of the way, from its least key.
+    """The cycles that the ways up from `starts` end in: each once, in the order of the way, beginning with the smallest
+    key.
 
-    What one way has met no other goes again, so all of it costs what lies above the starts, and nothing beside it.
+    Each key is visited once, so the cost is the number of ancestors of the starts.
     """
-    # By key the number of the way that met it first: a way that meets itself goes around.
+    # By key: the number of the way that visited it first. A way that meets itself is a cycle.
     met: dict[K, int] = {}
     found = []
     for number, start in enumerate(starts):

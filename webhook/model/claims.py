@@ -1,7 +1,7 @@
 """Marks by which another gang scheduler, or a user, has claimed a pod.
 
-A gang scheduler that finds two memberships on a pod takes one and waits for ever for the other. A Kueue marker or
-gate is no claim: Kueue queues, it does not gang. Sources: the association code of each system (Koordinator
+A gang scheduler that finds two memberships on a pod uses one and waits for ever for the other. A Kueue marker or gate
+is not a claim: Kueue queues pods, it does not gang them. Sources: the association code of each system (Koordinator
 apis/extension/coscheduling.go, Volcano's and KAI's group-name annotations, scheduler-plugins' pod-group label,
 Kubernetes' schedulingGroup and workloadRef).
 """
@@ -16,8 +16,8 @@ from webhook.model.workloads.podtemplate import PodTemplate
 
 
 class Mark(NamedTuple):
-    """Where a scheduler reads of which gang a pod is: a label, an annotation, or a field of its spec. It is there with
-    any value that is not empty, or with this one alone.
+    """Where a scheduler reads the gang of a pod: a label, an annotation, or a spec field. Any value that is not empty
+    counts, or only the given value.
     """
 
     part: Literal["labels", "annotations", "spec"]
@@ -25,13 +25,13 @@ class Mark(NamedTuple):
     value: str | None = None
 
     def is_on(self, pod: PodTemplate) -> bool:
-        """Whether a pod bears it."""
+        """Whether a pod has this mark."""
         held: Any = getattr(pod, self.part).get(self.key)
         return bool(held) if self.value is None else held == self.value
 
 
 class Claim(NamedTuple):
-    """Who has claimed the pod, by which key with which value, and where that stands."""
+    """A claim on a pod: who claimed it, the key and value of the claim, and its path."""
 
     owner: str
     key: str
@@ -53,10 +53,10 @@ _ANNOTATIONS = {
     "gang.scheduling.koordinator.sh/name": "Koordinator",
 }
 _FIELDS = {"schedulingGroup": "the Workload API", "workloadRef": "the Workload API"}
-# Its other values say nothing.
+# Its other values have no meaning.
 _ONLY_TRUE = "kai.scheduler/skip-podgrouper"
 
-# What `claims_on` looks for, and whose each is.
+# The marks that `claims_on` looks for, and the system of each.
 CLAIMS: tuple[tuple[Mark, str], ...] = (
     *((Mark("labels", key), owner) for key, owner in _LABELS.items()),
     *((Mark("annotations", key, "true" if key == _ONLY_TRUE else None), owner) for key, owner in _ANNOTATIONS.items()),
@@ -65,7 +65,7 @@ CLAIMS: tuple[tuple[Mark, str], ...] = (
 
 
 def claims_on(pod: PodTemplate) -> Iterator[Claim]:
-    """Every mark of a gang membership on a pod or its template, ours included."""
+    """Every mark of a gang membership on a pod or its template, including Rollcall's own."""
     labels, annotations = pod.labels, pod.annotations
     if labels:
         for key, owner in _LABELS.items():

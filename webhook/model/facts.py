@@ -1,7 +1,7 @@
 """ClusterFacts: what is known of the cluster, as an immutable snapshot of small projections.
 
-Every part may be None: *unknown*, which is not the same as empty. A rule that needs an unknown part says `Unjudged`; it
-neither passes nor refuses.
+Every part may be None: *unknown*, which is not the same as empty. A rule that needs an unknown part yields `Unjudged`;
+it neither passes nor refuses.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from webhook.model.workloads.facts import Owner
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """The snapshot. Cluster-scoped objects go by name, others by (namespace, name); None is unknown."""
+    """The snapshot. Cluster-scoped objects are keyed by name, others by (namespace, name). None means unknown."""
 
     namespaces: Mapping[str, Namespace] | None = None
     pod_clique_sets: Mapping[ObjectKey, Record] | None = None
     pod_gangs: Mapping[ObjectKey, PodGangFacts] | None = None
-    # Those PodGangs that have a pod on a node. In a cluster it is read when asked for: see `Needed`.
+    # The PodGangs that have a pod on a node. In a cluster this is read on demand: see `Needed`.
     bound_gangs: frozenset[ObjectKey] | None = None
     # Koordinator looks a quota up by its name over all namespaces: see `ElasticQuotas`.
     elastic_quotas: Mapping[str, Quota] | None = None
@@ -60,7 +60,7 @@ class ClusterFacts:
     workloads: Mapping[ObjectKey, Workload] | None = None
     pod_groups: Groups | None = None
     composite_pod_groups: Groups | None = None
-    # Workloads that are not Grove's: those that Rollcall has recorded.
+    # The opted-in workloads, which are those that Rollcall has recorded.
     jobs: Mapping[ObjectKey, Owner] | None = None
     job_sets: Mapping[ObjectKey, Owner] | None = None
     leader_worker_sets: Mapping[ObjectKey, Owner] | None = None
@@ -68,32 +68,32 @@ class ClusterFacts:
     # What a TrainJob takes its pods from, as it is stored: metadata.name and spec, as a `Packed` or a `Manifest`.
     training_runtimes: Mapping[ObjectKey, Any] | None = None
     cluster_training_runtimes: Mapping[str, Any] | None = None
-    # Pods that wait for a node as one of such a group.
+    # Pods that wait for a node as members of such a group.
     group_pods: GroupPods | None = None
     apis: frozenset[Api] | None = None
-    # Of kinds whose schema is known: the fields of their spec.
+    # For kinds whose schema is known: the fields of their spec.
     spec_fields: Mapping[Api, frozenset[str]] | None = None
-    # Parts of which only some objects are known, those of one folder: that another is not among them says nothing.
+    # Parts of which only the objects of one folder are known. An object missing there may still exist.
     partial: frozenset[str] | None = None
 
     def lacks_field(self, wanted: SpecField) -> bool:
-        """Whether the cluster is known to have no such field. What is unknown is not lacking."""
+        """Whether the cluster is known not to have this field. An unknown field is not missing."""
         known = (self.spec_fields or {}).get(wanted.api)
         return known is not None and wanted.name not in known
 
     def namespace_label(self, namespace: str, key: str) -> str | None:
-        """A namespace's label, or None where it has none or the namespace is not known."""
+        """A namespace's label; None if it does not have the label or the namespace is unknown."""
         found = (self.namespaces or _NOTHING).get(namespace)
         return found.labels.get(key) if found is not None else None
 
     def lacks(self, needed: Needed) -> bool:
-        """Whether nothing is known by that key."""
+        """Whether no object is known by that key: the part is unknown, or has no such object."""
         known = getattr(self, needed.part)
         return known is None or needed.key not in known
 
     def learned(self, found: Mapping[Needed, Any]) -> ClusterFacts:
-        """These facts and those `found`: a value for each key, None where there is no such object, and for a part that
-        was needed as a whole all of it.
+        """These facts with `found` added: a value for each key, None for an object that does not exist. For a part that
+        was needed as a whole, the value is the whole part.
         """
         changed: dict[str, Any] = {}
         one_by_one: dict[str, dict[Any, Any]] = {}
@@ -108,8 +108,8 @@ class ClusterFacts:
         return replace(self, **changed)
 
     def snapshot(self) -> Callable[[], ClusterFacts]:
-        """A copy that stays as it is, for a thread that reads while caches are written. The entries are copied now, at
-        once; what is kept beside them for finding them is made when this is called, which any thread may do.
+        """A function that returns an unchanging copy, for a thread that reads while caches are written. This method
+        copies the entries at once. The returned function builds the indexes, and any thread may call it.
         """
         copied: dict[str, tuple[type[dict[Any, Any]], dict[Any, Any]]] = {}
         for part in fields(self):
@@ -125,7 +125,7 @@ class ClusterFacts:
 
 
 def _changed(part: Mapping[Any, Any], entries: Mapping[Any, Any]) -> Any:
-    """A part with these entries, None for one that is gone. Some kinds of part need no copy for that."""
+    """A part with these entries changed; None marks a removed entry. Some kinds of part need no copy for that."""
     overlaid = getattr(part, "overlaid", None)
     if overlaid is not None:
         return overlaid(entries)
@@ -139,7 +139,7 @@ def _changed(part: Mapping[Any, Any], entries: Mapping[Any, Any]) -> Any:
 
 
 def _copied(part: Mapping[Any, Any]) -> Any:
-    """A part that can be written to, of the same type: some keep more than their entries."""
+    """A copy of a part with the same type, which can be written to. Some types keep more than their entries."""
     return type(part)(part) if isinstance(part, dict) else dict(part)
 
 

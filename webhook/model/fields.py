@@ -1,10 +1,10 @@
-"""FieldPath: where in an object a finding is, as Kubernetes writes it.
+"""FieldPath: the place of a finding in an object, as Kubernetes writes it.
 
     >>> str(FieldPath(("spec", "template", "cliques", Item(1, "worker"), "annotations", "grove.io/mnnvl-group")))
     'spec.template.cliques[1].annotations[grove.io/mnnvl-group]'
 
-A path also has an `anchor`, in which a list item goes by its name, or by nothing where it has none: two versions of an
-object are compared by it, so that re-ordering the cliques makes no fault new.
+A path also has an `anchor`, which has names of list items instead of indexes. Two versions of an object are compared by
+anchors, so reordering the cliques makes no fault new.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An item of a list: its index, and the name that identifies it where it has one."""
+    """An item of a list: its index, and the name that identifies it, if it has one."""
 
     index: int
     name: str | None = None
@@ -23,9 +23,10 @@ class Item:
 
 Part = str | Item
 
-# A key that reads well after a dot; every other one (annotation keys, mostly) goes into brackets.
+# A key that reads well after a dot. Other keys (mostly annotation keys) go into brackets.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
-# A valid key has at most 253 characters, a slash and 63 more. A path is shown, and must not drown what is said of it.
+# A valid key has at most 253 characters, a slash and 63 more. A path in a message must not hide the rest of the
+# message.
 _MAX_KEY_CHARACTERS = 317
 
 
@@ -44,7 +45,7 @@ class FieldPath:
 
     @property
     def anchor(self) -> str:
-        """The path with list items by name instead of index; `[]` for one without."""
+        """The path with list items by name instead of index; `[]` for an item without a name."""
         return self._render(by_name=True)
 
     def _render(self, *, by_name: bool) -> str:

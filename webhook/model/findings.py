@@ -1,8 +1,8 @@
-"""Finding: one rule's verdict at one field; Unjudged: a rule that lacked the facts to give one.
+"""Finding: one rule's verdict at one field. Unjudged: a rule that lacked the facts for a verdict.
 
-A rule yields `Finding(at=..., found=..., why=..., remedy=...)`; whoever runs the rule adds its id and the action that
-the configuration gives it. The texts are lower-case sentences without a full stop: "why" says what goes wrong,
-"remedy" what to do about it.
+A rule yields `Finding(at=..., found=..., why=..., remedy=...)`; the caller that runs the rule adds its id and the
+configured action. The texts are lower-case sentences without a full stop: "why" says what goes wrong, "remedy" says
+what to do about it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from webhook.model.fields import FieldPath
 from webhook.model.keys import Needed
 from webhook.model.plain_text import plain
 
-# A found value longer than this is cut: a message must never carry a whole spec.
+# A longer found value is cut: a message must never contain a whole spec.
 MAX_FOUND_CHARACTERS = 80
-# Reason and remedy may name things as the object does, and an annotation's value may have a quarter of a megabyte.
-# Three names of the greatest length fit.
+# Reason and remedy may quote names from the object, and an annotation's value may have 256 KiB. Three names of the
+# greatest length fit.
 MAX_SAID_CHARACTERS = 900
 
 
 class Action(IntEnum):
-    """What a finding does, weakest first, so that `min` applies a ceiling."""
+    """The action of a finding, weakest first, so that `min` applies a ceiling."""
 
     OFF = 0
     AUDIT = 1
@@ -37,7 +37,7 @@ class Action(IntEnum):
 
     @classmethod
     def parse(cls, word: str) -> Action | None:
-        """The action of that name as configuration files and labels write it, or None."""
+        """The action with that name, as configuration files and labels write it, or None."""
         return _ACTIONS.get(word)
 
 
@@ -46,7 +46,7 @@ _ACTIONS = {str(action): action for action in Action}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong at one field. `forbidden` marks a change that is not allowed (HTTP 403 rather than 422)."""
+    """A fault at one field. `forbidden` marks a change that is not allowed (HTTP 403 rather than 422)."""
 
     at: FieldPath
     found: Any
@@ -56,19 +56,20 @@ class Finding:
     rule: str = ""
     action: Action = Action.DENY
     fails_closed: bool = False
-    # The fact whose absence, or whose state, is the reason. A snapshot may lag, so it is read live before this refuses.
+    # The fact whose absence or state is the reason. A snapshot may lag, so the fact is read live before this finding
+    # refuses.
     absent: Needed | None = None
-    # Whether what is absent may be there and be wrong in turn: then it is read before a mere warning, too.
+    # Whether the missing object may exist and have faults itself. It is then read live even before a mere warning.
     hides_more: bool = False
-    # The most that is done about it, whatever the rule's action: where an object of another namespace is the cause.
+    # The strongest action, no matter what action the rule has: set if an object of another namespace is the cause.
     at_most: Action = Action.DENY
-    # The least that is done about it, whatever the rule's action: where a namespace asks for more.
+    # The weakest action, no matter what action the rule has: set if a namespace asks for more.
     at_least: Action = Action.OFF
-    # Values that would be right at that place, best first, where the rule knows some.
+    # Values that would be valid at that place, best first, if the rule knows any.
     instead: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
-        # An annotation's value tells two faults apart, and needs no room for that.
+        # The value only has to distinguish two faults, so a long annotation value is shortened.
         if isinstance(self.found, str):
             object.__setattr__(self, "found", name_text(self.found))
         if len(self.why) > MAX_SAID_CHARACTERS:
@@ -86,15 +87,16 @@ class Finding:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """Rule, place and value: equal in two versions of an object means the fault is the same one. Items of a list
-        that have no names are told apart by what they hold; as often as one is found, as often the fault is there.
+        """Rule, place and value. If they are equal in two versions of an object, the fault is the same. List items
+        without names are distinguished by their content. If an identity occurs several times, the fault is there that
+        many times.
         """
         return (self.rule, self.at.anchor, name_text(json.dumps(self.found, sort_keys=True, default=str)) or "")
 
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """A rule applied, but the facts it needs (`needs`, in words) are unknown."""
+    """The result of a rule that applies but lacks the facts that it needs (`needs`, in words)."""
 
     at: FieldPath
     needs: str
@@ -105,7 +107,7 @@ class Unjudged:
 
 
 def shown(value: object) -> str:
-    """`value` as a message shows it: JSON, cut, and never the inside of a map or list."""
+    """`value` as a message shows it: JSON, cut, and never the contents of a map or list."""
     if isinstance(value, dict):
         return f"an object of {len(value)} fields"
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Koordinator's PodGroups as they refer to each other: each lists those that it starts together with, its GangGroup.
+"""Koordinator's PodGroups and their references: each lists the PodGroups that it starts together with, its GangGroup.
 
 Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go, apis/extension/network_topology.go.
 """
@@ -25,8 +25,8 @@ class GatherRule:
 @dataclass(frozen=True, slots=True)
 class KoordinatorPodGroup:
     """A PodGroup as koord-scheduler reads it. `groups` are the ids (`namespace/name`) of its GangGroup, sorted, as
-    `list_kept` keeps them: its own alone where it lists none that can be read. `topology` is None where it has none
-    that can be read.
+    `list_kept` keeps them; only its own id if it lists none that can be read. `topology` is None if it has none that
+    can be read.
     """
 
     minimum: int
@@ -35,36 +35,36 @@ class KoordinatorPodGroup:
 
 
 class KoordinatorPodGroups(Indexed[ObjectKey, KoordinatorPodGroup]):
-    """PodGroups by namespace and name, found by the ids that they list as well: kept, not searched."""
+    """PodGroups by namespace and name, indexed by the ids that they list, so that no search is needed."""
 
     @staticmethod
     def terms(key: ObjectKey, value: KoordinatorPodGroup) -> Iterable[Hashable]:
-        """The ids of the others that it lists, those of other namespaces apart, and the namespace of one whose list is
-        too long to keep.
+        """The ids of the others that it lists, separately for its own and for other namespaces, and the namespace of
+        one whose list is too long to keep.
         """
         cut = {_too_long_in(key[0])} if is_cut(value.groups) else set()
         home = f"{key[0]}/"
         return {id_ if id_.startswith(home) else _abroad(id_) for id_ in value.groups} - {gang_id(key)} | cut
 
     def listing(self, key: ObjectKey) -> Set[ObjectKey]:
-        """The other PodGroups of its namespace that list this one, whether it is there or not."""
+        """The other PodGroups of its namespace that list this one, whether this one exists or not."""
         return self.having(gang_id(key))
 
     def listing_from_abroad(self, key: ObjectKey) -> Set[ObjectKey]:
-        """The PodGroups of other namespaces that list this one, whether it is there or not."""
+        """The PodGroups of other namespaces that list this one, whether this one exists or not."""
         return self.having(_abroad(gang_id(key)))
 
     def too_long(self, namespace: str) -> Set[ObjectKey]:
-        """The PodGroups of a namespace that may list others than are known."""
+        """The PodGroups of a namespace whose lists are too long to keep and may name further gangs."""
         return self.having(_too_long_in(namespace))
 
     def overlaid(self, changes: Mapping[ObjectKey, KoordinatorPodGroup | None]) -> KoordinatorPodGroups:
-        """These PodGroups with some of them changed, None for one that is gone; without a copy."""
+        """These PodGroups with some of them changed (None for a removed one), without a copy."""
         return _Overlaid(self, changes)
 
 
 class _Overlaid(Overlay[ObjectKey, KoordinatorPodGroup], KoordinatorPodGroups):
-    """PodGroups as they were, but for a few."""
+    """PodGroups with a few changes."""
 
 
 def _abroad(listed: str) -> Hashable:
@@ -76,5 +76,5 @@ def _too_long_in(namespace: str) -> Hashable:
 
 
 def gang_id(key: ObjectKey) -> str:
-    """What koord-scheduler calls a gang."""
+    """The id of a gang in koord-scheduler."""
     return "/".join(key)

@@ -1,4 +1,4 @@
-"""What every gang object that Rollcall writes has in common: whose it is, and whom it goes with."""
+"""What all gang objects that Rollcall writes have in common: their labels and their owner."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name
 from webhook.model.reading import EMPTY, Manifest
 from webhook.model.workloads.podgang import PodGang
 
-# The value of app.kubernetes.io/managed-by: apply and prune touch only what bears it.
+# The value of app.kubernetes.io/managed-by: apply and prune touch only objects with this label.
 MANAGED_BY_ROLLCALL = "rollcall"
 
 
 def gang_metadata(
     podgang: PodGang, name: str, labels: Mapping[str, str] = EMPTY, annotations: Mapping[str, str] = EMPTY
 ) -> Manifest:
-    """The metadata of an object of `podgang`: named, labelled, and gone when the PodGang is.
+    """The metadata of an object of `podgang`: its name, its labels, and the reference that deletes it with the PodGang.
 
-    Labels say names, and a name may be longer than a label's value: it is cut there, as it is in a name.
+    A name may be longer than a label's value. In a label it is cut, as it is in a name.
     """
     said = {podgang.gang_label: podgang.name, **labels}
     metadata: Manifest = {
@@ -38,7 +38,7 @@ def gang_metadata(
 
 
 def owner_reference(podgang: PodGang) -> dict[str, Any]:
-    """The reference that makes the garbage collector remove the object with its PodGang, or with its workload."""
+    """The reference by which the garbage collector deletes the object with its PodGang, or with its workload."""
     owner = podgang.owner
     return {
         "apiVersion": owner.api_version,

@@ -1,8 +1,7 @@
-"""Pods that wait for a node as one of a group, of which only this is known: the group, and the scheduler that each
-leaves it to.
+"""Pods that wait for a node as members of a group. Only the group and the scheduler name of each are known.
 
-What is asked of them is whether they agree. So which names a group's pods give is kept with each that comes and goes,
-and a group of thousands is asked as fast as one of two.
+The only question is whether the pods of a group agree. So the scheduler names of a group are updated with each pod that
+is added or removed, and a group of thousands is checked as fast as a group of two.
 """
 
 from __future__ import annotations
@@ -18,32 +17,32 @@ from webhook.model.reading import mapping, text
 
 @dataclass(frozen=True, slots=True)
 class GroupPod:
-    """One pod that waits. `group` is as its backend names groups, and different in each namespace."""
+    """One waiting pod. `group` is named as its backend names groups, and is different in each namespace."""
 
     group: Hashable
     scheduler: str
 
 
 class GroupPods(Indexed[ObjectKey, GroupPod]):
-    """Pods by namespace and name, found by their group and scheduler as well."""
+    """Pods by namespace and name, indexed by their group and scheduler as well."""
 
     def __init__(self, known: Mapping[ObjectKey, GroupPod] | None = None) -> None:
-        # By group the schedulers that its pods name, in the order in which they came.
+        # By group: the schedulers that its pods name, in the order in which they were added.
         self._schedulers: dict[Hashable, dict[str, None]] = {}
         super().__init__(known)
 
     @staticmethod
     def terms(_: ObjectKey, value: GroupPod) -> Iterable[Hashable]:
-        """Its group and its scheduler, which is what the value is."""
+        """Its group and its scheduler, which is the value itself."""
         return (value,)
 
     def of_another_scheduler(self, group: Hashable, scheduler: str, besides: ObjectKey) -> ObjectKey | None:
-        """One pod of a group that names another scheduler, and is not `besides`; None where all agree."""
+        """One pod of a group that names another scheduler and is not `besides`; None if all agree."""
         return self._other(group, scheduler, frozenset({besides}))
 
     def overlaid(self, changes: Mapping[ObjectKey, GroupPod | None]) -> GroupPods:
-        """These pods with some of them changed, None for one that waits no longer; without a copy, so that one live
-        read costs the same however many pods wait.
+        """These pods with some of them changed (None for one that no longer waits), without a copy. So one live read
+        costs the same no matter how many pods wait.
         """
         return _Overlaid(self, changes)
 
@@ -70,7 +69,7 @@ class GroupPods(Indexed[ObjectKey, GroupPod]):
 
 
 class _Overlaid(GroupPods):
-    """Pods as they were, but for a few. Only what a rule asks for: one by its key, and one that disagrees."""
+    """Pods with a few changes. It supports only what a rule asks for: a pod by its key, and a pod that disagrees."""
 
     def __init__(self, known: GroupPods, changes: Mapping[ObjectKey, GroupPod | None]) -> None:
         self._known = known
@@ -89,7 +88,7 @@ class _Overlaid(GroupPods):
         return super().__contains__(key) or (key not in self._changed and key in self._known)
 
     def _forget(self, key: ObjectKey) -> None:
-        """Nothing: each key is written once."""
+        """Does nothing: each key is written once."""
 
     def _other(self, group: Hashable, scheduler: str, without: frozenset[ObjectKey]) -> ObjectKey | None:
         own = super()._other(group, scheduler, without)
@@ -97,7 +96,9 @@ class _Overlaid(GroupPods):
 
 
 def waits(raw: Mapping[str, Any]) -> bool:
-    """Whether a pod is yet to be scheduled: on no node, not at its end, and not being deleted. Raises `Malformed`."""
+    """Whether a pod is yet to be scheduled: it has no node, has not ended, and is not being deleted. Raises
+    `Malformed`.
+    """
     status, metadata = mapping(raw.get("status")), mapping(raw.get("metadata"))
     over = text(status.get("phase")) in {"Succeeded", "Failed"} or metadata.get("deletionTimestamp") is not None
     return not over and not text(mapping(raw.get("spec")).get("nodeName"))

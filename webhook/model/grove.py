@@ -18,11 +18,11 @@ TOPOLOGY_NAME = "grove.io/topology-name"
 GATE = "grove.io/podgang-pending-creation"
 
 MNNVL_GROUP = "grove.io/mnnvl-group"
-# The value that opts a clique, a scaling group or a set out of its parent's group.
+# The value that removes a clique, a scaling group or a set from its parent's group.
 MNNVL_NONE = "none"
-# Read up to v0.1.0-alpha.8, ignored since: a manifest that bears it still means multi-node NVLink.
+# Read up to v0.1.0-alpha.8, ignored since. A manifest that has it still intends multi-node NVLink.
 AUTO_MNNVL = "grove.io/auto-mnnvl"
 AUTO_MNNVL_ENABLED = "enabled"
 
-# Only this resource makes a GPU clique for Grove; GPUs asked for by DRA claims are not seen.
+# Grove treats a clique as a GPU clique only if it requests this resource. GPUs from DRA claims do not count.
 GPU_RESOURCE = "nvidia.com/gpu"

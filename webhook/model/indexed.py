@@ -1,6 +1,6 @@
-"""Indexed: a mapping that also knows which of its entries have something in common, such as a parent or a queue.
+"""Indexed: a mapping with an index over a common property of its entries, such as a parent or a queue.
 
-What is kept with each write need not be searched for with each decision, however many objects a cluster has.
+The index is updated with each write, so a decision needs no search, no matter how many objects a cluster has.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ V = TypeVar("V")
 
 
 class Indexed(dict[K, V], Generic[K, V]):
-    """A dict with an index. A subclass says by `terms` what its entries are found by."""
+    """A dict with an index. A subclass defines by `terms` the index terms of an entry."""
 
     def __init__(self, known: Mapping[K, V] | None = None) -> None:
         super().__init__()
-        # By term the keys that have it: a dict in place of a set, so that their order is that in which they came.
+        # By term: the keys that have it. A dict instead of a set, so that the keys stay in insertion order.
         self._keys: dict[Hashable, dict[K, None]] = {}
         self.update(known or {})
 
     @staticmethod
     def terms(key: Any, value: Any) -> Iterable[Hashable]:
-        """What an entry is found by."""
+        """The index terms of an entry."""
         raise NotImplementedError
 
     def having(self, term: Hashable) -> Set[K]:
@@ -32,7 +32,7 @@ class Indexed(dict[K, V], Generic[K, V]):
 
     @property
     def every_term(self) -> Set[Hashable]:
-        """The terms that there are."""
+        """All terms of the index."""
         return self._keys.keys()
 
     def __setitem__(self, key: K, value: V) -> None:
@@ -67,10 +67,10 @@ class Indexed(dict[K, V], Generic[K, V]):
 
 
 class Overlay(Indexed[K, V]):
-    """Entries as they were, but for a few. Only what rules ask for: one by its key, and the keys of a term."""
+    """Entries with a few changes. It supports only what rules ask for: an entry by its key, and the keys of a term."""
 
     def __init__(self, known: Indexed[K, V], changes: Mapping[K, V | None]) -> None:
-        """`changes` has None for an entry that is gone."""
+        """`changes` has None for a removed entry."""
         self._known = known
         self._changed = frozenset(changes)
         super().__init__({key: value for key, value in changes.items() if value is not None})
@@ -96,4 +96,4 @@ class Overlay(Indexed[K, V]):
         return super().__contains__(key) or (key not in self._changed and key in self._known)
 
     def _forget(self, key: K) -> None:
-        """Nothing: each key is written once."""
+        """Does nothing: each key is written once."""

@@ -1,5 +1,5 @@
-"""What objects and kinds are called, what a workload recorded, and which fact a decision still needs: small values that
-all else refers to, and that refer to nothing.
+"""Names of objects and kinds, the record of a workload, and the facts that a decision still needs: small values that
+everything else imports and that import nothing.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Api:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a workload recorded at CREATE, and what else of it its pods are prepared from. Hashable: it keys a cache.
+    """What a workload recorded at CREATE, and what else its pods are prepared from. Hashable: it is a cache key.
 
-    `scheduler` is None for a workload that is older than Rollcall, or was admitted while it was down.
+    `scheduler` is None for a workload that predates Rollcall, or was admitted while Rollcall was down.
     """
 
     scheduler: str | None
     quota: str | None = None
-    # What it says under keys that name a queue, whichever scheduler's: `webhook.model.record.queues_of`.
+    # The values under keys that name a queue, for any scheduler: `webhook.model.record.queues_of`.
     queues: tuple[tuple[str, str], ...] = ()
     priority_class: str | None = None
 
@@ -44,7 +44,7 @@ class Record:
 class Needed(NamedTuple):
     """One fact that a decision needs and a snapshot lacks: the part, and the key in it.
 
-    Without a key the part is needed as a whole, as `apis` always is; an empty name is a key, of nothing. For
+    Without a key the whole part is needed, as `apis` always is. An empty name is a key that no object has. For
     `bound_gangs` the key is that of a PodCliqueSet.
     """
 
@@ -61,7 +61,7 @@ class Needed(NamedTuple):
         return f"{_PARTS.get(self.part, self.part)} {name}".rstrip()
 
 
-# What the parts are called in messages.
+# The names of the parts in messages.
 _PARTS = {
     "namespaces": "Namespace",
     "pod_clique_sets": "PodCliqueSet",

@@ -1,6 +1,6 @@
-"""What is kept of single objects of the cluster: the little that rules need of each.
+"""What is kept of single objects of the cluster: only the values that rules need.
 
-`ClusterFacts` holds them by kind; projections make them of plain objects.
+`ClusterFacts` holds them by kind; projections make them from plain objects.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from webhook.model.keys import Api, ObjectKey
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A namespace's labels, among them the choice of scheduler and the enforcement mode. Of very many only some are
-    kept, and always those of Rollcall.
+    """A namespace's labels, which include the choice of scheduler and the enforcement mode. Of very many labels only
+    some are kept, and always Rollcall's own.
     """
 
     labels: Mapping[str, str]
@@ -25,14 +25,16 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True)
 class PodGangFacts:
-    """A PodGang in the cluster: its PodCliqueSet, and the names of its members; None for more than are kept."""
+    """A PodGang in the cluster: its PodCliqueSet, and the names of its members (None if there are too many to keep)."""
 
     workload: str
     cliques: frozenset[str] | None = frozenset()
 
 
 class PodGangs(Indexed[ObjectKey, PodGangFacts]):
-    """PodGangs by namespace and name, found by their PodCliqueSet as well: a cluster has many for each review."""
+    """PodGangs by namespace and name, indexed by their PodCliqueSet as well, because a cluster has too many to search
+    for each review.
+    """
 
     @staticmethod
     def terms(key: ObjectKey, value: PodGangFacts) -> Iterable[Hashable]:
@@ -40,14 +42,14 @@ class PodGangs(Indexed[ObjectKey, PodGangFacts]):
         return ((key[0], value.workload),)
 
     def of_set(self, key: ObjectKey) -> Iterable[ObjectKey]:
-        """Those of a PodCliqueSet."""
+        """The PodGangs of a PodCliqueSet."""
         return self.having(key)
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """A Koordinator ElasticQuota. Only a leaf takes pods. Which of two that have one name counts is told by where and
-    since when they are there.
+    """A Koordinator ElasticQuota. Only a leaf takes pods. Its namespace and creation time decide which of two quotas
+    with the same name counts.
     """
 
     is_parent: bool
@@ -57,8 +59,8 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class TopologyBinding:
-    """A Grove ClusterTopologyBinding: the node label key of each domain, broadest first, and for the schedulers whose
-    topology is kept by somebody else the name of that object.
+    """A Grove ClusterTopologyBinding: the node label key of each domain, broadest first, and the names of topology
+    objects that others manage for their schedulers.
     """
 
     keys: Mapping[str, str]
@@ -76,7 +78,7 @@ class TopologyLayer:
 
 @dataclass(frozen=True, slots=True)
 class PriorityClass:
-    """A PriorityClass, by what it gives a pod."""
+    """A PriorityClass: what it gives a pod."""
 
     value: int
     is_default: bool
@@ -85,7 +87,7 @@ class PriorityClass:
 
 @dataclass(frozen=True, slots=True)
 class VolcanoQueue:
-    """A Volcano Queue. A fresh one has no state until Volcano's controller has seen it."""
+    """A Volcano Queue. A new queue has no state until Volcano's controller has seen it."""
 
     parent: str | None
     state: str | None
@@ -101,8 +103,8 @@ class HyperNode:
 
 @dataclass(frozen=True, slots=True)
 class KaiQueue:
-    """A KAI Queue. Its labels say which node pool it is of, under a key that the administrator chose; of a queue with
-    more than are kept it is not known which others it has.
+    """A KAI Queue. Its labels say which node pool it is in, under a key that the administrator chose. If a queue has
+    more labels than the limit, its other labels are unknown.
     """
 
     parent: str | None
@@ -111,7 +113,7 @@ class KaiQueue:
 
 
 class QueueTree(Indexed[str, Any]):
-    """Queues by name, found by their parent as well, whether that is there or not."""
+    """Queues by name, indexed by their parent as well, whether the parent exists or not."""
 
     _leaves: list[str] | None = None
 
@@ -122,7 +124,9 @@ class QueueTree(Indexed[str, Any]):
 
     @property
     def leaves(self) -> list[str]:
-        """Those without children, sorted: once between two changes, and not for each that names a wrong queue."""
+        """The queues without children, sorted. Computed once after each change, and not for each place that names a
+        wrong queue.
+        """
         if self._leaves is None:
             self._leaves = sorted(self.keys() - self.every_term)
         return self._leaves
@@ -133,25 +137,27 @@ class QueueTree(Indexed[str, Any]):
 
 
 class HyperNodes(Indexed[str, HyperNode]):
-    """HyperNodes by name, found by their tier and by its name as well: a cluster may have one for each of its nodes."""
+    """HyperNodes by name, indexed by their tier and by the tier's name as well: a cluster may have one for each of its
+    nodes.
+    """
 
     @staticmethod
     def terms(_: str, value: HyperNode) -> Iterable[Hashable]:
-        """Its tier, and what that is called."""
+        """Its tier, and the name of the tier."""
         return (value.tier,) if value.tier_name is None else (value.tier, (value.tier_name, value.tier))
 
     @property
     def tiers(self) -> list[int]:
-        """The tiers that there are, the closest first."""
+        """All tiers, the closest first."""
         return sorted(term for term in self.every_term if isinstance(term, int))
 
     def tiers_named(self, name: str) -> set[int]:
-        """The tiers that bear a name."""
+        """The tiers with this name."""
         return {term[1] for term in self.every_term if isinstance(term, tuple) and term[0] == name}
 
 
 class ElasticQuotas(dict[str, Quota]):
-    """ElasticQuotas by name, whatever their namespace. Of those that have one name the oldest counts."""
+    """ElasticQuotas by name, over all namespaces. Of quotas with the same name the oldest counts."""
 
     def __setitem__(self, name: str, quota: Quota) -> None:
         before = self.get(name)
@@ -165,7 +171,7 @@ class ElasticQuotas(dict[str, Quota]):
                 self[name] = quota
 
     def overlaid(self, changes: Mapping[str, Quota | None]) -> ElasticQuotas:
-        """These with some read anew, None for one that is gone."""
+        """These quotas with some of them replaced by a live read; None for a removed one."""
         found = ElasticQuotas()
         found.update({name: quota for name, quota in self.items() if name not in changes})
         found.update({name: quota for name, quota in changes.items() if quota is not None})
@@ -173,17 +179,17 @@ class ElasticQuotas(dict[str, Quota]):
 
 
 def _age(quota: Quota) -> tuple[str, str]:
-    # RFC 3339 in UTC, as the API server writes it: the order of the texts is that of the times.
+    # RFC 3339 in UTC, as the API server writes it: the order of the texts is the order of the times.
     return quota.created, quota.namespace
 
 
 class KaiLevels(tuple[str, ...]):
-    """The levels of a KAI Topology, as node label keys, broadest first; `aliases` are other names of some of them."""
+    """The levels of a KAI Topology, as node label keys, broadest first; `aliases` are other names of some levels."""
 
     aliases: Mapping[str, str]
 
     def __new__(cls, keys: Iterable[str], aliases: Mapping[str, str] = MappingProxyType({})) -> KaiLevels:
-        """Levels with these keys; each alias says the key that it stands for."""
+        """Levels with these keys; each alias maps to the key that it stands for."""
         found = super().__new__(cls, keys)
         found.aliases = aliases
         return found
@@ -191,13 +197,13 @@ class KaiLevels(tuple[str, ...]):
 
 @dataclass(frozen=True, slots=True)
 class QueuedGroup:
-    """A PodGroup of KAI or Volcano: the Queue that it is in."""
+    """The Queue of a PodGroup of KAI or Volcano."""
 
     queue: str | None
 
 
 class QueuedGroups(Indexed[ObjectKey, QueuedGroup]):
-    """PodGroups by namespace and name, found by their bare name and by their queue as well."""
+    """PodGroups by namespace and name, indexed by their name without namespace and by their queue as well."""
 
     @staticmethod
     def terms(key: ObjectKey, value: QueuedGroup) -> Iterable[Hashable]:
@@ -205,18 +211,18 @@ class QueuedGroups(Indexed[ObjectKey, QueuedGroup]):
         return (("name", key[1]), ("queue", value.queue))
 
     def called(self, name: str) -> Iterable[ObjectKey]:
-        """Those of that name, in any namespace."""
+        """The PodGroups with that name, in any namespace."""
         return self.having(("name", name))
 
     def in_queue(self, queue: str) -> Iterable[ObjectKey]:
-        """Those in a queue."""
+        """The PodGroups in a queue."""
         return self.having(("queue", queue))
 
 
 class SpecField(NamedTuple):
-    """A field of a kind's spec that a scheduler's backend writes, and `since` when there is one, in words.
+    """A spec field of a kind that a scheduler's backend writes. `since` says in words which version added it.
 
-    An API server whose CRD is older drops it in silence.
+    An API server whose CRD is older drops the field silently.
     """
 
     api: Api

@@ -1,6 +1,4 @@
-"""Kinds of Kubernetes itself that are read or written as they are: nothing of them is kept for rules, so they have no
-projection.
-"""
+"""Kubernetes' own kinds that are read or written as they are. Rules need no facts of them, so none has a projection."""
 
 from __future__ import annotations
 

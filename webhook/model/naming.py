@@ -1,6 +1,6 @@
-"""The names of gang objects: pure functions, shared by what stamps a pod and what writes the object.
+"""The names of gang objects: pure functions, used to stamp pods and to write the objects.
 
-If the two ever differed, a scheduler would hold the pods for a group that never comes.
+If the two names ever differed, a scheduler would hold the pods for a group that never exists.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Container
 # Koordinator reads the PodGroup's name from a pod label, and a label value has at most 63 characters.
 LABEL_VALUE_LIMIT = 63
 _HASH_CHARACTERS = 10
-# A part of a gang object is mostly named by a DNS label; Grove's names may have dots, and be longer.
+# Parts of a gang object usually have a DNS label as name. Grove's names may contain dots and be longer.
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_HASH_CHARACTERS = 20
-# RFC 1123 subdomain: what most objects are called.
+# RFC 1123 subdomain: the form of most object names.
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 NAME_LIMIT = 253
 
@@ -23,16 +23,16 @@ NAME_LIMIT = 253
 def pod_group_name(podgang: str, podgroup: str, limit: int = LABEL_VALUE_LIMIT) -> str:
     """The PodGroup's name for one member of a PodGang: `{podgang}-{podgroup}`, at most `limit` characters.
 
-    Grove names a member after its PodClique, which mostly starts with the PodGang's name; the prefix is not repeated
-    then, nor where the only member is called as the gang is. A longer name is cut and ends in ten hex digits of the
-    SHA-256 of the full one.
+    Grove names a member after its PodClique, whose name usually starts with the PodGang's name. The prefix is then not
+    repeated, nor if the only member has the gang's name. A longer name is cut and ends in ten hex digits of the SHA-256
+    of the full name.
     """
     full = podgroup if podgroup == podgang or podgroup.startswith(f"{podgang}-") else f"{podgang}-{podgroup}"
     return cut_name(full, limit)
 
 
 def cut_name(full: str, limit: int) -> str:
-    """`full` if it fits, else its start and a hash of the whole, `limit` characters at most."""
+    """`full` if it fits, else its start and a hash of the whole; at most `limit` characters."""
     if len(full) <= limit:
         return full
     digest = hashlib.sha256(full.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARACTERS]
@@ -45,7 +45,7 @@ def is_subdomain(name: str) -> bool:
 
 
 def label_name(name: str, kind: str, taken: Container[str] = ()) -> str:
-    """`name` where that is a DNS label and none of those `taken`, else `kind` and a hash of it."""
+    """`name` if it is a DNS label and not in `taken`, else `kind` and a hash of the name."""
     if _LABEL.fullmatch(name) and name not in taken:
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_LABEL_HASH_CHARACTERS]

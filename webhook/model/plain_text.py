@@ -1,6 +1,6 @@
-"""Text that people read, without the characters that a terminal or a browser obeys instead of showing.
+"""Text for people, without the control characters that a terminal or a browser executes instead of showing.
 
-Names, labels and values come from tenants. A control character can end a line or move the cursor; a bidirectional
+Names, labels and values come from tenants. A control character can end a line or move the cursor. A bidirectional
 control can make a denied name look like an allowed one (Unicode Technical Report 36, "Bidirectional Text Spoofing").
 """
 
@@ -21,15 +21,15 @@ _INVISIBLE = (
     *range(0xFFF9, 0xFFFC),
 )
 _REPLACED = dict.fromkeys(_INVISIBLE, "\ufffd")
-# json.dumps escapes the C0 controls in strings itself; those that it leaves are its own line ends.
+# json.dumps escapes the C0 controls in strings. Those left in its output are its own line ends.
 _ESCAPED = {point: f"\\u{point:04x}" for point in _INVISIBLE if point >= 0x7F}  # noqa: PLR2004 - the first above ASCII
 
 
 def plain(text: str) -> str:
-    """`text` with each character that is obeyed and not shown replaced by U+FFFD."""
+    """`text` with each such control character replaced by U+FFFD."""
     return text.translate(_REPLACED)
 
 
 def escaped(json_text: str) -> str:
-    """JSON with the same characters written as escapes, which means the same."""
+    """JSON with the same characters written as escapes, which does not change its meaning."""
     return json_text.translate(_ESCAPED)

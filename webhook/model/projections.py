@@ -1,6 +1,6 @@
-"""Projections: of which kinds something is known, and the little that rules need of each object.
+"""Projections: the kinds that are read, and the few values that rules need of each object.
 
-Files and clusters are read through the same ones, so that a command line with `--facts` and a server with caches know
+Files and clusters are read through the same projections, so a command line with `--facts` and a server with caches know
 the same things. A backend adds its own (`Backend.projections`).
 """
 
@@ -22,7 +22,7 @@ from webhook.model.workloads.podgang import PodGang
 
 
 class Missing(Malformed):
-    """A field that every stored object has is not there."""
+    """Raised when a field that every stored object has is missing."""
 
     def __init__(self, path: FieldPath) -> None:
         TypeError.__init__(self, f"{path} is missing")
@@ -40,42 +40,45 @@ class Resource(NamedTuple):
 class Projection(NamedTuple):
     """How the objects of one kind become a part of `ClusterFacts`.
 
-    `read` gives the key (a name, or namespace and name) and what is known by it; None for an object that nobody asks
-    about. It raises `Malformed`.
+    `read` returns the key (a name, or namespace and name) and the value for it; None for an object that no rule needs.
+    It raises `Malformed`.
     """
 
     part: str
     resource: Resource
     read: Callable[[Manifest], tuple[Any, Any] | None]
-    # What the entries are kept in.
+    # The type of the mapping that holds the entries.
     entries: Callable[[], dict[Any, Any]] = dict
-    # Whether it is known only for rules about objects that somebody else stores. A reconciler judges none of these.
+    # Whether only rules about objects of other authors need it. A reconciler judges no such objects.
     for_objects: bool = False
-    # A labelSelector: of which objects a cluster tells. Files tell of the others as well.
+    # A labelSelector that limits the objects read from a cluster. Files may have other objects as well.
     label_selector: str = ""
-    # A fieldSelector: of which objects a cluster tells. `read` says None to the others, which files have as well.
+    # A fieldSelector that limits the objects read from a cluster. For other objects, which files may have, `read`
+    # returns None.
     field_selector: str = ""
-    # Whether a server is ready only once these are read. Where they are not, what rests on them is not judged.
+    # Whether a server is ready only after these are read. Without them, rules that need them are not judged.
     awaited: bool = True
-    # The bytes of one object that are kept at most: of what takes more, nothing is.
+    # The largest size in bytes of one kept object. A larger object is not kept.
     most: int = KEPT_BYTES
 
     @property
     def selector(self) -> Mapping[str, str]:
-        """What narrows the lists and watches of a cluster."""
+        """The query parameters that narrow the lists and watches of a cluster."""
         both = {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
         return {kind: selector for kind, selector in both.items() if selector}
 
 
 def spec_fields(schema: Mapping[str, Any]) -> frozenset[str] | None:
-    """The fields of `spec` in an OpenAPI schema; None where it does not list them, or keeps what it does not list."""
+    """The fields of `spec` in an OpenAPI schema; None if it does not list them, or preserves fields that it does not
+    list.
+    """
     spec = mapping(mapping(schema.get("properties")).get("spec"))
     fields = mapping(spec.get("properties"))
     return frozenset(fields) if fields and not spec.get("x-kubernetes-preserve-unknown-fields") else None
 
 
 def required(value: str | None, path: FieldPath) -> str:
-    """`value`. Raises `Missing` where there is none."""
+    """`value`. Raises `Missing` if it is None."""
     if value is None:
         raise Missing(path)
     return value

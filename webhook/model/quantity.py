@@ -17,12 +17,12 @@ _SCALES = {
     **{suffix: Fraction(1000 ** (power + 2)) for power, suffix in enumerate("MGTPE")},
     **{f"{suffix}i": Fraction(1024 ** (power + 1)) for power, suffix in enumerate("KMGTPE")},
 }
-# The API server stores no quantity longer than about twenty digits; more is not worth the arithmetic.
+# The API server stores no quantity longer than about twenty digits. Longer ones are not computed.
 _MAX_CHARACTERS = 64
 
 
 def parse_quantity(value: object) -> Fraction | None:
-    """The quantity as an exact number, or None where `value` is no quantity. YAML may give a plain number."""
+    """The quantity as an exact number, or None if `value` is not a quantity. YAML may give a plain number."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):

@@ -1,8 +1,8 @@
 """Reading plain Kubernetes dicts: absent and null are empty, and a value of the wrong type is an error.
 
-An object that reaches us through an API server has passed its schema, or will before it is stored; one from a file or
-from `curl` has not. A wrong type raises `Malformed`, whoever judges the object reports it, and nothing passes in
-silence.
+An object from an API server has passed its schema, or will pass it before it is stored. An object from a file or from
+`curl` has not. A wrong type raises `Malformed`. The caller that judges the object reports it, so nothing passes
+silently.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-# A Kubernetes object as it came: never re-typed, so that fields of newer API versions survive.
+# A Kubernetes object as received: never converted, so that fields of newer API versions survive.
 Manifest = dict[str, Any]
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 class Malformed(TypeError):
-    """A value is not of the type that the schema of its object demands."""
+    """A value does not have the type that the schema of its object requires."""
 
     def __init__(self, value: object, wanted: str) -> None:
         super().__init__(f"{wanted} is needed where there is {type(value).__name__}")

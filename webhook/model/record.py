@@ -13,11 +13,11 @@ from webhook.model.workloads.podcliqueset import PodCliqueSet
 # On a workload: the choice of its scheduler, and from CREATE on its record. On a namespace: the choice for its new
 # workloads.
 SCHEDULER_LABEL = "rollcall.dev/scheduler"
-# What Rollcall's own labels start with.
+# The prefix of Rollcall's own labels.
 OWN_LABELS = "rollcall.dev/"
-# What the key of every queue has in its name, whichever scheduler's it is.
+# The key of every queue contains this, for any scheduler.
 QUEUE_WORD = "queue"
-# Read as annotations and nowhere else: a label of that key names no queue to anybody.
+# Read only as annotations: no scheduler reads a queue from a label with that key.
 _NO_LABELS = frozenset({VOLCANO_QUEUE})
 
 
@@ -36,9 +36,10 @@ def quota_of_template(metadata: Mapping[str, Any]) -> str | None:
 
 
 def queues_of(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """The queues that a set, a template, a PodGang or a pod names: the keys whose name says queue, labels first.
+    """The queues that a set, a template, a PodGang or a pod names: all keys whose name contains "queue", labels first.
 
-    Which key counts is the scheduler's to say, and with KAI the administrator's; that it speaks of a queue can be seen.
+    The scheduler decides which key counts, and with KAI the administrator. That a key names a queue is visible from its
+    name.
     """
     found: dict[str, str] = {}
     for holder, unread in ((mapping(metadata.get("annotations")), ()), (mapping(metadata.get("labels")), _NO_LABELS)):
@@ -56,9 +57,9 @@ def queue_of(metadata: Mapping[str, Any], key: str) -> str | None:
 
 
 def record_of(workload: PodCliqueSet, scheduler: str | None) -> Record:
-    """The record of `workload`, whose scheduler is recorded or chosen as `scheduler`.
+    """The record of `workload` with the recorded or chosen `scheduler`.
 
-    A queue is the set's own, else the first that a clique names (rules refuse cliques that differ).
+    The queue is the set's own, else the first that a clique names (rules refuse cliques that differ).
     """
     queues: dict[str, str] = {}
     for holder in (mapping(workload.raw.get("metadata")), *(clique.raw for clique in workload.cliques)):
@@ -69,6 +70,6 @@ def record_of(workload: PodCliqueSet, scheduler: str | None) -> Record:
 
 
 def record_in(metadata: Mapping[str, Any], scheduler: str | None, priority_class: str | None = None) -> Record:
-    """What a PodGang or a pod shows of its workload's record by its own metadata."""
+    """The part of its workload's record that a PodGang or a pod shows in its own metadata."""
     queues = tuple(sorted(queues_of(metadata).items()))
     return Record(scheduler, quota_of_template(metadata), queues, priority_class)

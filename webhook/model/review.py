@@ -1,4 +1,4 @@
-"""AdmissionReview: the envelope in which an API server asks, read by hand.
+"""AdmissionReview: the envelope of a request from an API server, parsed by hand.
 
 Source: k8s.io/api/admission/v1 `AdmissionReview`; v1beta1 has the same fields.
 """
@@ -16,12 +16,12 @@ from webhook.model.users import MAX_USER_CHARACTERS
 GROUP = "admission.k8s.io"
 API_VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 KIND = "AdmissionReview"
-# A uid of Kubernetes has 36 characters, and no name more than 253. Each of these is sent back, logged and traced.
+# A Kubernetes uid has 36 characters, and a name at most 253. All of these are sent back, logged and traced.
 MAX_TEXT_CHARACTERS = 1000
 
 
 def request_from(review: object) -> Request:
-    """The request of a parsed AdmissionReview. Raises `ReviewError` with one line why it cannot be answered."""
+    """The request of a parsed AdmissionReview. Raises `ReviewError` with a one-line reason if it cannot be answered."""
     if not isinstance(review, dict):
         raise ReviewError("the body is no JSON object")
     if review.get("kind") != KIND:
@@ -73,7 +73,7 @@ def _word(holder: dict[str, Any], key: str, path: str = "request") -> str:
 
 
 def _user(request: dict[str, Any]) -> str:
-    """The name of the user who asks; empty where the review says none."""
+    """The name of the requesting user; empty if the review has none."""
     found = request.get("userInfo")
     if found is None:
         return ""

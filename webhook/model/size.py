@@ -1,4 +1,4 @@
-"""How large an object is, told without walking over more of it than it takes to know."""
+"""The size of an object, counted no further than needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def values_in(value: Any, most: int) -> int:
-    """The values in an object, its maps and lists among them; `most` where there are more."""
+    """The number of values in an object, including its maps and lists; `most` if there are more."""
     found = 0
     waiting = [value]
     while waiting and found < most:

@@ -1,5 +1,5 @@
-"""StoredObject: a read view over an object that somebody else stores, such as a PodGroup written by hand, with which
-a rule about gang objects is called.
+"""StoredObject: a read view over an object stored by another author, such as a PodGroup written by hand. Rules about
+gang objects are called with it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from webhook.model.reading import Manifest, mapping, text
 
 
 class Judged(NamedTuple):
-    """A kind that has rules, whatever its version. `plural` is its name in paths."""
+    """A kind that has rules, in any version. `plural` is its name in paths."""
 
     group: str
     kind: str
@@ -23,14 +23,14 @@ PODS = Judged("", "Pod", "pods")
 
 
 class StoredObject:
-    """An object as it is to be stored. `version` is that of its API, `old` the same object before an update."""
+    """An object to be stored. `version` is its API version, `old` the same object before an update."""
 
     __slots__ = ("annotations", "kind", "labels", "name", "namespace", "old", "raw", "spec", "version")
 
     def __init__(
         self, raw: Manifest, kind: str, version: str, namespace: str = "", old: StoredObject | None = None
     ) -> None:
-        """Raises `Malformed` where metadata or spec are of the wrong type."""
+        """Raises `Malformed` if metadata or spec have the wrong type."""
         self.raw = raw
         self.kind = kind
         self.version = version

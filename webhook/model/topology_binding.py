@@ -12,7 +12,7 @@ from webhook.model.reading import Manifest, mapping, sequence, text
 
 
 class Level(NamedTuple):
-    """A level of the topology: Grove's word for it, and the node label key. Either may be missing in a file."""
+    """A level of the topology: Grove's name for it, and the node label key. In a file either may be missing."""
 
     path: FieldPath
     domain: str | None
@@ -20,7 +20,7 @@ class Level(NamedTuple):
 
 
 class ClusterTopologyBinding:
-    """A ClusterTopologyBinding (grove.io/v1alpha1). `levels` stand broadest first."""
+    """A ClusterTopologyBinding (grove.io/v1alpha1). `levels` are listed broadest first."""
 
     __slots__ = ("levels", "name", "raw", "references", "uid")
 
@@ -33,7 +33,8 @@ class ClusterTopologyBinding:
         for index, entry in enumerate(sequence(spec.get("levels"))):
             level = mapping(entry)
             self.levels.append(Level(SPEC / "levels" / Item(index), text(level.get("domain")), text(level.get("key"))))
-        # By schedulerName: a topology object that somebody else keeps. For the others the operator makes one.
+        # By schedulerName: a topology object that someone else manages. For the other schedulers the operator makes
+        # one.
         self.references: dict[str, str] = {}
         for entry in sequence(spec.get("schedulerTopologyBindings")):
             binding = mapping(entry)

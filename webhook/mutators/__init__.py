@@ -1,4 +1,4 @@
-"""What admission writes into objects: the record on a workload at CREATE, and what PreparePod wants on a gang's pod.
+"""What admission writes into objects: the record on a workload at CREATE, and PreparePod's changes on a gang's pod.
 
-Only JSON Patch operations leave here; nothing else of an object is touched.
+The result is only JSON Patch operations; nothing else of an object is changed.
 """

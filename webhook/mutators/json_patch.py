@@ -1,7 +1,8 @@
-"""JSON Patch (RFC 6902), as far as admission needs it: single keys added or replaced, a missing parent made first.
+"""JSON Patch (RFC 6902), as far as admission needs it: single keys are added or replaced, and missing parents are
+created.
 
-A builder applies each operation to the received object as it records it, so that a patch that could not be applied
-fails here (`Malformed`) and not in the API server, and so that later steps see what earlier ones did.
+A builder applies each operation to the received object when it records it. So a patch that cannot be applied fails here
+(`Malformed`) and not in the API server, and later steps see the changes of earlier steps.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Parents = tuple[str | int, ...]
 
 
 class PatchBuilder:
-    """Collects the operations that turn `target` into what is wanted. `target` is changed in place."""
+    """Collects the operations that turn `target` into the wanted object. `target` is changed in place."""
 
     __slots__ = ("operations", "target")
 
@@ -24,8 +25,8 @@ class PatchBuilder:
         self.operations: list[Operation] = []
 
     def set(self, parents: Parents, key: str, value: Any) -> None:
-        """Set one key of the object at `parents`: keys, and indexes of items that are there. No operation where it has
-        that value already.
+        """Sets one key of the object at `parents`: keys, and indexes of existing items. No operation if the key already
+        has that value.
         """
         holder = self._holder(parents)
         present = key in holder
@@ -36,7 +37,7 @@ class PatchBuilder:
         self.operations.append({"op": "replace" if present else "add", "path": path, "value": value})
 
     def append(self, parents: Parents, key: str, value: Any) -> None:
-        """Append to the list at `key` of the object at `parents`; the list is made where there is none."""
+        """Appends to the list at `key` of the object at `parents`. A missing list is created."""
         holder = self._holder(parents)
         path = f"{_pointer(parents)}/{_escape(key)}"
         if holder.get(key) is None:
@@ -57,7 +58,7 @@ class PatchBuilder:
                 raise Malformed(holder, "an object")
             below = holder.get(parent)
             if below is None:
-                # Also where the key is there with null: "add" replaces it.
+                # Also for a key with null: "add" replaces it.
                 below = holder[parent] = {}
                 self.operations.append({"op": "add", "path": _pointer(parents[:depth]), "value": {}})
             holder = below

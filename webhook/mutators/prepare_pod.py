@@ -1,6 +1,6 @@
-"""PreparePod's frame: what a backend wants on a pod, plus the stamp and the gate, as the smallest patch.
+"""PreparePod: a backend's changes on a pod, plus the stamp and the gate, as the smallest patch.
 
-Ten thousand sibling pods cost one call of the backend; the rest look the answer up.
+Ten thousand sibling pods cost one call of the backend; the other pods use the cached answer.
 """
 
 from __future__ import annotations
@@ -22,44 +22,45 @@ from webhook.model.workloads.pod import Pod
 from webhook.mutators.json_patch import PatchBuilder
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
-# On a prepared pod: backend and digest of what the preparation depended on, by which a stale pod is told.
+# On a prepared pod: the backend, and a digest of what the preparation depended on. It shows whether a pod is stale.
 STAMP_ANNOTATION = "rollcall.dev/stamp"
-# Holds a pod until its gang objects exist. Rollcall's reconciler lifts it.
+# Holds a pod until its gang objects exist. Rollcall's reconciler removes it.
 GATE = "rollcall.dev/gang-sync"
 _STAMP_CHARACTERS = 16
-# Members remembered for each profile: one a PodClique, so this covers those that create pods at about the same time.
+# Members in the cache of each profile. There is one per PodClique, so this covers the PodCliques that create pods at
+# about the same time.
 MEMORY = 4096
-# Of the texts of a member that is remembered. Names and labels that Kubernetes takes are mostly shorter, but a pod is
-# mutated before they are checked, and annotations may be long.
+# The limit for the texts of a cached member. Valid names and labels are mostly shorter, but a pod is mutated before
+# they are checked, and annotations may be long.
 MAX_REMEMBERED_CHARACTERS = 1024
 
 
 class Prepared(NamedTuple):
-    """The outcome for one pod: a patch, or the claim because of which there is none."""
+    """The result for one pod: a patch, or the claim that prevents one."""
 
     operations: tuple[Operation, ...]
     claim: Claim | None = None
 
 
 def stamp(changes: PodChanges, *, gated: bool) -> str:
-    """The stamp's value. It changes with what the pod was prepared from, never with a rule or a version of ours."""
+    """The stamp's value. It depends on what the pod was prepared from, never on a rule or on Rollcall's version."""
     inputs = "\n".join((changes.scheduler_name, *changes.inputs, f"gate={str(gated).lower()}"))
     digest = hashlib.sha256(inputs.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{changes.scheduler_name}/{digest[:_STAMP_CHARACTERS]}"
 
 
 def prepare_pod(pod: Pod, profile: Profile, member: GangMember) -> Prepared:
-    """The patch that makes `pod` a member of its gang. The pod's dict is changed in place as the patch would change it.
+    """The patch that makes `pod` a member of its gang. The pod's dict is changed in place in the same way.
 
-    Touched are spec.schedulerName, the labels and annotations that the backend names, for workloads that are not
-    Grove's those of the gang, the stamp and, where the profile wants it, the pod gate; existing gates, hostname,
+    The patch changes spec.schedulerName, the labels and annotations that the backend names, and the stamp. For opted-in
+    workloads it adds the gang's labels. It adds the pod gate if the profile wants it. Existing gates, hostname,
     subdomain and every grove.io key stay.
     """
     changes, marked = _changes(profile, member)
     claim = next(_foreign_claims(pod, changes, kept=not member.owned), None)
     if claim is not None:
         return Prepared((), claim)
-    # Read before anything is written: a pod that cannot be read is left whole.
+    # Read before any write: a pod that cannot be read is left unchanged.
     add_gate = profile.gate and changes.stamped and not _gated(pod)
     patch = PatchBuilder(pod.raw)
     for key, value in changes.labels.items():
@@ -85,7 +86,7 @@ def prepare_pod(pod: Pod, profile: Profile, member: GangMember) -> Prepared:
 
 
 def foreign_claims(pod: Pod, profile: Profile, member: GangMember) -> list[Claim]:
-    """Every claim on `pod` that is not the one by which it becomes a member of its gang."""
+    """Every claim on `pod` except the one that makes it a member of its gang."""
     return list(_foreign_claims(pod, _changes(profile, member)[0], kept=False))
 
 
@@ -95,10 +96,10 @@ def _changes(profile: Profile, member: GangMember) -> tuple[PodChanges, str]:
     if found is None:
         made = profile.backend.prepare_pod(member)
         if member.owned and not profile.backend.makes_gangs_of_owners:
-            # Nobody here would look for its mark, nor take its gate off.
+            # Rollcall does not look for such a pod's stamp or remove its gate.
             made = replace(made, stamped=False)
         elif member.owned:
-            # By which the gang's pods are found again: their owners' labels are of many kinds.
+            # The labels by which the gang's pods are found again: labels of their owners differ by kind.
             marks = {GANG_LABEL: label_value(member.podgang), MEMBER_LABEL: label_value(member.podclique)}
             made = replace(made, labels={**made.labels, **marks})
         found = (made, stamp(made, gated=profile.gate))
@@ -110,15 +111,15 @@ def _changes(profile: Profile, member: GangMember) -> tuple[PodChanges, str]:
 
 
 def _characters(member: GangMember) -> int:
-    """The length of all texts of a member that others may have written."""
+    """The length of all texts of a member that other authors may have written."""
     record = member.record
     named = (record.scheduler, record.quota, record.priority_class, *(queue for _, queue in record.queues))
     return sum(len(text or "") for text in (member.namespace, member.podgang, member.podclique, *named))
 
 
 def _foreign_claims(pod: Pod, changes: PodChanges, *, kept: bool) -> Iterator[Claim]:
-    """The claims on `pod` that are not those which `changes` would make. With `kept`, a field that `changes` would only
-    set where it is missing is no such claim, whatever it says: its author brings the objects, too.
+    """The claims on `pod` that `changes` would not make. With `kept`, a field that `changes` sets only if it is missing
+    is not a claim, whatever its value: its author also creates the objects.
     """
     for claim in claims_on(pod.template):
         if claim.key in changes.default_fields:
@@ -127,7 +128,7 @@ def _foreign_claims(pod: Pod, changes: PodChanges, *, kept: bool) -> Iterator[Cl
         elif claim.value not in (changes.labels.get(claim.key), changes.annotations.get(claim.key)):
             yield claim
     named = pod.scheduler_name
-    # The API server writes default-scheduler where nobody wrote anything.
+    # The API server writes default-scheduler into a pod without a schedulerName.
     if named is not None and named not in {DEFAULT_SCHEDULER, changes.scheduler_name}:
         yield Claim(named, "schedulerName", named, SPEC / "schedulerName")
 

@@ -1,7 +1,7 @@
-"""The record on a workload: which scheduler it was admitted for, as the label `rollcall.dev/scheduler`.
+"""The record on a workload: the scheduler that it was admitted for, as the label `rollcall.dev/scheduler`.
 
-Written to the workload's own metadata and never to its pod templates, whose hashes Grove compares. Grove mirrors a
-PodCliqueSet's labels onto its PodGangs, where the reconciler reads it.
+It is written to the workload's own metadata and never to its pod templates, because Grove compares their hashes. Grove
+copies a PodCliqueSet's labels to its PodGangs, where the reconciler reads the record.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from webhook.mutators.json_patch import PatchBuilder
 
 
 def record_scheduler(workload: PodCliqueSet, scheduler: str) -> tuple[Operation, ...]:
-    """The patch that records `scheduler`; none where it is there. The workload's dict is changed in place."""
+    """The patch that records `scheduler`; empty if it is already recorded. The workload's dict is changed in place."""
     patch = PatchBuilder(workload.raw)
     patch.set(("metadata", "labels"), SCHEDULER_LABEL, scheduler)
     return tuple(patch.operations)

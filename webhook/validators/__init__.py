@@ -1,7 +1,7 @@
-"""The rules: small functions that each guard against one behaviour of one scheduler.
+"""The rules: small functions that each prevent one fault of one scheduler.
 
-`registry` says what a rule is and runs them; the other modules hold the rules that are true of every backend. A
-backend's own rules stand in its folder under `webhook.backends`. To add one, write one function: see CONTRIBUTING.md.
+`registry` defines what a rule is and runs the rules. The other modules hold the rules that apply to every backend. A
+backend's own rules are in its folder under `webhook.backends`. To add one, write one function: see CONTRIBUTING.md.
 """
 
 from webhook.validators import (
@@ -19,9 +19,9 @@ from webhook.validators import (
 )
 from webhook.validators.registry import collect
 
-# Run in place of all others on an object that cannot be read.
+# Run instead of all other rules on an object that cannot be read.
 SHAPE_RULES = collect(shape, owner_shape)
-# Judged before a backend is known.
+# Judged before the backend is known.
 CHOICE_RULES = collect(choice, owner_choice)
-# Judged for every backend, before its own.
+# Judged for every backend, before its own rules.
 GENERAL_RULES = collect(podcliqueset, gang_shape, pod_origin, owners, owner_origin, owner_claims, owner_agreement)

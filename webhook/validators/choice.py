@@ -1,5 +1,5 @@
-"""Rules about the choice of the scheduler and its record. They run before any backend's, and cannot be softened:
-without one scheduler there is nothing to judge by, and a record that moves under a living gang splits it.
+"""Rules about the choice of the scheduler and its record. They run before any backend's rules, and cannot be softened.
+Without exactly one scheduler no rules can be chosen, and a record that changes under a living gang splits it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Whether what an object refers to must be there before it: a namespace says so whose objects are created in order.
+"""Whether the objects that an object refers to must exist before it. A namespace says so if its objects are created in
+order.
 
-Without that an absence is only warned about, because what is referred to may follow a moment later.
+Otherwise a missing object only causes a warning, because it may be created a moment later.
 """
 
 from __future__ import annotations
@@ -15,6 +16,6 @@ STRICT = "strict"
 
 
 def least_action(context: Context[Any]) -> Action:
-    """The least that is done about something that is not there yet."""
+    """The weakest action for an object that does not exist yet."""
     said = context.facts.namespace_label(context.namespace, CREATION_ORDER_LABEL)
     return Action.DENY if said == STRICT else Action.OFF

@@ -1,4 +1,4 @@
-"""Builders of the small objects that rules show as their passing and failing examples."""
+"""Builders of the small objects that rules show as passing and failing examples."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def clique(
     pod: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Manifest:
-    """A clique of one container; `pod` goes into its pod spec, other keywords stand beside `spec`."""
+    """A clique of one container; `pod` goes into its pod spec, other keywords go beside `spec`."""
     container: Manifest = {"name": "main", "image": "example.com/main"}
     if requests:
         container["resources"] = {"requests": dict(requests)}

@@ -1,4 +1,4 @@
-"""The shape of a gang, judged at its pods against what is known of their PodGang, for every scheduler."""
+"""The shape of a gang, judged at its pods against the facts about their PodGang, for every scheduler."""
 
 from __future__ import annotations
 

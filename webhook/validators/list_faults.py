@@ -1,19 +1,19 @@
-"""The wrong items of a list, when only some of them can be told: so chosen that an update hides no new one.
+"""The wrong items of a list that are reported when there are too many for all. An update cannot hide a new wrong item.
 
-A list in an annotation may have tens of thousands of items. What an update made wrong comes first; of what was wrong
-before only those are told that were told then, so that an update is never blamed for them.
+A list in an annotation may have tens of thousands of items. New faults of an update come first. Of the old faults only
+those that were reported before are reported again, so that an update is never blamed for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-# So many new ones, and so many old ones. Whoever has read that many knows what is wrong.
+# At most this many new ones and this many old ones: they are enough to see what is wrong.
 MOST_TOLD = 16
 
 
 def told(wrong: Iterable[str], before: Iterable[str] = ()) -> Iterator[str]:
-    """The wrong items that are told, each once; `before` are those of the object before the update."""
+    """The wrong items to report, each once. `before` are the wrong items of the object before the update."""
     old = dict.fromkeys(before)
     now = dict.fromkeys(wrong)
     yield from [item for item in now if item not in old][:MOST_TOLD]

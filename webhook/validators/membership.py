@@ -1,5 +1,5 @@
-"""What the rules of several backends ask alike: what their tables refuse, what the cluster lacks, whether pods belong
-to a gang already, whether a set lives, and which of its queues are for other schedulers.
+"""Checks that several backends share: what their tables refuse, what the cluster lacks, whether pods already belong to
+a gang, whether a set has gangs, and which of its queues are for other schedulers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from webhook.validators.registry import Context, Results
 
 
 def unsupported(capability: Capability, table: CapabilityTable, context: Context[Any]) -> Results:
-    """One finding for each place that asks for a capability that `table` refuses, with the table's words."""
+    """One finding for each place that asks for a capability that `table` refuses, with the table's text."""
     support = table[capability]
     for use in context.uses.get(capability, ()):
         yield Finding(at=use.path, found=use.value, why=support.why, remedy=support.remedy)
@@ -64,20 +64,20 @@ def claimed(pod: PodTemplate, context: Context[Any]) -> Results:
 
 
 def has_gangs(workload: PodCliqueSet, facts: ClusterFacts) -> bool | None:
-    """Whether a PodGang of the set exists; None where that is not known."""
+    """Whether a PodGang of the set exists; None if that is unknown."""
     if facts.pod_gangs is None:
         return None
     return any(True for _ in gangs_of_set(workload, facts.pod_gangs))
 
 
 def gangs_of_set(workload: PodCliqueSet, known: Mapping[ObjectKey, PodGangFacts]) -> Iterable[ObjectKey]:
-    """The PodGangs of a set among those that are known."""
+    """The known PodGangs of a set."""
     indexed = known if isinstance(known, PodGangs) else PodGangs(known)
     return indexed.of_set((workload.namespace, workload.name))
 
 
 def unread_queues(context: Context[Any], scheduler: str, key: str) -> Results:
-    """One finding for each queue that a set names by the key of another scheduler than this one, which reads `key`."""
+    """One finding for each queue that a set names by another scheduler's key. This scheduler reads `key`."""
     for use in context.uses.get(Capability.QUEUE, ()):
         if use.path.parts[-1] != key:
             yield Finding(

@@ -1,4 +1,4 @@
-"""Rules about what a workload that is not Grove's says twice: of its scheduler, and of names that others have, too."""
+"""Rules about what an opted-in workload states twice: its scheduler, and names that other workloads use too."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def runtime(workload: OwnedWorkload, context: Context[Any]) -> Results:
             why=f"there is no such {workload.runtime_kind}, so nothing is known of its pods",
             remedy="name a runtime that exists, or create it first",
             absent=needed,
-            # What it says may be refused.
+            # Its contents may be refused.
             hides_more=True,
         )
     else:
@@ -111,7 +111,7 @@ def runtime(workload: OwnedWorkload, context: Context[Any]) -> Results:
 
 
 def _unreadable(workload: TrainJob, context: Context[Any]) -> Results:
-    """A runtime from a file may be anything."""
+    """A runtime from a file may have any content."""
     try:
         found = runtime_of(workload, context.facts)
         _ = None if found is None else workload.job_set(found).parts
@@ -154,7 +154,7 @@ def train_job_alone(workload: OwnedWorkload, context: Context[Any]) -> Results:
             found=workload.scheduler,
             why="Trainer copies no label of a TrainJob, so its JobSet and its pods would not be opted in",
             remedy="label the namespace, or set the label by runtimePatches[].trainingRuntimeSpec.template.metadata",
-            # It may have been labelled a moment ago.
+            # The label may have been added a moment ago.
             absent=Needed("namespaces", workload.namespace),
         )
 
@@ -218,9 +218,9 @@ _KINDS = {"jobs": "Job", "job_sets": "JobSet", "leader_worker_sets": "LeaderWork
 def _known_gangs(
     workload: OwnedWorkload, context: Context[Any], mine: frozenset[str]
 ) -> Iterator[tuple[str, Needed, frozenset[str] | None]]:
-    """The gangs of the namespace that are for the same scheduler and may be called as one of `mine`, but for the
-    workload's own: each is called after its workload, so that these are few, however many workloads there are. Of
-    each its names, None where there are more than are kept.
+    """The gangs in the namespace that have the same scheduler and may have one of the names in `mine`, except the
+    workload's own gangs. A gang's name starts with its workload's name, so only a few workloads are checked, no matter
+    how many exist. Each gang comes with its names, or None if there are too many to keep.
     """
     facts, namespace = context.facts, workload.namespace
     owners = sorted({owner for name in mine for owner in _may_be_of(name)})
@@ -231,7 +231,7 @@ def _known_gangs(
             if owner is None or (kind == workload.kind and name == workload.name):
                 continue
             if owner.record.scheduler == context.choice.scheduler and owner.no_gang is None:
-                # Which groups a LeaderWorkerSet has its pods say.
+                # The pods of a LeaderWorkerSet decide which groups exist.
                 groups = {one for one in mine if kind == "LeaderWorkerSet" and _GROUP.match(one.removeprefix(name))}
                 yield kind, Needed(part, (namespace, name)), None if owner.names is None else owner.names | groups
     for name in owners:
@@ -242,12 +242,12 @@ def _known_gangs(
             yield "PodGang", Needed("pod_gangs", key), members
 
 
-# What follows the name of a LeaderWorkerSet in that of a gang: the group, and the revision of its template.
+# The part of a gang's name after the name of its LeaderWorkerSet: the group, and the revision of its template.
 _GROUP = re.compile(r"-\d+-[^-]+\Z")
 
 
 def _may_be_of(name: str) -> Iterator[str]:
-    """What a workload may be called of which a gang or a member has that name."""
+    """The possible names of a workload if one of its gangs or members has this name."""
     yield name
     for end, character in enumerate(name):
         if character == "-":

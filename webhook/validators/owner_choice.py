@@ -1,4 +1,4 @@
-"""Rules about the scheduler of a workload that is not Grove's, and about its record. They cannot be softened."""
+"""Rules about the scheduler of an opted-in workload and about its record. They cannot be softened."""
 
 from __future__ import annotations
 

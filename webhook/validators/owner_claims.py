@@ -1,6 +1,6 @@
-"""Rules about gangs that somebody else makes of a workload that is not Grove's: a plugin of Trainer's, the workload's
-own controller, or its author by a mark on the pod templates. Rollcall leaves such pods their group, and names the
-scheduler.
+"""Rules about gangs that someone else makes for an opted-in workload: a plugin of Trainer, the workload's own
+controller, or its author by a mark on the pod templates. Rollcall keeps the group of such pods, and sets the scheduler
+name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STEPS = (
 _GROUP = "pod-group.scheduling.sigs.k8s.io"
 _VOLCANO = {"scheduling.k8s.io/group-name": "mine"}
 _COSCHEDULING = {"scheduling.x-k8s.io/pod-group": "mine"}
-# Steps that are walked from parts to those that they wait for. A walk for each of thousands would never end.
+# The most steps from a part to the parts that it waits for. A walk for each of thousands of parts would never end.
 _MOST_FOLLOWED = 2_000
 
 
@@ -104,7 +104,7 @@ def membership_in_turn(workload: OwnedWorkload, _: Context[Any]) -> Results:
 
     Source: jobset, pkg/controllers/jobset_controller.go (v0.12.0: dependsOn, InOrder); JobSet KEP-969 forbids it too.
     """
-    # Of a TrainJob whose plugin does that, the rule about plugins speaks.
+    # If a plugin of a TrainJob makes the gang, the rule about plugins reports it.
     if not isinstance(workload, JobSet) or (isinstance(workload, MadeJobSet) and workload.runtime.plugins):
         return
     places: dict[str, list[Claim]] = {part.name: list(claims_on(part.template)) for part in workload.parts}
@@ -112,7 +112,7 @@ def membership_in_turn(workload: OwnedWorkload, _: Context[Any]) -> Results:
     times = Counter((claim.key, str(claim.value)) for claims in places.values() for claim in claims)
     left = _MOST_FOLLOWED
     for part in workload.parts:
-        # What a part follows costs a walk over all of them, so it is asked only of one that shares its group.
+        # Finding what a part follows takes a walk over all parts, so it is done only for a part that shares its group.
         if not any(times[claim.key, str(claim.value)] > 1 for claim in places[part.name]):
             continue
         walked = list(islice(workload.follows(part), left))
@@ -175,7 +175,7 @@ def claim_unsure(workload: OwnedWorkload, context: Context[Any]) -> Results:
 
 
 def _unread(workload: OwnedWorkload, context: Context[Any]) -> Iterator[Claim]:
-    """The memberships that the chosen scheduler does not read, each in the first place that has it."""
+    """The memberships that the chosen scheduler does not read, each at the first place that has it."""
     found: dict[tuple[str, str], Claim] = {}
     for template in workload.templates:
         for claim in claims_on(template):

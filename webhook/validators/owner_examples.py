@@ -1,4 +1,4 @@
-"""Builders of the workloads that are not Grove's, as rules show them."""
+"""Builders of the opted-in workloads that rules show as examples."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def replicated(
     metadata: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Manifest:
-    """A replicated Job of so many pods; `job` goes into the Job's spec and `metadata` beside it, other keywords stand
-    beside its template.
+    """A replicated Job of so many pods. `job` goes into the Job's spec and `metadata` beside that spec; other keywords
+    go beside its template.
     """
     spec = {"parallelism": pods, "completions": pods, "template": template or pod_template(), **(job or {})}
     own = {} if metadata is None else {"metadata": dict(metadata)}
@@ -116,8 +116,8 @@ def runtimes(
     annotations: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> ClusterFacts:
-    """Facts with a ClusterTrainingRuntime of these replicated Jobs, whose labels and annotations become the JobSet's;
-    keywords stand beside its template.
+    """Facts with a ClusterTrainingRuntime of these replicated Jobs. Its labels and annotations become the JobSet's;
+    keywords go beside its template.
     """
     template: Manifest = {"spec": {"replicatedJobs": list(jobs) or [replicated("node")]}}
     metadata = {"labels": dict(labels or {}), "annotations": dict(annotations or {})}

@@ -1,5 +1,5 @@
-"""What a workload that is not Grove's names by labels and annotations, of its own and of its pod templates: a queue, a
-quota. For the rules of several backends.
+"""Names that an opted-in workload gives by labels and annotations, its own and those of its pod templates: a queue, a
+quota. Used by the rules of several backends.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from webhook.model.reading import text
 from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OwnedWorkload
 
-# `labels` or `annotations`, and a key there.
+# `labels` or `annotations`, and a key in it.
 Key = tuple[str, str]
 
 
 def named(workload: OwnedWorkload, keys: Sequence[Key], of_pods: Sequence[Key]) -> list[Use]:
-    """The places that name something, and what: the workload's own by one of `keys`, then its templates' by one of
-    `of_pods`, these by their name, so that order moves no finding.
+    """The places that name something, each with that name: first the workload's own by one of `keys`, then its
+    templates' by one of `of_pods`, sorted by template name. Reordering the templates moves no finding.
     """
     found = list(_first(workload.labels, workload.annotations, METADATA, keys))
     templates = {part.place: part.template for part in workload.distinct_parts}
@@ -43,8 +43,8 @@ def _first(
 def disagreeing(
     workload: OwnedWorkload, keys: Sequence[Key], of_pods: Sequence[Key], what: str, remedy: str
 ) -> Iterator[Finding]:
-    """One finding for each place that names another queue, or whatever it is, than the first does; of a TrainJob's
-    JobSet also where it names another than the TrainJob.
+    """One finding for each place whose name (a queue or a quota) differs from that of the first place. For a TrainJob's
+    JobSet, also if its name differs from the TrainJob's.
     """
     uses = named(workload, keys, of_pods)
     above = named(workload.train_job, keys, ()) if isinstance(workload, MadeJobSet) else []

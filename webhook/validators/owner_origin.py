@@ -1,4 +1,4 @@
-"""Whether the JobSet is there that a Job names as its controller: any author of a Job can write that reference."""
+"""Whether the JobSet exists that a Job names as its controller. Any author of a Job can write that reference."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def foreign_job(part: OwnedWorkload, context: Context[Any]) -> Results:
 
 
 def _of_another_version(facts: ClusterFacts) -> bool:
-    """Whether the cluster serves JobSets, and not of the version that Rollcall reads: none would be found."""
+    """Whether the cluster serves JobSets, but not in the version that Rollcall reads, so that none would be found."""
     wanted = JOB_SETS.api
     served = {api for api in facts.apis or () if (api.group, api.kind) == (wanted.group, wanted.kind)}
     return bool(served) and wanted not in served

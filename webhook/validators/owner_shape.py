@@ -1,4 +1,4 @@
-"""The rule for a workload that is not Grove's and cannot be read, and the types of the fields of it that are read."""
+"""The rule for an opted-in workload that cannot be read, and the types of the fields that are read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _JOB_SET: dict[str, Any] = {
         }
     ],
 }
-# What a TrainJob may patch of its runtime, as far as it says something about gangs.
+# The fields of its runtime that a TrainJob may patch and that affect gangs.
 _PATCH: dict[str, Any] = {
     "metadata": METADATA,
     "spec": {

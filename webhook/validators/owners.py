@@ -1,5 +1,5 @@
-"""Rules about workloads that are not Grove's and whose gangs Rollcall makes: what their controllers do that keeps
-a gang from ever being complete.
+"""Rules about opted-in workloads whose gangs Rollcall makes: what their controllers do that prevents a gang from ever
+being complete.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from webhook.validators.registry import Context, Example, Results, Subject, rule
 
 
 def _hindrance(rule_id: str, workload: OwnedWorkload, context: Context[Any]) -> Results:
-    # A scheduler without gangs, or one that groups these pods by itself, waits for nobody.
+    # A scheduler without gangs, or one that groups these pods itself, does not wait for a complete gang.
     if not context.makes_gangs or workload.native_path is not None:
         return
     for found in workload.hindrances():

@@ -1,4 +1,4 @@
-"""Who created a pod that has Grove's labels, which anybody can write."""
+"""The creator of a pod that has Grove's labels. Anyone can write these labels."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from webhook.validators.examples import clique, pod_clique_set, scaling_group
 from webhook.validators.membership import missing_apis
 from webhook.validators.registry import Context, Example, Results, rule
 
-# Cliques that are offered in the place of a wrong one.
+# How many cliques are suggested in place of a wrong one.
 _OFFERED = 3
 _KOORDINATOR_POD_GROUP = Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")
 
@@ -88,8 +88,8 @@ def clique_name_suffix(workload: PodCliqueSet, _: Context[Any]) -> Results:
     suffixes = _longest_suffixes(member.name for member in workload.cliques)
     if not suffixes:
         return
-    # By name, the first clique after the one at hand that is called longer. Only what comes later counts: a longer name
-    # that stands first is found first.
+    # By name: the first later clique whose longer name ends in it. Only later cliques count, because Grove finds a
+    # longer name correctly if it comes first.
     longer: dict[str, str] = {}
     found: list[tuple[Clique, str]] = []
     for member in reversed(workload.cliques):
@@ -109,9 +109,9 @@ def clique_name_suffix(workload: PodCliqueSet, _: Context[Any]) -> Results:
 
 
 def _longest_suffixes(names: Iterable[str]) -> dict[str, str]:
-    """Of each name that ends in another one, the longest such."""
+    """By name that ends in another name: the longest such other name."""
     found: dict[str, str] = {}
-    # Sorted from their ends, the names that a name ends in stand before it, with nothing but such between.
+    # Sorted from their ends: the names that are suffixes of a name come directly before it, on this stack.
     ends: list[str] = []
     for backwards in sorted({name[::-1] for name in names if name}):
         while ends and not backwards.startswith(ends[-1]):

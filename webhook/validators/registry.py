@@ -1,8 +1,8 @@
-"""What a rule is, how it is declared, and how a list of them is run.
+"""What a rule is, how it is declared, and how a list of rules is run.
 
-A rule is a generator of `Finding` (and of `Unjudged`, where facts are missing). It does no I/O, looks up no
-configuration but its backend's own settings, and does not know whether it denies or warns: the registry adds the rule's
-id and the action that the configuration gives it.
+A rule is a generator of `Finding` (and of `Unjudged`, if facts are missing). It does no I/O and reads no configuration
+except its backend's own settings. It does not know whether it denies or warns: the registry adds the rule's id and the
+configured action.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from webhook.validators.selection import Choice
 
 S = TypeVar("S")
 
-# Of one rule about one object. An object of three megabytes may be wrong in a quarter of a million places; whoever has
-# read a thousand knows what is wrong, and each of them costs time that others wait.
+# The most findings of one rule about one object. An object of three megabytes may have a quarter of a million faults. A
+# thousand are enough to see what is wrong, and each one delays other requests.
 MAX_FINDINGS = 1000
-# Called between the rules of a run. It may raise, where nobody waits for the result any more.
+# Called between the rules of a run. It may raise, if the result is no longer needed.
 Proceed = Callable[[], None]
 
 
 def go_on() -> None:
-    """The answer where nobody stops a run."""
+    """Never stops a run."""
 
 
 class Subject(StrEnum):
@@ -54,7 +54,7 @@ class Subject(StrEnum):
     CHANGE = "change of a PodCliqueSet"
     # Called with a `StoredObject` of one of the rule's `kinds`, which Rollcall did not make.
     OBJECT = "gang object"
-    # Called with an `OwnedWorkload`, one that is not Grove's; for a TrainJob also with the JobSet that is made of it.
+    # Called with an `OwnedWorkload`, which is not Grove's; for a TrainJob also with the JobSet that is made from it.
     OWNER = "workload of another kind"
     # Called with a Job that names a JobSet as its controller. No other rule judges it.
     PART = "Job of a JobSet"
@@ -62,7 +62,7 @@ class Subject(StrEnum):
     OWNER_CHANGE = "change of another kind"
 
 
-# On the path of every review, where looking a member up in its enumeration takes as long as calling a rule.
+# Used in every review; looking a member up in its enumeration takes as long as calling a rule.
 _POD, _WORKLOAD, _CHANGE = Subject.POD, Subject.WORKLOAD, Subject.CHANGE
 
 
@@ -74,14 +74,14 @@ class Change(NamedTuple):
 
 
 class OwnerChange(NamedTuple):
-    """A workload that is not Grove's, before and after an update."""
+    """An opted-in workload before and after an update."""
 
     old: OwnedWorkload
     new: OwnedWorkload
 
 
 class PodCreation(NamedTuple):
-    """A Pod with Grove's labels, and the user who creates it, who is not Grove's operator."""
+    """A Pod with Grove's labels, and the user who creates it. The user is not Grove's operator."""
 
     pod: PodTemplate
     user: str
@@ -89,8 +89,8 @@ class PodCreation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Context(Generic[S]):
-    """What a rule may look at besides its subject. `settings` are those of the backend that was chosen; `workload` is
-    None when a Pod is judged by itself.
+    """What a rule may read besides its subject. `settings` are those of the chosen backend. `workload` is None if a Pod
+    is judged without its workload.
     """
 
     facts: ClusterFacts
@@ -101,11 +101,11 @@ class Context(Generic[S]):
     scheduler_version: Version | None = None
     required_apis: tuple[Api, ...] = ()
     required_fields: tuple[SpecField, ...] = ()
-    # The namespace of a Pod that is judged by itself.
+    # The namespace of a Pod that is judged without its workload.
     namespace: str = ""
-    # Whether the gangs of workloads that are not Grove's are Rollcall's to make for that scheduler.
+    # Whether Rollcall makes the gangs of opted-in workloads for that scheduler.
     makes_gangs: bool = False
-    # Whose memberships on a pod that scheduler reads, in the words of `webhook.model.claims`.
+    # The systems whose memberships on a pod that scheduler reads, as named in `webhook.model.claims`.
     reads_claims_of: frozenset[str] = frozenset()
     proceed: Proceed = go_on
 
@@ -115,21 +115,21 @@ Results = Iterator[Finding | Unjudged]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An object that a rule passes or refuses: its first test, and what the documentation shows."""
+    """An object that a rule passes or refuses: the rule's first test, and an example in the documentation."""
 
     object: Manifest
     old: Manifest | None = None
     facts: ClusterFacts = NOTHING_KNOWN
     config: Mapping[str, Any] = field(default_factory=dict)
-    # The scheduler's version, where the profile states one.
+    # The scheduler's version, if the profile states one.
     version: str | None = None
-    # Who creates it.
+    # The user who creates it.
     user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A declared rule. `fails_closed`: the gang cannot be translated, so nothing may set it below `deny`."""
+    """A declared rule. `fails_closed`: the gang cannot be translated, so no setting may lower it below `deny`."""
 
     id: str
     check: Callable[[Any, Context[Any]], Results]
@@ -143,7 +143,7 @@ class Rule:
 
     @property
     def judges(self) -> str:
-        """What it is called with, in words."""
+        """The subject of the rule, in words."""
         return ", ".join(judged.kind for judged in self.kinds) or self.subject.value
 
     @property
@@ -163,8 +163,8 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
     fails_closed: bool = False,
     kinds: tuple[Judged, ...] = (),
 ) -> Callable[[Callable[[Any, Context[Any]], Results]], Rule]:
-    """Declare the decorated function as the rule `id`; with `capability`, only for workloads that use one of them, with
-    `kinds` for objects of these kinds.
+    """Declares the decorated function as the rule `id`. With `capability`, it runs only for workloads that use one of
+    them; with `kinds`, for objects of these kinds.
     """
     subject = Subject.OBJECT if kinds else subject
     capabilities = frozenset({capability} if isinstance(capability, Capability) else capability)
@@ -176,12 +176,12 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
 
 
 def collect(*modules: ModuleType) -> tuple[Rule, ...]:
-    """Every rule that the modules declare, in the order they stand there."""
+    """Every rule that the modules declare, in the order of declaration."""
     return tuple(found for module in modules for found in vars(module).values() if isinstance(found, Rule))
 
 
 class BoundRule(NamedTuple):
-    """A rule with the action that the configuration gives it."""
+    """A rule with its configured action."""
 
     rule: Rule
     action: Action
@@ -189,14 +189,14 @@ class BoundRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run of rules found, and what it could not judge."""
+    """The findings of a run of rules, and what it could not judge."""
 
     findings: list[Finding] = field(default_factory=list)
     unjudged: list[Unjudged] = field(default_factory=list)
 
     def add(self, bound: BoundRule, results: Iterable[Finding | Unjudged], facts: ClusterFacts = NOTHING_KNOWN) -> None:
-        """Take what one rule said, with its id and action, up to a bound. What is only missing among `facts` that are
-        known in part may be there.
+        """Adds the results of one rule, with its id and action, up to a limit. An object that is missing from partly
+        known `facts` may exist, so such a finding is recorded as unjudged.
         """
         declared = bound.rule
         room = MAX_FINDINGS
@@ -221,7 +221,7 @@ def run(
     pods: Sequence[PodTemplate],
     old: PodCliqueSet | None = None,
 ) -> Outcome:
-    """Run each rule that applies: on `context.workload`, on each of the pods, or on the change from `old`."""
+    """Runs each rule that applies: on `context.workload`, on each of the pods, or on the change from `old`."""
     outcome = Outcome()
     uses, workload, facts, proceed = context.uses, context.workload, context.facts, context.proceed
     for bound in rules:
@@ -245,7 +245,7 @@ def run(
 def run_on_owner(
     rules: Sequence[BoundRule], context: Context[Any], workload: OwnedWorkload, old: OwnedWorkload | None = None
 ) -> Outcome:
-    """Run each rule about workloads that are not Grove's."""
+    """Runs each rule about opted-in workloads."""
     outcome = Outcome()
     for bound in rules:
         context.proceed()
@@ -258,7 +258,7 @@ def run_on_owner(
 
 
 def run_each(rules: Sequence[BoundRule], context: Context[Any], found: PodCreation | OwnedWorkload) -> Outcome:
-    """Run each of `rules`, all of which are called with a `PodCreation`, or with a Job of a JobSet."""
+    """Runs each of `rules`, which are all called with a `PodCreation`, or with a Job of a JobSet."""
     outcome = Outcome()
     for bound in rules:
         outcome.add(bound, bound.rule.check(found, context), context.facts)
@@ -266,7 +266,7 @@ def run_each(rules: Sequence[BoundRule], context: Context[Any], found: PodCreati
 
 
 def run_on_object(rules: Sequence[BoundRule], context: Context[Any], group: str, found: StoredObject) -> Outcome:
-    """Run each rule about objects of that kind."""
+    """Runs each rule about objects of that kind."""
     outcome = Outcome()
     for bound in rules:
         context.proceed()

@@ -1,8 +1,8 @@
 """Which backend judges a workload: the first of label, pod templates, namespace, default.
 
-A label and no annotation, because webhook selectors and `kubectl get -l` see only labels. `default-scheduler` in a pod
-template says nothing: the API server writes it into every pod whose author wrote nothing, and stock Grove accepts no
-scheduler outside its own profiles.
+The choice is a label and not an annotation, because webhook selectors and `kubectl get -l` see only labels.
+`default-scheduler` in a pod template does not count as a choice: the API server writes it into every pod without a
+schedulerName, and stock Grove accepts only the schedulers of its own profiles.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DEFAULT_SCHEDULER = "default-scheduler"
 
 
 class Choice(NamedTuple):
-    """The scheduler that was chosen and the field that said so, with the names that a profile may have."""
+    """The chosen scheduler and the field that chose it, with the possible profile names."""
 
     scheduler: str
     path: FieldPath
@@ -28,20 +28,20 @@ class Choice(NamedTuple):
 
 
 class Named(NamedTuple):
-    """A schedulerName that says something, and where it stands."""
+    """A schedulerName that counts as a choice, and its path."""
 
     scheduler: str
     path: FieldPath
 
 
 def label_choice(labels: object) -> Named | None:
-    """What a workload's labels say."""
+    """The choice in a workload's labels."""
     name = text(labels.get(SCHEDULER_LABEL)) if isinstance(labels, dict) else None
     return None if name is None else Named(name, LABELS / SCHEDULER_LABEL)
 
 
 def template_names(workload: PodCliqueSet) -> Iterable[Named]:
-    """The schedulerNames of the pod templates, without those that say nothing."""
+    """The schedulerNames of the pod templates, without those that do not count as a choice."""
     for clique in workload.cliques:
         name = clique.scheduler_name
         if name is not None and name != DEFAULT_SCHEDULER:
@@ -58,7 +58,7 @@ def choose(
     """The choice for a workload: its label, else its templates' name, else the namespace's (`namespace`), else
     `default`.
 
-    Whether the name is a profile's, and whether the templates agree, is for the rules of `webhook.validators.choice`.
+    The rules of `webhook.validators.choice` check that the name is a profile's and that the templates agree.
     """
     said = labelled or next(iter(named), None)
     if said is not None:
@@ -69,5 +69,5 @@ def choose(
 
 
 def namespace_choice(facts: ClusterFacts, namespace: str) -> str | None:
-    """What the namespace's label says, where the namespace is known."""
+    """The choice in the namespace's label, if the namespace is known."""
     return text(facts.namespace_label(namespace, SCHEDULER_LABEL))

@@ -1,8 +1,8 @@
-"""The rules for an object that cannot be read, because fields of it have the wrong type. They are run in place of all
-others.
+"""The rules for an object that cannot be read because its fields have the wrong type. They run instead of all other
+rules.
 
-They go by the fields that are read, with the type that each must have.
-What a backend reads of its scheduler's own objects it says itself (`Backend.shapes`).
+They check only the fields that are read, with the required type of each. A backend declares the fields that it reads of
+its scheduler's own objects (`Backend.shapes`).
 """
 
 from __future__ import annotations

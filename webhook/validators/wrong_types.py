@@ -1,7 +1,7 @@
-"""The walk over an object that cannot be read: it names every field of the wrong type.
+"""Reports every field of the wrong type in an object that cannot be read.
 
-Whoever reads an object stops at the first such field (`Malformed`). Of a shape, a dict or a one-item list goes further
-down, a tuple is either of its types, and the rest is the type that a field must have.
+Reading an object stops at the first such field (`Malformed`). In a shape, a dict or a one-item list describes nested
+fields, a tuple lists permitted types, and any other value is the required type.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ POD_SPEC: dict[str, Any] = {
 
 
 class Unreadable(NamedTuple):
-    """An object that could not be read: its group and kind, and what its kind is read as, where a backend says so."""
+    """An object that could not be read: its group and kind, and the shape of its kind if a backend declares one."""
 
     kind: tuple[str, str]
     manifest: Manifest
@@ -51,11 +51,11 @@ class Unreadable(NamedTuple):
 
 
 def said_of(manifest: Manifest, shape: Any) -> Iterator[Finding]:
-    """Each field of the wrong type; whoever could not read the object and met something that is not in `shape` is told
-    less exactly, but told.
+    """One finding for each field of the wrong type. If the faulty field is not in `shape`, there is one general
+    finding.
     """
     found = _walk(manifest, shape, ROOT)
-    # One by one: whoever has read enough of them asks for no more.
+    # One by one, so that a caller with enough findings can stop.
     yield next(found, None) or _wrong(ROOT, manifest, "what the schema of its kind demands")
     yield from found
 
@@ -79,14 +79,14 @@ def _walk(value: Any, expected: Any, path: FieldPath) -> Iterator[Finding]:
             name = item.get("name") if isinstance(item, dict) else None
             place = path / Item(index, name if isinstance(name, str) else None)
             if item is None:
-                # Of a list it drops none.
+                # The API server does not drop null from a list.
                 yield _wrong(place, item, "an object" if isinstance(expected[0], dict) else "a string")
             yield from _walk(item, expected[0], place)
     elif isinstance(expected, str):
         yield from _map(value, expected, path)
     else:
         types = expected if isinstance(expected, tuple) else (expected,)
-        # To Python true is a number.
+        # In Python a bool is an int.
         if not isinstance(value, expected) or (isinstance(value, bool) and bool not in types):
             yield _wrong(path, value, " or ".join(_CALLED[one] for one in types))
 

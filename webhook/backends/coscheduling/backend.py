@@ -1,4 +1,4 @@
-"""The backend of `scheduler-plugins-scheduler`: the rooms of this folder behind the contract."""
+"""The backend of `scheduler-plugins-scheduler`: implements the contract with the modules of this folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
 from webhook.validators.registry import collect
 
-# Scheduling gates, which Grove puts on every pod, came with the kube-scheduler that v0.27 is built on.
+# Grove puts scheduling gates on every pod. They exist since the kube-scheduler that v0.27 is built on.
 FIRST_VERSION = Version(0, 27)
 
 
@@ -24,15 +24,16 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
     """scheduler-plugins 0.27 and newer, with its plugin Coscheduling."""
 
     name = NAME
-    # v0.34.7, seen: all pods of a rejected gang may stay in the queue with Coscheduling as their only reason, which no
-    # node event answers, but any change of a PodGroup (pkg/coscheduling/coscheduling.go, `EventsToRegister`).
+    # v0.34.7, seen: all pods of a rejected gang may stay in the queue with Coscheduling as their only reason. A node
+    # event does not requeue them, but any change of a PodGroup does (pkg/coscheduling/coscheduling.go,
+    # `EventsToRegister`).
     when_held = "; if there is room, annotate its PodGroup: a rejected gang may not be looked at for five minutes"
     settings_model = CoschedulingSettings
     rules = collect(rules)
     required_apis = (POD_GROUP,)
     reads_claims_of = frozenset({"scheduler-plugins"})
-    # No gate: while a pod of the gang has one nobody is bound (seen with v0.34.7), nor while its PodGroup is missing;
-    # twenty gangs of which it came late all started within two seconds.
+    # No gate: no pod is bound while a pod of the gang has a gate (seen with v0.34.7) or while the PodGroup is missing.
+    # Twenty gangs whose PodGroup came late all started within two seconds.
 
     @classmethod
     def version_problem(cls, version: Version) -> str | None:

@@ -1,6 +1,6 @@
-"""PodGang to the PodGroup of scheduler-plugins: one, in which all members are a sum.
+"""PodGang to the PodGroup of scheduler-plugins: one PodGroup that counts the pods of all members together.
 
-Nothing of it is frozen: the plugin reads the PodGroup anew for each pod that it tries.
+No field is frozen: the plugin reads the PodGroup again for each pod that it tries.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from webhook.model.workloads.podgang import PodGang
 
 
 def gang_objects(podgang: PodGang, settings: CoschedulingSettings) -> list[Manifest]:
-    """The PodGroup of `podgang`. Raises `Inexpressible` for a topology, and for what a sum cannot say.
+    """The PodGroup of `podgang`. Raises `Inexpressible` for a topology, and for minimums that a sum cannot express.
 
-    While a member is released (minReplicas 0, to let a rolling update go on) minMember is negative, and says what it is
-    to be where there is none to keep: a sum of only the others would be a smaller gang.
+    While a member is released (minReplicas 0, so that a rolling update can go on), minMember is negative. Its absolute
+    value is used if there is no earlier minimum to keep. A sum of only the other members would be a smaller gang.
     """
     refuse_twins(podgang, "coscheduling/twins")
     _refuse_topology(podgang)
@@ -40,10 +40,10 @@ def gang_objects(podgang: PodGang, settings: CoschedulingSettings) -> list[Manif
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
-    """`desired` with the minimum from before Grove released a member; at least one pod, which the CRD demands.
+    """`desired` with the minimum from before Grove released a member; at least one pod, as the CRD requires.
 
-    What is no part of `desired` stays because it is not sent: the status, which the project's controller writes, and a
-    minResources of somebody else's.
+    Fields outside `desired` are not sent and so stay: the status, which the project's controller writes, and a
+    minResources that someone else set.
     """
     wanted = desired["spec"]["minMember"]
     if wanted > 0:

@@ -9,13 +9,15 @@ from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name
 # The schedulerName that the project's Helm chart gives its scheduler.
 NAME = "scheduler-plugins-scheduler"
 
-# Not Koordinator's kind of the same name, which is of the group that scheduler-plugins left behind.
+# Not Koordinator's kind with the same name: that kind is in the group that scheduler-plugins no longer uses.
 POD_GROUP = Api("scheduling.x-k8s.io", "v1alpha1", "PodGroup")
 
-# Puts a pod into the PodGroup of that name in its namespace.
+# On a pod: the PodGroup in its namespace that the pod belongs to.
 LABEL_POD_GROUP = "scheduling.x-k8s.io/pod-group"
 
 
 def pod_group(podgang: str) -> str:
-    """The PodGroup's name: the PodGang's, cut to what a label can hold. One function for the pods and the object."""
+    """The PodGroup's name: the PodGang's name, cut to the length of a label value. Used for the pods and for the
+    object.
+    """
     return cut_name(podgang, LABEL_VALUE_LIMIT)

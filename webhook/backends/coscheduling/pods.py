@@ -1,6 +1,7 @@
 """PreparePod for Coscheduling: the label that makes a pod a member of its PodGroup, and the gang's priority.
 
-A PodGroup has no priority: pods are queued by their own, before anything else (`Less`), and Grove gives them none.
+A PodGroup has no priority. Pods are queued by their own priority before anything else (`Less`), and Grove does not set
+it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Coscheduling would mishandle in silence: it counts pods, and knows nothing else of them."""
+"""What Coscheduling would mishandle silently: it only counts pods."""
 
 from __future__ import annotations
 

@@ -8,11 +8,12 @@ from webhook.backends.base import BackendSettings
 
 
 class CoschedulingSettings(BackendSettings):
-    """scheduleTimeoutSeconds (seconds, at least 1) is how long a placed pod keeps its place for the rest of its gang;
-    then all of them give theirs up and start again. kube-scheduler's framework caps it at 900.
+    """scheduleTimeoutSeconds (seconds, at least 1) is how long a placed pod keeps its place while it waits for the rest
+    of its gang. Then all pods of the gang give up their places and start again. kube-scheduler's framework caps it at
+    900.
 
-    The default is the plugin's own and Trainer's. No pod is placed before all are there and free, so it is the time for
-    one pass; a longer one lets a large gang that lacks a tenth of its room sit on the rest of it.
+    The default is the plugin's own and Trainer's. No pod is placed before all pods exist and are free, so it is the
+    time for one pass. With a longer timeout, a large gang that lacks a tenth of its room blocks the rest of that room.
     """
 
     scheduleTimeoutSeconds: int = Field(default=60, ge=1, le=2**31 - 1)

@@ -1,4 +1,4 @@
-"""The backend of `kai-scheduler`: the rooms of this folder behind the contract."""
+"""The backend of `kai-scheduler`: implements the contract with the modules of this folder."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
 from webhook.validators.registry import collect
 
-# kai.scheduler/skip-podgrouper and minSubGroup came with it.
+# kai.scheduler/skip-podgrouper and minSubGroup exist since this version.
 FIRST_VERSION = Version(0, 15)
 
 
@@ -65,7 +65,7 @@ class KaiBackend(Backend[KaiSettings]):
     required_fields = (SpecField(POD_GROUP, "minSubGroup", "KAI 0.15"),)
     projections = PROJECTIONS
     reads_claims_of = frozenset({"KAI"})
-    # Its podgrouper does, of every pod of the scheduler that names no group of its own.
+    # Its podgrouper makes the group of every pod of the scheduler that names no group itself.
     groups_owners = True
     controllers = CONTROLLERS
     shapes = SHAPES
@@ -90,7 +90,7 @@ class KaiBackend(Backend[KaiSettings]):
 
     @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:
-        # Without all of them podgrouper takes the pod for one of its own.
+        # If one of them is missing, podgrouper treats the pod as its own.
         return (
             (
                 Mark("annotations", ANNOTATION_GROUP),

@@ -1,4 +1,4 @@
-"""Builders of the PodGroups and Queues that KAI's rules show as their examples."""
+"""Builders of the PodGroups and Queues that KAI's rules show as examples."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pod_group(
 
 
 def subgroup(name: str, pods: int | None = None, parent: str | None = None, **fields: Any) -> Manifest:
-    """A subgroup, a leaf of so many pods where that is said."""
+    """A subgroup; with a number of pods, it is a leaf."""
     found: Manifest = {"name": name, **fields}
     if parent is not None:
         found["parent"] = parent

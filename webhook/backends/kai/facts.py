@@ -1,5 +1,4 @@
-"""What KAI's rules know of a cluster: its queues and which PodGroups are in them, its topologies, and the node pools
-that its shards serve.
+"""The facts that KAI's rules read: queues, the PodGroups in each queue, topologies, and the node pools of the shards.
 
 Source: kai-scheduler/KAI-Scheduler, deployments/kai-scheduler/crds (Queue v2, PodGroup v2alpha2, Topology v1alpha1,
 SchedulingShard v1).

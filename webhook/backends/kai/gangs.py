@@ -1,8 +1,8 @@
-"""PodGang to KAI's PodGroup: one, with a tree of subgroups.
+"""PodGang to KAI's PodGroup: one PodGroup with a tree of subgroups.
 
-The leaves are the PodGang's members, by which KAI counts pods; a set stands for a group of members with a topology of
-its own. With subgroups the root's minMember says nothing (and up to v0.17.0 must not be 0), so it is left out, and so
-is its minSubGroup: without it every child counts.
+The leaves are the PodGang's members; KAI counts pods per leaf. A set stands for a group of members with its own
+topology. With subgroups the root's minMember has no meaning (and up to v0.17.0 must not be 0), so it is left out. The
+root's minSubGroup is left out as well: without it, KAI requires every child.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from webhook.model.workloads.podgang import PackConstraint, PodGang
 
 
 def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts: ClusterFacts) -> list[Manifest]:
-    """The PodGroup of `podgang`; none for one without members. Raises `Inexpressible`.
+    """The PodGroup of `podgang`; none for a PodGang without members. Raises `Inexpressible`.
 
     A member that Grove has released (minReplicas 0) has minMember 0 here; `adopt` keeps the last positive one.
     """
@@ -55,11 +55,11 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
 
 
 def adopt(desired: Manifest, live: Manifest | None, settings: KaiSettings) -> Manifest:
-    """`desired` with what others decide once the PodGroup is there: its queue and its node pool; and with the minimums
-    from before Grove released its members to 0, at least one pod each.
+    """`desired` with the queue and the node pool that others set on the existing PodGroup, and with the minimums from
+    before Grove released its members to 0 (at least one pod each).
 
-    What is no part of `desired` (markUnschedulable, schedulingBackoff, the scheduler's annotations, status) is not
-    sent, and so stays.
+    Fields outside `desired` (markUnschedulable, schedulingBackoff, the scheduler's annotations, status) are not sent
+    and so stay.
     """
     recorded = mapping(mapping(live).get("spec"))
     before = {
@@ -76,14 +76,15 @@ def adopt(desired: Manifest, live: Manifest | None, settings: KaiSettings) -> Ma
         own = settings.nodePoolLabelKey
         labels = {key: label for key, label in metadata["labels"].items() if key != own}
         pool = text(mapping(mapping(live.get("metadata")).get("labels")).get(own))
-        # The default pool is one, too: a PodGroup without the label is not moved out of it.
+        # This includes the default pool: a PodGroup without the label is not moved into another pool.
         metadata = {**metadata, "labels": labels if pool is None else {**labels, own: pool}}
     return {**desired, "metadata": metadata, "spec": {**desired["spec"], "queue": queue, "subGroups": groups}}
 
 
 def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
-    """A raised minimum, or a leaf more: with a pod on a node the gang would be stale at once, and all of its pods be
-    evicted 60 seconds later. Whoever lowered a minimum by hand is not followed back up either.
+    """The minimums that were raised, and the leaves that were added. If a pod is on a node, either change makes the
+    gang stale at once, and KAI evicts all of its pods 60 seconds later. A minimum that a user lowered by hand is not
+    raised again either.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction; seen with v0.16.8.
     """
@@ -100,7 +101,7 @@ def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | No
 
 
 def _minimums(pod_group: Manifest) -> dict[str, int]:
-    """Of the leaves by which pods are counted."""
+    """The minimum of each leaf, by name."""
     groups = map(mapping, sequence(mapping(pod_group.get("spec")).get("subGroups")))
     return {text(group.get("name")) or "": integer(group.get("minMember")) or 0 for group in groups}
 
@@ -111,7 +112,7 @@ def _subgroups(podgang: PodGang, facts: ClusterFacts) -> list[Manifest]:
     parents: dict[str, str] = {}
     sets = []
     for config in podgang.group_configs:
-        # A scaling group's replica may be called as a clique is.
+        # A replica of a scaling group may have the same name as a clique.
         name = label_name(config.name, "group", taken=leaves.values())
         for member in config.members:
             if member not in leaves or member in parents:
@@ -132,7 +133,7 @@ def _subgroups(podgang: PodGang, facts: ClusterFacts) -> list[Manifest]:
 
 
 def _topology(constraint: PackConstraint, podgang: PodGang, facts: ClusterFacts) -> Manifest:
-    """`topologyConstraint` where there is one. Without the Topology's name KAI would ignore it."""
+    """`topologyConstraint` if there is one. Without the Topology's name, KAI would ignore it."""
     wanted = {"requiredTopologyLevel": constraint.required, "preferredTopologyLevel": constraint.preferred}
     levels = {field: key for field, key in wanted.items() if key is not None}
     if not levels:
@@ -146,7 +147,7 @@ def _topology(constraint: PackConstraint, podgang: PodGang, facts: ClusterFacts)
 
 
 def _refuse_unknown(constraint: PackConstraint, levels: dict[str, str], binding: str, facts: ClusterFacts) -> None:
-    """Raises `Inexpressible` where the levels are known not to be there: what is not known may well be."""
+    """Raises `Inexpressible` if the levels are known to be missing. Unknown levels may exist and are accepted."""
     try:
         known = levels_of(binding, facts)
     except UnknownLevels:

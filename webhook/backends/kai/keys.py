@@ -13,33 +13,32 @@ QUEUE = Api("scheduling.run.ai", "v2", "Queue")
 TOPOLOGY = Api("kai.scheduler", "v1alpha1", "Topology")
 SHARD = Api("kai.scheduler", "v1", "SchedulingShard")
 
-# On a pod: its PodGroup, in its own namespace. The key has no prefix.
+# On a pod: its PodGroup, in the pod's namespace. The key has no prefix.
 ANNOTATION_GROUP = "pod-group-name"
-# On a pod: the leaf of the group's tree that it counts for.
+# On a pod: the leaf of the group's tree in which the pod counts.
 LABEL_SUBGROUP = "kai.scheduler/subgroup-name"
-# On a pod: "true", and nothing else, keeps podgrouper from making a group of its own and pointing the pod to that.
+# On a pod: only the value "true" keeps podgrouper from making its own group and assigning the pod to that group.
 ANNOTATION_SKIP = "kai.scheduler/skip-podgrouper"
-# On a Job, JobSet or TrainJob, or on the template of a JobSet's Jobs: the minimum of its group, as podgrouper makes it.
+# On a Job, JobSet or TrainJob, or on the template of a JobSet's Jobs: the minimum of the group that podgrouper makes.
 ANNOTATION_MINIMUM = "kai.scheduler/batch-min-member"
-# The administrator may have chosen other keys for these two (`global.queueLabelKey`, `global.nodePoolLabelKey`).
+# The administrator can choose other keys for these two (`global.queueLabelKey`, `global.nodePoolLabelKey`).
 LABEL_QUEUE = "kai.scheduler/queue"
 LABEL_NODE_POOL = "kai.scheduler/node-pool"
-# On a set, as podgrouper reads it of a workload: whether its pods may be preempted, whatever their priority.
+# On a PodCliqueSet, with its meaning for podgrouper: whether the pods may be preempted, no matter their priority.
 LABEL_PREEMPTIBILITY = "kai.scheduler/preemptibility"
 PREEMPTIBILITIES = ("preemptible", "non-preemptible")
 
-# Podgrouper makes the PodGroups of all pods that have none; the others write what they found out beside the spec. The
-# operator names the accounts, and its chart the namespace.
-# Source: kai-scheduler/KAI-Scheduler, pkg/operator/operands/*/resources.go (`defaultResourceName`), README (v0.15 to
-# 2026-08).
+# Podgrouper makes the PodGroups of all pods that have none. The other controllers write their results outside the spec.
+# The operator names the accounts, and its chart names the namespace. Source: kai-scheduler/KAI-Scheduler,
+# pkg/operator/operands/*/resources.go (`defaultResourceName`), README (v0.15 to 2026-08).
 CONTROLLERS = tuple(
     service_account("kai-scheduler", name)
     for name in ("pod-grouper", "podgroup-controller", "queue-controller", "scheduler")
 )
 
-# From this value on a PriorityClass makes a PodGroup non-preemptible, unless that says otherwise.
+# A PriorityClass with this value or more makes a PodGroup non-preemptible, unless the PodGroup says otherwise.
 NON_PREEMPTIBLE = 100
-# What the scheduler calls the whole of any Topology, as a level.
+# The scheduler's name for the level that is the whole Topology, in any Topology.
 WHOLE = "root"
 HOSTNAME = "kubernetes.io/hostname"
 # The Topology CRD's limit.

@@ -1,4 +1,4 @@
-"""The names of KAI's PodGroups and of the leaves in them: shared by what stamps pods and what writes objects."""
+"""The names of KAI's PodGroups and their leaves. Used to stamp pods and to write objects."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ _HASH_CHARACTERS = 8
 
 
 def pod_group(namespace: str, podgang: str) -> str:
-    """The name of a PodGang's PodGroup, unique in the cluster: up to 2026-08 KAI's scheduler tells PodGroups by their
-    bare names, and two gangs of one name in two namespaces half start (seen with v0.16.8; fixed by #2095).
+    """The name of a PodGang's PodGroup, unique in the cluster. Up to 2026-08 KAI's scheduler identifies PodGroups by
+    name without namespace, and two gangs with one name in two namespaces half start (seen with v0.16.8; fixed by
+    #2095).
     """
     full = f"{namespace}/{podgang}"
     digest = hashlib.sha256(full.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARACTERS]
@@ -20,5 +21,5 @@ def pod_group(namespace: str, podgang: str) -> str:
 
 
 def leaf(podclique: str) -> str:
-    """The name of a PodClique's subgroup: a DNS label, which a PodClique's name need not be."""
+    """The name of a PodClique's subgroup: a DNS label. A PodClique's name need not be a DNS label."""
     return label_name(podclique, "leaf")

@@ -1,8 +1,8 @@
-"""The queue of TrainJobs, JobSets, LeaderWorkerSets and Jobs, whose groups KAI's podgrouper makes.
+"""The queue of TrainJobs, JobSets, LeaderWorkerSets and Jobs. KAI's podgrouper makes their groups.
 
-It reads the label kai.scheduler/queue (or the key that KAI was installed with) of the workload, of a TrainJob's JobSet
-before the TrainJob's own; then that of the pods; then it takes `default-queue`. Source: kai-scheduler/KAI-Scheduler,
-pkg/podgrouper/podgrouper/plugins/{defaultgrouper,skiptopowner} (v0.17.0).
+Podgrouper reads the label kai.scheduler/queue (or the key that KAI was installed with) from the workload; the label of
+a TrainJob's JobSet comes before the TrainJob's own. Then it reads the label of the pods, then it uses `default-queue`.
+Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{defaultgrouper,skiptopowner} (v0.17.0).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def owner_queue(workload: OwnedWorkload, context: Rules) -> Results:
     uses = named(workload, keys, keys)
     yield from judge_names(uses, context.facts)
     default = context.settings.defaultQueue
-    # Of a TrainJob's JobSet the TrainJob may name one.
+    # For a TrainJob's JobSet, the TrainJob may name a queue.
     if not uses and default is not None and not (isinstance(workload, JobSet) and train_job_of(workload)):
         yield from judge_name(default, context.choice.path, "the profile's defaultQueue", context.facts)
 

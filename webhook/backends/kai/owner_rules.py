@@ -1,8 +1,9 @@
-"""What KAI's podgrouper makes of TrainJobs, JobSets, LeaderWorkerSets and Jobs, where that never starts, or is no gang.
+"""Groups that KAI's podgrouper makes for TrainJobs, JobSets, LeaderWorkerSets and Jobs and that never start, or that
+are not gangs.
 
-Before 0.16 the group of a JobSet has a minimum of one pod. From 0.16 on it is a tree: all replicated Jobs, of each all
-its Jobs, of each all its pods. The annotation kai.scheduler/batch-min-member overrides the minimum: of a JobSet how
-many replicated Jobs, of a Job how many pods. Source: kai-scheduler/KAI-Scheduler,
+Before 0.16 the group of a JobSet has a minimum of one pod. From 0.16 on it is a tree that requires all replicated Jobs,
+all Jobs of each, and all pods of each Job. The annotation kai.scheduler/batch-min-member overrides the minimum: on a
+JobSet it counts replicated Jobs, on a Job it counts pods. Source: kai-scheduler/KAI-Scheduler,
 pkg/podgrouper/podgrouper/plugins/{jobset,job,leader_worker_set,skiptopowner} (v0.15.2, v0.17.0).
 """
 
@@ -25,9 +26,9 @@ from webhook.validators.owner_examples import job, job_set, pod_template, replic
 from webhook.validators.registry import Example, Results, Subject, rule
 
 _KAI = "kai-scheduler"
-# Podgrouper's groups of JobSets became trees.
+# From this version on, podgrouper's groups of JobSets are trees.
 TREES = Version(0, 16)
-# A minimum that any workload has as soon as its first pod is there.
+# A minimum that any workload reaches with its first pod.
 _ONE = {ANNOTATION_MINIMUM: "1"}
 _MOST_DIGITS = 18
 _STEPS = (
@@ -38,12 +39,14 @@ _EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
 
 
 def _before_trees(context: Rules) -> bool:
-    """Whether the profile states a version without trees. What is not stated is taken for a present one."""
+    """Whether the profile states a version without trees. If it states none, a current version is assumed."""
     return context.scheduler_version is not None and context.scheduler_version < TREES
 
 
 def _minimum(workload: OwnedWorkload) -> str | None:
-    """The minimum that a workload states: podgrouper adds a TrainJob's annotations to its JobSet where these lack."""
+    """The minimum that a workload states. If the JobSet of a TrainJob lacks an annotation, podgrouper adds the
+    TrainJob's.
+    """
     own = text(workload.annotations.get(ANNOTATION_MINIMUM))
     if own is None and isinstance(workload, MadeJobSet):
         return text(workload.train_job.annotations.get(ANNOTATION_MINIMUM))
@@ -93,7 +96,7 @@ def owner_no_gang(workload: OwnedWorkload, context: Rules) -> Results:
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/job (v0.17.0).
     """
     if not isinstance(workload, Job) or any(any(claims_on(template)) for template in workload.templates):
-        # Podgrouper leaves pods alone that name their group.
+        # Podgrouper leaves alone the pods that name their group.
         return
     if _minimum(workload) is None and (pods := workload.parts[0].pods) > 1:
         yield Finding(
@@ -123,7 +126,7 @@ def owner_minimum(workload: OwnedWorkload, context: Rules) -> Results:
     if stated is None or not (stated.isascii() and stated.isdigit()):
         return
     pods = sum(part.pods for part in whole.parts)
-    # Python refuses to convert what is thousands of digits long, and there are never as many pods.
+    # Python refuses to convert a number with thousands of digits, and there are never that many pods.
     if pods > 0 and (len(stated.lstrip("0")) > _MOST_DIGITS or pods < int(stated)):
         yield Finding(
             at=ANNOTATIONS / ANNOTATION_MINIMUM,
@@ -159,7 +162,7 @@ def owner_pods_to_come(workload: OwnedWorkload, context: Rules) -> Results:
 def _gathers(workload: OwnedWorkload, context: Rules) -> bool:
     """Whether podgrouper waits for all pods of a Job, or of a group."""
     if isinstance(workload, LeaderWorkerSet):
-        # Until the leader is on a node it waits for the leader alone.
+        # Until the leader is on a node, podgrouper waits only for the leader.
         return text(workload.spec.get("startupPolicy")) != "LeaderReady"
     if isinstance(workload, JobSet) and not _before_trees(context):
         jobs = [workload.job_metadata(index) for index, part in enumerate(workload.parts) if part.each > 1]

@@ -1,5 +1,5 @@
-"""Where PodGroups that Rollcall did not make are to run: their queue, node pool, name, priority class and topology, of
-which KAI's own webhook looks at nothing.
+"""Where PodGroups of other authors run: their queue, node pool, name, priority class and topology. KAI's own webhook
+checks none of these.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ def group_topology_unnamed(found: StoredObject, _: Rules) -> Results:
 
 
 def _constraints(found: StoredObject) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
-    """The PodGroup's constraint, and those of its subgroups."""
+    """The PodGroup's own constraint and those of its subgroups."""
     tree = Tree(found.spec)
     for group in (tree.root, *tree.by_name.values()):
         if group.topology is not None:
@@ -264,7 +264,7 @@ def _constraints(found: StoredObject) -> Iterator[tuple[Mapping[str, Any], Field
 
 
 def _judge_levels(constraint: Mapping[str, Any], path: FieldPath, levels: tuple[str, ...]) -> Results:
-    """Whether the levels of a constraint are those of its Topology, by key or by alias."""
+    """Checks that the levels of a constraint are levels of its Topology, by key or by alias."""
     aliases = levels.aliases if isinstance(levels, KaiLevels) else {}
     places: dict[str, int] = {}
     unknown = False

@@ -1,6 +1,6 @@
-"""The minimums of PodGroups that Rollcall did not make, which KAI's own webhook lets through or sees only at creation.
+"""The minimums of PodGroups of other authors, which KAI's own webhook does not check, or checks only at creation.
 
-Where a PodGroup is to run has a file of its own. What podgrouper makes does not come here: the user who writes it is
+The rules about where a PodGroup runs are in their own file. PodGroups made by podgrouper are not judged: its user is
 exempt.
 """
 
@@ -68,7 +68,7 @@ def group_minimum(found: StoredObject, _: Rules) -> Results:
     v0.16.8.
     """
     tree = Tree(found.spec)
-    # Without subgroups the pods are one.
+    # Without subgroups, all pods form one group.
     counted = [(group, len(tree.below[group.name])) for group in tree.sets]
     for group, below in counted or [(tree.root, 1)]:
         if group.groups is not None and group.groups > below:
@@ -236,7 +236,7 @@ def group_raised_unseen(found: StoredObject, _: Rules) -> Results:
 
 
 def _stays(found: StoredObject) -> bool:
-    """Whether it says (as of v0.17) that it is never to be evicted for being stale."""
+    """Whether the PodGroup says (as of v0.17) that it must never be evicted as stale."""
     return (text(found.spec.get("stalenessGracePeriod")) or "").startswith("-")
 
 
@@ -246,7 +246,7 @@ def _has_pods(found: StoredObject) -> bool:
 
 
 def _raised(found: StoredObject, old: StoredObject) -> list[tuple[SubGroup, int, int]]:
-    """The leaves that need more pods than before, or are new; each with both minimums."""
+    """The leaves that are new or need more pods than before, each with both minimums."""
     tree, before = Tree(found.spec), Tree(old.spec).minimums
     return [
         (tree.by_name.get(name, tree.root), before.get(name, 0), now)

@@ -1,7 +1,7 @@
-"""PreparePod for KAI: the group by annotation, the leaf by label, and a word to podgrouper to stay away.
+"""PreparePod for KAI: the annotation with the group, the label with the leaf, and the annotation that stops podgrouper.
 
-All of it must be there when the pod is stored: podgrouper watches every pod of the scheduler, and overwrites the group
-of one that it was not told to skip (pkg/podgrouper/pod_controller.go).
+All of them must be there when the pod is stored. Podgrouper watches every pod of the scheduler, and overwrites the
+group of a pod that it was not told to skip (pkg/podgrouper/pod_controller.go).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from webhook.backends.kai.settings import KaiSettings, is_queue_name
 
 
 def prepare_pod(member: GangMember, settings: KaiSettings) -> PodChanges:
-    """The changes for a pod. The queue's label is for KAI's check of shared GPU claims: a group names its own queue.
+    """The changes for a pod. The queue label is for KAI's check of shared GPU claims; a group names its own queue.
 
-    For a pod that is not Grove's it is how podgrouper, which makes the group, is told of the queue, where the owners of
-    the pod name none (pkg/podgrouper/podgrouper/plugins/defaultgrouper).
+    For a pod of an opted-in workload podgrouper makes the group. It reads the queue from this label if the pod's owners
+    name none (pkg/podgrouper/podgrouper/plugins/defaultgrouper).
     """
     if member.owned:
         return _owned(member, settings)
@@ -37,5 +37,5 @@ def _owned(member: GangMember, settings: KaiSettings) -> PodChanges:
     labels = {settings.queueLabelKey: queue} if queue is not None and is_queue_name(queue) else {}
     if member.record.queue(settings.queueLabelKey) is not None:
         return PodChanges(scheduler_name=keys.NAME, inputs=(), labels=labels, stamped=False)
-    # The pod's own stands before the configuration's.
+    # The pod's own value wins over the configuration.
     return PodChanges(scheduler_name=keys.NAME, inputs=(), default_labels=labels, stamped=False)

@@ -1,7 +1,8 @@
-"""The Queue of a gang, and its node pool: one queue for all cliques, existing, a leaf, and in the gang's own pool.
+"""The queue and node pool of a gang: all cliques use one queue, which exists, is a leaf, and is in the gang's node
+pool.
 
-A set names its queue by the label kai.scheduler/queue (or the key that KAI was installed with), else by an annotation
-of that key, on itself or on its cliques. Source of how they are resolved: ai-dynamo/grove,
+A PodCliqueSet names its queue by the label kai.scheduler/queue (or the key that KAI was installed with), else by an
+annotation with that key, on itself or on its cliques. Source for this order: ai-dynamo/grove,
 operator/internal/scheduler/kai/backend.go (2026-08).
 """
 
@@ -195,7 +196,7 @@ def node_pool(workload: PodCliqueSet, context: Rules) -> Results:
 
 
 def unserved_pool(pool: str | None, path: FieldPath, facts: ClusterFacts) -> Finding | Unjudged | None:
-    """What is wrong with a node pool by itself: that no shard serves it, or that the shards are not known."""
+    """The problem with a node pool itself: no shard serves it, or the shards are unknown. None if a shard serves it."""
     if pool is None:
         return None
     if facts.kai_shards is None:
@@ -212,7 +213,7 @@ def unserved_pool(pool: str | None, path: FieldPath, facts: ClusterFacts) -> Fin
 
 
 def judge_line(name: str | None, pool: str | None, path: FieldPath, whose: str, context: Rules) -> Results:
-    """A finding where a queue, or one above it, is in another node pool than `whose` gang."""
+    """A finding if a queue, or a queue above it, is in another node pool than the gang of `whose`."""
     key = context.settings.nodePoolLabelKey
     for found, queue in _line(name, context.facts.kai_queues or {}):
         other = queue.labels.get(key)
@@ -235,7 +236,7 @@ def pool_called(label: str | None) -> str:
 
 
 def _line(name: str | None, queues: Mapping[str, KaiQueue]) -> Iterator[tuple[str, KaiQueue]]:
-    """A queue and those above it, as far as they exist. A cycle is gone through once."""
+    """A queue and the queues above it, as far as they exist. Each queue of a cycle is returned once."""
     passed: set[str] = set()
     while name is not None and name in queues and name not in passed:
         passed.add(name)
@@ -244,7 +245,9 @@ def _line(name: str | None, queues: Mapping[str, KaiQueue]) -> Iterator[tuple[st
 
 
 def _named(workload: PodCliqueSet, settings: KaiSettings) -> Iterator[Use]:
-    """The places that name a queue, and which: the set's own first, then by clique, so that order moves no finding."""
+    """The places that name a queue, each with that name: first the PodCliqueSet's own, then by clique name. Reordering
+    the cliques moves no finding.
+    """
     key = settings.queueLabelKey
     yield from _named_in(mapping(workload.raw.get("metadata")), METADATA, key)
     of_cliques = [use for member in workload.cliques for use in _named_in(member.raw, member.path, key)]
@@ -262,12 +265,12 @@ def _effective(workload: PodCliqueSet, settings: KaiSettings) -> str | None:
 
 
 def judge_names(named: Iterable[Use], facts: ClusterFacts) -> Results:
-    """What is wrong with the queues that a workload names."""
+    """The problems of the queues that a workload names."""
     return judged_once(named, lambda use: judge_name(use.value, use.path, "it", facts))
 
 
 def judge_name(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
-    """What is wrong with a queue that a workload names, or with its name."""
+    """The problems of a queue that a workload names, or of its name."""
     if not is_queue_name(name):
         why, remedy = f"{called} is no name that a label can bear and a Queue can have", "name a Queue that exists"
         yield Finding(at=path, found=name, why=why, remedy=remedy)
@@ -276,7 +279,7 @@ def judge_name(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> 
 
 
 def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
-    """What is wrong with a queue that is `called` so where it is named."""
+    """The problems of a queue, at the place that names it. Messages refer to the queue as `called`."""
     if facts.kai_queues is None:
         yield Unjudged(path, "the KAI Queues")
     elif (found := facts.kai_queues.get(name)) is None:
@@ -302,7 +305,7 @@ def _judge_found(name: str, path: FieldPath, called: str, found: KaiQueue, queue
             remedy="name one of its children",
             instead=offered(leaves(children)),
         )
-    # Orphans take everything below them along.
+    # A missing parent takes all queues below it out of service.
     elif (missing := missing_ancestor(found, queues)) is not None:
         yield Finding(
             at=path,

@@ -1,6 +1,4 @@
-"""KAI's Queues themselves, of whose hierarchy KAI's own webhook says nothing unless it was asked to (its flag
-`enable-quota-validation`).
-"""
+"""KAI's Queues themselves. KAI's own webhook checks their hierarchy only with its flag `enable-quota-validation`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kai-scheduler would mishandle in silence. Queues and topology have files of their own."""
+"""What kai-scheduler would mishandle silently. Queues and topology have their own files."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def raised_minimum(change: Change, context: Rules) -> Results:
 
 
 class _Minimum(NamedTuple):
-    """A minimum before and now, whose it is, and where it stands."""
+    """A minimum before and after an update, what it belongs to, and where it is written."""
 
     path: FieldPath
     what: str
@@ -138,7 +138,7 @@ class _Minimum(NamedTuple):
 
 
 def _minimums(change: Change) -> Iterator[_Minimum]:
-    """Those of all cliques, and of the groups that were there. A clique that was not there had none."""
+    """The minimums of all cliques and of the scaling groups that existed before. A new clique had a minimum of 0."""
     cliques = {member.name: member.min_available for member in change.old.cliques}
     for member in change.new.cliques:
         what, before = f"the minimum of clique {member.name}", cliques.get(member.name, 0)

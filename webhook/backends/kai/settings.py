@@ -17,7 +17,7 @@ _NAME = re.compile(r"(?=.{1,63}\Z)[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?\Z")
 
 
 def is_queue_name(name: str) -> bool:
-    """Whether a Queue can have that name, and a label bear it."""
+    """Whether this can be the name of a Queue and the value of a label."""
     return is_subdomain(name) and _NAME.match(name) is not None
 
 
@@ -44,8 +44,8 @@ LabelKey = Annotated[str, AfterValidator(_label_key)]
 
 
 class KaiSettings(BackendSettings):
-    """defaultQueue is the queue of a set that names none; unset, such a set is refused. The two keys are those of KAI's
-    own installation, where it does not use the usual ones.
+    """defaultQueue is the queue of a set that names none; if it is unset, such a set is refused. The two keys are those
+    of KAI's own installation, if it does not use the default keys.
     """
 
     defaultQueue: Annotated[str, AfterValidator(_queue)] | None = None

@@ -1,4 +1,4 @@
-"""What is read of KAI's PodGroups and Queues that somebody else stores, with the type of each field."""
+"""The fields that are read of KAI PodGroups and Queues stored by other authors, with the type of each field."""
 
 from __future__ import annotations
 

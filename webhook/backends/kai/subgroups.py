@@ -1,5 +1,5 @@
-"""A PodGroup's subgroups as kai-scheduler reads them: those with others below them are sets, which count groups, and
-those without are leaves, which count pods. A PodGroup without subgroups is a single leaf.
+"""A PodGroup's subgroups as kai-scheduler reads them. Subgroups with children are sets, which count groups; subgroups
+without children are leaves, which count pods. A PodGroup without subgroups is one leaf.
 
 Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info (2026-08).
 """
@@ -20,7 +20,7 @@ QUEUES = Judged("scheduling.run.ai", "Queue", "queues", namespaced=False)
 
 @dataclass(frozen=True, slots=True)
 class SubGroup:
-    """One of them; the root of all has no name. `pods` is its minMember, `groups` its minSubGroup."""
+    """One subgroup; the root of the tree has no name. `pods` is its minMember, `groups` its minSubGroup."""
 
     name: str
     parent: str | None
@@ -31,7 +31,7 @@ class SubGroup:
 
 
 class Tree:
-    """The subgroups of one PodGroup, by name, and which are below which."""
+    """The subgroups of one PodGroup by name, and the children of each."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         """Raises `Malformed`."""
@@ -47,34 +47,34 @@ class Tree:
 
     @property
     def sets(self) -> list[SubGroup]:
-        """The root, where it has subgroups, and every other that has."""
+        """The subgroups with children, and the root if it has children."""
         return [group for group in (self.root, *self.by_name.values()) if group.name in self.below]
 
     @property
     def leaves(self) -> list[SubGroup]:
-        """Those that pods belong to."""
+        """The leaves, which pods belong to."""
         return [group for group in self.by_name.values() if group.name not in self.below]
 
     @property
     def minimums(self) -> dict[str, int]:
-        """How many pods each leaf needs; a PodGroup without subgroups needs one where it says nothing."""
+        """The minimum of each leaf. A PodGroup without subgroups needs one pod if it states no minimum."""
         if not self.by_name:
             return {"": 1 if self.root.pods is None else self.root.pods}
         return {leaf.name: leaf.pods or 0 for leaf in self.leaves}
 
     def demanding(self) -> set[str]:
-        """The sets that have a leaf below them, at whatever depth, that needs pods."""
+        """The sets that have, at any depth, a leaf that needs pods."""
         found: set[str] = set()
         for leaf in self.leaves:
             above = leaf.parent or ""
-            # Whoever was at a set before went on from there.
+            # If a set is already in the result, its ancestors are as well.
             while leaf.pods and above not in found and (not above or above in self.by_name):
                 found.add(above)
                 above = (self.by_name[above].parent or "") if above else ""
         return found
 
     def lost(self) -> set[str]:
-        """Those that no way leads to from the root: below a parent that is not there, or in a cycle."""
+        """The subgroups that cannot be reached from the root: their parent is missing, or they are in a cycle."""
         reached: set[str] = set()
         waiting = [""]
         while waiting:

@@ -1,7 +1,7 @@
-"""KAI's Topology objects: which levels one has, and how it is made of Grove's ClusterTopologyBinding.
+"""KAI's Topology objects: their levels, and how one is made from Grove's ClusterTopologyBinding.
 
-A constraint names a Topology and a level by its node label key. KAI says so when the Topology is missing; a level that
-the Topology lacks leaves the gang pending with no word of it (seen with v0.16.8).
+A constraint names a Topology, and a level by its node label key. KAI reports a missing Topology. It does not report a
+missing level; the gang stays pending (seen with v0.16.8).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from webhook.model.topology_binding import ClusterTopologyBinding
 
 
 class UnknownLevels(Exception):
-    """Which levels there are is not known: `needs` says what would tell."""
+    """The levels are unknown: `needs` names the missing fact."""
 
     def __init__(self, needs: str) -> None:
         super().__init__(needs)
@@ -31,7 +31,7 @@ class UnknownLevels(Exception):
 
 
 class NoTopology(Exception):
-    """The cluster has no such Topology, and nobody will make one of a binding: `why` says it, or why nobody can."""
+    """The cluster does not have this Topology, and it will not be made from a binding: `why` is the reason."""
 
     def __init__(self, name: str, problem: str | None = None) -> None:
         super().__init__(name)
@@ -42,13 +42,16 @@ class NoTopology(Exception):
 
 
 def topology_name(binding: str, facts: ClusterFacts) -> str:
-    """The Topology for a ClusterTopologyBinding: the one that it refers to, else the one of its own name."""
+    """The Topology for a ClusterTopologyBinding: the one that the binding refers to, else the one with the binding's
+    name.
+    """
     known = (facts.topology_bindings or {}).get(binding)
     return binding if known is None else known.references.get(keys.NAME, binding)
 
 
 def levels_of(binding: str, facts: ClusterFacts) -> tuple[str, ...]:
-    """The node label keys of the Topology for `binding`, broadest first: its own, or those that it will be made with.
+    """The node label keys of the Topology for `binding`, broadest first: its existing levels, or those it will be made
+    with.
 
     Raises `UnknownLevels` and `NoTopology`.
     """
@@ -70,7 +73,7 @@ def levels_of(binding: str, facts: ClusterFacts) -> tuple[str, ...]:
 
 
 def topology_objects(binding: ClusterTopologyBinding) -> list[Manifest]:
-    """The Topology for `binding`: none where somebody else keeps it. Raises `Inexpressible`."""
+    """The Topology for `binding`; none if someone else manages it. Raises `Inexpressible`."""
     if keys.NAME in binding.references:
         return []
     levels = [level.key or "" for level in binding.levels]
@@ -95,8 +98,8 @@ def topology_objects(binding: ClusterTopologyBinding) -> list[Manifest]:
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
-    """`desired` with the aliases that somebody gave its levels, which KAI lets anybody edit: the list of levels is
-    written as a whole, so what is not sent would go.
+    """`desired` with the aliases that others gave its levels. KAI lets anyone edit aliases. The list of levels is
+    written as a whole, so an alias that is not sent would be lost.
     """
     found = _levels(live)
     levels = desired["spec"]["levels"]
@@ -110,19 +113,19 @@ def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
 
 
 def must_be_remade(desired: Manifest, live: Manifest) -> bool:
-    """Whether the node label keys differ, or their order: KAI's CRD has them immutable."""
+    """Whether the node label keys or their order differ: in KAI's CRD they are immutable."""
     return _keys(live) != _keys(desired)
 
 
 def topology_drift(binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
-    """In what the Topology for `binding` differs from it: in the levels, in their order, or by not being there."""
+    """How the Topology for `binding` differs from it: in its levels, in their order, or because it is missing."""
     name = binding.references.get(keys.NAME, binding.name)
     found = None if live is None else _keys(live)
     return _drift(binding.name, name, [level.key or "" for level in binding.levels], found)
 
 
 def known_drifts(facts: ClusterFacts) -> Iterator[TopologyDrift]:
-    """Every drift that can be seen in `facts`. A Topology that is yet to be made of its binding is none."""
+    """Every drift that `facts` show. A Topology that is not yet made from its binding is not a drift."""
     if facts.kai_topologies is None:
         return
     for binding, known in sorted((facts.topology_bindings or {}).items()):
@@ -155,7 +158,7 @@ def _drift(binding: str, name: str, wanted: list[str], found: list[str] | None) 
 
 
 def _problem(levels: Sequence[str]) -> str | None:
-    """What KAI's CRD would say of these levels, or None."""
+    """Why KAI's CRD would refuse these levels, or None."""
     if not 1 <= len(levels) <= keys.MAX_LEVELS:
         return f"a Topology of KAI has 1 to {keys.MAX_LEVELS} levels"
     if not all(levels):

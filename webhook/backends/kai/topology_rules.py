@@ -1,6 +1,6 @@
-"""Which topology kai-scheduler can honour: levels that its Topology has.
+"""The topology that kai-scheduler can honour: levels that exist in its Topology.
 
-The rule fails closed: `gangs` writes no PodGroup for what it refuses.
+The rule fails closed: `gangs` writes no PodGroup that the rule would refuse.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def topology(workload: PodCliqueSet, context: Rules) -> Results:
     """
     name = workload.topology_name()
     if name is None:
-        # Grove refuses a constraint without it.
+        # Grove refuses a constraint without a binding.
         return
     for asked in workload.constraints():
         yield from _judge(asked.topology, name, context.facts)
@@ -68,7 +68,7 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
         return
     binding = (facts.topology_bindings or {}).get(name)
     if binding is None:
-        # One that does not exist is refused by Grove itself, as is a domain that it lacks, with Grove's own message.
+        # Grove itself refuses a missing binding or domain, with its own message.
         if facts.topology_bindings is None:
             yield Unjudged(topology.path, "the ClusterTopologyBinding")
         return

@@ -1,5 +1,5 @@
-"""Settings of a gang, on a PodGroup or on a pod of the older ways, that koord-scheduler replaces by another without a
-word to anybody. A PodGroup without any of Koordinator's annotations may be another scheduler's, and is left alone.
+"""Settings of a gang that koord-scheduler silently replaces: on a PodGroup, or on a pod that uses one of the older
+ways. A PodGroup without any of Koordinator's annotations may belong to another scheduler and is not judged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from webhook.model.stored_object import PODS, StoredObject
 from webhook.validators.registry import Example, Results, rule
 
 BOTH = (POD_GROUPS, PODS)
-# kube-scheduler's framework caps what a Permit plugin may wait at 15 minutes (maxTimeout, pkg/scheduler/framework).
+# kube-scheduler's framework caps the wait of a Permit plugin at 15 minutes (maxTimeout, pkg/scheduler/framework).
 LONGEST_WAIT_SECONDS = 900
 _NANOSECONDS = 10**9
 
@@ -244,12 +244,12 @@ def timeout(found: StoredObject, _: Rules) -> Results:
 
 
 def _annotation(found: StoredObject, key: str) -> str | None:
-    """An annotation that is read; an empty one is as good as none."""
+    """The value of an annotation that koord-scheduler reads; None if it is missing or empty."""
     return text(found.annotations.get(key)) if is_set(found) else None
 
 
 def _minimum(found: StoredObject) -> Iterator[tuple[FieldPath, object, int | None]]:
-    """Where a gang's minimum stands, how it is written, and what koord-scheduler makes of it."""
+    """The path of a gang's minimum, its written value, and the number that koord-scheduler reads from it."""
     if not is_set(found):
         return
     if found.kind == POD_GROUP.kind:
@@ -266,7 +266,7 @@ def _minimum(found: StoredObject) -> Iterator[tuple[FieldPath, object, int | Non
 
 
 def _timeout(found: StoredObject) -> Iterator[tuple[FieldPath, object, float]]:
-    """How long a pod is to wait in Permit, in seconds, where that is said on a PodGroup, or longer than 0 on a pod."""
+    """How long a pod waits in Permit, in seconds, if a PodGroup states it or a pod states more than 0."""
     if found.kind == POD_GROUP.kind:
         seconds = integer(found.spec.get("scheduleTimeoutSeconds")) if is_set(found) else None
         if seconds is not None:
@@ -274,7 +274,7 @@ def _timeout(found: StoredObject) -> Iterator[tuple[FieldPath, object, float]]:
     elif (written := _annotation(found, ANNOTATION_WAITING_TIME)) is not None and (
         waits := nanoseconds(written) or 0
     ) > 0:
-        # Any fraction of a second is a time.
+        # Any fraction of a second counts as a time.
         yield ANNOTATIONS / ANNOTATION_WAITING_TIME, written, max(waits / _NANOSECONDS, 1)
 
 
@@ -283,5 +283,5 @@ def _choice(words: tuple[str, ...]) -> str:
 
 
 def _cut(word: str) -> str:
-    # What it may be is known, and short.
+    # The permitted values are known and short.
     return word if len(word) <= max(map(len, MATCH_POLICIES)) else "something else"

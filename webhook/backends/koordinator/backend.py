@@ -1,4 +1,4 @@
-"""The backend of `koord-scheduler`: the rooms of this folder behind the contract."""
+"""The backend of `koord-scheduler`: implements the contract with the modules of this folder."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
 from webhook.validators.registry import collect
 
-# Scheduling gates, which Grove puts on every pod, came with the kube-scheduler that v1.5 is built on.
+# Grove puts scheduling gates on every pod. They exist since the kube-scheduler that v1.5 is built on.
 FIRST_VERSION = Version(1, 5)
 
 
 def _has_any(part: str, *keys: str) -> str:
-    """A CEL expression: whether the object's metadata has any of these labels or annotations."""
+    """A CEL expression that is true if the object's metadata has any of these labels or annotations."""
     each = " || ".join(f'"{key}" in object.metadata.{part}' for key in keys)
     return f"has(object.metadata.{part}) && ({each})"
 
@@ -76,8 +76,9 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         gang_pod_rules,
         owner_rules,
     )
-    # It plans a gang with all of its pods and binds those that are free (seen with v1.8.0; pkg/scheduler/plugins/
-    # coscheduling/core/core.go looks at no gates): while Grove frees one after the other, half a gang would start.
+    # The scheduler plans a gang with all of its pods and binds those without a gate (seen with v1.8.0;
+    # pkg/scheduler/plugins/coscheduling/core/core.go ignores gates). Grove removes its gates one by one, so without the
+    # pod gate half a gang would start.
     gate = True
     required_apis = (POD_GROUP,)
     projections = PROJECTIONS

@@ -1,4 +1,4 @@
-"""What koord-scheduler honours. The texts of the unsupported ones are the messages of the rules that refuse them."""
+"""What koord-scheduler honours. The texts of unsupported capabilities are messages of the rules that refuse them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Koordinator's rules know of a cluster: its quotas, its layers of network topology, and its PodGroups.
+"""The facts that Koordinator's rules read: its quotas, its layers of network topology, and its PodGroups.
 
 Source: koordinator-sh/koordinator, apis/thirdparty/scheduler-plugins (ElasticQuota), apis/scheduling/v1alpha1
 (ClusterNetworkTopology), apis/extension/elastic_quota.go.
@@ -40,10 +40,10 @@ def _pod_group(raw: Manifest) -> tuple[ObjectKey, KoordinatorPodGroup]:
     return key_of(raw), pod_group_facts(StoredObject(raw, POD_GROUP.kind, POD_GROUP.version))
 
 
-# A quota goes by its name alone, whatever its namespace. koord-manager refuses a second one of a name; where its
-# webhook is off, koord-scheduler keeps the one that it saw first, so one that is added elsewhere hides none.
-# Source: pkg/scheduler/plugins/elasticquota (`getPodAssociateQuotaName`, `OnQuotaAdd`), pkg/webhook/elasticquota
-# (`ValidAddQuota`), v1.8.0.
+# A quota is identified by its name alone, without its namespace. koord-manager refuses a second quota with the same
+# name. If its webhook is off, koord-scheduler keeps the quota that it saw first, so a later one in another namespace
+# does not replace it. Source: pkg/scheduler/plugins/elasticquota (`getPodAssociateQuotaName`, `OnQuotaAdd`),
+# pkg/webhook/elasticquota (`ValidAddQuota`), v1.8.0.
 ELASTIC_QUOTAS = Projection(
     "elastic_quotas",
     Resource(Api("scheduling.sigs.k8s.io", "v1alpha1", "ElasticQuota"), "elasticquotas"),

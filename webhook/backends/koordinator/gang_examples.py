@@ -1,4 +1,4 @@
-"""Builders of the PodGroups and pods that Koordinator's rules show as their examples."""
+"""Builders of the PodGroups and pods that Koordinator's rules show as examples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from webhook.model.stored_object import StoredObject
 def pod_group(
     name: str = "leader", /, *listed: str, settings: Mapping[str, str] | None = None, **spec: Any
 ) -> Manifest:
-    """A PodGroup that lists these gangs of its namespace; `settings` are annotations, by what follows the prefix."""
+    """A PodGroup that lists these gangs of its namespace. `settings` are annotations, keyed by the name after the
+    prefix.
+    """
     annotations = {ANNOTATION_MODE: "Strict", **_prefixed(settings)}
     if listed:
         annotations[ANNOTATION_GROUPS] = json.dumps([f"default/{other}" for other in listed])
@@ -48,7 +50,7 @@ def pod(*, labels: Mapping[str, str] | None = None, annotations: Mapping[str, st
 
 
 def annotated_pod(**settings: str) -> Manifest:
-    """A pod that names its gang in the older way; keywords are further settings, with `_` for `-`."""
+    """A pod that names its gang by the older annotation. Keywords are further settings, with `_` for `-`."""
     named = {ANNOTATION_NAME: "worker", ANNOTATION_MINIMUM: "2"}
     written = {key.replace("_", "-"): value for key, value in settings.items()}
     return pod(annotations={**named, **_prefixed(written)})

@@ -1,5 +1,5 @@
-"""Koordinator's gangs as explaining a folder needs them: PodGroups and the list of gangs that each of them starts with,
-pods and the gang that each is of. How settings are read is `gang_settings`' business.
+"""Koordinator's gangs, for explaining a folder: each PodGroup with the gangs it starts with, and the gang of each pod.
+`gang_settings` reads the settings.
 
 Source: koordinator-sh/koordinator v1.8.0, pkg/scheduler/plugins/coscheduling (core/gang.go, util/gang_helper.go).
 """
@@ -19,8 +19,8 @@ from webhook.model.stored_object import StoredObject
 
 
 class Gang(NamedTuple):
-    """A gang: how many pods it starts with, and the gangs that it starts together with, as they are listed; itself
-    alone where it lists none. The minimum is None for a gang that is not initialised: its pods are held.
+    """A gang: the number of pods it starts with, and the listed gangs that it starts together with. A gang that lists
+    none has only itself here. The minimum is None for a gang that is not initialised: its pods are held.
     """
 
     minimum: int | None
@@ -28,14 +28,14 @@ class Gang(NamedTuple):
 
 
 def read_gang(raw: Manifest) -> tuple[ObjectKey, Gang]:
-    """A PodGroup. Raises `Malformed`."""
+    """The key and the gang of a PodGroup. Raises `Malformed`."""
     key, found = key_of(raw), StoredObject(raw, POD_GROUP.kind, POD_GROUP.version)
     return key, Gang(integer(found.spec.get("minMember")) or 0, listed(found) or (gang_id(key),))
 
 
 def gang_of_pod(pod: StoredObject) -> tuple[str, Gang | None] | None:
-    """The name of a pod's gang, and the gang itself where the pod describes it, which then needs no PodGroup. None for
-    a pod of no gang. Raises `Malformed`.
+    """The name of a pod's gang, and the gang itself if the pod describes it and so needs no PodGroup. None for a pod
+    without a gang. Raises `Malformed`.
     """
     named = naming(pod)
     if named is None or named.by_label:

@@ -1,4 +1,6 @@
-"""Pods that are not Grove's and name a gang of koord-scheduler's: by the label, or in one of the two older ways."""
+"""Rules for pods that are not Grove's and name a gang of koord-scheduler: by the label, or in one of the two older
+ways.
+"""
 
 from __future__ import annotations
 
@@ -147,7 +149,7 @@ def settings_unread(found: StoredObject, _: Rules) -> Results:
 
 
 def _written_minimum(found: StoredObject) -> tuple[FieldPath, str | None]:
-    """The minimum that is read: the deprecated label's, else the annotation's."""
+    """The minimum that koord-scheduler reads: the deprecated label's, else the annotation's."""
     label = text(found.labels.get(LABEL_OLD_MINIMUM))
     if label is not None:
         return LABELS / LABEL_OLD_MINIMUM, label
@@ -155,5 +157,5 @@ def _written_minimum(found: StoredObject) -> tuple[FieldPath, str | None]:
 
 
 def _key(at: FieldPath) -> str:
-    """The label or annotation at the end of a path."""
+    """The label or annotation key at the end of a path."""
     return str(at.parts[-1])

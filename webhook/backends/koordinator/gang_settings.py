@@ -1,4 +1,4 @@
-"""What koord-scheduler reads of a PodGroup, and of a pod that names its gang: which settings, and what becomes of them.
+"""The settings that koord-scheduler reads from a PodGroup and from a pod that names its gang, and how it reads them.
 
 Source: koordinator-sh/koordinator v1.8.0, apis/extension/{coscheduling,network_topology,multi_scheduler}.go,
 pkg/scheduler/plugins/coscheduling/core/gang.go and util/gang_helper.go.
@@ -33,21 +33,21 @@ from webhook.model.stored_object import StoredObject
 
 Topology = tuple[GatherRule, ...]
 
-# The members of one GangGroup carry the same annotations: what is read from them is kept, and shared, unless it is
-# so long that keeping it would cost more: a list may take twenty times its text.
+# The members of one GangGroup have the same annotations, so the parsed value is cached and shared. Long texts are not
+# cached: a parsed list may take twenty times the memory of its text.
 _KEPT_TEXTS, _LONGEST_KEPT = 128, 4096
-# The API server refuses an object whose annotations are longer in sum (TotalAnnotationSizeLimitB), so that reading more
-# of one would be for nothing.
+# The API server refuses an object whose annotations are longer in sum (TotalAnnotationSizeLimitB), so reading more of
+# one is useless.
 _LONGEST_ANNOTATION = 256 * 1024
 
 
 class Unreadable(Exception):
-    """An annotation that koord-scheduler fails to read; the text says what is wrong with it."""
+    """An annotation that koord-scheduler cannot read; the text says what is wrong with it."""
 
 
 class Naming(NamedTuple):
-    """How a pod names its gang: by the label (`by_label`), and then no setting on it is read, or in an older way. Of a
-    text that is too long to be a name, `gang` is what `name_text` keeps.
+    """How a pod names its gang. With the label (`by_label`), no setting on the pod is read; in an older way, settings
+    are read. If the text is too long for a name, `gang` is what `name_text` keeps of it.
     """
 
     gang: str
@@ -56,7 +56,7 @@ class Naming(NamedTuple):
 
 
 def naming(pod: StoredObject) -> Naming | None:
-    """The first of a pod's keys that names a gang, which is the one that counts."""
+    """The first of a pod's keys that names a gang. koord-scheduler uses that one."""
     for key in (LABEL_POD_GROUP, LABEL_OLD_NAME):
         if (gang := name_text(pod.labels.get(key))) is not None:
             return Naming(gang, LABELS / key, key == LABEL_POD_GROUP)
@@ -65,15 +65,15 @@ def naming(pod: StoredObject) -> Naming | None:
 
 
 def is_scheduled_here(pod: StoredObject) -> bool:
-    """Whether a pod is koord-scheduler's. The label wins over the field, also when it is empty."""
+    """Whether koord-scheduler schedules a pod. The label wins over the field, even if the label is empty."""
     if LABEL_SCHEDULER_NAME in pod.labels:
         return bool(pod.labels[LABEL_SCHEDULER_NAME] == NAME)
     return bool(pod.spec.get("schedulerName") == NAME)
 
 
 def is_set(found: StoredObject) -> bool:
-    """Whether an object has settings that koord-scheduler reads. A PodGroup without any may be meant for another
-    scheduler, as the kind is shared: nothing is said about its spec.
+    """Whether an object has settings that koord-scheduler reads. A PodGroup without any may belong to another scheduler
+    that uses the same kind, so its spec is not judged.
     """
     if found.kind == POD_GROUP.kind:
         return any(key.startswith(GANG_PREFIX) or key in GANG_SETTINGS for key in found.annotations)
@@ -82,7 +82,7 @@ def is_set(found: StoredObject) -> bool:
 
 
 def own_id(found: StoredObject) -> str:
-    """The id of an object's gang; empty where it has no name yet."""
+    """The id of an object's gang; empty if the gang has no name yet."""
     if found.kind == POD_GROUP.kind:
         return gang_id(found.key) if found.name else ""
     named = naming(found)
@@ -90,13 +90,13 @@ def own_id(found: StoredObject) -> str:
 
 
 def key_of_gang(gang: str) -> ObjectKey | None:
-    """Namespace and name in an id; None where one is missing, so that it is no gang's."""
+    """The namespace and name in an id; None if one is missing, because such an id names no gang."""
     namespace, _, name = gang.partition("/")
     return (namespace, name) if namespace and name else None
 
 
 def listed(found: StoredObject) -> tuple[str, ...]:
-    """The ids in the annotation `groups` as koord-scheduler reads them; none where it has none, or reads none."""
+    """The ids in the annotation `groups` as koord-scheduler reads them; empty if it reads none."""
     written = text(found.annotations.get(ANNOTATION_GROUPS))
     try:
         return () if written is None else read_groups(written)
@@ -105,7 +105,7 @@ def listed(found: StoredObject) -> tuple[str, ...]:
 
 
 def match_policy(found: StoredObject) -> tuple[str, FieldPath] | None:
-    """The match policy that is read, and from where."""
+    """The match policy that koord-scheduler reads, and its path."""
     for key in (ANNOTATION_MATCH_POLICY, ANNOTATION_MATCH_POLICY_ALIAS):
         if (policy := text(found.annotations.get(key))) is not None:
             return policy, ANNOTATIONS / key
@@ -113,13 +113,13 @@ def match_policy(found: StoredObject) -> tuple[str, FieldPath] | None:
 
 
 def topology_of(found: StoredObject) -> Topology | None:
-    """The network topology that an object asks for; None for none. Raises `Unreadable`."""
+    """The network topology that an object asks for; None if it asks for none. Raises `Unreadable`."""
     written = text(found.annotations.get(ANNOTATION_TOPOLOGY))
     return None if written is None else read_topology(written)
 
 
 def pod_group_facts(found: StoredObject) -> KoordinatorPodGroup:
-    """What is known of a stored PodGroup."""
+    """The facts that are kept of a stored PodGroup."""
     try:
         topology = topology_of(found)
     except Unreadable:
@@ -129,14 +129,14 @@ def pod_group_facts(found: StoredObject) -> KoordinatorPodGroup:
 
 
 def topology_kept(topology: Topology | None) -> Topology | None:
-    """A topology; in the place of one that is too long to keep, what equals no other."""
+    """A topology. If it is too long to keep, a value that equals no other topology."""
     texts = [text for rule in topology or () for text in (rule.layer, rule.strategy, str(rule.pod_count_multiple))]
     return topology if topology is None or fits(texts) else (GatherRule(digest(texts), "", len(topology)),)
 
 
 def group_of(found: StoredObject) -> tuple[str, ...]:
-    """The ids of an object's GangGroup, sorted: its own alone where it lists none. Kept of a long one is as much as
-    `list_kept` says.
+    """The ids of an object's GangGroup, sorted; only its own id if it lists none. A long list is shortened by
+    `list_kept`.
     """
     return _group(listed(found) or (own_id(found),))
 
@@ -151,12 +151,12 @@ def _group(ids: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def read_groups(written: str) -> tuple[str, ...]:
-    """The ids in a `groups` annotation; "" for an item that is no string. Raises `Unreadable`."""
+    """The ids in a `groups` annotation, with "" for an item that is not a string. Raises `Unreadable`."""
     return _kept_groups(written) if len(written) <= _LONGEST_KEPT else _groups(written)
 
 
 def read_topology(written: str) -> Topology:
-    """The entries of a network-topology-spec, sorted: their order does not matter. Raises `Unreadable`."""
+    """The entries of a network-topology-spec, sorted because their order does not matter. Raises `Unreadable`."""
     return _kept_topology(written) if len(written) <= _LONGEST_KEPT else _topology(written)
 
 
@@ -197,7 +197,7 @@ def _rule(entry: Any, place: str) -> GatherRule:
 
 
 def _word(entry: Fields, name: str, place: str) -> str:
-    """A field of type string. Null is no error anywhere, and leaves a field as it is."""
+    """The value of a field of type string. Null is never an error and leaves the field unchanged."""
     word = ""
     for value in entry.named(name):
         found = word if value is None else _text(value)
@@ -208,7 +208,7 @@ def _word(entry: Fields, name: str, place: str) -> str:
 
 
 def _text(value: Any) -> str | None:
-    """A string in JSON; None for anything else. A `Number` is a str in Python only."""
+    """A JSON string; None for any other value. `Number` is a str only in Python."""
     return string(value) if isinstance(value, str) and not isinstance(value, Number) else None
 
 

@@ -1,5 +1,5 @@
-"""The annotation network-topology-spec, on a PodGroup or on a pod of the older ways: read by nobody before
-koord-scheduler, which drops what it cannot read and looks for layers that need not be there.
+"""The annotation network-topology-spec, on a PodGroup or on a pod that uses one of the older ways. Only koord-scheduler
+reads it: it drops entries that it cannot read and looks for layers that may not exist.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def topology_layer(found: StoredObject, context: Rules) -> Results:
     """
     layers = (context.facts.network_topologies or {}).get(NETWORK_TOPOLOGY)
     if layers is None:
-        # Unknown, or not there: another rule says so.
+        # If it is unknown or missing, another rule reports it.
         return
     names = {NODE_LAYER, ROOT_LAYER, *(layer.name for layer in layers)}
     alike = {name.casefold(): name for name in sorted(names, reverse=True)}
@@ -210,7 +210,7 @@ def _read(found: StoredObject) -> Topology:
 
 
 def _is_read(found: StoredObject) -> bool:
-    """Whether there is a spec: one without entries switches the search for a place on as well."""
+    """Whether there is a spec. A spec without entries also switches on the search for a place."""
     written = _written(found)
     try:
         return written is not None and read_topology(written) is not None

@@ -1,7 +1,7 @@
-"""PodGang to Koordinator's PodGroups: one a member, each listing all of them, in the PodGang's order.
+"""PodGang to Koordinator's PodGroups: one per member, each listing all of them, in the PodGang's order.
 
-Koordinator judges each pod by its own PodGroup's `groups` list and never re-points it when it is edited later, so every
-list is complete and identical from the first write on.
+Koordinator judges each pod by the `groups` list of its own PodGroup and ignores later edits of that list. So every list
+is complete and identical from the first write.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ def gang_objects(
     """The PodGroups of `podgang`. Raises `Inexpressible` for a topology that koord-scheduler cannot apply to a whole
     gang.
 
-    `spec.minMember` is the member's minReplicas, 0 included: Grove sets it to 0 to let a rolling update go on, and
-    `adopt` then keeps the minimum that is recorded, because Koordinator takes 0 for a gang that is complete without
-    any pod.
+    `spec.minMember` is the member's minReplicas, including 0: Grove sets it to 0 so that a rolling update can go on.
+    `adopt` then keeps the recorded minimum, because for Koordinator a gang with minimum 0 is complete without any pod.
     """
     refuse_twins(podgang, "koordinator/tree")
     annotations = {
@@ -50,7 +49,7 @@ def gang_objects(
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
-    """`desired` with the minimum and total from before Grove released the member to 0, at least one pod."""
+    """`desired` with the minimum and total from before Grove released the member to 0; at least one pod."""
     if desired["spec"]["minMember"] > 0:
         return desired
     recorded = mapping(live)
@@ -67,11 +66,11 @@ def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
 
 
 def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
-    """A change of the gang's members. What koord-scheduler keeps of a GangGroup (who stands for it, whether it was ever
-    satisfied) stays with the list that it saw first, and a PodGroup that goes takes along the memory of its pods: those
-    that wait would be forgotten. So only a gang without pods can be made anew.
+    """A change of the gang's members. koord-scheduler ties the state of a GangGroup (its representative gang, whether
+    it was ever satisfied) to the list that it saw first. When a PodGroup is deleted, koord-scheduler forgets its
+    waiting pods. So only a gang without pods can be recreated.
 
-    A list that somebody else edited is no such change: it is put back.
+    A list that someone else edited is not such a change: the list is restored.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go and gang.go (v1.8.0).
     """
@@ -80,7 +79,7 @@ def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | No
         return None
     wanted = _listed(desired[0]) if desired else None
     if all(_listed(manifest) == wanted for manifest in live):
-        # The last attempt ended in the middle.
+        # The last attempt stopped in the middle.
         return None
     new, gone = ([name for name in these if name not in those] for these, those in ((now, before), (before, now)))
     what = "; ".join([*(f"{name} is new" for name in new), *(f"{name} is gone" for name in gone)])
@@ -88,7 +87,7 @@ def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | No
 
 
 def _listed(manifest: Manifest) -> object:
-    """The members that a PodGroup lists, in whatever order; what is no list is nobody's."""
+    """The members that a PodGroup lists, sorted; None if the annotation is not a list."""
     written = mapping(mapping(manifest.get("metadata")).get("annotations")).get(keys.ANNOTATION_GROUPS)
     try:
         found = json.loads(written) if isinstance(written, str) else None
@@ -103,7 +102,7 @@ def _name(podgang: PodGang, member: Member) -> str:
 
 def _pod_group(podgang: PodGang, member: Member, shared: dict[str, str], settings: KoordinatorSettings) -> Manifest:
     annotations = dict(shared)
-    # Informational since v1.7; before, a total above the real number of pods stalled retries, so it follows the pods.
+    # Informational since v1.7. Before, a total above the real number of pods stalled retries, so it follows the pods.
     if member.pods >= member.min_replicas > 0:
         annotations[keys.ANNOTATION_TOTAL_NUMBER] = str(member.pods)
     name = _name(podgang, member)
@@ -116,7 +115,7 @@ def _pod_group(podgang: PodGang, member: Member, shared: dict[str, str], setting
 def _topology(
     podgang: PodGang, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
 ) -> str | None:
-    """The network-topology-spec of the whole gang, or None where it asks for none."""
+    """The network-topology-spec of the whole gang, or None if the gang asks for none."""
     _refuse_groups(podgang)
     constraints = [podgang.effective(member) for member in podgang.members]
     required = {constraint.required for constraint in constraints}

@@ -1,4 +1,5 @@
-"""Values in strings, read as Go's standard library reads them: what Python takes need not be legal for koord-scheduler.
+"""Values in strings, read as Go's standard library reads them. koord-scheduler does not accept everything Python
+accepts.
 
 Source: Go's strconv.ParseInt, time.ParseDuration and encoding/json.
 """
@@ -13,7 +14,7 @@ from typing import Any, NoReturn
 _WHOLE = re.compile(r"[+-]?[0-9]+\Z")
 _JSON_WHOLE = re.compile(r"-?[0-9]+\Z")
 _LONGEST_DIGITS = 19
-# Go reads longer ones. Nobody writes a time in hundreds of parts, and each part costs time.
+# Go reads longer texts. No real time has hundreds of parts, and each part costs time.
 _LONGEST_DURATION = 1024
 _INT32, _INT64 = 2**31, 2**63
 
@@ -24,14 +25,14 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def int32(written: str) -> int | None:
-    """`strconv.ParseInt(written, 10, 32)`; None for its errors."""
+    """`strconv.ParseInt(written, 10, 32)`; None if Go returns an error."""
     return _bounded(written, _INT32) if _WHOLE.match(written) else None
 
 
 def _bounded(digits: str, limit: int) -> int | None:
     sign = -1 if digits.startswith("-") else 1
     significant = digits.lstrip("+-").lstrip("0")
-    # Python refuses to convert what is thousands of digits long.
+    # Python refuses to convert a number with thousands of digits.
     if len(significant) > _LONGEST_DIGITS:
         return None
     value = sign * int(significant or "0")
@@ -39,7 +40,7 @@ def _bounded(digits: str, limit: int) -> int | None:
 
 
 def nanoseconds(written: str) -> int | None:
-    """`time.ParseDuration(written)`; None for its errors."""
+    """`time.ParseDuration(written)`; None if Go returns an error."""
     if len(written) > _LONGEST_DURATION:
         return None
     sign = -1 if written.startswith("-") else 1
@@ -54,7 +55,7 @@ def nanoseconds(written: str) -> int | None:
         whole, fraction, unit = part.groups()
         if unit not in _UNITS or not (whole or fraction) or len(whole.lstrip("0")) > _LONGEST_DIGITS:
             return None
-        # Go reads no more of a fraction than fits.
+        # Go reads only as many digits of a fraction as fit.
         digits = (fraction or "")[:_LONGEST_DIGITS]
         total += int(whole or "0") * _UNITS[unit] + int(digits or "0") * _UNITS[unit] // 10 ** len(digits)
         if total > _INT64:
@@ -66,28 +67,28 @@ def nanoseconds(written: str) -> int | None:
 
 
 class Number(str):
-    """A number in JSON, as it is written: Go reads a field of type int from `4`, and not from `4.0`."""
+    """A number in JSON, as it is written: Go reads a field of type int from `4`, but not from `4.0`."""
 
     __slots__ = ()
 
     def int64(self) -> int | None:
-        """What a field of type int becomes; None where that is an error."""
+        """The value of a field of type int; None if Go returns an error."""
         return _bounded(self, _INT64) if _JSON_WHOLE.match(self) else None
 
 
 class Fields(tuple[tuple[str, Any], ...]):
-    """An object in JSON, as it is written: a name may be there twice."""
+    """An object in JSON, as it is written: it may have the same name twice."""
 
     __slots__ = ()
 
     def named(self, name: str) -> Iterator[Any]:
-        """The values of a field, whatever the case of its name: the last one counts, each must be right."""
+        """The values of a field, ignoring the case of its name. The last one counts, and each must be valid."""
         wanted = name.casefold()
         return (value for key, value in self if key.casefold() == wanted)
 
 
 def json_value(written: str) -> Any:
-    """The value in a JSON text, with `Fields`, lists, `Number`, strings, booleans and None. Raises `ValueError`."""
+    """The value in a JSON text: `Fields`, list, `Number`, string, boolean or None. Raises `ValueError`."""
     try:
         return json.loads(
             _LONE_SURROGATE.sub("\ufffd", written),
@@ -101,7 +102,7 @@ def json_value(written: str) -> Any:
 
 
 def string(value: Any) -> str:
-    """A string of `json_value`, with U+FFFD for half of a surrogate pair, as Go has it."""
+    """A string of `json_value`, with U+FFFD for half of a surrogate pair, as in Go."""
     return _LONE_SURROGATE.sub("\ufffd", value)
 
 

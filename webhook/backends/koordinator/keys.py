@@ -9,22 +9,22 @@ from webhook.model.users import service_account
 
 NAME = "koord-scheduler"
 
-# Koordinator's vendored group. Upstream scheduler-plugins moved to scheduling.x-k8s.io, which koord-scheduler never
-# reads.
+# The API group of Koordinator's own copy of the kind. Upstream scheduler-plugins moved to scheduling.x-k8s.io, which
+# koord-scheduler never reads.
 POD_GROUP = Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")
 POD_GROUPS = Judged(POD_GROUP.group, POD_GROUP.kind, "podgroups")
 
-# The scheduler writes a PodGroup's status, which is no subresource. Source: koordinator-sh/charts,
+# The scheduler writes a PodGroup's status, which is not a subresource. Source: koordinator-sh/charts,
 # versions/{v1.6.0,v1.7.0,v1.8.0}/templates/rbac/koord-scheduler.yaml, values.yaml (`installation.namespace`).
 CONTROLLERS = (service_account("koordinator-system", "koord-scheduler"),)
 
-# The label that puts a pod into the PodGroup of that name in its namespace. Settings on the pod are never read then.
+# On a pod: the PodGroup in its namespace that the pod belongs to. With this label, settings on the pod are never read.
 LABEL_POD_GROUP = "pod-group.scheduling.sigs.k8s.io"
 LABEL_PRIORITY_CLASS = "koordinator.sh/priority-class"
 # Overrides spec.schedulerName inside koord-scheduler (v1.7+), even when empty.
 LABEL_SCHEDULER_NAME = "scheduling.koordinator.sh/scheduler-name"
 
-# The two older ways: a label that is deprecated, and an annotation. Settings are then read from the first pod seen.
+# The two older ways: a deprecated label, and an annotation. Settings are then read from the first pod that is seen.
 LABEL_OLD_NAME = "pod-group.scheduling.sigs.k8s.io/name"
 LABEL_OLD_MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
 
@@ -35,11 +35,11 @@ ANNOTATION_WAITING_TIME = GANG_PREFIX + "waiting-time"
 ANNOTATION_GROUPS = GANG_PREFIX + "groups"
 ANNOTATION_MODE = GANG_PREFIX + "mode"
 ANNOTATION_MATCH_POLICY = GANG_PREFIX + "match-policy"
-# Read where the one above is empty.
+# Read if the one above is empty.
 ANNOTATION_MATCH_POLICY_ALIAS = "pod-group.scheduling.sigs.k8s.io/match-policy"
 ANNOTATION_TOTAL_NUMBER = GANG_PREFIX + "total-number"
 ANNOTATION_TOPOLOGY = GANG_PREFIX + "network-topology-spec"
-# What a gang is set by, whether on a PodGroup or on a pod of one of the older ways.
+# The settings of a gang, on a PodGroup or on a pod that uses one of the older ways.
 GANG_SETTINGS = (
     ANNOTATION_MINIMUM,
     ANNOTATION_WAITING_TIME,
@@ -71,7 +71,7 @@ QOS_CLASSES = ("LSE", "LSR", "LS", "BE", "SYSTEM")
 NETWORK_TOPOLOGY = "default"
 # The built-in leaf layer: all pods on one node.
 NODE_LAYER = "NodeTopologyLayer"
-# The built-in root: the whole cluster, which is no constraint.
+# The built-in root: the whole cluster, which restricts nothing.
 ROOT_LAYER = "ClusterTopologyLayer"
 HOSTNAME = "kubernetes.io/hostname"
 

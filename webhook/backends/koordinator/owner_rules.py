@@ -1,4 +1,4 @@
-"""What koord-scheduler would mishandle of TrainJobs, JobSets, LeaderWorkerSets and Jobs: their quota, and a setting."""
+"""What koord-scheduler would mishandle in TrainJobs, JobSets, LeaderWorkerSets and Jobs: their quota, and a setting."""
 
 from __future__ import annotations
 

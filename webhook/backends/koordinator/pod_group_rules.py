@@ -1,6 +1,7 @@
-"""GangGroups: PodGroups, and pods of the older ways, that name each other. Nobody validates what they list.
+"""Rules for GangGroups: PodGroups, and pods that use one of the older ways, that list each other. Koordinator does not
+validate these lists.
 
-A list is followed for a few members only, so that its length costs nothing.
+Only the first few members of a list are checked, so a long list does not cost more time.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from webhook.validators.registry import Example, Results, rule
 
 AT = ANNOTATIONS / ANNOTATION_GROUPS
 BOTH = (POD_GROUPS, PODS)
-# Gangs of more members are compared with, and looked for, by so many of them.
+# Of a larger gang, at most this many members are looked up and compared.
 MOST_MEMBERS = 32
 
 
@@ -239,7 +240,7 @@ def nearest(found: StoredObject, others: Iterable[ObjectKey]) -> ObjectKey | Non
 
 
 def most_action(found: StoredObject, cause: ObjectKey) -> Action:
-    """The most that is done to an object because of another: it is never refused for one of another namespace."""
+    """The strongest action because of `cause`: an object is never refused because of another namespace."""
     return Action.DENY if cause[0] == found.key[0] else Action.WARN
 
 
@@ -261,8 +262,8 @@ def members_of(found: StoredObject) -> Iterator[ObjectKey]:
 
 
 def _partners(found: StoredObject, context: Rules) -> Iterator[ObjectKey]:
-    """Those whose list should be the same: the first members, and the first PodGroups that list this gang. A pod's own
-    PodGroup is among them.
+    """The gangs that should have the same list: the first members, and the first PodGroups that list this gang. They
+    include a pod's own PodGroup.
     """
     yield from members_of(found)
     itself = key_of_gang(own_id(found))
@@ -271,6 +272,6 @@ def _partners(found: StoredObject, context: Rules) -> Iterator[ObjectKey]:
         return
     if found.kind != POD_GROUP.kind:
         yield itself
-    # Each side is bounded for itself, so that a foreign namespace cannot hide what is wrong in this one.
+    # Each listing has its own limit, so that another namespace cannot hide the faults in this one.
     for listing in (pod_groups.listing(itself), pod_groups.listing_from_abroad(itself)):
         yield from islice((key for key in listing if key != found.key), MOST_MEMBERS)

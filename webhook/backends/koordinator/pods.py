@@ -1,7 +1,7 @@
-"""PreparePod for Koordinator: the pod's PodGroup by label, and its quota and QoS class.
+"""PreparePod for Koordinator: the label with the pod's PodGroup, and its quota and QoS class.
 
-By label and not by the annotation `gang.scheduling.koordinator.sh/name`: a pod with the annotation that is seen
-before its PodGroup is bound to a gang of its own for good (pkg/scheduler/plugins/coscheduling/core/gang_cache.go).
+Not the annotation `gang.scheduling.koordinator.sh/name`: a pod with the annotation that is seen before its PodGroup
+stays in a gang of its own for good (pkg/scheduler/plugins/coscheduling/core/gang_cache.go).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What koord-manager's webhook would refuse of a pod: its QoS class against priority band and CPU.
+"""What koord-manager's webhook would refuse in a pod: a QoS class that does not fit its priority band or CPU.
 
 Judged at the clique, where the author sees it, and again at the pod. Source of all: koordinator-sh/koordinator,
-pkg/webhook/pod/validating/cluster_colocation_profile.go, apis/extension/{qos,priority}.go. v1.6.0 to v1.7.0 worked
-the same verdicts out and dropped them by mistake (fixed by #2595).
+pkg/webhook/pod/validating/cluster_colocation_profile.go, apis/extension/{qos,priority}.go. v1.6.0 to v1.7.0 computed
+the same verdicts but dropped them by mistake (fixed by #2595).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.registry import Example, Results, Subject, rule
 
-# Koordinator's priority bands; any other value is in none.
+# Koordinator's priority bands; any other value is in no band.
 _BANDS = (
     ("koord-prod", 9000, 9999),
     ("koord-mid", 7000, 7999),
@@ -28,7 +28,7 @@ _BANDS = (
 )
 _BAND_NAMES = tuple(name for name, _, _ in _BANDS)
 _NO_BAND = "no band"
-# The bands that each class may not have; a class that is not listed may have any.
+# The bands that each class may not have. A class that is not listed may have any band.
 _FORBIDDEN = {"BE": (_NO_BAND, "koord-prod"), "LSR": (_NO_BAND, "koord-mid", "koord-batch", "koord-free")}
 _WHOLE_CPU_CLASSES = ("LSR", "LSE")
 
@@ -165,12 +165,13 @@ def _origin(pod: PodTemplate) -> str:
 
 
 def _band(pod: PodTemplate, context: Rules) -> str | None:
-    """The pod's priority band, or None where it depends on PriorityClasses that are not known."""
+    """The pod's priority band; None if it depends on unknown PriorityClasses."""
     if LABEL_PRIORITY_CLASS in pod.labels:
         label = pod.labels[LABEL_PRIORITY_CLASS]
         return label if label in _BAND_NAMES else _NO_BAND
     name = text(pod.spec.get("priorityClassName"))
-    # In a template the number says nothing: the API server computes it from the class, and refuses a pod that differs.
+    # In a template the number has no effect: the API server computes it from the class, and refuses a pod with another
+    # number.
     value = integer(pod.spec.get("priority")) if context.workload is None else None
     if value is None and name in _BAND_NAMES:
         # Koordinator installs these itself, with fixed values.

@@ -1,7 +1,7 @@
-"""The ElasticQuota of a gang: one for all its cliques, existing, and a leaf.
+"""The ElasticQuota of a gang: all cliques use one quota, which exists and is a leaf.
 
-A set names it by the annotation scheduling.grove.io/koordinator-quota on itself or on its cliques (GREP-537's later
-revision), or a clique by Koordinator's own pod label. Source of the behaviour: koordinator-sh/koordinator,
+A PodCliqueSet names it by the annotation scheduling.grove.io/koordinator-quota on itself or on its cliques (GREP-537's
+later revision); a clique can also use Koordinator's own pod label. Source of the behaviour: koordinator-sh/koordinator,
 pkg/scheduler/plugins/elasticquota, pkg/webhook/elasticquota.
 """
 
@@ -24,7 +24,7 @@ from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import has_gangs
 from webhook.validators.registry import Change, Example, Results, Subject, rule
 
-# What Kubernetes allows as a label's value; the name of an ElasticQuota may be longer.
+# The limit of Kubernetes for a label value; the name of an ElasticQuota may be longer.
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z")
 
 _QUOTAS = ClusterFacts(elastic_quotas={"team-a": Quota(is_parent=False), "all-teams": Quota(is_parent=True)})
@@ -99,7 +99,7 @@ def quota_disagree(workload: PodCliqueSet, context: Rules) -> Results:
     Source: koordinator-sh/koordinator checks quotas pod by pod in PreFilter
     (pkg/scheduler/plugins/elasticquota/plugin.go).
     """
-    # The set's own first, then by name, so that re-ordering the cliques moves no finding.
+    # First the PodCliqueSet's own, then by clique name, so that reordering the cliques moves no finding.
     uses = sorted(context.uses[Capability.QUOTA], key=lambda use: use.path.anchor)
     for use in uses[1:]:
         if use.value != uses[0].value:
@@ -152,7 +152,7 @@ def quota_change(change: Change, context: Rules) -> Results:
 
 
 def judge_quota(name: object, path: FieldPath, context: Rules) -> Results:
-    """What is wrong with a quota that is named at `path`."""
+    """The problems of a quota that is named at `path`."""
     quotas = context.facts.elastic_quotas
     if name in BUILT_IN_QUOTAS:
         return

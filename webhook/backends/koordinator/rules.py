@@ -1,4 +1,4 @@
-"""What koord-scheduler would mishandle in silence. Topology, quality of service and quota have files of their own."""
+"""What koord-scheduler would mishandle silently. Topology, quality of service and quota have their own files."""
 
 from __future__ import annotations
 
@@ -225,15 +225,15 @@ def frozen_members(change: Change, context: Rules) -> Results:
 
 
 def _moved(old: PodCliqueSet, new: PodCliqueSet) -> Iterator[str]:
-    """Members of the base gang that come or leave: cliques, and of a scaling group's clique the first such replica by
-    the order of names.
+    """The members that join or leave the base gang: cliques, and for a clique of a scaling group its first such replica
+    in the order of names.
     """
     yield from _alone(old) ^ _alone(new)
     before, now = _replicas(old), _replicas(new)
     for group, name in before.keys() | now.keys():
         fewer, more = sorted((before.get((group, name), 0), now.get((group, name), 0)))
         if fewer < more:
-            # Of numbers in the order of their digits the first is a power of ten, where the least is not.
+            # Sorted as text, the first number in the range is a power of ten or the smallest number.
             first = min(map(str, (fewer, *(number for number in _TENS if fewer < number < more))))
             yield f"{group}-{first}/{name}"
 
@@ -246,7 +246,7 @@ def _alone(workload: PodCliqueSet) -> set[str]:
 
 
 def _replicas(workload: PodCliqueSet) -> dict[tuple[str, str], int]:
-    """By scaling group and clique, the replicas that a gang starts with."""
+    """By scaling group and clique: the number of replicas that a gang starts with."""
     found: dict[tuple[str, str], int] = {}
     for group in workload.scaling_groups:
         for name in group.clique_names:

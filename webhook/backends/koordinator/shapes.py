@@ -1,5 +1,5 @@
-"""What is read of Koordinator's PodGroups that somebody else stores, with the type of each field. What stands in their
-annotations is read as Go reads it, by rules of its own.
+"""The fields that are read of Koordinator PodGroups stored by other authors, with the type of each field. Their
+annotations are read as Go reads them and have their own rules.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From node label keys to the layers of Koordinator's ClusterNetworkTopology. Shared by the rules and by `gangs`.
 
-Layer names are free strings that an administrator chose; only NodeTopologyLayer is built in (apis/extension,
+An administrator chooses the layer names freely; only NodeTopologyLayer is built in (apis/extension,
 pkg/scheduler/frameworkext/networktopology). The layer of a key is looked up, never guessed from its spelling.
 """
 
@@ -13,17 +13,17 @@ from webhook.model.keys import Needed
 from webhook.model.known_objects import TopologyLayer
 from webhook.model.version import Version
 
-# Network topology came with v1.7.
+# Network topology exists since v1.7.
 FIRST_VERSION = Version(1, 7)
 THE_TOPOLOGY = Needed("network_topologies", NETWORK_TOPOLOGY)
 
 
 class UnknownLayers(Exception):
-    """The ClusterNetworkTopology is needed, and whether there is one is not known."""
+    """The ClusterNetworkTopology is needed, and it is unknown whether it exists."""
 
 
 def unavailable(settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts) -> str | None:
-    """Why this Koordinator can honour no topology at all, or None. Unknown facts are no reason."""
+    """Why this Koordinator can honour no topology at all, or None. Unknown facts are not a reason."""
     if not settings.awareNetworkTopology:
         return "the scheduler runs without awareNetworkTopology, so a gang with topology never completes"
     if version is not None and version < FIRST_VERSION:
@@ -41,7 +41,7 @@ def unavailable(settings: KoordinatorSettings, version: Version | None, facts: C
 
 
 def forms_tree(layers: tuple[TopologyLayer, ...]) -> bool:
-    """Whether koord-scheduler builds its tree: the parents of NodeTopologyLayer must pass through every entry once."""
+    """Whether koord-scheduler builds its tree: the parents of NodeTopologyLayer must include each entry once."""
     by_name = {layer.name: layer for layer in layers}
     seen = 0
     current = by_name.get(NODE_LAYER)
@@ -52,7 +52,7 @@ def forms_tree(layers: tuple[TopologyLayer, ...]) -> bool:
 
 
 def layer_of(key: str, settings: KoordinatorSettings, facts: ClusterFacts) -> str | None:
-    """The layer for a node label key, or None where there is none. Raises `UnknownLayers`."""
+    """The layer for a node label key, or None if there is none. Raises `UnknownLayers`."""
     if key == HOSTNAME:
         return NODE_LAYER
     if facts.network_topologies is None:

@@ -1,6 +1,6 @@
-"""Which topology koord-scheduler can honour: one spec for the whole gang, on layers that exist.
+"""The topology that koord-scheduler can honour: one spec for the whole gang, on layers that exist.
 
-All of these fail closed but the two that only advise: `gangs` writes no PodGroup for what they refuse.
+All rules fail closed except the two that only advise: `gangs` writes no PodGroup that they would refuse.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def preferred_topology(workload: PodCliqueSet, context: Rules) -> Results:
     name = workload.topology_name()
     for use in context.uses[Capability.TOPOLOGY_PREFERRED]:
         if reason is not None:
-            # What else the reason says is true of a requirement: a preference that is dropped holds no gang.
+            # The rest of the reason holds only for a requirement: a dropped preference holds no gang.
             cause = reason.partition(", so ")[0]
             remedy = "remove it, or have the scheduler's topology set up"
             yield Finding(at=use.path, found=use.value, why=f"{cause}, so the preference is dropped", remedy=remedy)
@@ -212,20 +212,20 @@ def topology_surplus(workload: PodCliqueSet, context: Rules) -> Results:
 
 
 def _without_layer(topology: str | None, context: Rules, use: Use, consequence: str) -> Results:
-    """A finding where the domain at `use`, of the ClusterTopologyBinding `topology`, has no layer; Unjudged where a
-    fact on the way there is unknown.
+    """A finding if the domain at `use`, of the ClusterTopologyBinding `topology`, has no layer; Unjudged if a fact that
+    this needs is unknown.
     """
     bindings = context.facts.topology_bindings
     if bindings is None:
         yield Unjudged(use.path, "the ClusterTopologyBinding")
         return
-    # A binding or a domain that does not exist is refused by Grove itself, with its own message.
+    # Grove itself refuses a missing binding or domain, with its own message.
     binding = bindings.get(topology or "")
     key = None if binding is None else binding.keys.get(use.value)
     if key is None:
         return
     if key == HOSTNAME and context.facts.network_topologies is None:
-        # Its layer is built in, but without a valid ClusterNetworkTopology every pod fails all the same.
+        # Its layer is built in, but without a valid ClusterNetworkTopology every pod still fails.
         yield Unjudged(use.path, "the ClusterNetworkTopology")
         return
     try:

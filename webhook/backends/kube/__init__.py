@@ -1,1 +1,1 @@
-"""default-scheduler: kube-scheduler, with gangs of the Workload API or without."""
+"""default-scheduler: kube-scheduler, with or without gangs of the Workload API."""

@@ -1,5 +1,5 @@
-"""What the groups of one tree, and the templates of a Workload, must agree on: priority, how they are disrupted, and
-which of them is the wider by topology. The API server compares only the priorities of a Workload's own templates.
+"""What the groups of one tree and the templates of a Workload must agree on: priority, disruption, and topology that
+gets narrower down the tree. The API server compares only the priorities of a Workload's own templates.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def group_priority(found: StoredObject, context: Rules) -> Results:
         return
     known_template = template_of(found, group, context.facts)
     others = [(other.called, other.group, other.needed) for other in neighbours(found, group, context.facts)]
-    # A template that names none leaves it to who makes the groups.
+    # If a template names no priority class, the author of its group chooses one.
     if known_template is not None and (known_template[1].priority_class or known_template[1].priority is not None):
         needed = Needed("workloads", (found.key[0], group.workload or ""))
         others.append((f"its template {group.template}", known_template[1], needed))

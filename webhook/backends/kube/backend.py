@@ -1,4 +1,4 @@
-"""The backend of `default-scheduler`: the Workload API where gangs are wanted, and nothing else where they are not."""
+"""The backend of `default-scheduler`: the Workload API if gangs are configured, else nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from webhook.validators.selection import DEFAULT_SCHEDULER
 
 
 class KubeBackend(Backend[KubeSettings]):
-    """Always there: whoever asks for nothing gets what Kubernetes does anyway."""
+    """Always enabled: without configuration it adds nothing to what Kubernetes does."""
 
     name = DEFAULT_SCHEDULER
     settings_model = KubeSettings
@@ -55,12 +55,12 @@ class KubeBackend(Backend[KubeSettings]):
 
     @property
     def trees(self) -> Trees | None:
-        # Also where our own gangs are to have none: others make them.
+        # Even if Rollcall's own gangs have no trees: other authors make them.
         return TREES if self.settings.gangScheduling else None
 
     @property
     def carries_priority(self) -> bool:
-        # kube-scheduler blocks a gang whose pods have another priority than their group, and Grove writes none.
+        # kube-scheduler blocks a gang whose pods have another priority than their group, and Grove sets no priority.
         return self.settings.gangScheduling
 
     def dialect(self, facts: ClusterFacts) -> str | None:

@@ -1,4 +1,4 @@
-"""What kube-scheduler honours, with the Workload API and without it."""
+"""What kube-scheduler honours, with and without the Workload API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a living gang the Workload API lets nobody change, by generation: as its API server was seen to answer."""
+"""What cannot be changed in a living gang of the Workload API, by generation, as seen from its API server."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _shape(change: Change, spoken: Generation, *, merged: bool) -> Compared:
             ("the scaling groups in the base gang", _base(old), _base(new)),
         ]
     if spoken is Generation.TREE:
-        # Before, a gang with topology has no objects, and so none that freeze it.
+        # Before, a gang with topology has no objects, so nothing is frozen.
         found.append(("the required topology", _topologies(old, stay), _topologies(new, stay)))
     if spoken in CARRIES_CLASS:
         found.append(("the priority class", old.priority_class, new.priority_class))
@@ -93,7 +93,7 @@ def _names(workload: PodCliqueSet) -> list[str]:
 
 
 def _topologies(workload: PodCliqueSet, cliques: Container[str]) -> dict[str, str]:
-    """The domains required, by the level of the tree at which each stands."""
+    """The required domains, by the level of the tree that states them."""
     levels = {"the set": workload.topology}
     levels |= {f"group {group.name}": group.topology for group in workload.scaling_groups}
     levels |= {f"clique {member.name}": member.topology for member in workload.cliques if member.name in cliques}
@@ -101,8 +101,8 @@ def _topologies(workload: PodCliqueSet, cliques: Container[str]) -> dict[str, st
 
 
 def _base(workload: PodCliqueSet) -> dict[str, tuple[int, tuple[str, ...]]]:
-    """Of each scaling group, how many replicas are in the base gang and what each is made of. Of the others each is a
-    gang of its own, and those come and go.
+    """By scaling group: the number of replicas in the base gang, and the cliques of each. Every other replica is its
+    own gang that can be added and removed.
     """
     return {
         group.name: (min(group.min_available, group.replicas), tuple(sorted(group.clique_names)))
@@ -116,7 +116,7 @@ def _sums(old: PodCliqueSet, new: PodCliqueSet) -> Compared:
 
 
 def _sums_of(workload: PodCliqueSet) -> dict[str, int]:
-    """The sum of the minimums of the base gang, and of a scaled gang of each scaling group that has any."""
+    """The sum of the minimums in the base gang, and in one scaled gang of each scaling group that has scaled gangs."""
     total, scaled = 0, dict[str, int]()
     for member in workload.cliques:
         group = member.group

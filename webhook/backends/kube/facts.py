@@ -1,7 +1,7 @@
-"""What kube-scheduler's rules know of the Workload API's objects, in each of its generations.
+"""The facts that kube-scheduler's rules read of the Workload API's objects, in each of its generations.
 
-Each reader takes the fields of all of them, because documents in files are read by whichever comes first: no field has
-two meanings. Source: k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 and v1alpha3 (1.37).
+Each reader reads the fields of all generations, because the first reader of a kind reads all its documents in files. No
+field has two meanings. Source: k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 and v1alpha3 (1.37).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
-# The lists in which templates stand, and whether they are of composites: 1.35's, and those of the later ones.
+# The lists that contain templates, and whether the templates are composites: first 1.35's lists, then the later ones.
 _LISTS = {"podGroups": False, "podGroupTemplates": False, "compositePodGroupTemplates": True}
-# The groups over groups, which came with 1.37.
+# The groups of groups, which exist since 1.37.
 TREES = Trees(Resource(COMPOSITE, "compositepodgroups"), "parentCompositePodGroupName")
-# How 1.36 and 1.37 say that pods of a group go together or not at all.
+# How 1.36 and 1.37 state that the pods of a group are disrupted together or not at all.
 _TOGETHER = "PodGroup"
 
 
 class Template(NamedTuple):
-    """A template of a Workload, where it stands, and its spec as it was written."""
+    """A template of a Workload, its path, and its spec as written."""
 
     name: str
     path: FieldPath
@@ -39,8 +39,8 @@ class Template(NamedTuple):
 
 
 def templates_in(spec: Mapping[str, Any]) -> Iterator[Template]:
-    """Every template of a Workload's spec, those of composites before what is in them. Raises `Malformed`."""
-    # A list of what is left to do: how deep they are nested is somebody else's choice.
+    """Every template of a Workload's spec; a composite comes before its contents. Raises `Malformed`."""
+    # A work list instead of recursion: other authors decide how deep templates are nested.
     holders: list[tuple[Mapping[str, Any], FieldPath, str | None]] = [(spec, SPEC, None)]
     while holders:
         holder, place, parent = holders.pop()
@@ -74,20 +74,20 @@ def group_in(spec: Mapping[str, Any], *, composite: bool, parent: str | None = N
 
 
 def minimum_in(spec: Mapping[str, Any], *, composite: bool) -> int | None:
-    """The minimum of a gang, None for a group that is none. Raises `Malformed`."""
+    """The minimum of a gang; None for a group that is not a gang. Raises `Malformed`."""
     policy = mapping(spec.get("schedulingPolicy")) or mapping(spec.get("policy"))
     return integer(mapping(policy.get("gang")).get("minGroupCount" if composite else "minCount"))
 
 
 def topology_in(spec: Mapping[str, Any]) -> str | None:
-    """The node label key by which a group is to be together: there is one at most. Raises `Malformed`."""
+    """The node label key of a group's topology; a group has at most one. Raises `Malformed`."""
     constraints = sequence(mapping(spec.get("schedulingConstraints")).get("topology"))
     return text(mapping(constraints[0]).get("key")) if constraints else None
 
 
 class Membership(NamedTuple):
-    """The group that a pod names. In the first generation that is an entry of a Workload, and `replica` tells gangs of
-    one entry apart.
+    """The group that a pod names. In the first generation it is an entry of a Workload, and `replica` separates gangs
+    with the same entry.
     """
 
     group: str
@@ -96,7 +96,7 @@ class Membership(NamedTuple):
 
 
 def membership_of(spec: Mapping[str, Any]) -> Membership | None:
-    """The group that a pod's spec names, None for one without. Raises `Malformed`."""
+    """The group that a pod's spec names; None if it names none. Raises `Malformed`."""
     group = text(mapping(spec.get("schedulingGroup")).get("podGroupName"))
     if group is not None:
         return Membership(group)
@@ -123,10 +123,12 @@ def read_composite_pod_group(raw: Manifest) -> tuple[ObjectKey, Group]:
 
 
 def read_group_pod(raw: Manifest) -> tuple[ObjectKey, GroupPod] | None:
-    """A pod that waits for a node and names a group; None for any other. Raises `Malformed`."""
+    """The group and scheduler of a pod that waits for a node and names a group; None for any other pod. Raises
+    `Malformed`.
+    """
     spec = mapping(raw.get("spec"))
     group = membership_of(spec)
-    # In a file a pod may have no name yet: a cluster gives it one.
+    # In a file a pod may have no name yet: the cluster gives it one.
     if group is None or not waits(raw) or text(mapping(raw.get("metadata")).get("name")) is None:
         return None
     key = key_of(raw)
@@ -134,7 +136,7 @@ def read_group_pod(raw: Manifest) -> tuple[ObjectKey, GroupPod] | None:
 
 
 def scheduler_of(spec: Mapping[str, Any]) -> str:
-    """The scheduler that a pod's spec leaves it to: the API server takes a name of any length. Raises `Malformed`."""
+    """The scheduler that a pod's spec names. The API server accepts a name of any length. Raises `Malformed`."""
     return name_text(spec.get("schedulerName")) or DEFAULT_SCHEDULER
 
 
@@ -144,9 +146,10 @@ GROUP_PODS = Projection(
     read_group_pod,
     GroupPods,
     for_objects=True,
-    # Those on nodes are most of a cluster's pods; one that is bound leaves such a watch as if it were deleted.
+    # Pods on nodes are most of a cluster's pods. A pod that is bound leaves this watch as if it were deleted.
     field_selector="spec.nodeName=",
-    # They are of use to one rule. A server without the right to them, as after an upgrade of it alone, has the others.
+    # Only one rule needs these pods. A server without the right to read them (for example after upgrading only the
+    # server) still has the other facts.
     awaited=False,
 )
 PROJECTIONS = (

@@ -1,7 +1,7 @@
-"""What of a gang's objects the API server lets nobody change once they are there, and what can be made anew under pods.
+"""Which fields of a gang's objects the API server does not let change, and which objects can be recreated under pods.
 
-A Workload (read by the scheduler in 1.35 alone) and a CompositePodGroup can go and come back under waiting pods, which
-are held until then. A PodGroup cannot: from 1.36 on it goes only after all of its pods. Nothing is ever made anew under
+A Workload (read by the scheduler only in 1.35) and a CompositePodGroup can be recreated under waiting pods, which are
+held until then. A PodGroup cannot: from 1.36 on it is deleted only after all of its pods. No object is recreated under
 pods that are on nodes. Source: k8s.io/api scheduling (immutability by generation), the finalizer
 scheduling.k8s.io/podgroup-protection; seen with v1.35.4, v1.36.3 and v1.37.0.
 """
@@ -19,15 +19,16 @@ from webhook.model.reading import Manifest, integer, mapping, sequence, text
 _Pair = tuple[Manifest, Manifest]
 _WHY = "the Workload API freezes it"
 _TEMPLATES = ("podGroupTemplates", "compositePodGroupTemplates")
-# Of a PodGroup and a CompositePodGroup; what the API server fills in besides (priority, disruptionMode) is not ours.
+# Of a PodGroup and a CompositePodGroup. The API server fills in other fields (priority, disruptionMode); Rollcall does
+# not own them.
 _FIXED = ("parentCompositePodGroupName", "workloadRef", "podGroupTemplateRef", "schedulingConstraints")
 
 
 def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | None:
-    """The objects of `live` that the API server would not let become what is `desired` of them."""
+    """The objects of `live` that the API server would not let change to `desired`; None if there are none."""
     wanted = {_identity(manifest): manifest for manifest in desired}
     pairs = [(found, wanted[_identity(found)]) for found in live if _identity(found) in wanted]
-    # A class that goes is seen in the Workload alone: the API server may have given a group the cluster's default one.
+    # A removed class shows only in the Workload: the API server may have given a group the cluster's default class.
     classed = any(_class(old) != _class(new) for old, new in pairs if old["kind"] == "Workload")
     anew = tuple(old for old, new in pairs if classed or _fixed(old) != _fixed(new))
     if not anew:
@@ -37,8 +38,9 @@ def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | No
 
 
 def _until(pairs: Sequence[_Pair], anew: Sequence[Manifest]) -> Stage:
-    """The last stage at which these can be made anew. Waiting pods that name none of what is kept would wait for ever:
-    so it is where the way changes in which a gang is said.
+    """The last stage at which these objects can be recreated. Waiting pods need a group that exists afterwards, or they
+    wait for ever. There is none if no leaf template stays, as when the gang changes between merged and separate
+    members.
     """
     kept = any(_leaves(old) & _leaves(new) for old, new in pairs if old["kind"] == "Workload")
     protected = any(found["kind"] == "PodGroup" for found in anew)
@@ -54,7 +56,7 @@ def _identity(manifest: Manifest) -> tuple[str, str, str]:
 
 
 class _Template(NamedTuple):
-    """One template of a Workload, and what is frozen of it. `minimum` is that of pods or, of a composite, of groups."""
+    """One template of a Workload, and what is frozen in it. `minimum` counts pods, or groups for a composite."""
 
     parent: str
     composite: bool
@@ -64,7 +66,7 @@ class _Template(NamedTuple):
 
 
 def _templates(workload: Manifest) -> dict[str, _Template]:
-    """By name, which is unique in the whole tree."""
+    """The templates by name, which is unique in the whole tree."""
     spec = mapping(workload.get("spec"))
     entries = sequence(spec.get("podGroups"))
     found = {_name(entry): _template(mapping(entry), "", composite=False, policy="policy") for entry in entries}
@@ -98,11 +100,11 @@ def _class(workload: Manifest) -> str | None:
 
 
 def _fixed(manifest: Manifest) -> object:
-    """What must be the same before and after."""
+    """The values that must be equal before and after."""
     api_version, kind, spec = manifest["apiVersion"], manifest["kind"], mapping(manifest.get("spec"))
     old = api_version in {f"{GROUP}/{Generation.V1ALPHA1.version}", f"{GROUP}/{Generation.V1ALPHA2.version}"}
     if kind == "Workload":
-        # Minimums of pods are free from 1.37 on.
+        # From 1.37 on, minimums of pods can change.
         return {
             name: template if old or template.composite else template._replace(minimum=None)
             for name, template in _templates(manifest).items()
@@ -115,7 +117,7 @@ def _fixed(manifest: Manifest) -> object:
 
 
 def _differences(pairs: Sequence[_Pair]) -> Iterator[str]:
-    """What changed, in words, as the Workload tells it."""
+    """What changed, in words, from the Workloads."""
     for old, new in pairs:
         if old["kind"] == "Workload":
             before, now = _templates(old), _templates(new)
@@ -133,7 +135,7 @@ def _moved(name: str, before: _Template, now: _Template) -> Iterator[str]:
         (f"the group of {name}", before.parent and _said(before.parent), now.parent and _said(now.parent)),
     ]
     if not now.composite:
-        # Of a composite it is the number of its members, which are told of already.
+        # A composite's minimum is the number of its members, whose changes are already reported.
         parts.append((f"the minimum of {name}", before.minimum, now.minimum))
     for what, was, becomes in parts:
         if was != becomes:
@@ -141,5 +143,5 @@ def _moved(name: str, before: _Template, now: _Template) -> Iterator[str]:
 
 
 def _said(name: str) -> str:
-    """A template's name, for a person: two of them stand for everything."""
+    """A template's name in a message: two names stand for the whole gang."""
     return "the whole gang" if name in {names.ROOT, names.MERGED} else name

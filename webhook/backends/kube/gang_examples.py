@@ -42,7 +42,7 @@ def leaf(name: str = "worker", *, minimum: int = 2, **fields: Any) -> Manifest:
 
 
 def branch(name: str, *leaves: Manifest, minimum: int = 1, **fields: Any) -> Manifest:
-    """A template of a CompositePodGroup over these."""
+    """A template of a CompositePodGroup with these templates below it."""
     policy = {"gang": {"minGroupCount": minimum}}
     return {"name": name, "schedulingPolicy": policy, "podGroupTemplates": list(leaves), **fields}
 
@@ -64,12 +64,12 @@ def made_from(template: str, workload: str = "demo") -> Manifest:
 
 
 def child_of(parent: str, template: str = "worker") -> Manifest:
-    """What a group says that is below another."""
+    """The field of a group that names its parent."""
     return {"parentCompositePodGroupName": parent, **made_from(template)}
 
 
 def near(key: str) -> Manifest:
-    """A topology constraint by that node label."""
+    """A topology constraint on that node label."""
     return {"schedulingConstraints": {"topology": [{"key": key}]}}
 
 
@@ -79,18 +79,18 @@ def _object(kind: str, version: str, name: str, spec: Manifest) -> Manifest:
 
 
 def root(template: str = "root", **fields: Any) -> Group:
-    """What is known of a CompositePodGroup made from a template of `demo`."""
+    """The facts about a CompositePodGroup made from a template of `demo`."""
     return Group(**{"composite": True, "minimum": 1, "workload": "demo", "template": template, **fields})
 
 
 def waiting(scheduler: str, group: str = "worker") -> GroupPod:
-    """What is known of a pod of a PodGroup that waits for that scheduler."""
+    """The facts about a pod of a PodGroup that waits for that scheduler."""
     return GroupPod((NAMESPACE, Membership(group)), scheduler)
 
 
 def known(**parts: Any) -> ClusterFacts:
-    """A cluster of 1.37 with these Workloads, groups and waiting pods by name, and nothing else; classes and a topology
-    are there.
+    """A cluster of 1.37 with these Workloads, groups and waiting pods by name, and no others; it has priority classes
+    and a topology.
     """
     by_key = {
         part: {(NAMESPACE, name): found for name, found in parts.get(part, {}).items()}
@@ -115,7 +115,7 @@ _SERVED = frozenset(
         Api(GROUP, "v1", "PriorityClass"),
     }
 )
-# A Workload of one tree: a root over `worker`.
+# A Workload with one tree: a root over `worker`.
 TREE = Workload(
     {
         "root": Group(composite=True, minimum=1),

@@ -1,5 +1,4 @@
-"""PodGang to the Workload API's objects, in the order in which they must be created: Workload, composites from the top,
-PodGroups.
+"""PodGang to the Workload API's objects, in order of creation: Workload, composites from the top, PodGroups.
 
 Policies and constraints are written twice, into the Workload's templates and into the objects: the API does not copy
 them, and kube-scheduler reads the objects. Source: KEP-4671, KEP-6012, Grove's GREP-531.
@@ -30,12 +29,12 @@ MAX_TEMPLATES = 8
 
 
 def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts: ClusterFacts) -> list[Manifest]:
-    """The objects of `podgang`; none for one without members, whose shape would be frozen before it is known. Raises
-    `Inexpressible` for one that this generation cannot say as a whole.
+    """The objects of `podgang`; none for a PodGang without members, because its shape would be frozen before it is
+    known. Raises `Inexpressible` if this generation cannot express the whole PodGang.
 
     A member that Grove has released (minReplicas 0) has minCount 0 here; `adopt` keeps the last positive one. Merged
-    members have one minCount for all: released in part or as a whole it is negative, and says what it is to be where
-    there is none to keep.
+    members share one minCount. If any of them is released, it is negative, and its absolute value is used if there is
+    no earlier minimum to keep.
     """
     if not settings.gangScheduling or _external(podgang) or not podgang.members:
         return []
@@ -62,7 +61,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
-    """`desired` with the minimums from before Grove released its members to 0, at least one pod."""
+    """`desired` with the minimums from before Grove released its members to 0; at least one pod."""
     api_version, kind = str(desired["apiVersion"]), desired["kind"]
     if kind == "CompositePodGroup":
         return desired
@@ -90,7 +89,7 @@ def _kept_in(templates: list[Any], live: Any, policy: str) -> list[Any]:
                 found[field] = _kept_in(found[field], known.get(field), policy)
         kept.append(found)
     if before.keys() == {template["name"] for template in templates}:
-        # Up to 1.36 the order is frozen as well (seen), and says nothing.
+        # Up to 1.36 the order is frozen as well (seen), but has no meaning.
         places = {name: place for place, name in enumerate(before)}
         kept.sort(key=lambda template: places[template["name"]])
     return kept
@@ -104,7 +103,7 @@ def _kept(policy: Any, live: Any) -> Any:
     return {"gang": {"minCount": max(before, 1)}}
 
 
-# Flat: the Workload, and from 1.36 on a PodGroup a member.
+# Flat: the Workload, and from 1.36 on one PodGroup per member.
 
 
 def _flat(podgang: PodGang, record: Record, spoken: Generation, *, merged: bool) -> list[Manifest]:
@@ -117,7 +116,7 @@ def _flat(podgang: PodGang, record: Record, spoken: Generation, *, merged: bool)
     if spoken is Generation.V1ALPHA1:
         entries = [{"name": entry, "policy": _gang(minimum)} for entry, _, minimum in minimums]
         return [{**head, "spec": {"podGroups": entries}}]
-    # The class is part of PodGroup from 1.37 on; in 1.36 it is behind a gate of its own, and the pods' priority counts.
+    # The class is part of PodGroup from 1.37 on. In 1.36 it is behind a separate gate, and the pods' priority counts.
     shared = _shared(record) if spoken in CARRIES_CLASS else {}
     templates = [{"name": one, "schedulingPolicy": _gang(minimum), **shared} for one, _, minimum in minimums]
     groups = [
@@ -130,8 +129,8 @@ def _flat(podgang: PodGang, record: Record, spoken: Generation, *, merged: bool)
 
 
 def _sum(members: Sequence[Member]) -> int:
-    """The minimum of all members together; negative, with one pod of each that is released, where any is. A sum of
-    only the others would lower the gang's minimum, and up to 1.36 that is frozen.
+    """The minimum of all members together. If a member is released, the sum is negative and counts one pod for each
+    released member. A sum of only the other members would lower the gang's minimum, which is frozen up to 1.36.
     """
     if all(member.min_replicas > 0 for member in members):
         return sum(member.min_replicas for member in members)
@@ -159,7 +158,7 @@ def _shared(record: Record) -> Manifest:
     return {} if record.priority_class is None else {"priorityClassName": record.priority_class}
 
 
-# Hierarchical: a root over everything, a composite for each group of members with a constraint, PodGroups as leaves.
+# Hierarchical: one root, a composite for each group of members with a constraint, PodGroups as leaves.
 
 
 def _tree(podgang: PodGang, record: Record) -> list[Manifest]:
@@ -199,7 +198,7 @@ def _tree(podgang: PodGang, record: Record) -> list[Manifest]:
     parents = dict.fromkeys((member.name for member in direct), top)
     for group in groups:
         _limit(group.members, group.path)
-        # A scaling group's replica may be called as a clique is, and a Workload has each name once.
+        # A replica of a scaling group may have the same name as a clique, but names in a Workload must be unique.
         part, name = names.template(group.name, "group", taken), names.composite(podgang.name, group.name)
         own = template(part, {"gang": {"minGroupCount": len(group.members)}}, group.constraint)
         own["podGroupTemplates"] = leaves([by_name[member] for member in group.members])
@@ -237,7 +236,7 @@ def _topology(constraint: PackConstraint) -> Manifest:
 
 
 def _groups(podgang: PodGang) -> list[GroupConfig]:
-    """The group configs, each member in one of them at most."""
+    """The group configs, with each member in at most one of them."""
     known, used = {member.name for member in podgang.members}, set()
     for config in podgang.group_configs:
         for name in config.members:
@@ -248,7 +247,7 @@ def _groups(podgang: PodGang) -> list[GroupConfig]:
     return podgang.group_configs
 
 
-# What cannot be said.
+# What cannot be expressed.
 
 
 def _external(podgang: PodGang) -> bool:
@@ -269,7 +268,7 @@ def _refuse_preferred(podgang: PodGang) -> None:
 
 
 def _refuse_class(record: Record, spoken: Generation, facts: ClusterFacts) -> None:
-    """Where the classes are known; an unknown one may well be there."""
+    """Refuses a missing priority class if the classes are known. An unknown class may exist."""
     name, known = record.priority_class, facts.priority_classes
     if name is None or known is None or spoken not in CARRIES_CLASS:
         return
@@ -285,7 +284,9 @@ def _refuse_topology(podgang: PodGang) -> None:
 
 
 def _refuse_surplus(podgang: PodGang) -> None:
-    """Merged, only the sum is counted: with pods to spare, one member's could stand in for another's."""
+    """Refuses surplus pods when members are merged. Only the sum is counted, so surplus pods of one member could
+    replace another's.
+    """
     if len(podgang.members) < 2:  # noqa: PLR2004 - one is as it was
         return
     for member in podgang.members:

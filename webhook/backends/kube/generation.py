@@ -1,8 +1,8 @@
-"""Which generation of the Workload API the cluster speaks, told by the kinds that it serves.
+"""The generation of the Workload API that the cluster serves, decided by the kinds that it serves.
 
-Source: k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 and v1alpha3 (1.37). Decided by kinds and not by
-versions: PriorityClass was served under the same version names once. kube-scheduler 1.37 reads PodGroups through
-v1beta1 and CompositePodGroups through v1alpha3, so a cluster that serves only v1alpha3 schedules none of them.
+Source: k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 and v1alpha3 (1.37). Kinds decide, not versions,
+because PriorityClass was once served under the same version names. kube-scheduler 1.37 reads PodGroups through v1beta1
+and CompositePodGroups through v1alpha3, so a cluster that serves only v1alpha3 schedules neither.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ GROUP = "scheduling.k8s.io"
 
 
 class Generation(StrEnum):
-    """How a gang is said. All but the last know no gang of several PodGroups."""
+    """How a gang is expressed. Only the last generation has gangs of several PodGroups."""
 
     V1ALPHA1 = "v1alpha1"
     V1ALPHA2 = "v1alpha2"
@@ -37,7 +37,7 @@ COMPOSITE = Api(GROUP, "v1alpha3", "CompositePodGroup")
 
 
 def generation(settings: KubeSettings, apis: frozenset[Api] | None) -> Generation | None:
-    """The generation to speak, or None where the cluster serves none, or where that is not known and not stated."""
+    """The generation to use; None if the cluster serves none, or if it is neither known nor stated."""
     if not known(apis):
         stated = None if settings.apiGeneration == "auto" else settings.apiGeneration
         if stated == "v1beta1" and settings.hierarchical != "off":
@@ -53,8 +53,8 @@ def generation(settings: KubeSettings, apis: frozenset[Api] | None) -> Generatio
 
 
 def known(apis: frozenset[Api] | None) -> TypeGuard[frozenset[Api]]:
-    """Whether `apis` tells of the Workload API. Every cluster serves PriorityClass in its group: a list without the
-    group was made of CRDs in files, and says nothing of what is built in.
+    """Whether `apis` shows which Workload API the cluster serves. Every cluster serves PriorityClass in this group. A
+    list without the group was made from CRDs in files and does not show built-in kinds.
     """
     return apis is not None and any(api.group == GROUP for api in apis)
 
@@ -66,7 +66,7 @@ def _has_trees(settings: KubeSettings, apis: frozenset[Api]) -> bool:
 
 
 def kinds(spoken: Generation | None) -> tuple[Api, ...]:
-    """The kinds of a generation's gang objects, in the order of their creation."""
+    """The kinds of a generation's gang objects, in order of creation."""
     if spoken is None:
         return ()
     groups = (_POD_GROUP[spoken.version],) if spoken.version in _POD_GROUP else ()
@@ -75,7 +75,7 @@ def kinds(spoken: Generation | None) -> tuple[Api, ...]:
 
 
 def missing(settings: KubeSettings) -> str:
-    """The kinds that would have to be served, in words."""
+    """The kinds that the cluster would have to serve, in words."""
     version = "v1beta1" if settings.apiGeneration == "auto" else settings.apiGeneration
     pod_group = "" if version == "v1alpha1" else " and PodGroup"
     return f"{GROUP}/{version} Workload{pod_group}"

@@ -1,5 +1,5 @@
-"""What the rules about the Workload API's own objects share: the kinds, who is next
-to a group in its tree, and what priority a group comes to.
+"""What the rules about the Workload API's own objects share: the kinds, a group's neighbours in its tree, and the
+priority of a group.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ POD_GROUPS = Judged(GROUP, "PodGroup", "podgroups")
 COMPOSITES = Judged(GROUP, COMPOSITE.kind, TREES.resource.plural)
 GROUPS = (POD_GROUPS, COMPOSITES)
 
-# The Job controller makes the Workload and the PodGroup of a Job (gate WorkloadWithJob, 1.36 and newer). Which user it
-# is depends on kube-controller-manager's --use-service-account-credentials, which kubeadm sets.
-# Source: k8s.io/kubernetes, pkg/controller/job/job_scheduling_manager.go (v1.36.3, v1.37.0).
+# The Job controller makes the Workload and the PodGroup of a Job (gate WorkloadWithJob, 1.36 and newer). Its user
+# depends on kube-controller-manager's --use-service-account-credentials, which kubeadm sets. Source: k8s.io/kubernetes,
+# pkg/controller/job/job_scheduling_manager.go (v1.36.3, v1.37.0).
 CONTROLLERS = (service_account("kube-system", "job-controller"), "system:kube-controller-manager")
 
-# Of the groups right below a new one, so many are looked at: a bound that trees of ordinary size do not reach.
+# At most this many groups directly below a new group are checked. Ordinary trees have fewer.
 MOST_BELOW = 32
 
 PARENT = SPEC / TREES.parent
@@ -45,7 +45,7 @@ def group_of(found: StoredObject) -> Group:
 
 
 def is_of_1_37(found: StoredObject) -> bool:
-    """Whether an object is of the generation that has trees, and whose API server looks for no Workload."""
+    """Whether an object is of the generation that has trees. The API server of that generation looks up no Workload."""
     return found.version not in {"v1alpha1", "v1alpha2"}
 
 
@@ -55,7 +55,7 @@ def workload_key(found: StoredObject, group: Group) -> ObjectKey | None:
 
 
 def template_of(found: StoredObject, group: Group, facts: ClusterFacts) -> tuple[Workload, Group] | None:
-    """The Workload and the template that a group names, where both are known and of its kind."""
+    """The Workload and the template that a group names, if both are known and the template is of the group's kind."""
     key = workload_key(found, group)
     workload = None if key is None else (facts.workloads or {}).get(key)
     if workload is None or group.template is None:
@@ -64,19 +64,19 @@ def template_of(found: StoredObject, group: Group, facts: ClusterFacts) -> tuple
     return None if template is None or template.composite != group.composite else (workload, template)
 
 
-# The groups above one, from the nearest.
+# The ancestors of a group, nearest first.
 Chain = list[tuple[ObjectKey, Group]]
 
 
 def above_of(found: StoredObject, group: Group, context: Rules) -> Chain:
-    """The groups above the one that is judged, as far as they are known; a group may be above itself."""
+    """The known ancestors of the judged group; in a cycle they include the group itself."""
     return list(ancestors(found.key, group, context.facts.composite_pod_groups or {}))
 
 
 class Neighbour(NamedTuple):
-    """A group right above or right below the one that is judged."""
+    """A group directly above or directly below the judged group."""
 
-    # As one would say it: "CompositePodGroup demo above it".
+    # Its description in messages: "CompositePodGroup demo above it".
     called: str
     above: bool
     group: Group
@@ -84,7 +84,7 @@ class Neighbour(NamedTuple):
 
 
 def parent_of(found: StoredObject, group: Group, facts: ClusterFacts) -> Neighbour | None:
-    """The group right above one, where it is known and is not itself."""
+    """The parent of a group; None if it is unknown or is the group itself."""
     key = (found.key[0], group.parent or "")
     parent = None if facts.composite_pod_groups is None else facts.composite_pod_groups.get(key)
     if parent is None or (group.composite and key == found.key):
@@ -93,7 +93,7 @@ def parent_of(found: StoredObject, group: Group, facts: ClusterFacts) -> Neighbo
 
 
 def neighbours(found: StoredObject, group: Group, facts: ClusterFacts) -> Iterator[Neighbour]:
-    """The group right above one, then those right below, as far as they are known, and not more than a bound."""
+    """The known parent of a group, then its known children, up to a limit."""
     parent = parent_of(found, group, facts)
     if parent is not None:
         yield parent
@@ -107,7 +107,7 @@ def neighbours(found: StoredObject, group: Group, facts: ClusterFacts) -> Iterat
 
 
 def groups_of_tree(key: ObjectKey, facts: ClusterFacts) -> Iterator[ObjectKey]:
-    """The PodGroups of the tree that one is in, as far as they are known, and not more than a bound."""
+    """The known PodGroups in the tree of a PodGroup, up to a limit."""
     groups, composites = facts.pod_groups, facts.composite_pod_groups
     group = None if groups is None else groups.get(key)
     if groups is None or composites is None or group is None:
@@ -124,24 +124,26 @@ def groups_of_tree(key: ObjectKey, facts: ClusterFacts) -> Iterator[ObjectKey]:
 
 
 def priority_of(group: Group, facts: ClusterFacts) -> int | None:
-    """The priority that the API server gives a group, or gave it; None where that is not known."""
+    """The priority that the API server gives, or gave, a group; None if it is unknown."""
     return resolved(group.priority, group.priority_class, facts)
 
 
 def resolved(priority: int | None, name: str | None, facts: ClusterFacts) -> int | None:
-    """The priority of what names that class, or none, and bears that number where it is stored already."""
+    """The priority for this class name. `priority` is the number that a stored object already has and wins; without a
+    class, the default class counts.
+    """
     classes = facts.priority_classes
     if priority is not None or classes is None:
         return priority
     if name is not None:
         found = classes.get(name)
         return None if found is None else found.value
-    # Of several the API server takes the lowest.
+    # If there are several, the API server takes the lowest.
     return min((found.value for found in classes.values() if found.is_default), default=0)
 
 
 def is_wider(key: str, than: str, bindings: Mapping[str, TopologyBinding]) -> bool:
-    """Whether one topology's domains of `key` hold those of `than`: its levels stand broadest first."""
+    """Whether the domains of `key` contain those of `than` in one topology: its levels are listed broadest first."""
     for binding in bindings.values():
         keys = list(binding.keys.values())
         if key in keys and than in keys and keys.index(key) < keys.index(than):
@@ -150,15 +152,15 @@ def is_wider(key: str, than: str, bindings: Mapping[str, TopologyBinding]) -> bo
 
 
 def said_policy(group: Group) -> Any:
-    """The policy of a group, as a message says it."""
+    """The policy of a group, as shown in a message."""
     return "basic" if group.minimum is None else group.minimum
 
 
 def policy_path(place: FieldPath, group: Group) -> FieldPath:
-    """Where the minimum of a group stands."""
+    """The path of a group's minimum."""
     return place / "schedulingPolicy" / "gang" / ("minGroupCount" if group.composite else "minCount")
 
 
 def topology_path(place: FieldPath) -> FieldPath:
-    """Where the key of a group's topology stands."""
+    """The path of the key of a group's topology."""
     return place / "schedulingConstraints" / "topology" / Item(0) / "key"

@@ -1,7 +1,7 @@
-"""The names of the Workload API's objects: one rule a generation, shared by what stamps pods and what writes objects.
+"""The names of the Workload API's objects, by generation. Used to stamp pods and to write objects.
 
-In 1.35 a pod names a Workload and an entry of it; later it names a PodGroup. In 1.37 that is called as the PodClique
-is, in trees and without, so that switching `hierarchical` moves nothing.
+In 1.35 a pod names a Workload and an entry of it; later it names a PodGroup. In 1.37 the PodGroup has the PodClique's
+name, with and without trees, so switching `hierarchical` changes no name.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from webhook.backends.kube.generation import Generation
 from webhook.model.naming import cut_name, label_name, pod_group_name
 
-# Objects are DNS subdomains.
+# Objects have DNS subdomain names.
 OBJECT_LIMIT = 253
 # The one template of a merged gang.
 MERGED = "gang"
@@ -19,7 +19,7 @@ ROOT = "root"
 
 
 def pod_group(podgang: str, podclique: str, generation: Generation, *, merged: bool) -> str:
-    """The name of the PodGroup for one member of a PodGang, or of all its members when they are merged."""
+    """The name of the PodGroup for one member of a PodGang, or for all its members if they are merged."""
     if merged:
         return cut_name(podgang, OBJECT_LIMIT)
     if generation is Generation.V1ALPHA2:
@@ -28,7 +28,7 @@ def pod_group(podgang: str, podclique: str, generation: Generation, *, merged: b
 
 
 def template(name: str, kind: str = "leaf", taken: Iterable[str] = ()) -> str:
-    """The name of a template: the member's own where that is a DNS label and none of those `taken`, else a hash."""
+    """The name of a template: the member's own if that is a DNS label and not in `taken`, else a hash."""
     return label_name(name, kind, taken=(ROOT, *taken))
 
 
@@ -38,8 +38,9 @@ def workload(podgang: str) -> str:
 
 
 def root(podgang: str, members: Iterable[str]) -> str:
-    """The name of the composite over the whole gang: the Workload's, unless a member is called so. kube-scheduler 1.37
-    never finds room for a PodGroup that bears the name of its composite (seen), and a Job is its only member.
+    """The name of the composite over the whole gang: the Workload's name, unless a member has that name. kube-scheduler
+    1.37 never places a PodGroup that has the same name as its composite (seen). The gang of a Job and its only member
+    share a name.
     """
     name = workload(podgang)
     if all(name != cut_name(member, OBJECT_LIMIT) for member in members):
@@ -48,5 +49,7 @@ def root(podgang: str, members: Iterable[str]) -> str:
 
 
 def composite(podgang: str, config: str) -> str:
-    """The name of a composite below the root. The prefix is never left out: a scaled PodGang may bear `config`."""
+    """The name of a composite below the root. The prefix is always kept: a scaled PodGang may have the name of
+    `config`.
+    """
     return cut_name(f"{podgang}-{config}", OBJECT_LIMIT)

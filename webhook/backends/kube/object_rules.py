@@ -1,8 +1,8 @@
-"""What the API server lets through of a Workload, a PodGroup or a CompositePodGroup by itself: a template that is not
-there, a copy that differs from it, minimums and modes that nothing can meet. What a tree must agree on is in
+"""What the API server accepts in a single Workload, PodGroup or CompositePodGroup although it cannot work: a missing
+template, a copy that differs from its template, minimums and modes that cannot be met. Agreement within a tree is in
 `tree_rules`.
 
-All of it is about objects that somebody else stores. kube-scheduler reads no Workload up to 1.37: it goes by the copy.
+All rules are about objects stored by other authors. Up to 1.37 kube-scheduler reads no Workload, only the copy.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def template_drift(found: StoredObject, context: Rules) -> Results:
 
 
 def _is_changed(found: StoredObject, group: Group) -> bool:
-    """Whether this is an update of its minimum: one of two steps."""
+    """Whether this update changes the group's minimum. Its template is changed in a separate step."""
     return found.old is not None and group_of(found.old).minimum != group.minimum
 
 
@@ -292,5 +292,5 @@ def topology_key(found: StoredObject, context: Rules) -> Results:
             )
 
 
-# Every node bears it.
+# Every node has it.
 _HOST = "kubernetes.io/hostname"

@@ -1,5 +1,5 @@
-"""What the Workload API cannot say of TrainJobs, JobSets, LeaderWorkerSets and Jobs, or kube-scheduler would hold for
-ever. Only where gangScheduling is on, and the gang is Rollcall's to make.
+"""What the Workload API cannot express of TrainJobs, JobSets, LeaderWorkerSets and Jobs, or what kube-scheduler would
+hold for ever. These rules apply only if gangScheduling is on and Rollcall makes the gang.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def owner_gang(workload: OwnedWorkload, context: Rules) -> Results:
     if not context.settings.gangScheduling or whole is None or no_gang(whole) is not None:
         return
     record = whole.record
-    # All groups of a LeaderWorkerSet are alike, and there may be two billion; of a JobSet the steps may differ.
+    # All groups of a LeaderWorkerSet are alike, and there may be two billion. The steps of a JobSet may differ.
     for gang in islice(gangs_of(whole), 1 if isinstance(whole, LeaderWorkerSet) else None):
         try:
             gang_objects(gang, record, context.settings, context.facts)
@@ -67,7 +67,7 @@ def owner_gang(workload: OwnedWorkload, context: Rules) -> Results:
 
 
 def _said(found: Finding, whole: OwnedWorkload, workload: OwnedWorkload, context: Rules) -> Finding:
-    """What the translation says, at the field that its author knows."""
+    """The error of the translation, at the field that the workload's author knows."""
     remedy, absent = _REMEDIES.get(found.rule, _REMEDY), None
     at, value = context.choice.path, found.found
     if found.rule == "kube/priority-class" and whole.priority_class is not None:

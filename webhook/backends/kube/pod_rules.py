@@ -1,6 +1,6 @@
-"""What keeps a pod waiting for a group by itself: a group that is not there or takes no pods, another priority than
-the group's, a scheduler that knows no groups or is not that of the other pods. About pods that are not Grove's; those
-of Rollcall's gangs are right.
+"""Faults that keep a single pod waiting for a group: a group that is missing or takes no pods, another priority than
+the group's, a scheduler that does not know groups or differs from that of the other pods. These rules judge pods that
+are not Grove's; the pods of Rollcall's gangs are correct.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from webhook.validators.creation_order import least_action
 from webhook.validators.registry import Example, Results, rule
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
-# Of all pods of a cluster, those that say of which group they are.
+# Of all pods of a cluster, those that name a group.
 IN_A_GROUP = "has(object.spec.schedulingGroup) || has(object.spec.workloadRef)"
 
 _GROUP = SPEC / "schedulingGroup" / "podGroupName"
@@ -32,7 +32,7 @@ _ENTRY = SPEC / "workloadRef" / "podGroup"
 _WORKER = Group(composite=False, minimum=2)
 _KNOWN = known(pod_groups={"worker": _WORKER}, workloads={"demo": TREE})
 _HIGH = known(pod_groups={"worker": replace(_WORKER, priority_class="high")})
-# The schedulers that Rollcall knows and that read no membership of the Workload API.
+# The schedulers that Rollcall knows and that do not read memberships of the Workload API.
 _OTHERS = frozenset({"koord-scheduler", "volcano", "kai-scheduler", "lpx-scheduler"})
 
 
@@ -226,7 +226,7 @@ def pod_scheduler(found: StoredObject, context: Rules) -> Results:
 
 
 def _reads_no_group(scheduler: str, context: Rules) -> bool:
-    # One that nobody knows may be a second kube-scheduler.
+    # An unknown scheduler may be a second kube-scheduler.
     return scheduler != DEFAULT_SCHEDULER and (scheduler in _OTHERS or scheduler in context.choice.available)
 
 
@@ -268,7 +268,7 @@ def pod_schedulers(found: StoredObject, context: Rules) -> Results:
 
 
 def _groups_of_one_scheduler(namespace: str, named: Membership, facts: ClusterFacts) -> Iterator[Membership]:
-    """The group that a pod names, then the others of its tree: the entries of a Workload of 1.35 are of none."""
+    """The group that a pod names, then the others of its tree. The entries of a 1.35 Workload are not in a tree."""
     yield named
     if named.workload is None:
         tree = groups_of_tree((namespace, named.group), facts)

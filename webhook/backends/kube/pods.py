@@ -1,4 +1,4 @@
-"""What a pod of a gang must carry for kube-scheduler: which group it is of, and the group's priority."""
+"""What a pod of a gang needs for kube-scheduler: the group that it belongs to, and the group's priority."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webhook.validators.selection import DEFAULT_SCHEDULER
 
 
 def prepare_pod(member: GangMember, settings: KubeSettings) -> PodChanges:
-    """The changes for one pod. A membership that is there is kept: its owner brings the objects, too."""
+    """The changes for one pod. An existing membership is kept: its author also creates the objects."""
     if not settings.gangScheduling:
         return PodChanges(scheduler_name=DEFAULT_SCHEDULER, inputs=())
     generation = Generation(member.dialect)
@@ -34,5 +34,5 @@ def prepare_pod(member: GangMember, settings: KubeSettings) -> PodChanges:
 
 
 def is_merged(settings: KubeSettings, generation: Generation) -> bool:
-    """Whether all members of a PodGang are one PodGroup, whatever their number, so that names depend on no count."""
+    """Whether all members of a PodGang become one PodGroup, no matter how many: no name depends on a count."""
     return settings.flat == "merge" and generation is not Generation.TREE

@@ -1,5 +1,5 @@
-"""What the Workload API cannot say, or kube-scheduler would hold for ever. All of it only where gangScheduling is on,
-but for a membership that somebody wrote by hand.
+"""What the Workload API cannot express, or what kube-scheduler would hold for ever. These rules apply only if
+gangScheduling is on, except the rule about a membership that was written by hand.
 """
 
 from __future__ import annotations
@@ -214,7 +214,8 @@ def preferred_topology(workload: PodCliqueSet, context: Rules) -> Results:
     yield from _unsupported(Capability.TOPOLOGY_PREFERRED, context)
     support = GANGS[Capability.TOPOLOGY_PREFERRED]
     for group in workload.scaling_groups:
-        # A use of the group's topology, not of a preference: nothing else refuses it where trees are served.
+        # A scaling group's preference counts as group topology, not as preferred topology. Where trees are served, no
+        # other rule refuses it.
         topology = group.topology
         if context.settings.gangScheduling and topology is not None and topology.preferred is not None:
             place = topology.preferred_path

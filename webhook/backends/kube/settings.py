@@ -23,11 +23,11 @@ def _off(value: object) -> object:
 
 
 class KubeSettings(BackendSettings):
-    """`gangScheduling` makes gangs of the Workload API, in whichever generation the cluster serves.
+    """`gangScheduling` makes gangs of the Workload API, in the generation that the cluster serves.
 
-    `flat` says what becomes of a PodGang of several PodGroups where there is no CompositePodGroup to hold them
-    together. `schedulerGates` are those of kube-scheduler, which no API shows; unset, they are taken to agree with what
-    the API server serves.
+    `flat` decides what happens to a PodGang of several PodGroups without a CompositePodGroup to hold them together.
+    `schedulerGates` are the feature gates of kube-scheduler, which no API shows. If unset, they are assumed to match
+    what the API server serves.
     """
 
     gangScheduling: bool = False

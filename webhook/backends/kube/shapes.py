@@ -1,4 +1,4 @@
-"""What is read of the Workload API's objects, in each of its generations, with the type of each field."""
+"""The fields that are read of the Workload API's objects, in each of its generations, with the type of each field."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GROUP: dict[str, Any] = {
     "schedulingPolicy": _POLICY,
     "policy": _POLICY,
     "schedulingConstraints": {"topology": [{"key": str}]},
-    # A word in 1.36, and an object since.
+    # A string in 1.36, and an object since.
     "disruptionMode": (str, dict),
     "priorityClassName": str,
     "priority": int,
@@ -23,7 +23,7 @@ _GROUP: dict[str, Any] = {
 
 
 def _templates(levels: int) -> dict[str, Any]:
-    """The lists of templates, as deep as a Workload may have them; what is deeper has no place."""
+    """The lists of templates, as deep as a Workload may nest them. Deeper lists have no path."""
     template = {"name": str, **_GROUP}
     below = _templates(levels - 1) if levels else {}
     return {"podGroupTemplates": [template], "compositePodGroupTemplates": [{**template, **below}]}

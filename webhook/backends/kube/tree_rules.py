@@ -1,5 +1,5 @@
-"""What the groups of one tree must agree on, which the API server compares for none of them: it checks one object at a
-time. Each group is judged with the one above it and, a composite, with those that came before it and are below.
+"""What the groups of one tree must agree on. The API server does not compare them, because it checks one object at a
+time. Each group is judged with its parent. A composite is also judged with the children that were created before it.
 """
 
 from __future__ import annotations
@@ -109,7 +109,9 @@ def tree_cycle(found: StoredObject, context: Rules) -> Results:
 
 
 def _is_root_of(found: StoredObject, group: Group, above: Chain) -> bool:
-    """Whether a composite is above itself. One that is new is in no cache: it is told by who names it."""
+    """Whether a composite is its own ancestor. A new composite is not in the cache; it is found because an ancestor
+    names it.
+    """
     return group.composite and found.name in {group.parent, *(one.parent for _, one in above)}
 
 
@@ -170,7 +172,7 @@ def tree_depth(found: StoredObject, context: Rules) -> Results:
     if _is_circle(found, group, above):
         return
     below, deepest = _levels_below(found.key, context.facts.composite_pod_groups) if group.composite else (0, None)
-    # A parent that is named is a level, whether it is there yet or not.
+    # A named parent is a level, even if it does not exist yet.
     named = (above[-1][1] if above else group).parent is not None and len(above) < MAX_DEPTH
     levels = named + len(above) + 1 + below
     if levels > MAX_DEPTH:
@@ -185,8 +187,8 @@ def tree_depth(found: StoredObject, context: Rules) -> Results:
 
 
 def _levels_below(key: ObjectKey, composites: Groups | None) -> tuple[int, ObjectKey | None]:
-    """How many levels there are below a composite, the PodGroups' own among them, as far as a bounded walk sees; and
-    the lowest composite of those.
+    """The number of levels below a composite, including the PodGroups, and the lowest composite among them. The walk
+    stops at a limit.
     """
     levels, deepest, left = 1, None, MOST_BELOW
     found: list[tuple[ObjectKey, int]] = [(key, 1)]

@@ -1,1 +1,1 @@
-"""lpx-scheduler: it is named on the pods, and takes no topology."""
+"""lpx-scheduler: the pods name it, and it supports no topology."""

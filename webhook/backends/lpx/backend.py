@@ -1,4 +1,4 @@
-"""The backend of `lpx-scheduler`. It knows its gangs from Grove's own objects, so there is nothing to write for it."""
+"""The backend of `lpx-scheduler`. It reads its gangs from Grove's own objects, so Rollcall writes no objects for it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from webhook.validators.registry import collect
 
 
 class LpxSettings(BackendSettings):
-    """There is nothing to set."""
+    """It has no settings."""
 
 
 class LpxBackend(Backend[LpxSettings]):
-    """schedulerName, and nothing else."""
+    """Sets only schedulerName."""
 
     name = "lpx-scheduler"
     settings_model = LpxSettings

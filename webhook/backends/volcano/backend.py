@@ -1,4 +1,4 @@
-"""The backend of `volcano`: the rooms of this folder behind the contract."""
+"""The backend of `volcano`: implements the contract with the modules of this folder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
 from webhook.validators.registry import collect
 
-# Subgroups came with v1.14.0, which schedules none of them without a hard topology (fixed by commit 56c69011).
+# Subgroups exist since v1.14.0, which schedules them only with a hard topology (fixed by commit 56c69011).
 FIRST_VERSION = Version(1, 14, 1)
 
 

@@ -1,4 +1,4 @@
-"""What volcano honours. The texts of the unsupported ones are the messages of the rules that refuse them."""
+"""What volcano honours. The texts of unsupported capabilities are messages of the rules that refuse them."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ _WITHOUT_TOPOLOGY: CapabilityTable = {**_GENERAL, **dict.fromkeys(_TOPOLOGY, TOP
 
 
 def capabilities(settings: VolcanoSettings) -> CapabilityTable:
-    """The table under these settings."""
+    """The capability table under these settings."""
     return _WITHOUT_TOPOLOGY if settings.topology == "off" else _WITH_TOPOLOGY

@@ -1,4 +1,4 @@
-"""Builders of the PodGroups and Queues that Volcano's rules show as their examples."""
+"""Builders of the PodGroups and Queues that Volcano's rules show as examples."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pod_group(*policies: Manifest, annotations: Mapping[str, str] | None = None,
 
 
 def policy(role: str, size: int = 2, **fields: Any) -> Manifest:
-    """The policy of one subgroup of so many pods that bear a label `role`; a keyword that is None takes a field out."""
+    """The policy of a subgroup with this many pods that have a label `role`. A keyword that is None removes a field."""
     found: Manifest = {
         "name": role,
         "labelSelector": {"matchLabels": {"example.com/role": role}},
@@ -51,5 +51,5 @@ QUEUES = ClusterFacts(
 
 
 def asking(queue: str) -> dict[str, str]:
-    """The annotation by which a workload names its queue."""
+    """The annotation with which a workload names its queue."""
     return {VOLCANO_QUEUE: queue}

@@ -1,4 +1,4 @@
-"""What Volcano's rules know of a cluster: its queues and which PodGroups are in them, and the tiers of its HyperNodes.
+"""The facts that Volcano's rules read: its queues, the PodGroups in each queue, and the tiers of its HyperNodes.
 
 Source: volcano-sh/volcano, config/crd/volcano/bases (Queue, PodGroup, HyperNode).
 """
@@ -28,7 +28,7 @@ def _hyper_node(raw: Manifest) -> tuple[str, HyperNode]:
 
 
 def _pod_group(raw: Manifest) -> tuple[ObjectKey, QueuedGroup]:
-    # The queue is what the CRD's default fills in.
+    # The CRD's default fills in the queue.
     return key_of(raw), QueuedGroup(name_text(mapping(raw.get("spec")).get("queue")) or keys.DEFAULT_QUEUE)
 
 

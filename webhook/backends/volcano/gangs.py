@@ -1,7 +1,7 @@
-"""PodGang to Volcano's PodGroup: one, of the PodGang's name, with a subgroup for each member.
+"""PodGang to Volcano's PodGroup: one PodGroup with the PodGang's name, with a subgroup for each member.
 
-A subgroup needs its matchLabelKeys, or it never takes a pod, and minSubGroups, or it demands nothing (both seen). So
-each member's minimum holds, and minMember holds their sum; surplus pods of a member are elastic.
+A subgroup needs its matchLabelKeys, or it never takes a pod, and minSubGroups, or it requires nothing (both seen). So
+each member's minimum holds, and minMember is their sum. Surplus pods of a member are elastic.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from webhook.model.workloads.workload import QUEUE_ANNOTATIONS
 
 
 def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, facts: ClusterFacts) -> list[Manifest]:
-    """The PodGroup of `podgang`. Raises `Inexpressible` for a topology that Volcano cannot be told.
+    """The PodGroup of `podgang`. Raises `Inexpressible` for a topology that Volcano cannot express.
 
-    A member that Grove has released (minReplicas 0, to let a rolling update go on) has subGroupSize 0 here; `adopt`
-    keeps the last positive one, because Volcano takes a minMember of 0 for a gang that is complete.
+    A member that Grove has released (minReplicas 0, so that a rolling update can go on) has subGroupSize 0 here.
+    `adopt` keeps the last positive one, because for Volcano a gang with minMember 0 is complete.
 
     The queue `default` is left out. The API server fills it in, and Volcano's own webhook may then put the group into
-    the queue of its namespace at creation; writing `default` again would move it back, unseen by any webhook.
+    the queue of its namespace at creation. Writing `default` again would move the group back, unseen by any webhook.
     """
     refuse_twins(podgang, "volcano/tree")
     whole, parts = _tiers(podgang, settings, facts)
@@ -57,17 +57,17 @@ def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, fa
 
 
 def queue_of_gang(podgang: PodGang, record: Record) -> str | None:
-    """The queue that a gang's workload names. Of one that is not Grove's Volcano's own annotation counts as well."""
+    """The queue that a gang's workload names. For an opted-in workload, Volcano's own annotation counts as well."""
     keys = QUEUE_ANNOTATIONS if isinstance(podgang, OwnedGang) else (VOLCANO_QUEUE,)
     return next((named for key in keys if (named := record.queue(key)) is not None), None)
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
-    """`desired` with the sizes from before Grove released its members to 0, at least one pod each.
+    """`desired` with the sizes from before Grove released its members to 0 (at least one pod each).
 
-    What is no part of `desired` is not ours, and stays because it is not sent: the queue of a group that asked for
+    Fields outside `desired` belong to others and stay because they are not sent: the queue of a group that asked for
     none, minResources, a networkTopology that others set, their labels and annotations, and above all status. The
-    PodGroup has no status subresource, so sending it, even as it was read, could put a running gang back to Pending.
+    PodGroup has no status subresource, so sending the status, even unchanged, could put a running gang back to Pending.
     """
     spec = desired["spec"]
     recorded = {
@@ -116,7 +116,7 @@ def _asked(podgang: PodGang) -> Iterator[_Asked]:
 
 
 def _tiers(podgang: PodGang, settings: VolcanoSettings, facts: ClusterFacts) -> tuple[int | None, dict[str, int]]:
-    """The tier in which the whole gang must be, and those of single members. A member's narrowest constraint wins."""
+    """The tier of the whole gang, and the tiers of single members. A member's narrowest constraint wins."""
     whole: int | None = None
     parts: dict[str, int] = {}
     known = {member.name for member in podgang.members}

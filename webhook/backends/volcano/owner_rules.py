@@ -1,7 +1,8 @@
-"""The Volcano queue of TrainJobs, JobSets, LeaderWorkerSets and Jobs: one for all pods, existing, Open, and a leaf.
+"""The Volcano queue of TrainJobs, JobSets, LeaderWorkerSets and Jobs: all pods use one queue, which exists, is Open,
+and is a leaf.
 
-A workload names it by the annotation scheduling.grove.io/volcano-queue, or by Volcano's own, on itself or on its pod
-templates. Where a plugin of Trainer's, or LeaderWorkerSet's provider, makes the PodGroup, these read Volcano's own.
+A workload names it by the annotation scheduling.grove.io/volcano-queue, or by Volcano's own annotation, on itself or on
+its pod templates. If a plugin of Trainer or LeaderWorkerSet's provider makes the PodGroup, it reads Volcano's own.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def owner_queue(workload: OwnedWorkload, context: Rules) -> Results:
     """
     uses = named(workload, _KEYS, _KEYS)
     yield from judge_queues(uses, context.facts)
-    # Of a TrainJob's JobSet the TrainJob may name one.
+    # For a TrainJob's JobSet, the TrainJob may name a queue.
     if not uses and not (isinstance(workload, JobSet) and train_job_of(workload)):
         queue, path = context.settings.defaultQueue, context.choice.path
         yield from judge_queue(queue, path, "the profile's defaultQueue", context.facts)

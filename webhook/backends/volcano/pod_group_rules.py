@@ -1,8 +1,8 @@
-"""The queue and the minimums of PodGroups that Rollcall did not make. Volcano's own webhook looks at a PodGroup only
-when it is created, and then at whether its queue is there and Open; of updates, leaves and subgroups it says nothing.
+"""The queue and the minimums of PodGroups of other authors. Volcano's own webhook checks a PodGroup only at creation,
+and only that its queue exists and is Open. It does not check updates, leaves or subgroups.
 
-Topology has a file of its own. The PodGroups that Volcano's controllers make of its own Jobs do not come here: the user
-who writes them is exempt, and Volcano judges these as Jobs.
+Topology has its own file. PodGroups that Volcano's controllers make for Volcano Jobs are not judged: the user that
+writes them is exempt, and Volcano itself judges the Jobs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ pod_group_rule = partial(rule, kinds=(POD_GROUPS,))
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One subgroup policy, and where it stands."""
+    """One subgroup policy, and its path."""
 
     name: str
     raw: Mapping[str, Any]
@@ -59,7 +59,7 @@ class Policy:
 
     @property
     def keys(self) -> int:
-        """How many labels tell its subgroups apart."""
+        """How many label keys separate its subgroups."""
         return len(sequence(self.raw.get("matchLabelKeys")))
 
 

@@ -1,4 +1,4 @@
-"""The topology of PodGroups that Rollcall did not make: what Volcano accepts and then ignores, or never fulfils."""
+"""The topology of PodGroups of other authors: what Volcano accepts and then ignores, or can never satisfy."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def group_two_tiers(found: StoredObject, _: Rules) -> Results:
 
 
 def _with_two(found: StoredObject) -> Iterator[tuple[FieldPath, str]]:
-    """The names of tiers beside which there is a number, too."""
+    """The tier names, with their paths, that also have a tier number beside them."""
     for topology, path in _hard(found):
         name = text(topology.get("highestTierName"))
         if name is not None and integer(topology.get("highestTierAllowed")) is not None:
@@ -152,7 +152,7 @@ def group_topology_off(found: StoredObject, context: Rules) -> Results:
 
 
 def _hard(found: StoredObject) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
-    """The hard topologies of a PodGroup and of its subgroups. A soft one asks for nothing that could be missing."""
+    """The hard topologies of a PodGroup and of its subgroups. A soft topology cannot hold a gang."""
     holders = [(found.spec, SPEC), *((one.raw, one.path) for one in policies(found))]
     for holder, path in holders:
         if holder.get("networkTopology") is not None:

@@ -1,7 +1,7 @@
-"""PreparePod for Volcano: the pod's PodGroup by annotation, before the pod is stored.
+"""PreparePod for Volcano: the annotation with the pod's PodGroup, before the pod is stored.
 
-A pod of Volcano's that is stored without its group's name gets a group of its own from the podgroup controller, so the
-annotation must be there from the start (pkg/controllers/podgroup).
+For a stored pod of Volcano without a group name, the podgroup controller makes a separate group. So the annotation must
+be there from the start (pkg/controllers/podgroup).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from webhook.backends.volcano.keys import ANNOTATION_DEVICE_GROUP, ANNOTATION_GR
 
 
 def prepare_pod(member: GangMember) -> PodChanges:
-    """The changes for a pod of `member`'s gang. Its place in a subgroup is read from Grove's own label."""
+    """The changes for a pod of `member`'s gang. Volcano reads its subgroup from Grove's own label."""
     return PodChanges(
         scheduler_name=NAME,
         inputs=(f"podGroup={member.podgang}",),

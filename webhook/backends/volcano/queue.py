@@ -1,7 +1,7 @@
-"""The Queue of a gang: one for all its cliques, existing, Open, and a leaf.
+"""The queue of a gang: all its cliques use one queue, which exists, is Open, and is a leaf.
 
-A set names it by the annotation scheduling.grove.io/volcano-queue on itself or on its cliques. Source of the keys and
-of how they are resolved: ai-dynamo/grove, operator/internal/scheduler/volcano/queue.go (2026-08).
+A PodCliqueSet names it by the annotation scheduling.grove.io/volcano-queue on itself or on its cliques. Source of the
+keys and their order: ai-dynamo/grove, operator/internal/scheduler/volcano/queue.go (2026-08).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def queue_disagree(workload: PodCliqueSet, context: Rules) -> Results:
 
     Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1; ai-dynamo/grove refuses it too.
     """
-    # The set's own first, then by name, so that re-ordering the cliques moves no finding.
+    # First the PodCliqueSet's own, then by clique name, so that reordering the cliques moves no finding.
     uses = sorted(_named(context), key=lambda use: use.path.anchor)
     yield from disagreeing(uses, f"name one queue, best by the annotation {VOLCANO_QUEUE} of the set")
 
@@ -180,7 +180,7 @@ def queue_key(workload: PodCliqueSet, context: Rules) -> Results:
 
 
 def _named(context: Rules) -> list[Use]:
-    """The places that name a queue of Volcano's, with its name: spaces around it do not count."""
+    """The places that name a Volcano queue, each with the name. Spaces around a name are ignored."""
     found = []
     for use in context.uses.get(Capability.QUEUE, ()):
         if use.path.parts[-1] == VOLCANO_QUEUE and (name := (text(use.value) or "").strip()):
@@ -193,19 +193,19 @@ def _effective(workload: PodCliqueSet, settings: VolcanoSettings) -> str:
 
 
 def _open_leaves(queues: Mapping[str, VolcanoQueue]) -> tuple[str, ...]:
-    """Some open queues without children, as far as these are all that there are."""
+    """Some open queues without children, assuming that these are all queues."""
     return offered(name for name in leaves(queues) if queues[name].state == OPEN)
 
 
 def judge_queues(named: Iterable[Use], facts: ClusterFacts) -> Results:
-    """What is wrong with the queues that a workload names."""
+    """The problems of the queues that a workload names."""
     return judged_once(named, lambda use: judge_queue(use.value, use.path, "it", facts))
 
 
 def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
-    """What is wrong with a queue that is `called` so where it is named."""
+    """The problems of a queue, at the place that names it. Messages refer to the queue as `called`."""
     if not is_subdomain(name):
-        # Refused by a rule of its own.
+        # Another rule refuses it.
         return
     if name == ROOT_QUEUE:
         why = f"{called} is the parent of all queues, and a gang in it can stop every other queue"
@@ -245,7 +245,7 @@ def _judge_found(
             found=name,
             why=f"{called} {state}, and volcano starts gangs only from a queue that is {OPEN}",
             remedy="wait until Volcano's controller has seen it" if fresh else "open it, or name another",
-            # Whoever makes a queue and uses it at once must not be refused for what a cache has yet to hear.
+            # A user who makes a queue and uses it at once must not be refused because a cache is behind.
             absent=Needed("volcano_queues", name) if fresh else None,
         )
     elif (missing := missing_ancestor(found, queues, built_in=(ROOT_QUEUE,))) is not None:

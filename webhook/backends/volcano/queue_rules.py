@@ -1,6 +1,6 @@
-"""Volcano's Queues themselves: under the capacity plugin one that is wrong can stop all others, gangs or not.
+"""Volcano's Queues themselves. Under the capacity plugin one wrong queue can stop all others, with gangs or without.
 
-Volcano's own webhook looks at a queue's direct parent where it is on; not at cycles, nor at PodGroups without pods.
+If it is on, Volcano's own webhook checks a queue's direct parent. It does not check cycles or PodGroups without pods.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What volcano would mishandle in silence. Queues and topology have files of their own."""
+"""What volcano would mishandle silently. Queues and topology have their own files."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from webhook.model.naming import is_subdomain
 
 
 def _off(value: object) -> object:
-    # YAML 1.1 reads a plain `off` as false, and tools that rewrite files do.
+    # YAML 1.1 reads a plain `off` as false, and so do tools that rewrite files.
     return "off" if value is False else value
 
 
@@ -30,8 +30,8 @@ TopologyMode = Annotated[Literal["off", "hypernode"], BeforeValidator(_off)]
 
 class VolcanoSettings(BackendSettings):
     """defaultQueue is the queue of a set that names none. topology `hypernode` states that the cluster has HyperNodes
-    with tier names and that the scheduler runs its plugin network-topology-aware, which cannot be probed and is not
-    among the defaults of Volcano's chart: without it a topology is accepted and ignored.
+    with tier names and that the scheduler runs its plugin network-topology-aware. The plugin cannot be probed and is
+    not a default of Volcano's chart. Without it a topology is accepted and ignored.
     """
 
     defaultQueue: Annotated[str, AfterValidator(_queue)] = DEFAULT_QUEUE

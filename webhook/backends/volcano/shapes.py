@@ -1,4 +1,4 @@
-"""What is read of Volcano's PodGroups and Queues that somebody else stores, with the type of each field."""
+"""The fields that are read of Volcano PodGroups and Queues stored by other authors, with the type of each field."""
 
 from __future__ import annotations
 

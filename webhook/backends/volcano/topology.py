@@ -1,10 +1,10 @@
 """From node label keys to the tiers of Volcano's HyperNodes. Shared by the rules and by `gangs`.
 
-A HyperNode says how close its nodes are by a number, and may name that tier. The names are the administrator's, so the
-tier of a key is the one that bears the key itself as its name, or the domain that a ClusterTopologyBinding gives the
-key. It is looked up, never guessed, and a PodGroup is told the number: a name that no HyperNode bears is dropped by
-Volcano with a log line (seen), before v1.14.2 a name in a subgroup restricts nothing, and before v1.14.3 the scheduler
-may write the number over it.
+A HyperNode states by a number how close its nodes are, and may name that tier. The administrator chooses the names. The
+tier of a key is the one whose name is the key itself, or the domain that a ClusterTopologyBinding gives the key. The
+tier is looked up, never guessed. A PodGroup gets the number, not the name: Volcano drops a name that no HyperNode has
+with only a log line (seen). Before v1.14.2 a name in a subgroup restricts nothing, and before v1.14.3 the scheduler may
+overwrite the name with the number.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Needed
 from webhook.model.known_objects import HyperNode, HyperNodes
 
-# All of them: which one bears a tier's name cannot be asked.
+# All of them: the API cannot be asked which HyperNode has a tier's name.
 HYPER_NODES = Needed("hyper_nodes")
 
 
 class UnknownTiers(Exception):
-    """A fact on the way to the tier is not known: `needs` says which."""
+    """A fact that is needed to find the tier is unknown: `needs` names it."""
 
     def __init__(self, needs: str) -> None:
         super().__init__(needs)
@@ -28,9 +28,9 @@ class UnknownTiers(Exception):
 
 
 class NoTier(Exception):
-    """No tier stands for the key, or none that Volcano would keep to: `why` says the reason.
+    """The key has no tier, or only a tier that Volcano would not honour: `why` is the reason.
 
-    `absent` is set where HyperNodes that are not there are the reason.
+    `absent` is set if the reason is that HyperNodes are missing.
     """
 
     def __init__(self, why: str, absent: Needed | None = None) -> None:
@@ -40,8 +40,8 @@ class NoTier(Exception):
 
 
 def tier_of(key: str, topology: str | None, facts: ClusterFacts) -> int:
-    """The tier for a node label key; the smaller, the closer. `topology` is the ClusterTopologyBinding that names it,
-    None where that is not said: then each of them counts. Raises `UnknownTiers` and `NoTier`.
+    """The tier for a node label key; a smaller tier is closer. `topology` is the ClusterTopologyBinding that names the
+    key. If it is None, every binding counts. Raises `UnknownTiers` and `NoTier`.
     """
     if facts.hyper_nodes is None:
         raise UnknownTiers("the HyperNodes")
@@ -67,7 +67,7 @@ def tier_of(key: str, topology: str | None, facts: ClusterFacts) -> int:
 
 
 def indexed(known: Mapping[str, HyperNode]) -> HyperNodes:
-    """HyperNodes with their index: as they are kept of a cluster, or made of a plain mapping."""
+    """HyperNodes with their index: either those kept for the cluster, or made from a plain mapping."""
     return known if isinstance(known, HyperNodes) else HyperNodes(known)
 
 

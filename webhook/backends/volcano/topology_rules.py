@@ -1,6 +1,6 @@
-"""Which topology volcano can honour: a required domain that is a tier of HyperNodes, of a gang or of one clique.
+"""The topology that volcano can honour: a required domain that is a tier of HyperNodes, for a gang or for one clique.
 
-All of these fail closed but the one about surplus replicas: `gangs` writes no PodGroup for what they refuse.
+All rules fail closed except the one about surplus replicas: `gangs` writes no PodGroup that they would refuse.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def topology_tier(workload: PodCliqueSet, context: Rules) -> Results:
         if bindings is None:
             yield Unjudged(place, "the ClusterTopologyBinding")
             continue
-        # A binding or a domain that does not exist is refused by Grove itself, with its own message.
+        # Grove itself refuses a missing binding or domain, with its own message.
         binding = bindings.get(name or "")
         key = None if binding is None else binding.keys.get(domain)
         if key is None:

@@ -1,5 +1,5 @@
-"""Workloads that are not Grove's: TrainJob, JobSet, LeaderWorkerSet and Job, and the gangs that their pods are.
+"""Opted-in workloads: TrainJob, JobSet, LeaderWorkerSet and Job, and the gangs of their pods.
 
-Pure views, as everything in the model: `kinds` names them, `workload` is what all have in common, then one file a kind;
-`gang` makes of a workload what the schedulers' backends take, `place` finds a pod's place in it.
+All are pure views. `kinds` names the kinds, `workload` is what they have in common, and each kind has one file. `gang`
+turns a workload into the gangs that backends take. `place` finds the place of a pod in its workload.
 """

@@ -1,4 +1,4 @@
-"""The pods of a TrainJob, which are made of a runtime that is stored elsewhere."""
+"""The pods of a TrainJob, which are made from a runtime that is stored separately."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from webhook.model.workloads.workload import OwnedWorkload
 
 
 def runtime_of(workload: TrainJob, facts: ClusterFacts) -> Runtime | None:
-    """The runtime of a TrainJob, where it is known."""
+    """The runtime of a TrainJob, or None if it is unknown."""
     needed = workload.runtime
     found = (getattr(facts, needed.part) or {}).get(needed.key)
     return None if found is None else Runtime(unpacked(found))
 
 
 def with_pods(workload: OwnedWorkload, facts: ClusterFacts) -> OwnedWorkload | None:
-    """What the pods of an applied workload are made of: itself, or the JobSet of a TrainJob whose runtime is known.
-    None for a JobSet that a TrainJob makes: that is judged with the TrainJob.
+    """The workload that an applied workload's pods are made from: itself, or the JobSet of a TrainJob whose runtime is
+    known. None for a JobSet that a TrainJob makes: it is judged with the TrainJob.
     """
     if isinstance(workload, TrainJob):
         runtime = runtime_of(workload, facts)

@@ -1,6 +1,6 @@
-"""What is known of the workloads that are not Grove's, by namespace and name.
+"""What is known of the opted-in workloads, by namespace and name.
 
-In a cluster only those that Rollcall has recorded are followed: its label on them narrows list and watch.
+In a cluster only those that Rollcall has recorded are watched: Rollcall's label on them narrows list and watch.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from webhook.model.workloads.workload import OwnedWorkload
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A workload that is not Grove's, as far as its pods and what it owns depend on it. `no_gang` says why Rollcall
-    makes no gang of it, `train_job` which TrainJob made it, `names` what its gangs and their members are called; None
-    for more names than are kept.
+    """What an opted-in workload's pods and owned objects depend on. `no_gang` is the reason why Rollcall makes no gang
+    for it. `train_job` is the TrainJob that made it. `names` are the names of its gangs and their members; None if
+    there are more than the limit.
     """
 
     record: Record
@@ -46,13 +46,14 @@ class Owner:
 
 
 def owner_of(workload: OwnedWorkload) -> Owner:
-    """What is kept of a workload. Raises `Malformed`."""
+    """The facts that are kept of a workload. Raises `Malformed`."""
     barred = no_gang(workload)
     made_by = train_job_of(workload) if isinstance(workload, JobSet) else None
     sequenced = workload.sequence_path is not None
     why = None if barred is None else barred.why
     if isinstance(workload, Job) and (made_it := workload.controller) is not None and is_a(made_it, JOB_SETS):
-        # Pods of a JobSet's Jobs are found to be the JobSet's. Of any other Job that says so nobody makes a gang.
+        # Pods of a JobSet's Jobs are assigned to the JobSet. Any other Job that names a JobSet as its controller gets
+        # no gang.
         why = f"its Job says that JobSet {made_it.name} made it, and its pods are not that JobSet's"
     return Owner(workload.record, workload.uid, sequenced, why, made_by, names_kept(names_of(workload)))
 
@@ -74,8 +75,8 @@ def _spec(raw: Manifest) -> Packed:
     found = {"metadata": {"name": name_of(raw)}, "spec": mapping(raw.get("spec"))}
     packed = Packed.of(found)
     if len(packed) <= KEPT_BYTES:
-        # One that cannot be read must not come up as a fault of the TrainJob that names it. Of one that is not kept it
-        # would cost more than an event may.
+        # An unreadable runtime must fail here, and not as a fault of the TrainJob that names it. For a runtime that is
+        # too large to keep, this check would take too long for one event.
         made = TrainJob({}).job_set(Runtime(found))
         _ = made.record, made.sequence_path, list(made.hindrances()), names_of(made)
     return packed

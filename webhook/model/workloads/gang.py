@@ -1,7 +1,7 @@
-"""The gangs of a workload that is not Grove's, as the PodGangs that the backends take, and why there are none.
+"""The gangs of an opted-in workload, in the form of PodGangs that the backends take, or why it has none.
 
-A Job is one gang. A JobSet is one, with a member for each replicated Job; where these start in turn, each is one by
-itself. Of a LeaderWorkerSet each group is one: which there are its pods show.
+A Job is one gang. A JobSet is one gang with a member for each replicated Job; if these start in turn, each is a gang of
+its own. Each group of a LeaderWorkerSet is one gang; its pods show which groups exist.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from webhook.model.workloads.place import Place, membership
 from webhook.model.workloads.podgang import Member, OwnerReference, PackConstraint, PodGang
 from webhook.model.workloads.workload import Hindrance, OwnedWorkload
 
-# On the pods and the gang objects of workloads that are not Grove's: the gang and the member, cut to a label's length.
+# On the pods and gang objects of opted-in workloads: the gang and the member, cut to the length of a label value.
 GANG_LABEL = "rollcall.dev/gang"
 MEMBER_LABEL = "rollcall.dev/gang-member"
 _UNCONSTRAINED = PackConstraint(SPEC, None, None)
 
 
 class OwnedGang(PodGang):
-    """A gang of a workload that is not Grove's, in the form of a PodGang; its objects go with the workload."""
+    """A gang of an opted-in workload, in the form of a PodGang. Its objects are deleted with the workload."""
 
     __slots__ = ("workload",)
 
@@ -58,7 +58,7 @@ class OwnedGang(PodGang):
 
 @dataclass(frozen=True, slots=True)
 class NoGang:
-    """Why the gang objects of a workload are not Rollcall's to make: others make them, or there is a hindrance."""
+    """Why Rollcall does not make the gang objects of a workload: others make them, or a hindrance exists."""
 
     at: FieldPath
     why: str
@@ -66,7 +66,7 @@ class NoGang:
 
 
 def no_gang(workload: OwnedWorkload) -> NoGang | None:
-    """Why Rollcall makes no gang of a workload: somebody else does, or it could never be complete."""
+    """Why Rollcall makes no gang for a workload: someone else does, or the gang could never be complete."""
     if (at := workload.native_path) is not None:
         return NoGang(at, f"its own controller makes its gang, as {at} asks for")
     for template in workload.templates:
@@ -78,8 +78,8 @@ def no_gang(workload: OwnedWorkload) -> NoGang | None:
 
 
 def gangs_of(workload: OwnedWorkload) -> Iterator[OwnedGang]:
-    """The gangs of a Job or JobSet, complete; parts without pods are members of none. Of a LeaderWorkerSet those that
-    it has when nothing rolls, without a revision: `group_gang` makes those of its pods.
+    """All gangs of a Job or JobSet; parts without pods are left out. For a LeaderWorkerSet, its groups when no rollout
+    is running, without a revision; `group_gang` makes the gangs of existing pods.
     """
     if isinstance(workload, JobSet):
         yield from _of_job_set(workload)
@@ -93,8 +93,8 @@ def gangs_of(workload: OwnedWorkload) -> Iterator[OwnedGang]:
 
 
 def names_of(workload: OwnedWorkload) -> frozenset[str]:
-    """What the gangs and the members of a Job or JobSet are called: no other workload's may be called so. Those of a
-    LeaderWorkerSet bear a revision that nobody knows before its pods come.
+    """The names of the gangs and members of a Job or JobSet, which no other workload may use. Empty for a
+    LeaderWorkerSet: its names contain a revision that is unknown before its pods exist.
     """
     if isinstance(workload, LeaderWorkerSet):
         return frozenset()
@@ -114,8 +114,8 @@ def _of_job_set(workload: JobSet) -> Iterator[OwnedGang]:
 
 
 def group_gang(workload: LeaderWorkerSet, group: str, size: int | None = None) -> OwnedGang:
-    """The gang of one group, called by its index and the revision of its template; `size` is that of the revision,
-    where it is known.
+    """The gang of one group, named by its index and the revision of its template. `size` is the group size of that
+    revision, if known.
     """
     found = membership(Place(Needed("leader_worker_sets", workload.key), "", group), sequenced=False)
     return OwnedGang(workload, found.gang, [(found.member, workload.size if size is None else size)])

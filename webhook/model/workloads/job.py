@@ -1,4 +1,4 @@
-"""Job: a read view over a batch/v1 Job, whose pods are one gang where all of them run at the same time."""
+"""Job: a read view over a batch/v1 Job. Its pods are one gang if all of them run at the same time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webhook.model.workloads.kinds import JOBS
 from webhook.model.workloads.workload import Hindrance, OwnedWorkload, Part, template_at
 
 # Kueue's partial admission (kueue, pkg/controller/jobs/job): the least number of pods at a time, and whether
-# completions follow it down.
+# completions are lowered as well.
 MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 COMPLETIONS_IN_STEP = "kueue.x-k8s.io/job-completions-equal-parallelism"
 
@@ -31,7 +31,7 @@ class Job(OwnedWorkload):
         yield Part("", SPEC, path, template_at(mapping(self.spec.get("template")), path), pods, pods)
 
     def hindrances(self) -> Iterator[Hindrance]:
-        """More completions than pods at a time, or that once Kueue has lowered the number of pods at a time."""
+        """More completions than parallel pods, now or after Kueue has lowered the number of parallel pods."""
         yield from tail(self.spec, SPEC, pods_at_once(self.spec))
         least = text(self.annotations.get(MIN_PARALLELISM))
         in_step = self.annotations.get(COMPLETIONS_IN_STEP) == "true" or self.spec.get("completions") is None
@@ -46,20 +46,20 @@ class Job(OwnedWorkload):
 
 
 def parallelism(spec: Mapping[str, Any]) -> int:
-    """How many pods a Job's spec lets run at a time."""
+    """The number of pods that a Job's spec allows in parallel."""
     found = integer(spec.get("parallelism"))
     return 1 if found is None else found
 
 
 def pods_at_once(spec: Mapping[str, Any]) -> int:
-    """How many pods a Job's spec makes at a time."""
+    """The number of pods that a Job's spec creates at once."""
     completions = integer(spec.get("completions"))
     return parallelism(spec) if completions is None else min(parallelism(spec), completions)
 
 
 def tail(spec: Mapping[str, Any], path: FieldPath, gang: int) -> Iterator[Hindrance]:
-    """The hindrance of a Job that replaces the pods that are done until there were enough of them, in a gang of so many
-    pods.
+    """The hindrance of a Job that replaces finished pods until its completions are reached. `gang` is the gang's number
+    of pods.
 
     Source: kubernetes, pkg/controller/job; KAI-Scheduler issue 1347.
     """

@@ -1,4 +1,4 @@
-"""JobSet: a read view over a JobSet, whose replicated Jobs are one gang, or one each where they start in turn.
+"""JobSet: a read view over a JobSet. Its replicated Jobs are one gang, or one gang each if they start in turn.
 
 Source: kubernetes-sigs/jobset, api/jobset/v1alpha2/jobset_types.go, pkg/webhooks (v0.12.0).
 """
@@ -16,7 +16,7 @@ from webhook.model.workloads.kinds import JOB_SETS
 from webhook.model.workloads.workload import Hindrance, OwnedWorkload, Part, template_at
 
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
-# With it JobSet's webhook leaves the pods alone.
+# With this annotation JobSet's webhook does not change the pods.
 NODE_SELECTOR = "alpha.jobset.sigs.k8s.io/node-selector"
 
 
@@ -29,7 +29,7 @@ class JobSet(OwnedWorkload):
         before: tuple[str, ...] = ()
         for index, raw in enumerate(sequence(self.spec.get("replicatedJobs"))):
             if raw is None:
-                # Of a list the API server drops no null.
+                # The API server does not drop null from a list.
                 raise Malformed(raw, "an object")
             replicated = mapping(raw)
             name = text(replicated.get("name")) or ""
@@ -37,7 +37,8 @@ class JobSet(OwnedWorkload):
             job = mapping(mapping(replicated.get("template")).get("spec"))
             replicas = integer(replicated.get("replicas"))
             each = pods_at_once(job)
-            # In order each waits for the one before, and by it for all: a list of all would grow by the square.
+            # In order, each part waits for the part before it, and so for all earlier parts. Listing all of them would
+            # take quadratic space.
             after = before if self.in_order else _names(replicated.get("dependsOn"))
             place = path / "template" / "spec" / "template"
             template = template_at(mapping(job.get("template")), place)
@@ -46,26 +47,28 @@ class JobSet(OwnedWorkload):
 
     @property
     def in_order(self) -> bool:
-        """Whether each part waits for the one before it."""
+        """Whether each part waits for the part before it."""
         return text(mapping(self.spec.get("startupPolicy")).get("startupPolicyOrder")) == "InOrder"
 
     @property
     def sequence_path(self) -> FieldPath | None:
-        """`InOrder`, or any `dependsOn`: a JobSet that uses that still says AnyOrder."""
+        """The path of `InOrder`, or of any `dependsOn`: a JobSet with `dependsOn` still says AnyOrder."""
         if self.in_order:
             return SPEC / "startupPolicy" / "startupPolicyOrder"
         return next((part.path / "dependsOn" for part in self.parts if part.after), None)
 
     @property
     def native_path(self) -> FieldPath | None:
-        """`spec.scheduling` of its own, or of one of its Jobs."""
+        """The path of `spec.scheduling` of the JobSet or of one of its Jobs."""
         for index, part in enumerate(self.parts):
             if self._job(index).get("scheduling") is not None:
                 return super().native_path or part.path / "template" / "spec" / "scheduling"
         return super().native_path
 
     def follows(self, part: Part) -> Iterator[str]:
-        """The names that a part waits for, by others as well. One may come twice: each is a step of the walk."""
+        """The names that a part waits for, directly and indirectly. A name may occur twice: each is one step of the
+        walk.
+        """
         found: set[str] = set()
         waiting = list(part.after)
         while waiting:
@@ -80,7 +83,7 @@ class JobSet(OwnedWorkload):
         return {part.name: part for part in self.parts}
 
     def job_metadata(self, index: int) -> Mapping[str, Any]:
-        """The metadata that the Jobs of a part get."""
+        """The metadata of a part's Jobs."""
         return mapping(self._template(index).get("metadata"))
 
     def _template(self, index: int) -> Mapping[str, Any]:
@@ -90,7 +93,7 @@ class JobSet(OwnedWorkload):
         return mapping(self._template(index).get("spec"))
 
     def hindrances(self) -> Iterator[Hindrance]:
-        """Exclusive topology, and Jobs that replace the pods that are done."""
+        """Exclusive topology, and Jobs that replace finished pods."""
         every = sum(part.pods for part in self.parts)
         at_once = self.sequence_path is None
         for index, part in enumerate(self.parts):
@@ -106,8 +109,8 @@ class JobSet(OwnedWorkload):
             yield from tail(self._job(index), part.path / "template" / "spec", every if at_once else part.pods)
 
     def _exclusive(self, index: int, part: Part) -> FieldPath | None:
-        """Where a part's exclusive topology is asked for, if JobSet's webhook enforces it. The other annotation is read
-        only beside the first, and the two of the JobSet and of the Job come together on the pods.
+        """The path that asks for a part's exclusive topology, if JobSet's webhook enforces it. The other annotation is
+        read only next to the first. The pods get the annotations of the JobSet and of the Job together.
         """
         own = mapping(self.job_metadata(index).get("annotations"))
         path = part.path / "template" / "metadata" / "annotations"

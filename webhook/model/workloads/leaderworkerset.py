@@ -1,4 +1,4 @@
-"""LeaderWorkerSet: a read view over an LWS, of which each group of a leader and its workers is a gang.
+"""LeaderWorkerSet: a read view over an LWS. Each group of a leader and its workers is a gang.
 
 Source: kubernetes-sigs/lws, api/leaderworkerset/v1/leaderworkerset_types.go, pkg/webhooks/pod_webhook.go (v0.9).
 """
@@ -23,7 +23,7 @@ class LeaderWorkerSet(OwnedWorkload):
 
     @property
     def size(self) -> int:
-        """The pods of a group, its leader among them."""
+        """The number of pods in a group, including its leader."""
         found = integer(mapping(self.spec.get("leaderWorkerTemplate")).get("size"))
         return 1 if found is None else found
 
@@ -36,7 +36,7 @@ class LeaderWorkerSet(OwnedWorkload):
     def _read_parts(self) -> Iterator[Part]:
         templates = mapping(self.spec.get("leaderWorkerTemplate"))
         worker = mapping(templates.get("workerTemplate"))
-        # Without a template of its own the leader is made of the workers'.
+        # Without its own template the leader uses the workers' template.
         field = "workerTemplate" if templates.get("leaderTemplate") is None else "leaderTemplate"
         place = _TEMPLATE / field
         leader = template_at(mapping(templates.get(field)), place)

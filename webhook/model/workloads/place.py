@@ -1,8 +1,8 @@
-"""Place: where a pod stands in its workload, by what its controllers wrote on it, and which gang that is.
+"""Place: the position of a pod in its workload, from what its controllers wrote on it, and the gang of that position.
 
-On CREATE a pod of a Job has no name yet, and LeaderWorkerSet's own webhook may not have been there: so a group's index
-is the ordinal of its leader, which is called after it. Source: the keys and names that jobset v0.12, lws v0.9 and the
-Job controller give pods.
+On CREATE a pod of a Job has no name yet, and LeaderWorkerSet's own webhook may not have run. So the index of a group is
+the ordinal in its leader's name. Source: the keys and names that jobset v0.12, lws v0.9 and the Job controller give
+pods.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ JOB_INDEX = "jobset.sigs.k8s.io/job-index"
 JOB_NAME = "batch.kubernetes.io/job-name"
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
 LWS_REVISION = "leaderworkerset.sigs.k8s.io/template-revision-hash"
-# An annotation: how many pods a group of that revision has.
+# An annotation: the number of pods in a group of that revision.
 LWS_SIZE = "leaderworkerset.sigs.k8s.io/size"
-# By kind of workload, the label on pods that says its name.
+# By kind of workload: the pod label with the workload's name.
 NAME_LABELS = {"Job": JOB_NAME, "JobSet": JOB_SET_NAME, "LeaderWorkerSet": LWS_NAME}
 
 
 class Place(NamedTuple):
-    """A pod's workload as a fact, the part of it that the pod is of, and of a LeaderWorkerSet the group."""
+    """A pod's workload as a fact, the part of the workload that the pod belongs to, and for a LeaderWorkerSet the
+    group.
+    """
 
     owner: Needed
     part: str = ""
@@ -37,14 +39,14 @@ class Place(NamedTuple):
 
 
 class Membership(NamedTuple):
-    """The names of a pod's gang and of its member there."""
+    """The names of a pod's gang and of its member in the gang."""
 
     gang: str
     member: str
 
 
 def place_of(pod: Pod) -> Place | None:
-    """The place of a pod in a workload that is not Grove's; None where no such workload's controller made it."""
+    """The place of a pod in an opted-in workload; None if no controller of such a workload made the pod."""
     controller = controller_in(mapping(pod.raw.get("metadata")))
     if controller is None:
         return None
@@ -56,7 +58,7 @@ def place_of(pod: Pod) -> Place | None:
 
 
 def _of_job(pod: Pod, job: str) -> Place:
-    """Labels are anybody's to write, and a JobSet's Jobs are called after it."""
+    """The place of a Job's pod. Anyone can write labels, so a JobSet counts only if the Job's name matches it."""
     labels = pod.template.labels
     name, part, index = (text(labels.get(key)) for key in (JOB_SET_NAME, REPLICATED_JOB_NAME, JOB_INDEX))
     if name is not None and part is not None and job == f"{name}-{part}-{index}":
@@ -65,8 +67,8 @@ def _of_job(pod: Pod, job: str) -> Place:
 
 
 def _of_stateful_set(pod: Pod, stateful_set: str) -> Place | None:
-    """The leaders of a LeaderWorkerSet are of a StatefulSet of its name, the workers of one of their leader's name. A
-    group goes by its index and the revision of its template: `0-5f8`.
+    """The place of a LeaderWorkerSet's pod. Leaders belong to a StatefulSet with its name, workers to one with their
+    leader's name. A group is named by its index and the revision of its template: `0-5f8`.
     """
     name = text(pod.template.labels.get(LWS_NAME))
     if name is None:
@@ -81,8 +83,8 @@ def _of_stateful_set(pod: Pod, stateful_set: str) -> Place | None:
 
 
 def membership(place: Place, *, sequenced: bool) -> Membership:
-    """The gang of a pod at `place`: its LeaderWorkerSet's group, its Job, its JobSet, or of a JobSet that starts in
-    turn (`sequenced`) the replicated Job.
+    """The gang of a pod at `place`: its LeaderWorkerSet's group, its Job, or its JobSet. In a JobSet that starts in
+    turn (`sequenced`), the gang is the replicated Job.
     """
     name = place.owner.name
     if place.group:
@@ -95,5 +97,5 @@ def membership(place: Place, *, sequenced: bool) -> Membership:
 
 
 def label_value(name: str) -> str:
-    """A gang's or a member's name as the value of a label."""
+    """The name of a gang or a member as a label value."""
     return cut_name(name, LABEL_VALUE_LIMIT)

@@ -1,7 +1,7 @@
 """Pod: a read view over a pod, and what identifies it as a member of a gang.
 
-On CREATE a pod has no name yet (`generateName`): labels identify it, never names (grove reference, "Doing PreparePod
-from a Pod webhook").
+On CREATE a pod has no name yet (`generateName`), so labels identify it and names never do (grove reference, "Doing
+PreparePod from a Pod webhook").
 """
 
 from __future__ import annotations
@@ -29,34 +29,36 @@ class Pod:
 
     @property
     def metadata_path(self) -> FieldPath:
-        """Where its labels and annotations stand."""
+        """The path of its labels and annotations."""
         return METADATA
 
     @property
     def spec_path(self) -> FieldPath:
-        """Where its spec stands."""
+        """The path of its spec."""
         return SPEC
 
     @property
     def podgang(self) -> str | None:
-        """The PodGang it belongs to: read from the label, never computed."""
+        """The PodGang that the pod belongs to: read from the label, never computed."""
         if self.template.labels.get(grove.LABEL_MANAGED_BY) != grove.MANAGED_BY_GROVE:
             return None
         return text(self.template.labels.get(grove.LABEL_PODGANG))
 
     @property
     def podclique(self) -> str | None:
-        """The PodClique it belongs to."""
+        """The PodClique that the pod belongs to."""
         return text(self.template.labels.get(grove.LABEL_PODCLIQUE))
 
     @property
     def workload(self) -> str | None:
-        """The PodCliqueSet it belongs to."""
+        """The PodCliqueSet that the pod belongs to."""
         return text(self.template.labels.get(grove.LABEL_PART_OF))
 
     @property
     def long_label(self) -> str | None:
-        """The key of a label whose value is longer than any name. Kubernetes refuses it, but only after mutation."""
+        """The key of a label whose value is longer than any name. Kubernetes refuses such a label, but only after
+        mutation.
+        """
         labels = self.template.labels.items()
         return next((key for key, value in labels if isinstance(value, str) and len(value) > NAME_LIMIT), None)
 

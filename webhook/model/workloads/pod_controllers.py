@@ -1,7 +1,7 @@
-"""The kinds between pods and their workloads: PodCliques and scaling groups of a PodCliqueSet, the Jobs of a JobSet,
-the StatefulSets of a LeaderWorkerSet.
+"""The kinds between pods and their workloads: PodCliques and scaling groups of a PodCliqueSet, Jobs of a JobSet,
+StatefulSets of a LeaderWorkerSet.
 
-Source of who controls what: Grove's operator as recorded, jobset v0.12, lws v0.9.
+Source for which kind controls which: Grove's operator as recorded, jobset v0.12, lws v0.9.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from webhook.model.workloads.podgang import OwnerReference, controller_in
 POD_CLIQUES = Resource(Api(grove.GROUP, "v1alpha1", "PodClique"), "podcliques")
 POD_CLIQUE_SCALING_GROUPS = Resource(Api(grove.GROUP, "v1alpha1", "PodCliqueScalingGroup"), "podcliquescalinggroups")
 
-# By kind, a labelSelector, or nothing.
+# By kind: a labelSelector, or nothing.
 PodControllers = Mapping[Resource, str]
 OF_GROVE: PodControllers = MappingProxyType({POD_CLIQUES: "", POD_CLIQUE_SCALING_GROUPS: ""})
 OF_OPTED_IN: PodControllers = MappingProxyType({JOBS: JOB_SET_NAME, STATEFUL_SETS: LWS_NAME})
-# The API server bounds no text in an owner reference. No part of one that names an object is longer: a name has at most
+# The API server does not limit texts in an owner reference. Texts that name an object have a limit: a name has at most
 # 253 characters, a group and version 317.
 _LONGEST = 317
 
 
 def kept_controller(metadata: Mapping[str, Any]) -> OwnerReference | None:
-    """The reference to an object's controller as it is kept: none where there can be no such object, and each text is
-    shared, because siblings have one controller.
+    """The reference to an object's controller as it is kept; None if no such object can exist. Texts are shared,
+    because siblings have the same controller.
     """
     found = controller_in(metadata)
     if found is None or any(len(part or "") > _LONGEST for part in found):

@@ -1,7 +1,7 @@
 """PodCliqueSet: a read view over Grove's workload, with its cliques and scaling groups.
 
-Views keep the received dict and read from it; they copy nothing and default only what Grove's own defaulting webhook
-does (grove reference: operator/api/core/v1alpha1/podcliqueset.go,
+Views keep the received dict and read from it. They copy nothing, and default only what Grove's own defaulting webhook
+defaults (grove reference: operator/api/core/v1alpha1/podcliqueset.go,
 operator/internal/webhook/admission/pcs/defaulting).
 """
 
@@ -20,7 +20,7 @@ _GPU = frozenset({grove.GPU_RESOURCE})
 
 
 class Topology(NamedTuple):
-    """A topologyConstraint: the domains (a level's name in the ClusterTopologyBinding) it requires and prefers."""
+    """A topologyConstraint: the domains (level names in the ClusterTopologyBinding) that it requires and prefers."""
 
     path: FieldPath
     name: str | None
@@ -30,12 +30,12 @@ class Topology(NamedTuple):
 
     @property
     def preferred_path(self) -> FieldPath:
-        """Where the preferred domain is written."""
+        """The path of the preferred domain."""
         return self.path / "pack" / "preferred"
 
 
 class MnnvlGroup(NamedTuple):
-    """The multi-node NVLink group of a clique, and the annotation that says so."""
+    """The multi-node NVLink group of a clique, and the annotation that names it."""
 
     path: FieldPath
     value: str
@@ -58,7 +58,7 @@ class ScalingGroup:
 
     @property
     def path(self) -> FieldPath:
-        """Where the group stands."""
+        """The path of the group."""
         return _TEMPLATE / "podCliqueScalingGroups" / Item(self.index, self.name or None)
 
     @property
@@ -68,7 +68,7 @@ class ScalingGroup:
 
 
 class Clique:
-    """One entry of `spec.template.cliques`, and the scaling group it belongs to, if any."""
+    """One entry of `spec.template.cliques`, and its scaling group, if it has one."""
 
     __slots__ = ("group", "index", "min_available", "name", "pod_spec", "raw", "replicas", "spec")
 
@@ -79,29 +79,30 @@ class Clique:
         self.name = text(raw.get("name")) or ""
         self.spec = mapping(raw.get("spec"))
         self.pod_spec = mapping(self.spec.get("podSpec"))
-        # Grove's defaulting: no replicas are one, and no minAvailable is what replicas said, also where that was zero.
+        # Grove's defaulting: missing replicas become 1; a missing minAvailable becomes the written replicas, even if
+        # that is 0.
         replicas, minimum = integer(self.spec.get("replicas")), integer(self.spec.get("minAvailable"))
         self.replicas = replicas or 1
         self.min_available = (1 if replicas is None else replicas) if minimum is None else minimum
 
     @property
     def path(self) -> FieldPath:
-        """Where the clique stands."""
+        """The path of the clique."""
         return _TEMPLATE / "cliques" / Item(self.index, self.name or None)
 
     @property
     def template(self) -> PodTemplate:
-        """The clique's pods, as a template: a clique's labels and annotations reach them."""
+        """The clique's pod template. A clique's labels and annotations are copied to its pods."""
         return PodTemplate(self.raw, self.pod_spec, self)
 
     @property
     def metadata_path(self) -> FieldPath:
-        """Where its pods' labels and annotations stand."""
+        """The path of its pods' labels and annotations."""
         return self.path
 
     @property
     def spec_path(self) -> FieldPath:
-        """Where its pods' spec stands."""
+        """The path of its pods' spec."""
         return self.path / "spec" / "podSpec"
 
     @property
@@ -120,12 +121,12 @@ class Clique:
         return text(self.pod_spec.get("schedulerName"))
 
     def wants_gpu(self) -> bool:
-        """Whether Grove takes it for a GPU clique."""
+        """Whether Grove treats it as a GPU clique."""
         return find_request(self.pod_spec, _GPU) is not None
 
 
 class Constrained(NamedTuple):
-    """A constraint of the set, and the names of the cliques that it is about."""
+    """A constraint of the set, and the names of the cliques that it covers."""
 
     topology: Topology
     clique_names: Sequence[str]
@@ -176,18 +177,18 @@ class PodCliqueSet:
 
     @property
     def priority_class(self) -> str | None:
-        """The set's priority class, which Grove copies to PodGangs and never to pods."""
+        """The set's priority class. Grove copies it to PodGangs but never to pods."""
         return text(self.template.get("priorityClassName"))
 
     def pod_templates(self) -> Iterator[PodTemplate]:
-        """The pods of the set, as templates: one a clique."""
+        """The pod templates of the set: one per clique."""
         for clique in self.cliques:
             yield clique.template
 
     def mnnvl_group(self, clique: Clique) -> MnnvlGroup | None:
         """The group that Grove resolves for a clique: its own annotation, else its scaling group's, else the set's.
 
-        The first layer that has the key decides; `none` there ends the search, and an empty value names no group.
+        The first layer that has the key decides. `none` there ends the search, and an empty value names no group.
         """
         layers = [(clique.annotations, clique.path / "annotations")]
         if clique.group is not None:
@@ -200,7 +201,9 @@ class PodCliqueSet:
         return None
 
     def effective_topology(self, clique: Clique) -> tuple[str | None, str | None]:
-        """The domains required and preferred for a clique's pods: its own constraint over the set's, each by itself."""
+        """The required and the preferred domain for a clique's pods. For each, the clique's constraint wins over the
+        set's.
+        """
         own, whole = clique.topology, self.topology
         required = (own and own.required) or (whole and whole.required) or None
         preferred = (own and own.preferred) or (whole and whole.preferred) or None
@@ -218,7 +221,7 @@ class PodCliqueSet:
                 yield Constrained(clique.topology, [clique.name])
 
     def topology_name(self) -> str | None:
-        """The ClusterTopologyBinding that the constraints refer to; Grove lets a set name only one."""
+        """The ClusterTopologyBinding that the constraints refer to. Grove lets a set name only one."""
         return next((asked.topology.name for asked in self.constraints() if asked.topology.name), None)
 
 

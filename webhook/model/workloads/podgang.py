@@ -1,4 +1,4 @@
-"""PodGang: a read view over Grove's gang, and the PodGangs that a PodCliqueSet will have.
+"""PodGang: a read view over Grove's gang.
 
 Topology here is in node label keys, not in domains: Grove's operator has translated it. Source: ai-dynamo/grove,
 scheduler/api/core/v1alpha1/podgang.go, operator/internal/controller/podcliqueset/components/podgang/syncflow.go.
@@ -15,7 +15,7 @@ from webhook.model.reading import Manifest, integer, mapping, sequence, text
 
 
 class OwnerReference(NamedTuple):
-    """A reference to the object that another goes with."""
+    """A reference to the object that owns another and is deleted with it."""
 
     api_version: str
     kind: str
@@ -43,7 +43,7 @@ def controller_in(metadata: Mapping[str, Any]) -> OwnerReference | None:
 
 
 class PackConstraint(NamedTuple):
-    """The node label keys required and preferred, and where they stand."""
+    """The required and the preferred node label key, and their paths."""
 
     path: FieldPath
     required: str | None
@@ -75,7 +75,7 @@ class PodGang:
     __slots__ = ("annotations", "constraint", "labels", "members", "name", "namespace", "raw", "uid")
 
     kind = "PodGang"
-    # On its pods and on its gang objects: the labels that say of which gang, and of which member, they are.
+    # On its pods and on its gang objects: the labels that name the gang and the member.
     gang_label: ClassVar[str] = grove.LABEL_PODGANG
     member_label: ClassVar[str] = grove.LABEL_PODCLIQUE
 
@@ -93,16 +93,16 @@ class PodGang:
 
     @property
     def owner(self) -> OwnerReference:
-        """What its gang objects go with: itself."""
+        """The owner of its gang objects: the PodGang itself."""
         return OwnerReference("scheduler.grove.io/v1alpha1", "PodGang", self.name, self.uid)
 
     @property
     def workload_kind(self) -> str:
-        """The kind of the workload that it is of."""
+        """The kind of its workload."""
         return "PodCliqueSet"
 
     def pod_names(self) -> dict[str, list[str]]:
-        """By member, the names of the pods in its `podReferences`. A pod of another namespace is of no gang here."""
+        """By member: the names of the pods in its `podReferences`. Pods of other namespaces are left out."""
         found: dict[str, list[str]] = {}
         for group in map(mapping, sequence(mapping(self.raw.get("spec")).get("podgroups"))):
             names = found.setdefault(text(group.get("name")) or "", [])
@@ -113,8 +113,8 @@ class PodGang:
 
     @property
     def group_configs(self) -> list[GroupConfig]:
-        """The constraints on subsets of its members: one a replica of a scaling group with topology. One that names
-        nobody constrains nothing, and is left out.
+        """The constraints on subsets of its members: one per replica of a scaling group with topology. A constraint
+        without members is left out.
         """
         field = "topologyConstraintGroupConfigs"
         found = []
@@ -129,17 +129,17 @@ class PodGang:
 
     @property
     def constraints(self) -> list[PackConstraint]:
-        """Every constraint in it: the whole gang's, those on subsets, and its members'."""
+        """Every constraint in the PodGang: the whole gang's, those on subsets, and its members'."""
         grouped = [config.constraint for config in self.group_configs]
         return [self.constraint, *grouped, *(member.constraint for member in self.members)]
 
     @property
     def topology_name(self) -> str | None:
-        """The ClusterTopologyBinding by which Grove's operator translated its domains."""
+        """The ClusterTopologyBinding with which Grove's operator translated its domains."""
         return text(self.annotations.get(grove.TOPOLOGY_NAME))
 
     def effective(self, member: Member) -> PackConstraint:
-        """A member's constraint, with the gang's where it has none of its own."""
+        """A member's constraint; the gang's constraint fills in what the member does not state."""
         own, whole = member.constraint, self.constraint
         path = own.path if own.required or own.preferred else whole.path
         return PackConstraint(path, own.required or whole.required, own.preferred or whole.preferred)

@@ -1,7 +1,7 @@
-"""PodTemplate: what a rule about pods reads, whether of a Pod or of the template of one in a PodCliqueSet's clique.
+"""PodTemplate: the view that rules about pods read, over a Pod or over the pod template of a clique in a PodCliqueSet.
 
-A rule written against it judges both, so that a fault is refused at the workload and, where the workload slipped
-through, at the pod.
+A rule written against it judges both. So a fault is refused at the workload and, if the workload was admitted anyway,
+at the pod.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _ZERO = Fraction(0)
 
 
 class Placed(Protocol):
-    """An object that holds a pod template, and where its metadata and its pod spec stand."""
+    """An object with a pod template, and the paths of its metadata and its pod spec."""
 
     @property
     def metadata_path(self) -> FieldPath:
-        """Where labels and annotations are."""
+        """The path of labels and annotations."""
 
     @property
     def spec_path(self) -> FieldPath:
-        """Where the pod spec is."""
+        """The path of the pod spec."""
 
 
 class PodTemplate:
-    """A read view of a pod's labels, annotations and spec, and of where each stands in the object judged."""
+    """A read view of a pod's labels, annotations and spec, and of their paths in the judged object."""
 
     __slots__ = ("_asked", "_holder", "annotations", "labels", "spec")
 
@@ -44,29 +44,29 @@ class PodTemplate:
 
     @property
     def labels_path(self) -> FieldPath:
-        """Where the labels are."""
+        """The path of the labels."""
         return self._holder.metadata_path / "labels"
 
     @property
     def annotations_path(self) -> FieldPath:
-        """Where the annotations are."""
+        """The path of the annotations."""
         return self._holder.metadata_path / "annotations"
 
     @property
     def spec_path(self) -> FieldPath:
-        """Where the pod spec is."""
+        """The path of the pod spec."""
         return self._holder.spec_path
 
     def request_of(self, resources: frozenset[str]) -> Request | None:
         """The first request or limit, in any container, for a non-zero amount of one of `resources`."""
         if self._asked is None:
-            # Several rules ask, and most pods have nothing that they ask for.
+            # Several rules ask for this, and most pods request none of the resources.
             self._asked = _resources(self.spec)
         return None if resources.isdisjoint(self._asked) else find_request(self.spec, resources)
 
     def total_request(self, resource: str) -> Fraction | None:
-        """What the whole pod requests of `resource`: its containers and sidecars together, or its largest init
-        container with the sidecars before it, whichever is more. None where a quantity cannot be read.
+        """The whole pod's request for `resource`: the sum of its containers and sidecars, or its largest init container
+        with the sidecars before it, whichever is more. None if a quantity cannot be read.
 
         Source: k8s.io/component-helpers/resource, `PodRequests`; a missing request is its limit, as the API server
         defaults it.
@@ -87,7 +87,7 @@ class PodTemplate:
             else:
                 largest_init = max(largest_init, sidecars + amount)
         overhead = parse_quantity(mapping(self.spec.get("overhead")).get(resource, 0))
-        # What the pod itself states counts instead of its containers (pod-level resources, on since Kubernetes 1.34).
+        # A request of the pod itself replaces those of its containers (pod-level resources, on since Kubernetes 1.34).
         own = mapping(self.spec.get("resources"))
         stated = mapping(own.get("requests")).get(resource, mapping(own.get("limits")).get(resource))
         whole = max(running + sidecars, largest_init) if stated is None else parse_quantity(stated)
@@ -95,7 +95,7 @@ class PodTemplate:
 
 
 class Request(NamedTuple):
-    """A container's request for a resource, and where it stands below the pod spec."""
+    """A container's request for a resource, and its path below the pod spec."""
 
     resource: str
     path: tuple[Part, ...]
@@ -105,7 +105,7 @@ def find_request(spec: Mapping[str, Any], resources: frozenset[str]) -> Request 
     """The first request or limit in a pod spec for a non-zero amount of one of `resources`, in any container."""
     for field in ("containers", "initContainers"):
         containers = spec.get(field)
-        # Nearly always: this is on the path of every PodCliqueSet. So is what is skipped below.
+        # Nearly always true: this runs for every PodCliqueSet. The same holds for what is skipped below.
         if containers is None:
             continue
         for index, container in enumerate(sequence(containers)):

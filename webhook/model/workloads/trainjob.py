@@ -1,6 +1,6 @@
-"""TrainJob: a read view over Kubeflow Trainer's job, and the JobSet that Trainer makes of it and of its runtime.
+"""TrainJob: a read view over Kubeflow Trainer's job, and the JobSet that Trainer makes from it and its runtime.
 
-A TrainJob has no pod template: its runtime has. Source: kubeflow/trainer, pkg/runtime (v2.3.0): the counts of
+A TrainJob has no pod template; its runtime has. Source: kubeflow/trainer, pkg/runtime (v2.3.0): the counts of
 core/trainingruntime.go and framework/plugins/{plainml,mpi}, the marks of framework/plugins/{coscheduling,volcano}.
 """
 
@@ -18,14 +18,14 @@ from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS, is_a
 from webhook.model.workloads.workload import OwnedWorkload, Part
 
-# On a Job template: which step of the TrainJob it is.
+# On a Job template: the TrainJob's step that the template is for.
 ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 COSCHEDULING_LABEL = "scheduling.x-k8s.io/pod-group"
 VOLCANO_ANNOTATION = "scheduling.k8s.io/group-name"
 
 
 class Mark(NamedTuple):
-    """What Trainer writes on every pod template, and the field of the runtime that makes it."""
+    """A label or annotation that Trainer writes on every pod template, and the runtime field that causes it."""
 
     field: str
     key: str
@@ -34,13 +34,13 @@ class Mark(NamedTuple):
 
 
 class Plugin(NamedTuple):
-    """A plugin of Trainer's that makes the PodGroup of a TrainJob, and the field of the runtime that turns it on."""
+    """A plugin of Trainer that makes the PodGroup of a TrainJob, and the runtime field that turns it on."""
 
     name: str
     path: FieldPath
 
     def mark(self, train_job: str) -> Mark:
-        """By which the pods are members of that PodGroup, which is called as the TrainJob is."""
+        """The mark that makes the pods members of that PodGroup, which has the TrainJob's name."""
         if self.name == "coscheduling":
             return Mark("labels", COSCHEDULING_LABEL, train_job, self.path)
         return Mark("annotations", VOLCANO_ANNOTATION, train_job, self.path)
@@ -59,15 +59,15 @@ class Runtime:
 
     @property
     def plugins(self) -> list[Plugin]:
-        """The plugins that are on. The CRD does not keep anybody from turning on both."""
+        """The plugins that are on. The CRD allows both at once."""
         policy = mapping(self.spec.get("podGroupPolicy"))
         path = SPEC / "podGroupPolicy"
         return [Plugin(name, path / name) for name in ("coscheduling", "volcano") if policy.get(name) is not None]
 
     @property
     def kai_marks(self) -> list[Mark]:
-        """What the KAI plugin, as it was proposed, does with the queue that it names. The CRD of every release drops
-        that field, so it is met in files alone.
+        """The marks of the proposed KAI plugin for the queue that it names. The CRD of every release drops that field,
+        so it occurs only in files.
         """
         policy = mapping(self.spec.get("podGroupPolicy"))
         queue = text(mapping(policy.get("kaiScheduler")).get("queue"))
@@ -84,27 +84,27 @@ class TrainJob(OwnedWorkload):
         return iter(())
 
     def read(self) -> None:
-        """Read every field that somebody may read. Raises `Malformed`."""
+        """Reads every field that any caller may read. Raises `Malformed`."""
         super().read()
         _ = self.runtime, self.nodes
-        # With a replicated Job of every name that is patched, or it would not be looked at.
+        # With a replicated Job for every patched name; otherwise its patches would not be read.
         for template, path in self._patches:
             patches = enumerate(sequence(mapping(template.get("spec")).get("replicatedJobs")))
-            # Each name once: named twice, every patch of it would be laid over each of them.
+            # Each name once: a name that occurs twice would get every patch twice.
             names = {text(mapping(raw).get("name")): index for index, raw in patches}
             jobs: list[tuple[int, Manifest]] = [(index, {"name": name}) for name, index in names.items()]
             _patch(_Patched({}, jobs, {}), template, path)
 
     @property
     def _patches(self) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
-        """What each runtime patch says of the JobSet, and where."""
+        """What each runtime patch says about the JobSet, and its path."""
         for index, raw in enumerate(sequence(self.spec.get("runtimePatches"))):
             path = SPEC / "runtimePatches" / Item(index) / "trainingRuntimeSpec" / "template"
             yield mapping(mapping(mapping(raw).get("trainingRuntimeSpec")).get("template")), path
 
     @property
     def runtime_path(self) -> FieldPath:
-        """Where it names its runtime."""
+        """The path where it names its runtime."""
         return SPEC / "runtimeRef" / "name"
 
     @property
@@ -122,13 +122,13 @@ class TrainJob(OwnedWorkload):
 
     @property
     def nodes(self) -> int | None:
-        """How many nodes it asks for."""
+        """The number of nodes that it asks for."""
         return integer(mapping(self.spec.get("trainer")).get("numNodes"))
 
     def job_set(self, runtime: Runtime) -> MadeJobSet:
-        """The JobSet that Trainer makes of it: of its name, with its counts and the marks of the plugins that are on.
+        """The JobSet that Trainer makes from it, with its name, its counts and the marks of the plugins that are on.
 
-        The containers are the runtime's: what a TrainJob changes in them says nothing about its gang.
+        The containers are the runtime's: a TrainJob's changes to them do not affect its gang.
         """
         labelled = mapping(runtime.template.get("metadata"))
         metadata: Manifest = {
@@ -159,7 +159,7 @@ class TrainJob(OwnedWorkload):
         return MadeJobSet(made, self, runtime, brought)
 
     def _count(self, replicated: Manifest, runtime: Runtime) -> None:
-        """Trainer writes parallelism and completions of every replicated Job."""
+        """Sets parallelism and completions of a replicated Job, as Trainer does."""
         policy = runtime.spec.get("mlPolicy")
         mpi = mapping(policy).get("mpi")
         template = mapping(replicated.get("template"))
@@ -179,7 +179,7 @@ class TrainJob(OwnedWorkload):
 
 
 class MadeJobSet(JobSet):
-    """The JobSet that Trainer makes of a TrainJob. Of each field it is known who brought it."""
+    """The JobSet that Trainer makes from a TrainJob. The origin of each field is known."""
 
     def __init__(
         self, raw: Manifest, train_job: TrainJob, runtime: Runtime, brought: Mapping[FieldPath, FieldPath]
@@ -190,16 +190,16 @@ class MadeJobSet(JobSet):
         self._brought = brought
 
     def in_train_job(self, path: FieldPath) -> FieldPath:
-        """Where the TrainJob says what stands at `path`: in a patch, or by naming its runtime."""
+        """Where the TrainJob sets the value at `path`: in a patch, or by naming its runtime."""
         found = self._brought.get(path)
         return found if found is not None and "runtimePatches" in found.parts else self.train_job.runtime_path
 
     def in_runtime(self, path: FieldPath) -> FieldPath:
-        """Where the runtime says it."""
+        """Where the runtime sets the value."""
         return self._brought.get(path) or FieldPath(("spec", "template", *path.parts))
 
     def where(self, path: FieldPath) -> str:
-        """Where its author finds what stands at `path`, in words."""
+        """Where the author finds the value at `path`, in words."""
         at = self.in_train_job(path)
         if at != self.train_job.runtime_path:
             return str(at)
@@ -207,7 +207,7 @@ class MadeJobSet(JobSet):
 
 
 class _Patched(NamedTuple):
-    """What runtime patches change: the metadata of the JobSet, its replicated Jobs, and who brought which field."""
+    """What runtime patches change: the JobSet's metadata, its replicated Jobs, and the origin of each field."""
 
     metadata: Manifest
     jobs: list[tuple[int, Manifest]]
@@ -215,9 +215,9 @@ class _Patched(NamedTuple):
 
 
 def _patch(patched: _Patched, template: Mapping[str, Any], path: FieldPath) -> None:
-    """What a runtime patch says of labels and annotations: of the JobSet, of its Jobs and of the pods."""
+    """Applies the labels and annotations of a runtime patch: to the JobSet, its Jobs and its pods."""
     _merge(patched, patched.metadata, template, METADATA, path / "metadata")
-    # Before the API server has judged a patch by its schema it may name anything, and any number of times.
+    # Before the API server has checked a patch against its schema, the patch may name anything, any number of times.
     by_name: dict[str | None, list[tuple[int, Manifest]]] = {}
     for index, known in patched.jobs:
         by_name.setdefault(text(known.get("name")), []).append((index, known))
@@ -256,7 +256,7 @@ def _pod_metadata(index: int, raw: Mapping[str, Any]) -> FieldPath:
 
 
 def _below(holder: Manifest, *fields: str) -> Manifest:
-    """What stands there, made where there is nothing: what is read here is a copy."""
+    """The object at that path, created if it is missing. The manifest is a copy and may be changed."""
     found = holder
     for field in fields:
         if found.get(field) is None:

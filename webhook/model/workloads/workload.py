@@ -1,4 +1,4 @@
-"""OwnedWorkload: what the workloads that are not Grove's have in common, for rules and for the derivation of gangs."""
+"""OwnedWorkload: what the opted-in workloads have in common, for rules and for making gangs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webhook.model.record import SCHEDULER_LABEL, queues_of, quota_of_template
 from webhook.model.workloads.podgang import OwnerReference, controller_in
 from webhook.model.workloads.podtemplate import PodTemplate
 
-# By which a workload, or its pods, name a Volcano queue: Grove's key and Volcano's own. The first wins.
+# The keys by which a workload, or its pods, name a Volcano queue: Grove's key and Volcano's own. The first wins.
 QUEUE_ANNOTATIONS = (VOLCANO_QUEUE, "scheduling.volcano.sh/queue-name")
 
 # The conditions with which a Job's and a JobSet's controllers end their work.
@@ -24,24 +24,24 @@ TERMINAL = frozenset({"Complete", "Completed", "Failed"})
 
 
 class TemplatePlace(NamedTuple):
-    """Where a pod template stands in its workload."""
+    """The path of a pod template in its workload."""
 
     path: FieldPath
 
     @property
     def metadata_path(self) -> FieldPath:
-        """Where labels and annotations are."""
+        """The path of labels and annotations."""
         return self.path / "metadata"
 
     @property
     def spec_path(self) -> FieldPath:
-        """Where the pod spec is."""
+        """The path of the pod spec."""
         return self.path / "spec"
 
 
 class Part(NamedTuple):
-    """The pods that a workload makes of one template: how many there are at a time, and of how many each Job or group
-    is. `path` is where the part stands, `place` where its pod template does. `after` are the parts that it waits for.
+    """The pods that a workload makes from one template: how many exist at a time, and how many each Job or group has.
+    `path` is the path of the part, `place` that of its pod template. `after` are the parts that it waits for.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Part(NamedTuple):
 
 
 class Hindrance(NamedTuple):
-    """Why the pods of a workload cannot all start together: something that its controller does."""
+    """Why the pods of a workload cannot all start together, because of what its controller does."""
 
     rule: str
     at: FieldPath
@@ -64,7 +64,7 @@ class Hindrance(NamedTuple):
 
 
 class OwnedWorkload(ABC):
-    """A workload that is not Grove's. Raises `Malformed` where a field that it reads is of the wrong type."""
+    """A workload that is not Grove's. Raises `Malformed` if a field that it reads has the wrong type."""
 
     resource: ClassVar[Resource]
 
@@ -80,7 +80,7 @@ class OwnedWorkload(ABC):
         self._parts: tuple[Part, ...] | None = None
 
     def read(self) -> None:
-        """Read every field that somebody may read. Raises `Malformed`."""
+        """Reads every field that any caller may read. Raises `Malformed`."""
         _ = self.parts, self.record, self.controller, self.suspended, self.sequence_path, tuple(self.hindrances())
 
     @property
@@ -100,7 +100,7 @@ class OwnedWorkload(ABC):
 
     @property
     def reference(self) -> OwnerReference:
-        """What its gang objects refer to."""
+        """The reference that its gang objects have to it."""
         api = self.resource.api
         return OwnerReference(f"{api.group}/{api.version}", api.kind, self.name, self.uid)
 
@@ -122,7 +122,7 @@ class OwnedWorkload(ABC):
 
     @property
     def distinct_parts(self) -> tuple[Part, ...]:
-        """Of its parts, one for each place of a pod template: leader and workers may be of the same one."""
+        """Its parts, one for each pod template: a leader and its workers may share one."""
         return tuple({part.place: part for part in self.parts}.values())
 
     @property
@@ -132,44 +132,44 @@ class OwnedWorkload(ABC):
 
     @property
     def sequence_path(self) -> FieldPath | None:
-        """Where it says that one part starts after another; None where all start at once."""
+        """The path that makes one part start after another; None if all start at once."""
         return None
 
     @property
     def native_path(self) -> FieldPath | None:
-        """Where it asks its own controller for a gang of the Workload API: `spec.scheduling`, in Job from Kubernetes
-        1.37 on (gate WorkloadWithJob), in JobSet with KEP-969, in LeaderWorkerSet with KEP-666.
+        """The path that asks the workload's own controller for a gang of the Workload API: `spec.scheduling`, in Job
+        from Kubernetes 1.37 on (gate WorkloadWithJob), in JobSet with KEP-969, in LeaderWorkerSet with KEP-666.
         """
         return SPEC / "scheduling" if self.spec.get("scheduling") is not None else None
 
     @property
     def suspended(self) -> bool:
-        """Whether it has no pods for now, and may have others when it is resumed."""
+        """Whether it is suspended: it has no pods now, and may have other pods when it is resumed."""
         return flag(self.spec.get("suspend"))
 
     @property
     def finished(self) -> bool:
-        """Whether its controller is done with it, well or not: no pods come any more."""
+        """Whether its controller has ended its work, successfully or not: no more pods are created."""
         conditions = map(mapping, sequence(mapping(self.raw.get("status")).get("conditions")))
         return any(one.get("type") in TERMINAL and one.get("status") == "True" for one in conditions)
 
     def hindrances(self) -> Iterator[Hindrance]:
-        """What keeps a gang of it from ever being complete."""
+        """What prevents a gang of this workload from ever being complete."""
         return iter(())
 
     @cached_property
     def priority_class(self) -> str | None:
-        """The PriorityClass of its pods, where all name the same. Each gang asks for it."""
+        """The PriorityClass of its pods, if all name the same. Each gang uses it."""
         named = {text(part.template.spec.get("priorityClassName")) for part in self.parts}
         return named.pop() if len(named) == 1 else None
 
     @property
     def record(self) -> Record:
-        """What its pods are prepared from."""
+        """The record from which its pods are prepared."""
         queues: dict[str, str] = {}
         holders = [(self.labels, self.annotations), *((EMPTY, template.annotations) for template in self.templates)]
         for labels, said in holders:
-            # Nobody reads the others there: KAI's is a label of owners and pods.
+            # Other keys are not read there: KAI's key is a label of owners and pods.
             read = {key: said[key] for key in QUEUE_ANNOTATIONS if key in said}
             for key, queue in queues_of({"labels": dict(labels), "annotations": read}).items():
                 queues.setdefault(key, queue)
@@ -179,5 +179,5 @@ class OwnedWorkload(ABC):
 
 
 def template_at(raw: Mapping[str, Any], path: FieldPath) -> PodTemplate:
-    """The pod template `raw` that stands at `path`."""
+    """The pod template `raw` at `path`."""
     return PodTemplate(mapping(raw.get("metadata")), mapping(raw.get("spec")), TemplatePlace(path))
