@@ -75,3 +75,11 @@ def test_finalizers_can_be_removed_from_an_object_that_cannot_be_read() -> None:
     noted["metadata"]["annotations"] = {"example.com/note": "bye"}
     assert judged(rule, noted, leaving(broken, HELD)).allowed
     assert not judged(rule, leaving(broken), leaving(rule.fails.object, HELD)).allowed
+
+
+def test_an_old_object_that_cannot_be_read_at_all_is_no_excuse() -> None:
+    (rule,) = (one for one in ABOUT_OBJECTS if one.id == "koordinator/gang-groups-unread")
+    broken = {**rule.fails.object, "spec": {"minMember": "four"}}
+    unreadable: tuple[Any, ...] = (0.0, False, "net", [{}])
+    for metadata in unreadable:
+        assert not judged(rule, broken, {**broken, "metadata": metadata}).allowed

@@ -22,6 +22,8 @@ from tests.fuzz.inputs import MUTATE, REVIEWED, Input
 MAX_BODY = 7 * 1024 * 1024
 # What Python's recursion, orjson and the API server's own decoder agree on is far above what objects have.
 DEEP = 500
+# Of names, kinds and uids that are sent back: docs/security.md.
+LONGEST_TEXT = 1000
 _TEXT = ("namespace", "name", "subResource")
 _RESPONSE_KEYS = {"uid", "allowed", "patch", "patchType", "status", "warnings", "auditAnnotations"}
 _ANNOTATION = re.compile(r"[A-Za-z]+")
@@ -176,13 +178,17 @@ def _review(body: bytes) -> Any:
     if operation not in ("CREATE", "UPDATE", "DELETE", "CONNECT") or not isinstance(kind, dict):
         return None
     words = [kind.get("group"), kind.get("version"), kind.get("kind"), *(request.get(key) for key in _TEXT)]
-    if not kind.get("kind") or any(word is not None and not isinstance(word, str) for word in words):
+    if not kind.get("kind") or not all(word is None or _is_text(word) for word in (*words, request["uid"])):
         return None
     needed = {"CREATE": ("object",), "UPDATE": ("object", "oldObject")}.get(operation, ())
     given = [request.get(key) for key in ("object", "oldObject")]
     if any(request.get(key) is None for key in needed) or any(type(one) not in {dict, type(None)} for one in given):
         return None
     return review
+
+
+def _is_text(word: Any) -> bool:
+    return isinstance(word, str) and len(word) <= LONGEST_TEXT
 
 
 def _unsure(body: bytes) -> bool:

@@ -114,8 +114,8 @@ def test_beyond_the_bound_a_call_that_would_read_is_turned_away_at_once(state: S
 
 @pytest.mark.parametrize(
     ("tolerations", "labels", "waited"),
-    [([{}] * 470, 0, 0), ([{}] * 500, 0, 1), ([], 690, 0), ([], 750, 1)],
-    ids=["470 objects", "500 objects", "690 labels", "750 labels"],
+    [([{}] * 470, 0, 0), ([{}] * 500, 0, 1), ([], 470, 0), ([], 500, 1)],
+    ids=["470 items", "500 items", "470 labels", "500 labels"],
 )
 def test_a_small_body_with_much_in_it_is_judged_in_the_thread(
     state: ServerState, tolerations: list[Any], labels: int, waited: int

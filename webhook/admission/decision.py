@@ -74,10 +74,7 @@ def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
             # An old object of a past schema counts as missing: it must not block its repair.
             return _validate_object(replace(request, old=None), facts, settings)
     except Malformed:
-        if _leaving(request) and _manifest(request).get("spec") == mapping(request.old).get("spec"):
-            # The object has a past schema: it must not block its deletion.
-            return ALLOWED
-        return malformed(request, settings)
+        return ALLOWED if _only_leaves(request) else malformed(request, settings)
 
 
 def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
@@ -127,6 +124,14 @@ def _passes(request: Request) -> bool:
 def _leaving(request: Request) -> bool:
     """Return whether the stored object is being deleted. A deletionTimestamp in the new object may be forged."""
     return mapping(mapping(request.old).get("metadata")).get("deletionTimestamp") is not None
+
+
+def _only_leaves(request: Request) -> bool:
+    """Return whether an unreadable object, such as one of a past schema, is being deleted and keeps its spec."""
+    try:
+        return _leaving(request) and _manifest(request).get("spec") == mapping(request.old).get("spec")
+    except Malformed:
+        return False
 
 
 def _rewritten(request: Request, settings: Settings) -> bool:
@@ -301,9 +306,11 @@ def _validate_pod(request: Request, pod: Pod, facts: ClusterFacts, settings: Set
         member = owners.validate_owned_pod(pod, facts, settings) if owners.is_owned(pod, settings) else None
         return _validate_object(request, facts, settings) if member is None else member
     found = _gang_of(pod, facts, settings)
-    member = _validate_member(pod, found, request.user, facts, settings)
+    member = _validate_member(pod, found, facts, settings)
     if _is_groves(pod, found, request.user, settings):
         return member
+    if request.user:
+        member = _with_origin(member, pod, found, request.user, facts, settings)
     besides = _validate_object(request, facts, settings)
     named = replace(member, scheduler=member.scheduler or besides.scheduler)
     return _with(named, besides.findings, besides.unjudged)
@@ -318,12 +325,17 @@ def _is_groves(pod: Pod, found: _Gang, user: str, settings: Settings) -> bool:
     return isinstance(found, tuple) and not foreign_claims(pod, *found)
 
 
-def _validate_member(pod: Pod, found: _Gang, user: str, facts: ClusterFacts, settings: Settings) -> Verdict:
+def _validate_member(pod: Pod, found: _Gang, facts: ClusterFacts, settings: Settings) -> Verdict:
+    if not isinstance(found, tuple) or pod.scheduler_name != found[0].name:
+        return ALLOWED
+    return pod_verdict(pod, found[0], facts, settings)
+
+
+def _with_origin(
+    verdict: Verdict, pod: Pod, found: _Gang, user: str, facts: ClusterFacts, settings: Settings
+) -> Verdict:
+    """The verdict on a pod with what the rules say of its origin: `user`, who is not Grove's operator."""
     profile = found[0] if isinstance(found, tuple) else settings.profiles[settings.default]
-    prepared = isinstance(found, tuple) and pod.scheduler_name == profile.name
-    verdict = pod_verdict(pod, profile, facts, settings) if prepared else ALLOWED
-    if not user or settings.tenancy.is_grove_operator(user):
-        return verdict
     rules = profile.creation_rules[settings.ceiling(profile, facts, pod.namespace)]
     origin = run_each(
         rules, gang_context(profile, facts, Choice(profile.name, ROOT), {}), PodCreation(pod.template, user)

@@ -219,7 +219,8 @@ class Connection(HttpToolsProtocol):
     def on_url(self, url: bytes) -> None:
         """Add a part of the URL."""
         super().on_url(url)
-        self._measure(len(url))
+        self._head_bytes += len(url)
+        self._check_head()
         if len(self.url) > MAX_URL_BYTES:
             self._too_large(f"the URL is longer than {MAX_URL_BYTES} bytes")
 
@@ -227,9 +228,9 @@ class Connection(HttpToolsProtocol):
         """Add a header. Trailers after a chunked body are ignored."""
         if self._in_head:
             super().on_header(name, value)
-            self._measure(len(name) + len(value))
-            if len(self.headers) > MAX_HEADERS:
-                self._too_large(f"there are more than {MAX_HEADERS} headers")
+            self._head_bytes += len(name) + len(value)
+            if self._head_bytes > MAX_HEAD_BYTES or len(self.headers) > MAX_HEADERS:
+                self._check_head()
 
     def on_headers_complete(self) -> None:
         """Begin the call when the head is complete."""
@@ -285,10 +286,11 @@ class Connection(HttpToolsProtocol):
     def _keep_alive(self) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
-    def _measure(self, size: int) -> None:
-        self._head_bytes += size
+    def _check_head(self) -> None:
         if self._head_bytes > MAX_HEAD_BYTES:
             self._too_large(f"the headers are longer than {MAX_HEAD_BYTES} bytes")
+        if len(self.headers) > MAX_HEADERS:
+            self._too_large(f"there are more than {MAX_HEADERS} headers")
 
     def _too_large(self, why: str) -> None:
         self._fault = why

@@ -70,7 +70,11 @@ class Deliberation:
     def begin(self, body: bytes, decode: Decode) -> Question | None:
         """Read the review and decide. Raises `ReviewError`, `TooManyValues`, and the errors of `advance`."""
         api_version, self.request = read_review(body, decode)
-        self._steps = self._deliberate(api_version, self.request)
+        if self._doubted is None:
+            # Nothing can be read live.
+            self._conclude(api_version, self.request, self._decide(self.request, self._facts(), self._settings))
+            return None
+        self._steps = self._deliberate(api_version, self.request, self._doubted)
         return self.advance(None)
 
     def advance(self, answer: ClusterFacts | FactsUnavailable | None) -> Question | None:
@@ -91,17 +95,19 @@ class Deliberation:
         """Free the review, even if it was not decided."""
         self.request = self._steps = None
 
-    def _deliberate(self, api_version: str, request: Request) -> Generator[Question, ClusterFacts, None]:
-        facts, doubted = self._facts(), self._doubted
-        if doubted is not None:
-            if "pod_gangs" in doubted:
-                # A record may change only if its gang does not exist, so the outdated list of gangs is not used.
-                facts = replace(facts, pod_gangs=None)
-            if needed := required_facts(request, facts, doubted):
-                facts = yield Question(list(needed), facts)
+    def _deliberate(
+        self, api_version: str, request: Request, doubted: Container[str]
+    ) -> Generator[Question, ClusterFacts, None]:
+        facts = self._facts()
+        if "pod_gangs" in doubted:
+            # A record may change only if its gang does not exist, so the outdated list of gangs is not used.
+            facts = replace(facts, pod_gangs=None)
+        if needed := required_facts(request, facts, doubted):
+            facts = yield Question(list(needed), facts)
         verdict = self._decide(request, facts, self._settings)
-        if doubted is not None:
-            verdict = yield from self._without_doubt(verdict, request, facts)
+        self._conclude(api_version, request, (yield from self._without_doubt(verdict, request, facts)))
+
+    def _conclude(self, api_version: str, request: Request, verdict: Verdict) -> None:
         self.verdict = verdict
         self.patch = written_patch(verdict)
         self.written = write_review(api_version, request, verdict, self.patch)

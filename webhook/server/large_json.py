@@ -71,7 +71,13 @@ def decode(body: bytes, proceed: Callable[[], None]) -> Decoded:
     try:
         if len(body) <= WHOLE_BYTES:
             return Decoded(orjson.loads(body))
-        return _Pieces(body, proceed).decoded()
+        pieces = _Pieces(body, proceed)
+        try:
+            return pieces.decoded()
+        except BaseException:
+            # The error refers to these until its client is answered, and the next body is decoded meanwhile.
+            pieces.release()
+            raise
     except orjson.JSONDecodeError as error:
         raise ReviewError(f"the body is not JSON: {error}") from None
 
@@ -139,6 +145,11 @@ class _Pieces:
                     self._close(start, end)
                     mark = end
         return self._finished()
+
+    def release(self) -> None:
+        """Free what was decoded so far."""
+        self._containers.clear()
+        self._done.release()
 
     def _end_of_string(self, at: int) -> int:
         """Return the end of a long string that was read up to `at`."""
