@@ -14,6 +14,7 @@ from webhook.model.naming import pod_group_name
 from webhook.model.quantity import parse_quantity
 from webhook.model.reading import Malformed
 from webhook.model.version import Version
+from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.mutators.json_patch import PatchBuilder
@@ -199,3 +200,12 @@ def test_what_a_finding_says_is_bounded_whatever_it_names() -> None:
     # Two keys that begin alike are two places.
     assert long.at.anchor != FieldPath(("metadata", "k" * 4999, "b")).anchor
     assert long.why.endswith("w...")
+
+
+def test_resources_that_are_empty_and_of_another_type_request_nothing() -> None:
+    asking = {"resources": {"limits": {"example.com/gpu": 1}}}
+    pod = Pod({"spec": {"containers": [{"resources": ""}, asking]}})
+    assert pod.template.request_of(frozenset({"example.com/other"})) is None
+    found = pod.template.request_of(frozenset({"example.com/gpu"}))
+    assert found is not None
+    assert found.resource == "example.com/gpu"

@@ -104,18 +104,13 @@ class Request(NamedTuple):
 def find_request(spec: Mapping[str, Any], resources: frozenset[str]) -> Request | None:
     """The first request or limit in a pod spec for a non-zero amount of one of `resources`, in any container."""
     for field in ("containers", "initContainers"):
-        containers = spec.get(field)
-        # Nearly always true: this runs for every PodCliqueSet. The same holds for what is skipped below.
-        if containers is None:
-            continue
-        for index, container in enumerate(sequence(containers)):
+        for index, container in enumerate(sequence(spec.get(field))):
             asked = mapping(container).get("resources")
             if not asked:
                 continue
-            asked = mapping(asked)
             for kind in ("requests", "limits"):
-                amounts = asked.get(kind)
-                if amounts is None or resources.isdisjoint(mapping(amounts)):
+                amounts = mapping(mapping(asked).get(kind))
+                if resources.isdisjoint(amounts):
                     continue
                 for resource in sorted(resources.intersection(amounts)):
                     if parse_quantity(amounts[resource]) != _ZERO:
@@ -129,7 +124,8 @@ def _resources(spec: Mapping[str, Any]) -> set[str]:
     found: set[str] = set()
     for field in ("containers", "initContainers"):
         for container in sequence(spec.get(field)):
-            asked = mapping(mapping(container).get("resources"))
+            # As `find_request` reads it: an empty value of another type requests nothing.
+            asked = mapping(mapping(container).get("resources") or None)
             found.update(mapping(asked.get("requests")), mapping(asked.get("limits")))
     return found
 
