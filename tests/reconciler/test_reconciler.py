@@ -175,7 +175,9 @@ def test_a_write_that_fails_is_tried_again_with_pauses(answer: httpx.Response, w
             await until(lambda: names(cluster) == ["demo-0-a"])
             await until(lambda: found.idle)
             assert asked == 5
-            assert sample(found, "rollcall_reconciled_total", outcome="failed") == 4
+            # A gang that comes before its objects are read is tried again too, and counted apart.
+            unread = sample(found, "rollcall_retries_total", why="unknown")
+            assert sample(found, "rollcall_reconciled_total", outcome="failed") == 4 + unread
             assert sample(found, "rollcall_queue_failing") == 0
             assert sample(found, "rollcall_retries_total", why=word) == 4
 
