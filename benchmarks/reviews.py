@@ -10,6 +10,7 @@ _KINDS = {
     "PodCliqueSet": {"group": "grove.io", "version": "v1alpha1", "kind": "PodCliqueSet"},
     "Pod": {"group": "", "version": "v1", "kind": "Pod"},
 }
+_GROVE = "system:serviceaccount:grove-system:grove-operator"
 
 
 def pod_clique_set_review() -> bytes:
@@ -17,7 +18,7 @@ def pod_clique_set_review() -> bytes:
     manifest = _pod_clique_set()
     # kubectl apply keeps the manifest as it was applied, as text, in an annotation: half of what is sent.
     manifest["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(manifest)}
-    return _review("PodCliqueSet", manifest)
+    return _review("PodCliqueSet", manifest, "jane@example.com")
 
 
 def manifests(count: int) -> bytes:
@@ -73,16 +74,17 @@ def pod_review() -> bytes:
     metadata = {"generateName": "bench-0-prefill-0-pworker-", "namespace": "default", "labels": labels}
     spec = _clique("pworker", 3)["spec"]["podSpec"]
     spec |= {"schedulerName": "default-scheduler", "schedulingGates": [{"name": "grove.io/podgang-pending-creation"}]}
-    return _review("Pod", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    return _review("Pod", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, _GROVE)
 
 
-def _review(kind: str, manifest: dict[str, Any]) -> bytes:
+def _review(kind: str, manifest: dict[str, Any], user: str) -> bytes:
     request = {
         "uid": "00000000-0000-4000-8000-000000000000",
         "kind": _KINDS[kind],
         "operation": "CREATE",
         "name": manifest["metadata"].get("name", ""),
         "namespace": "default",
+        "userInfo": {"username": user, "groups": ["system:authenticated"]},
         "object": manifest,
         "oldObject": None,
         "dryRun": False,

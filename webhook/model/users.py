@@ -7,6 +7,7 @@ k8s.io/api/authentication/v1 `UserInfo`; Kubernetes documentation, "Authenticati
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 # The user names that a configuration may contain: printable ASCII, which Python, JSON and CEL read in the same way.
 USER_PATTERN = r"^[!-~]([ -~]{0,251}[!-~])?$"
@@ -40,8 +41,9 @@ def account_of(user: str) -> tuple[str, str] | None:
     return (namespace, name) if not start and colon and namespace != ANY_NAMESPACE else None
 
 
+@lru_cache(maxsize=256)
 def in_any_namespace(user: str) -> str:
-    """The user with any namespace, if it is a service account; else the user."""
+    """The user with any namespace, if it is a service account; else the user. Cached: few users create all pods."""
     return _NAMESPACE_OF_ACCOUNT.sub(ANY_NAMESPACE, user)
 
 

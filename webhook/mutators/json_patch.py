@@ -68,8 +68,8 @@ class PatchBuilder:
 
 
 def _pointer(parts: Parents) -> str:
-    return "".join(f"/{_escape(str(part))}" for part in parts)
+    return "".join([f"/{part if isinstance(part, int) else _escape(part)}" for part in parts])
 
 
 def _escape(part: str) -> str:
-    return part.replace("~", "~0").replace("/", "~1")
+    return part.replace("~", "~0").replace("/", "~1") if "/" in part or "~" in part else part

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from webhook.errors import DeadlineExceeded, FactsUnavailable, Overloaded, ReviewError, TooLarge, TooManyReads
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import ClusterFacts
-from webhook.server.answers import JSON, ClientGone, answer, caller_of, plain, read_body
+from webhook.server.answers import JSON, ClientGone, answer, caller_of, plain, read_body, small_body
 from webhook.server.carriers import carrier_of
 from webhook.server.deliberation import Decision, Deliberation, Question
 from webhook.server.intake import Upload
@@ -90,12 +90,12 @@ class AdmissionEndpoint:
             seconds = budget(scope["query_string"])
             deadline = perf_counter() + seconds
             carrier = carrier_of(scope)
-            with self._state.intake.upload(carrier) as upload:
-                body = await read_body(scope, receive, upload, seconds)
-                if _is_small(body):
-                    found = await self._verdict(body, deadline)
-                else:
-                    found = await self._in_lane(body, deadline, scope, receive, upload.moved())
+            body = await small_body(scope, receive, carrier, SMALL_BYTES)
+            if body is not None and _is_small(body):
+                # It is judged at once, so it needs no account in the intake.
+                found = await self._verdict(body, deadline)
+            else:
+                found = await self._on_account(body, deadline, scope, receive, seconds)
             carrier.carried_review()
             return found
         except ReviewError as error:
@@ -114,6 +114,19 @@ class AdmissionEndpoint:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is our fault and no verdict
             log.exception("failed", endpoint=self._name)
             return 500, f"internal error: {type(error).__name__}; the log says more".encode(), "failed"
+
+    async def _on_account(
+        self, body: bytes | None, deadline: float, scope: Scope, receive: Receive, seconds: float
+    ) -> Answer:
+        """Answer a review whose bytes are charged to the intake. Its body is read here, unless it is given."""
+        with self._state.intake.upload(carrier_of(scope)) as upload:
+            if body is None:
+                body = await read_body(scope, receive, upload, seconds)
+            else:
+                upload.receive(len(body))
+            if _is_small(body):
+                return await self._verdict(body, deadline)
+            return await self._in_lane(body, deadline, scope, receive, upload.moved())
 
     async def _in_lane(self, body: bytes, deadline: float, scope: Scope, receive: Receive, upload: Upload) -> Answer:
         """Answer a large review, judged in the thread for large reviews."""

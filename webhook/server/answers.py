@@ -9,6 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from webhook.errors import DeadlineExceeded, Overloaded, ReviewError, TooLarge
 from webhook.model.plain_text import plain as plain_text
+from webhook.server.carriers import Carrier
 from webhook.server.intake import SLOWER, Upload
 
 # An AdmissionReview has the old and the new object. Both at etcd's limit of 1.5 MiB, with JSON growth and the envelope,
@@ -23,6 +24,24 @@ Header = tuple[bytes, bytes]
 
 class ClientGone(Exception):
     """The caller hung up before its answer was ready, so no answer is sent."""
+
+
+async def small_body(scope: Scope, receive: Receive, carrier: Carrier, most: int) -> bytes | None:
+    """Return the body if all of it has arrived and it has at most `most` bytes. Otherwise return None, and nothing is
+    read. Raises `ClientGone`.
+    """
+    if not carrier.holds_body(scope):
+        return None
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            if not value.isdigit() or int(value) > most:
+                return None
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            body: bytes = message["body"]
+            return body
+    return None
 
 
 async def read_body(

@@ -1,7 +1,8 @@
 """The intake: one budget for all bytes that are being received and decoded.
 
-Every call has an `Upload`, its account. The bytes that it receives and the memory for decoding them are charged to the
-account. All of it is paid back when the call has been answered:
+Every call has an `Upload`, its account, except a small review that has arrived as a whole and is judged at once. The
+bytes that a call receives and the memory for decoding them are charged to its account. All of it is paid back when the
+call has been answered:
 
     with intake.upload(carrier) as upload:
         body = await read_body(scope, receive, upload, seconds)

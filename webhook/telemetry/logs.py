@@ -70,9 +70,9 @@ def outline(error: BaseException) -> str:
 def cut_values(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """A structlog processor: cut long texts and replace control characters for terminals."""
     for key, value in line.items():
-        if isinstance(value, str):
+        if isinstance(value, str) and (len(value) > MAX_VALUE_CHARACTERS or not value.isprintable()):
             kept = value if len(value) <= MAX_VALUE_CHARACTERS else f"{value[: MAX_VALUE_CHARACTERS - 3]}..."
-            line[key] = kept if kept.isprintable() else plain(kept)
+            line[key] = plain(kept)
     return line
 
 

@@ -72,11 +72,12 @@ class Clique:
 
     __slots__ = ("group", "index", "min_available", "name", "pod_spec", "raw", "replicas", "spec")
 
-    def __init__(self, raw: Mapping[str, Any], index: int, group: ScalingGroup | None) -> None:
+    def __init__(self, raw: Mapping[str, Any], index: int, groups: Mapping[str, ScalingGroup]) -> None:
+        """`groups` are the scaling groups of the set, by the names of their cliques."""
         self.raw = raw
         self.index = index
-        self.group = group
         self.name = text(raw.get("name")) or ""
+        self.group = groups.get(self.name)
         self.spec = mapping(raw.get("spec"))
         self.pod_spec = mapping(self.spec.get("podSpec"))
         # Grove's defaulting: missing replicas become 1; a missing minAvailable becomes the written replicas, even if
@@ -164,9 +165,10 @@ class PodCliqueSet:
             ScalingGroup(mapping(group), index)
             for index, group in enumerate(sequence(self.template.get("podCliqueScalingGroups")))
         ]
-        owners = {name: group for group in reversed(self.scaling_groups) for name in group.clique_names}
+        # Of several groups that name a clique, the first.
+        groups = {name: group for group in reversed(self.scaling_groups) for name in group.clique_names}
         self.cliques = [
-            Clique(mapping(clique), index, owners.get(_name(clique)))
+            Clique(mapping(clique), index, groups)
             for index, clique in enumerate(sequence(self.template.get("cliques")))
         ]
 
@@ -223,10 +225,6 @@ class PodCliqueSet:
     def topology_name(self) -> str | None:
         """The ClusterTopologyBinding that the constraints refer to. Grove lets a set name only one."""
         return next((asked.topology.name for asked in self.constraints() if asked.topology.name), None)
-
-
-def _name(clique: object) -> str:
-    return text(mapping(clique).get("name")) or ""
 
 
 def _topology(holder: Mapping[str, Any], path: FieldPath) -> Topology | None:

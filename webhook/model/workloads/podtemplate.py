@@ -124,9 +124,10 @@ def _resources(spec: Mapping[str, Any]) -> set[str]:
     found: set[str] = set()
     for field in ("containers", "initContainers"):
         for container in sequence(spec.get(field)):
+            asked = mapping(container).get("resources")
             # As `find_request` reads it: an empty value of another type requests nothing.
-            asked = mapping(mapping(container).get("resources") or None)
-            found.update(mapping(asked.get("requests")), mapping(asked.get("limits")))
+            if asked:
+                found.update(mapping(mapping(asked).get("requests")), mapping(asked.get("limits")))
     return found
 
 
