@@ -15,6 +15,7 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from webhook.cluster import requests
+from webhook.cluster.backoff import doubled, spread
 from webhook.cluster.client import Client, read_event
 from webhook.errors import Gone, RequestFailed
 from webhook.model.bounds import weight
@@ -43,9 +44,7 @@ SHORT_SECONDS = 1.0
 
 def backoff(failures: int, chance: float) -> float:
     """Return the seconds to wait after `failures` in a row. `chance` is between 0 and 1."""
-    first, most = BACKOFF_SECONDS
-    longest = min(most, first * 2.0 ** min(failures - 1, 20))
-    return longest * (0.5 + chance / 2)
+    return spread(doubled(BACKOFF_SECONDS, failures), chance)
 
 
 def rest_after(seconds: float) -> float:

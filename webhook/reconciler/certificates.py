@@ -26,6 +26,7 @@ from webhook.certificates.plan import (
 from webhook.certificates.snapshot import CONFIGURATIONS, Snapshot, StoredCertificate, read_snapshot
 from webhook.certificates.x509 import fingerprint
 from webhook.cluster.access import Access
+from webhook.cluster.backoff import doubled
 from webhook.cluster.client import Client
 from webhook.cluster.watch import Watch
 from webhook.config.settings import Certificates
@@ -70,8 +71,7 @@ class Insistence:
         before, times, last = self._written.get(name, (b"", 0, 0.0))
         if before != content or not times:
             return 0.0
-        first, most = INSIST_SECONDS
-        return max(0.0, last + min(most, first * 2.0 ** min(times - 1, 20)) - self._clock())
+        return max(0.0, last + doubled(INSIST_SECONDS, times) - self._clock())
 
     def wrote(self, name: str, content: bytes) -> None:
         """Record that this content was written to that name now."""
@@ -182,8 +182,7 @@ class CertificateController:
         if isinstance(error, CertificateError) or error.code in REFUSALS:
             where = StoredCertificate(self._namespace, CA_SECRET, None)
             await self._events.warn(where, CertificateReason.REFUSED, f"certificates are not kept: {error}")
-        first, most = RETRY_SECONDS
-        return max(min(most, first * 2.0 ** min(self._failures - 1, 20)), getattr(error, "wait", None) or 0.0)
+        return max(doubled(RETRY_SECONDS, self._failures), getattr(error, "wait", None) or 0.0)
 
     def _forget(self) -> None:
         """Forget observations: they may not stay true while another process leads."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
+from webhook.cluster.backoff import doubled
 from webhook.errors import NotLeading, RequestFailed
 from webhook.gangs.escapes import Escaped
 from webhook.gangs.health import GangHealth
@@ -63,10 +64,9 @@ class EscapeDeletion:
                 await self._delete(gang, escaped, pause, now)
 
     async def _delete(self, gang: GangKey, escaped: list[Escaped], pause: _Pause | None, now: float) -> None:
-        first, most = PAUSE_SECONDS
         # After a long time the count starts again.
-        times = 1 if pause is None or now - pause.until > most else pause.times + 1
-        self._pauses[gang] = _Pause(times, now + min(most, first * 2.0 ** min(times - 1, 20)))
+        times = 1 if pause is None or now - pause.until > PAUSE_SECONDS[1] else pause.times + 1
+        self._pauses[gang] = _Pause(times, now + doubled(PAUSE_SECONDS, times))
         for one in escaped:
             try:
                 gone = await self._writer.delete_unbound(one.pod)

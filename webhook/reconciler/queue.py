@@ -11,6 +11,8 @@ import time
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+from webhook.cluster.backoff import doubled, spread
+
 K = TypeVar("K", bound=Hashable)
 
 # Pause after a failure: doubled each time up to the second value, of which a random part is used.
@@ -93,9 +95,8 @@ class KeyQueue(Generic[K]):
         """Queue `key` again after a failure; return the seconds of the pause."""
         self._put_off.pop(key, None)
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        first, most = BACKOFF_SECONDS
-        longest = min(most, first * 2.0 ** min(failures - 1, 20))
-        seconds = max(at_least, longest * (0.5 + random.random() / 2))  # noqa: S311 - spreading load is no secret
+        longest = doubled(BACKOFF_SECONDS, failures)
+        seconds = max(at_least, spread(longest, random.random()))  # noqa: S311 - spreading load is no secret
         self.add_later(key, seconds)
         return seconds
 
