@@ -295,7 +295,7 @@ def test_asking_about_the_others_costs_an_allowed_request_nothing(monkeypatch: p
     def asked(*_: Any) -> tuple[str, ...]:
         raise AssertionError
 
-    monkeypatch.setattr("webhook.admission.decision.could_run", asked)
+    monkeypatch.setattr("webhook.admission.pod_clique_set.could_run", asked)
     assert validate(pod_clique_set(), settings=three_schedulers()).allowed
     assert validate(QUOTA, settings=three_schedulers()).findings == ()
     with pytest.raises(AssertionError):

@@ -84,20 +84,6 @@ class Opinion:
         return tuple(found for found in self.findings if found.action is Action.DENY)
 
 
-def judged_by(
-    profile: Profile,
-    workload: PodCliqueSet,
-    old: PodCliqueSet | None,
-    choice: Choice,
-    facts: ClusterFacts,
-    settings: Settings,
-) -> Outcome:
-    """Run the general rules and the backend's rules of one profile, as the profile enforces them."""
-    rules = profile.set_rules[settings.ceiling(profile, facts, workload.namespace)]
-    context = gang_context(profile, facts, choice, capabilities_used(workload), workload, proceed=settings.proceed)
-    return run(rules, context, tuple(workload.pod_templates()), old)
-
-
 def pod_verdict(pod: Pod, profile: Profile, facts: ClusterFacts, settings: Settings) -> Verdict:
     """Run the rules about pods on a pod that was prepared for the scheduler of `profile`."""
     choice = Choice(profile.name, SPEC / "schedulerName", settings.available)

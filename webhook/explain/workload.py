@@ -11,18 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from webhook.admission import decision
-from webhook.admission import opted_in as owners
 from webhook.admission.opinion import (
     Answer,
     Honour,
     Honoured,
     Opinion,
     chosen_by_label,
-    judged_by,
     opinion_of,
     opinion_on,
 )
-from webhook.config.settings import CHOICE_BOUND, Profile, Settings
+from webhook.admission.opted_in import NOT_OPTED_IN, gang_support, is_part, made_of
+from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
+from webhook.admission.workload import WorkloadAdmission
+from webhook.config.settings import Profile, Settings
 from webhook.explain.edits import Change, applied, smallest_edit
 from webhook.explain.gang_tree import Node, gang_tree
 from webhook.explain.workload_tree import owner_tree
@@ -40,7 +41,6 @@ from webhook.model.workloads.trainjob import TrainJob
 from webhook.model.workloads.workload import OwnedWorkload
 from webhook.offline.judgement import requests_in
 from webhook.offline.report import finding_as_json, unjudged_as_json
-from webhook.validators.registry import Context, run, run_on_owner
 from webhook.validators.selection import Choice
 
 
@@ -134,7 +134,7 @@ def explain_document(manifest: Manifest, facts: ClusterFacts, settings: Settings
     for request, at in requests_in(manifest):
         if request.kind[::2] == (grove.GROUP, "PodCliqueSet"):
             yield Explained(at, explain(request, facts, settings))
-        elif request.kind[::2] in VIEWS and (found := explain_owner(request, facts, settings)) is not None:
+        elif request.kind[::2] in VIEWS and (found := explain_opted_in(request, facts, settings)) is not None:
             yield Explained(at, found)
 
 
@@ -148,9 +148,8 @@ def explain(request: Request, facts: ClusterFacts, settings: Settings) -> Explan
 
 
 def _explain(workload: PodCliqueSet, facts: ClusterFacts, settings: Settings) -> Explanation:
-    choice = decision.choice_of(workload, None, facts, settings) or Choice("", SPEC)
-    context: Context[None] = Context(facts, choice, {}, None, workload)
-    broken = tuple(run(CHOICE_BOUND, context, ()).findings)
+    choice = POD_CLIQUE_SETS.choice_of(workload, None, facts, settings) or Choice("", SPEC)
+    broken = tuple(POD_CLIQUE_SETS.judge_choice(workload, None, choice, facts).findings)
     views = tuple(_view_of(profile, workload, choice, facts, settings) for profile in settings.profiles.values())
     tree, uses = gang_tree(workload), capabilities_used(workload)
     return Explanation(
@@ -158,33 +157,35 @@ def _explain(workload: PodCliqueSet, facts: ClusterFacts, settings: Settings) ->
     )
 
 
-def explain_owner(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation | None:
+def explain_opted_in(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation | None:
     """Return how every enabled scheduler judges a workload that is not Grove's. Return None if it is not opted in and
     part of something else: a Job of a JobSet, or a workload whose pods name a gang themselves.
     """
     try:
-        return _explain_owner(owners.view_of(request, request.object or {}), facts, settings)
+        admission = decision.WORKLOADS[request.kind[::2]]
+        return _explain_opted_in(admission, admission.view(request.object or {}, request.namespace), facts, settings)
     except Malformed:
         broken = decision.malformed(request, settings).findings
         return Explanation(request.namespace, request.name, Choice("", SPEC), broken, kind=request.kind.kind)
 
 
-def _explain_owner(workload: OwnedWorkload, facts: ClusterFacts, settings: Settings) -> Explanation | None:
-    found = owners.choice_of(workload, None, facts, settings)
+def _explain_opted_in(
+    admission: WorkloadAdmission[OwnedWorkload], workload: OwnedWorkload, facts: ClusterFacts, settings: Settings
+) -> Explanation | None:
+    found = admission.choice_of(workload, None, facts, settings)
     claimed = any(any(claims_on(template)) for template in workload.templates)
-    if owners.is_part(workload) or (found is None and claimed):
+    if is_part(workload) or (found is None and claimed):
         return None
     choice = found or Choice("", SPEC)
     made = _maker(workload, facts)
-    broken = (
-        () if found is None else tuple(run_on_owner(CHOICE_BOUND, Context(facts, choice, {}, None), workload).findings)
-    )
+    broken = () if found is None else tuple(admission.judge_choice(workload, None, choice, facts).findings)
     place = workload.runtime_path if isinstance(workload, TrainJob) else SPEC
     views = []
     for profile in settings.profiles.values():
         own = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
-        outcome = owners.judged_by(profile, workload, None, own, facts, settings)
-        table = {Capability.GANG: owners.gang_support(made or workload, profile)}
+        ceiling = settings.ceiling(profile, facts, workload.namespace)
+        outcome = admission.judged_by(profile, ceiling, workload, None, own, facts, settings.proceed)
+        table = {Capability.GANG: gang_support(made or workload, profile)}
         views.append(View(opinion_on(profile, {Capability.GANG: [Use(place, None)]}, outcome, table)))
     tree = None if made is None else owner_tree(workload, made)
     return Explanation(
@@ -197,7 +198,7 @@ def _explain_owner(workload: OwnedWorkload, facts: ClusterFacts, settings: Setti
         tree,
         settings.forced is not None,
         workload.kind,
-        (owners.NOT_OPTED_IN,) if found is None else (),
+        (NOT_OPTED_IN,) if found is None else (),
     )
 
 
@@ -205,7 +206,7 @@ def _maker(workload: OwnedWorkload, facts: ClusterFacts) -> OwnedWorkload | None
     """Return the workload that makes the pods: for a TrainJob with a known runtime its JobSet, else itself."""
     if not isinstance(workload, TrainJob):
         return workload
-    return owners.made_of(workload, facts)
+    return made_of(workload, facts)
 
 
 def _view_of(profile: Profile, workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings) -> View:
@@ -215,7 +216,8 @@ def _view_of(profile: Profile, workload: PodCliqueSet, choice: Choice, facts: Cl
         return View(opinion)
 
     def denials(edited: PodCliqueSet) -> list[Finding]:
-        outcome = judged_by(profile, edited, None, own, facts, settings)
+        ceiling = settings.ceiling(profile, facts, edited.namespace)
+        outcome = POD_CLIQUE_SETS.judged_by(profile, ceiling, edited, None, own, facts, settings.proceed)
         return [found for found in outcome.findings if found.action is Action.DENY]
 
     changes = smallest_edit(workload, denials)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from webhook.admission.opinion import gang_context
-from webhook.admission.opted_in import judged_at
+from webhook.admission.decision import WORKLOADS
+from webhook.admission.pod_clique_set import POD_CLIQUE_SETS
 from webhook.backends.base import Stage
 from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable, Inexpressible
@@ -24,7 +24,6 @@ from webhook.gangs.plan import Aside, Plan, plan, recorded
 from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
 from webhook.gangs.waits import Tally, astray, gated, tallies, too_few, unowned, unscheduled
-from webhook.model.capabilities import capabilities_used
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS
 from webhook.model.findings import Action, Finding, shown
@@ -34,7 +33,7 @@ from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.gang import OwnedGang, no_gang
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
-from webhook.validators.registry import Outcome, run
+from webhook.validators.registry import Outcome
 from webhook.validators.selection import Choice
 
 
@@ -337,11 +336,11 @@ def _judged(seen: Observed, profile: Profile, choice: Choice) -> Outcome:
     """
     if isinstance(seen.podgang, OwnedGang):
         workload = seen.podgang.workload
-        return judged_at(Action.DENY, profile, workload, None, choice, seen.facts)
+        api = workload.resource.api
+        return WORKLOADS[api.group, api.kind].judged_by(profile, Action.DENY, workload, None, choice, seen.facts)
     if seen.workload is None:
         return Outcome([], [])
-    context = gang_context(profile, seen.facts, choice, capabilities_used(seen.workload), seen.workload)
-    return run(profile.rules[Action.DENY], context, tuple(seen.workload.pod_templates()))
+    return POD_CLIQUE_SETS.judged_by(profile, Action.DENY, seen.workload, None, choice, seen.facts)
 
 
 _BY_PART = {

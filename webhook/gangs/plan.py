@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from webhook.admission.opted_in import record_of
+from webhook.admission.pod import record_with_train_job
 from webhook.backends.inexpressible import inexpressible
 from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable
@@ -80,7 +80,7 @@ def plan(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> Plan | As
 
 
 def _of_workload(gang: OwnedGang, facts: ClusterFacts, settings: Settings) -> Plan | Aside:
-    record = record_of(owner_of(gang.workload), facts)
+    record = record_with_train_job(owner_of(gang.workload), facts)
     if record.scheduler is None:
         return Aside.UNRECORDED
     profile = settings.profiles.get(record.scheduler)
@@ -116,7 +116,7 @@ def recorded(podgang: PodGang, facts: ClusterFacts) -> Record | None:
     known.
     """
     if isinstance(podgang, OwnedGang):
-        return record_of(owner_of(podgang.workload), facts)
+        return record_with_train_job(owner_of(podgang.workload), facts)
     workload = text(podgang.labels.get(grove.LABEL_PART_OF))
     if workload is None:
         spec = mapping(podgang.raw.get("spec"))

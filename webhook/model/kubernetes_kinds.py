@@ -5,6 +5,8 @@ from __future__ import annotations
 from webhook.model.keys import Api
 from webhook.model.projections import Resource
 
+# Group and kind of a pod.
+POD = ("", "Pod")
 PODS = Resource(Api("", "v1", "Pod"), "pods")
 SERVICES = Resource(Api("", "v1", "Service"), "services")
 SERVICE_ACCOUNTS = Resource(Api("", "v1", "ServiceAccount"), "serviceaccounts")

@@ -13,7 +13,8 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from webhook.admission.opted_in import made_of, mutate_owned_pod, record_choice
+from webhook.admission.opted_in import made_of, record_choice
+from webhook.admission.pod import mutate_pod
 from webhook.config.settings import Profile, Settings
 from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
@@ -83,7 +84,7 @@ def translated(
                 yield Translated((f"{title}: gang {gang.name}", *notes), manifest)
     for expected in expected_pods(made):
         pod = Pod(expected.pod)
-        verdict = mutate_owned_pod(pod, facts, settings)
+        verdict = mutate_pod(pod, facts, settings)
         own = f": one pod of {expected.part.name}" if expected.part.name else ": one of its pods"
         lines = (f"{title}{own}, of {expected.chain}", *notes, *verdict.notes)
         yield Translated(tuple(dict.fromkeys(lines)), pod.raw)

@@ -1,0 +1,86 @@
+"""Judge gang objects that other programs store, and pods that name such objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from webhook.admission.opinion import gang_context, softened
+from webhook.config.settings import Settings
+from webhook.model.admission_request import ALLOWED, Request, Verdict
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import ROOT
+from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.kubernetes_kinds import POD
+from webhook.model.reading import Malformed, Manifest, mapping
+from webhook.model.stored_object import StoredObject
+from webhook.validators.registry import run_on_object
+from webhook.validators.selection import Choice
+
+
+def validate_object(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    """Run the rules for this kind of object, unless the user is exempt. On UPDATE, a fault that the old object had
+    becomes a warning. Raises `Malformed`.
+    """
+    try:
+        return _validate(request, facts, settings)
+    except Malformed:
+        if request.old is None:
+            raise
+        # An old object of a past schema counts as missing: it must not block its repair.
+        return _validate(replace(request, old=None), facts, settings)
+
+
+def _validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+    profiles = settings.judging.get(request.kind[::2], ())
+    if not profiles or _exempt(request, settings):
+        return ALLOWED
+    found = _stored(request, request.object or {})
+    if request.old is not None:
+        found.old = _stored(request, request.old)
+    findings: list[Finding] = []
+    unjudged: list[Unjudged] = []
+    for profile in profiles:
+        rules = profile.rules[settings.ceiling(profile, facts, request.namespace)]
+        choice = Choice(profile.name, ROOT, settings.available)
+        context = gang_context(profile, facts, choice, {}, proceed=settings.proceed, namespace=request.namespace)
+        outcome = run_on_object(rules, context, request.kind.group, found)
+        if found.old is not None and any(one.action is Action.DENY for one in outcome.findings):
+            before = run_on_object(rules, context, request.kind.group, found.old)
+            findings += softened(outcome.findings, before.findings)
+        else:
+            findings += outcome.findings
+        unjudged += outcome.unjudged
+    return with_findings(Verdict(scheduler=profiles[0].name), findings, unjudged)
+
+
+def with_findings(verdict: Verdict, findings: Iterable[Finding], unjudged: Iterable[Unjudged] = ()) -> Verdict:
+    """Return `verdict` with more findings."""
+    every = sorted((*verdict.findings, *findings), key=lambda finding: -finding.action)
+    allowed = not any(finding.action is Action.DENY for finding in every)
+    return replace(verdict, allowed=allowed, findings=tuple(every), unjudged=(*verdict.unjudged, *unjudged))
+
+
+def rewritten(request: Request, settings: Settings) -> bool:
+    """Return whether an update changes fields of a gang object that a scheduler reads. A scheduler reads the object
+    even while a finalizer delays its deletion. Removing a finalizer changes none of these fields and is always allowed.
+    """
+    return request.kind[::2] in settings.judging and _read_of(request.object) != _read_of(request.old)
+
+
+def _read_of(manifest: Manifest | None) -> tuple[Any, ...]:
+    found = mapping(manifest)
+    metadata = mapping(found.get("metadata"))
+    return found.get("spec"), metadata.get("labels"), metadata.get("annotations")
+
+
+def _exempt(request: Request, settings: Settings) -> bool:
+    """Return whether the user may write any gang object. Pods are always judged: the Job controller creates pods from
+    Jobs that other users wrote.
+    """
+    return request.user in settings.exempt_users and request.kind[::2] != POD
+
+
+def _stored(request: Request, manifest: Manifest) -> StoredObject:
+    return StoredObject(manifest, request.kind.kind, request.kind.version, request.namespace)

@@ -1,0 +1,254 @@
+"""Prepare and judge the pods of gangs: those of Grove and those of opted-in workloads.
+
+`membership_of` finds the workload that a pod belongs to, its record, and its place in a gang. `mutate_pod` prepares the
+pod for the recorded scheduler, and `validate_pod` judges the prepared pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from webhook.admission.gang_object import validate_object, with_findings
+from webhook.admission.opinion import gang_context, pod_verdict
+from webhook.backends.base import GangMember
+from webhook.config.settings import Profile, Settings
+from webhook.errors import FactsUnavailable
+from webhook.model.admission_request import ALLOWED, Operation, Request, Verdict
+from webhook.model.claims import Claim, claims_on
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import ROOT, SPEC
+from webhook.model.keys import Record
+from webhook.model.naming import NAME_LIMIT
+from webhook.model.reading import mapping
+from webhook.model.record import SCHEDULER_LABEL, record_in
+from webhook.model.workloads.facts import Owner
+from webhook.model.workloads.place import Place, membership, place_of
+from webhook.model.workloads.pod import Pod
+from webhook.mutators.json_patch import PatchBuilder
+from webhook.mutators.prepare_pod import foreign_claims, prepare_pod
+from webhook.validators.registry import PodCreation, run_each
+from webhook.validators.selection import DEFAULT_SCHEDULER, Choice, Named, choose, namespace_choice
+
+# The most characters of a label key that a note repeats.
+_MAX_KEY_CHARACTERS = 80
+
+
+class Membership(NamedTuple):
+    """The profile that a pod is prepared for, and its member in a gang. `workload` is what is known of its opted-in
+    workload, None for Grove's pods.
+    """
+
+    profile: Profile
+    member: GangMember
+    workload: Owner | None = None
+
+
+def mutate_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
+    """Prepare a pod for its scheduler. Raises `FactsUnavailable` and `Malformed`."""
+    found = membership_of(pod, facts, settings)
+    if not isinstance(found, Membership):
+        return ALLOWED if found is None else Verdict(notes=(found,))
+    profile = found.profile
+    if found.workload is not None and (besides := _not_prepared(pod, found, found.workload)) is not None:
+        return besides
+    prepared = prepare_pod(pod, profile, found.member)
+    if prepared.claim is not None:
+        return _left_for(prepared.claim, profile)
+    return Verdict(scheduler=profile.name, patch=prepared.operations)
+
+
+def validate_pod(request: Request, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
+    """Return the verdict on the creation of a pod. A member of a gang is judged as a member. A pod that Grove did not
+    create is also judged by the rules about pods that name a group: Grove's labels alone do not make it a member.
+    Raises `FactsUnavailable` and `Malformed`.
+    """
+    found = membership_of(pod, facts, settings)
+    if pod.podgang is None:
+        # Another program may have put it in a gang.
+        alone = isinstance(found, Membership) and not foreign_claims(pod, found.profile, found.member)
+        member = _validate_member(pod, found, facts, settings) if alone else None
+        return validate_object(request, facts, settings) if member is None else member
+    member = _validate_member(pod, found, facts, settings) or ALLOWED
+    if _is_groves(pod, found, request.user, settings):
+        return member
+    if request.user:
+        member = _with_origin(member, pod, found, request.user, facts, settings)
+    besides = validate_object(request, facts, settings)
+    named = replace(member, scheduler=member.scheduler or besides.scheduler)
+    return with_findings(named, besides.findings, besides.unjudged)
+
+
+def membership_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> Membership | str | None:
+    """Return the membership of a pod. Return None for a pod that is left as it is without a note, or the note for its
+    author. Raises `FactsUnavailable`.
+    """
+    if pod.podgang is None:
+        return _of_opted_in(pod, facts, settings) if _may_be_opted_in(pod, settings) else None
+    if pod.podclique is None:
+        return None
+    if (label := pod.long_label) is not None:
+        return _left_for_label(label)
+    record = _record(pod, facts, settings)
+    if record is None:
+        return f"pod left as it is: its PodCliqueSet {pod.namespace}/{pod.workload} was not found"
+    if record.scheduler is None:
+        return None
+    profile = settings.profiles.get(record.scheduler)
+    if profile is None:
+        return _no_profile(record.scheduler)
+    return Membership(profile, profile.member(pod.namespace, pod.podgang, pod.podclique, record, facts))
+
+
+def _validate_member(
+    pod: Pod, found: Membership | str | None, facts: ClusterFacts, settings: Settings
+) -> Verdict | None:
+    """Run the rules about pods on a prepared pod. Return None for a pod that is in no gang of Rollcall."""
+    if not isinstance(found, Membership) or pod.scheduler_name != found.profile.name:
+        return None
+    return pod_verdict(pod, found.profile, facts, settings)
+
+
+def _left_for_label(key: str) -> str:
+    """Return why a pod with a label that is too long is left as it is. The label key is cut too."""
+    return f"pod left as it is: its label {key[:_MAX_KEY_CHARACTERS]} is longer than a name, {NAME_LIMIT} characters"
+
+
+def _left_for(claim: Claim, profile: Profile) -> Verdict:
+    note = f"pod left as it is: {claim.path} says that {claim.owner} has claimed it"
+    return Verdict(scheduler=profile.name, notes=(note,))
+
+
+def _no_profile(scheduler: str) -> str:
+    return f"pod left as it is: no profile {scheduler} is enabled here"
+
+
+# Grove's pods
+
+
+def _is_groves(pod: Pod, found: Membership | str | None, user: str, settings: Settings) -> bool:
+    """Return whether Grove created a pod that has Grove's labels, judged by the user of the request. If the user is
+    unknown, as for a file, the pod must name only the group that it was prepared for.
+    """
+    if user:
+        return settings.tenancy.is_grove_operator(user)
+    return isinstance(found, Membership) and not foreign_claims(pod, found.profile, found.member)
+
+
+def _with_origin(
+    verdict: Verdict,
+    pod: Pod,
+    found: Membership | str | None,
+    user: str,
+    facts: ClusterFacts,
+    settings: Settings,
+) -> Verdict:
+    """The verdict on a pod with what the rules say of its origin: `user`, who is not Grove's operator."""
+    profile = found.profile if isinstance(found, Membership) else settings.profiles[settings.default]
+    rules = profile.creation_rules[settings.ceiling(profile, facts, pod.namespace)]
+    origin = run_each(
+        rules, gang_context(profile, facts, Choice(profile.name, ROOT), {}), PodCreation(pod.template, user)
+    ).findings
+    return with_findings(replace(verdict, scheduler=profile.name), origin) if origin else verdict
+
+
+def _record(pod: Pod, facts: ClusterFacts, settings: Settings) -> Record | None:
+    """Return the record of the pod's PodCliqueSet, or None if there is no such set. Raises `FactsUnavailable`."""
+    known = facts.pod_clique_sets
+    if known is None and not settings.standalone:
+        raise FactsUnavailable(f"the PodCliqueSet {pod.namespace}/{pod.workload} of the pod could not be read")
+    record = None if known is None else known.get((pod.namespace, pod.workload or ""))
+    if settings.forced is not None:
+        return replace(record or _own_record(pod), scheduler=settings.forced)
+    if not settings.standalone or (record is not None and record.scheduler is not None):
+        return record
+    name = pod.scheduler_name
+    named = () if name is None or name == DEFAULT_SCHEDULER else (Named(name, SPEC / "schedulerName"),)
+    namespace = settings.scheduler_of_namespace(facts, pod.namespace)
+    choice = choose(None, named, namespace, settings.default, settings.available)
+    return replace(record or _own_record(pod), scheduler=choice.scheduler)
+
+
+def _own_record(pod: Pod) -> Record:
+    """Return the record from the pod's own metadata, when its set is unknown."""
+    metadata = mapping(pod.raw.get("metadata"))
+    return record_in(metadata, None)
+
+
+# Pods of opted-in workloads
+
+
+def _may_be_opted_in(pod: Pod, settings: Settings) -> bool:
+    """Return whether the pod is opted in, or may be. In a cluster, a pod without the label is never opted in."""
+    return SCHEDULER_LABEL in pod.template.labels or (settings.standalone and place_of(pod) is not None)
+
+
+def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> Membership | str:
+    if (label := pod.long_label) is not None:
+        return _left_for_label(label)
+    place = place_of(pod)
+    if place is None:
+        return "pod left as it is: it is of no TrainJob, JobSet, LeaderWorkerSet or Job"
+    workload = _known_workload(place, facts, settings)
+    if workload is None:
+        return f"pod left as it is: its {place.owner} was not found"
+    scheduler = settings.forced or workload.record.scheduler
+    if scheduler is None and settings.standalone:
+        # A file shows the workload before its creation.
+        scheduler = namespace_choice(facts, pod.namespace)
+    if scheduler is None:
+        return f"pod left as it is: its {place.owner} records no scheduler"
+    profile = settings.profiles.get(scheduler)
+    if profile is None:
+        return _no_profile(scheduler)
+    gang = membership(place, sequenced=workload.sequenced)
+    record = replace(record_with_train_job(workload, facts), scheduler=scheduler)
+    member = profile.member(pod.namespace, gang.gang, gang.member, record, facts, owned=True)
+    return Membership(profile, member, workload)
+
+
+def _known_workload(place: Place, facts: ClusterFacts, settings: Settings) -> Owner | None:
+    known = getattr(facts, place.owner.part)
+    if known is None:
+        if settings.standalone:
+            return None
+        raise FactsUnavailable(f"the {place.owner} of the pod could not be read")
+    found: Owner | None = known.get(place.owner.key)
+    return found
+
+
+def record_with_train_job(workload: Owner, facts: ClusterFacts) -> Record:
+    """Return the record of an opted-in workload. Queues and quota that it lacks come from the TrainJob that made it, as
+    KAI merges their labels.
+    """
+    made_by = None if workload.train_job is None else (facts.train_jobs or {}).get(workload.train_job)
+    if made_by is None:
+        return workload.record
+    queues = tuple(sorted({**dict(made_by.record.queues), **dict(workload.record.queues)}.items()))
+    return replace(workload.record, queues=queues, quota=workload.record.quota or made_by.record.quota)
+
+
+def _not_prepared(pod: Pod, found: Membership, workload: Owner) -> Verdict | None:
+    """Return the verdict on a pod that Rollcall puts in no gang: another program has, or its workload has no gang."""
+    profile = found.profile
+    barred = profile.backend.makes_gangs_of_owners and workload.no_gang is not None
+    # If Rollcall makes no gang, the pod cannot be in a gang of Rollcall, even if the group has that name.
+    claims: Sequence[Claim] = list(claims_on(pod.template)) if barred else foreign_claims(pod, profile, found.member)
+    for claim in claims:
+        if claim.owner not in profile.backend.reads_claims_of:
+            return _left_for(claim, profile)
+    if claims:
+        # The program that made the gang has set the pod's group, but mostly not its scheduler.
+        return Verdict(scheduler=profile.name, patch=_only_scheduler(pod, profile))
+    if barred:
+        return Verdict(scheduler=profile.name, notes=(f"pod left as it is: {workload.no_gang}",))
+    return None
+
+
+def _only_scheduler(pod: Pod, profile: Profile) -> tuple[Operation, ...]:
+    if pod.scheduler_name not in {None, DEFAULT_SCHEDULER}:
+        return ()
+    patch = PatchBuilder(pod.raw)
+    patch.set(("spec",), "schedulerName", profile.name)
+    return tuple(patch.operations)
