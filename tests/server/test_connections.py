@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from tests.server.conftest import review
 from webhook.certificates.files import server_context
 from webhook.server import acceptor
+from webhook.server import connection as connection_module
 from webhook.server import connections as connections_module
 from webhook.server.app import create_app
 from webhook.server.connection import MAX_AHEAD, Connection
@@ -372,6 +373,20 @@ def test_few_may_have_answers_that_they_have_not_taken(state: ServerState, monke
             assert len(connections) == 3
             connections.sweep(now + 1)
             assert (len(connections), connections.ended(Ended.UNREAD)) == (1, 2)
+
+    run(story)
+
+
+def test_a_head_that_never_ends_is_waited_for_only_so_long(state: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "HEAD_SECONDS", 0.05)
+
+    async def story() -> None:
+        connections = Kept()
+        async with opened(state, connections, 2) as (slow, other):
+            slow[1].write(REVIEW[:20])
+            assert await is_ended(slow)
+            assert connections.ended(Ended.HEAD) == 1
+            assert (await ask(other, REVIEW)).startswith(b"HTTP/1.1 200 ")
 
     run(story)
 

@@ -246,11 +246,3 @@ def test_chunks_without_end_are_cut_at_the_limit(wire: Wire) -> None:
     part = chunk(b" " * 1_000_000)
     wire.send(POST + b"Transfer-Encoding: chunked\r\n\r\n", *[part] * 12).read()
     assert wire.statuses in ([413], [])
-
-
-def test_a_head_that_never_ends_is_waited_for_only_so_long(wire: Wire, server: ServingProcess) -> None:
-    begun, before = time.monotonic(), server.metric("rollcall_connections_closed_total", reason="head")
-    wire.send(POST).read()
-    assert wire.statuses == []
-    assert 5 < time.monotonic() - begun < 30
-    assert server.metric("rollcall_connections_closed_total", reason="head") == before + 1
