@@ -239,13 +239,16 @@ WRONG: dict[str, tuple[Manifest, str]] = {
     "a timeout that the API server refuses": ({"configuration": {"registration": {"timeoutSeconds": 31}}}, "31"),
     "a default that is no profile": (
         {"configuration": {"scheduler": {"profiles": [GANGS], "defaultProfileName": "volcano"}}},
-        "is none of the profiles",
+        "is not one of the profiles",
     ),
     "a profile twice": (
         {"configuration": with_profiles({"name": "volcano"}, {"name": "volcano"})},
-        '"volcano" is there twice',
+        '"volcano" is listed twice',
     ),
-    "the plain scheduler twice": ({"configuration": with_profiles(GANGS, GANGS)}, '"default-scheduler" is there twice'),
+    "the plain scheduler twice": (
+        {"configuration": with_profiles(GANGS, GANGS)},
+        '"default-scheduler" is listed twice',
+    ),
     "no image": ({"image": {"repository": ""}}, "repository"),
     "an image in two words": ({"image": {"repository": "roll call"}}, "repository"),
     "a tag in two words": ({"image": {"tag": "1 2"}}, "tag"),
@@ -284,7 +287,7 @@ def test_it_is_put_where_nobody_else_lives(namespace: str) -> None:
     """Helm without -n takes the namespace of the kubeconfig, which mostly is the first of these."""
     code, out, err = template({}, namespace)
     assert (code, out) == (1, "")
-    assert f'namespace "{namespace}" is no place for Rollcall' in err
+    assert f'namespace "{namespace}" is not for Rollcall' in err
 
 
 def test_what_watches_rollcall_is_what_kustomize_has() -> None:
