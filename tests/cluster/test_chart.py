@@ -6,14 +6,19 @@ import base64
 import json
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import yaml
 
 from tests.cluster.control_plane import Manifest
 from tests.cluster.installed import CHART, MANIFESTS, documents, helm, printed, rendered, said, template
+from webhook.backends.base import BackendSettings
+from webhook.backends.lpx.backend import LpxBackend
+from webhook.backends.registry import installed_backends
 from webhook.certificates.files import CA_FILE, make_development_certificates
+from webhook.cli import run
+from webhook.model.keys import Api
 
 GANGS = {"name": "default-scheduler", "config": {"gangScheduling": True, "hierarchical": "off"}}
 KOORDINATOR = {"name": "koord-scheduler", "config": {"gangMode": "NonStrict"}}
@@ -143,6 +148,55 @@ def merged(below: Any, above: Any) -> Any:
     if not (isinstance(below, dict) and isinstance(above, dict)):
         return above
     return {**below, **{key: merged(below.get(key), value) for key, value in above.items()}}
+
+
+class AcmeSettings(BackendSettings):
+    flocks: Literal["none", "small", "large"] = "small"
+    gangs: bool = True
+    unrelated: bool = False
+
+
+class AcmeBackend(LpxBackend):
+    """A backend of a third party. What it writes depends on two of its settings."""
+
+    name = "acme"
+    settings_model = AcmeSettings  # type: ignore[assignment]
+    gate = True
+    controllers = ("system:serviceaccount:acme:controller",)
+
+    @property
+    def writable_kinds(self) -> tuple[Api, ...]:
+        settings: Any = self.settings
+        flocks = (Api("acme.io", "v1", "Flock"),) if settings.flocks == "large" else ()
+        return (*flocks, Api("acme.io", "v1", "Gang")) if settings.gangs else flocks
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        {},
+        {"gate": False, "controllers": []},
+        {"config": {"unrelated": True}},
+        {"config": {"gangs": False}},
+        {"config": {"flocks": "large"}},
+        {"config": {"flocks": "large", "gangs": False}},
+    ],
+)
+def test_a_chart_that_is_written_beside_another_backend_knows_it(
+    profile: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(installed_backends(), "acme", AcmeBackend)
+    assert run(["manifests", "write", str(tmp_path), "--config", str(MANIFESTS / "configuration.yaml")]) == 0
+    data = yaml.safe_load((tmp_path / "chart" / "files" / "profiles.yaml").read_text())
+    assert data["acme"]["settings"] == {"flocks": "small", "gangs": True}
+    configuration = with_profiles({"name": "acme", **profile}, registration={"net": "Deny"})
+    expected = said(printed(tmp_path, configuration))
+    values = {"configuration": {**configuration, "certificates": {"mode": "files"}}}
+    found = said(rendered(values, chart=tmp_path / "chart"))
+    assert sorted(found) == sorted(expected)
+    for key, manifest in expected.items():
+        if key[0] != "ConfigMap":
+            assert found[key] == manifest, key
 
 
 def test_values_stand_where_they_say(tmp_path: Path) -> None:
