@@ -64,7 +64,7 @@ with those of its settings that matter here ("volcano", "default-scheduler gangS
 {{- toYaml $rules }}
 {{- end }}
 
-{{- /* The users whose gang objects are not judged, as JSON: Rollcall, the schedulers' controllers, and named users. */}}
+{{- /* The users whose gang objects are not judged, as JSON: Rollcall, the schedulers' controllers, and others. */}}
 {{- define "rollcall.exemptUsers" -}}
 {{- $backends := .Files.Get "files/profiles.yaml" | fromYaml }}
 {{- $users := list }}
