@@ -181,6 +181,21 @@ def test_the_committed_manifests_are_those_that_are_written(rollcall: Run, tmp_p
     assert {path.relative_to(MANIFESTS) for path in kept} == set(made), why
 
 
+def test_each_value_of_the_chart_has_a_default_and_a_schema() -> None:
+    chart = MANIFESTS / "chart"
+    values = yaml.safe_load((chart / "values.yaml").read_text())
+    schema = json.loads((chart / "values.schema.json").read_text())
+    # Helm sets this value in a chart that is part of another. The configuration has its own schema.
+    assert schema["properties"].pop("global") == {"type": "object"}
+    schema["properties"]["configuration"] = {}
+    sections = {"": (values, schema)}
+    sections |= {key: (values[key], found) for key, found in schema["properties"].items() if "properties" in found}
+    assert "ports" in sections
+    for name, (defaults, found) in sections.items():
+        assert found["additionalProperties"] is False, name
+        assert sorted(defaults) == sorted(found["properties"]) == sorted(found["required"]), name
+
+
 DIGEST = f"sha256:{'a' * 64}"
 IMAGES = {
     "rollcall:1.0": {"name": "rollcall", "newName": "rollcall", "newTag": "1.0"},

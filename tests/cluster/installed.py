@@ -49,13 +49,13 @@ def helm(*arguments: str | Path, stdin: str | None = None, kubeconfig: Path | No
     return done.returncode, done.stdout, done.stderr
 
 
-def template(values: Manifest, namespace: str = "rollcall-system") -> tuple[int, str, str]:
+def template(values: Manifest, namespace: str = "rollcall-system", chart: Path = CHART) -> tuple[int, str, str]:
     """Have Helm render the chart for a Kubernetes of these days."""
     # Hooks are for the end.
     arguments = (
         "template",
         "rollcall",
-        CHART,
+        chart,
         "-n",
         namespace,
         "--kube-version",
@@ -67,9 +67,9 @@ def template(values: Manifest, namespace: str = "rollcall-system") -> tuple[int,
     return helm(*arguments, stdin=yaml.safe_dump(values))
 
 
-def rendered(values: Manifest, namespace: str = "rollcall-system") -> list[Manifest]:
+def rendered(values: Manifest, namespace: str = "rollcall-system", chart: Path = CHART) -> list[Manifest]:
     """What the chart makes of values."""
-    code, out, err = template(values, namespace)
+    code, out, err = template(values, namespace, chart)
     assert code == 0, err
     return documents(out)
 

@@ -6,14 +6,19 @@ import base64
 import json
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import yaml
 
 from tests.cluster.control_plane import Manifest
 from tests.cluster.installed import CHART, MANIFESTS, documents, helm, printed, rendered, said, template
+from webhook.backends.base import BackendSettings
+from webhook.backends.lpx.backend import LpxBackend
+from webhook.backends.registry import installed_backends
 from webhook.certificates.files import CA_FILE, make_development_certificates
+from webhook.cli import run
+from webhook.model.keys import Api
 
 GANGS = {"name": "default-scheduler", "config": {"gangScheduling": True, "hierarchical": "off"}}
 KOORDINATOR = {"name": "koord-scheduler", "config": {"gangMode": "NonStrict"}}
@@ -145,6 +150,55 @@ def merged(below: Any, above: Any) -> Any:
     return {**below, **{key: merged(below.get(key), value) for key, value in above.items()}}
 
 
+class AcmeSettings(BackendSettings):
+    flocks: Literal["none", "small", "large"] = "small"
+    gangs: bool = True
+    unrelated: bool = False
+
+
+class AcmeBackend(LpxBackend):
+    """A backend of a third party. What it writes depends on two of its settings."""
+
+    name = "acme"
+    settings_model = AcmeSettings  # type: ignore[assignment]
+    gate = True
+    controllers = ("system:serviceaccount:acme:controller",)
+
+    @property
+    def writable_kinds(self) -> tuple[Api, ...]:
+        settings: Any = self.settings
+        flocks = (Api("acme.io", "v1", "Flock"),) if settings.flocks == "large" else ()
+        return (*flocks, Api("acme.io", "v1", "Gang")) if settings.gangs else flocks
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        {},
+        {"gate": False, "controllers": []},
+        {"config": {"unrelated": True}},
+        {"config": {"gangs": False}},
+        {"config": {"flocks": "large"}},
+        {"config": {"flocks": "large", "gangs": False}},
+    ],
+)
+def test_a_chart_that_is_written_beside_another_backend_knows_it(
+    profile: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(installed_backends(), "acme", AcmeBackend)
+    assert run(["manifests", "write", str(tmp_path), "--config", str(MANIFESTS / "configuration.yaml")]) == 0
+    data = yaml.safe_load((tmp_path / "chart" / "files" / "profiles.yaml").read_text())
+    assert data["acme"]["settings"] == {"flocks": "small", "gangs": True}
+    configuration = with_profiles({"name": "acme", **profile}, registration={"net": "Deny"})
+    expected = said(printed(tmp_path, configuration))
+    values = {"configuration": {**configuration, "certificates": {"mode": "files"}}}
+    found = said(rendered(values, chart=tmp_path / "chart"))
+    assert sorted(found) == sorted(expected)
+    for key, manifest in expected.items():
+        if key[0] != "ConfigMap":
+            assert found[key] == manifest, key
+
+
 def test_values_stand_where_they_say(tmp_path: Path) -> None:
     make_development_certificates(tmp_path)
     bundle = base64.b64encode((tmp_path / CA_FILE).read_bytes()).decode()
@@ -239,13 +293,16 @@ WRONG: dict[str, tuple[Manifest, str]] = {
     "a timeout that the API server refuses": ({"configuration": {"registration": {"timeoutSeconds": 31}}}, "31"),
     "a default that is no profile": (
         {"configuration": {"scheduler": {"profiles": [GANGS], "defaultProfileName": "volcano"}}},
-        "is none of the profiles",
+        "is not one of the profiles",
     ),
     "a profile twice": (
         {"configuration": with_profiles({"name": "volcano"}, {"name": "volcano"})},
-        '"volcano" is there twice',
+        '"volcano" is listed twice',
     ),
-    "the plain scheduler twice": ({"configuration": with_profiles(GANGS, GANGS)}, '"default-scheduler" is there twice'),
+    "the plain scheduler twice": (
+        {"configuration": with_profiles(GANGS, GANGS)},
+        '"default-scheduler" is listed twice',
+    ),
     "no image": ({"image": {"repository": ""}}, "repository"),
     "an image in two words": ({"image": {"repository": "roll call"}}, "repository"),
     "a tag in two words": ({"image": {"tag": "1 2"}}, "tag"),
@@ -284,7 +341,7 @@ def test_it_is_put_where_nobody_else_lives(namespace: str) -> None:
     """Helm without -n takes the namespace of the kubeconfig, which mostly is the first of these."""
     code, out, err = template({}, namespace)
     assert (code, out) == (1, "")
-    assert f'namespace "{namespace}" is no place for Rollcall' in err
+    assert f'namespace "{namespace}" is not for Rollcall' in err
 
 
 def test_what_watches_rollcall_is_what_kustomize_has() -> None:

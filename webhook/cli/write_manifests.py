@@ -9,14 +9,11 @@ from typing import Any
 import typer
 import yaml
 
-from webhook import __version__
+from webhook.cli.chart_files import MONITORING_FILES, chart_files
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.config.file import settings_from
-from webhook.config.schema import configuration_schema
 from webhook.config.sections import API_VERSION, KIND
 from webhook.errors import InputError
-from webhook.installation.chart.files import chart
-from webhook.installation.chart.monitoring import FILES
 from webhook.installation.kustomize import Configured, kustomizations
 
 _MODE = re.compile(r"^(certificates:\n(?:[ #].*\n|\n)*?  mode: )\w+$", re.MULTILINE)
@@ -31,11 +28,10 @@ def written(config: Path, namespace: str, image: str, folder: Path) -> dict[str,
     values: dict[str, Any] = {
         key: value for key, value in yaml.safe_load(own.text).items() if key not in {"apiVersion", "kind"}
     }
-    watching = {name: _text(path) for name in FILES if (path := folder / "monitoring" / name).exists()}
-    made = chart(values, configuration_schema(), watching, __version__, as_yaml_text)
+    monitoring = {name: _text(path) for name in MONITORING_FILES if (path := folder / "monitoring" / name).exists()}
     return {
         **kustomizations(files, own, namespace, image, as_yaml_text),
-        **{f"chart/{path}": content for path, content in made.items()},
+        **{f"chart/{path}": content for path, content in chart_files(values, monitoring).items()},
     }
 
 

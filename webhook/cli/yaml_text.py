@@ -41,7 +41,16 @@ _Dumper.add_representer(str, _string)
 
 def as_yaml_text(manifest: Manifest) -> str:
     """Return one document, without its `---`. Lines are not wrapped, so that they can be searched."""
+    return _written(manifest, flow_style=False)
+
+
+def as_compact_yaml_text(manifest: Manifest) -> str:
+    """Return one document, without its `---`. Lists and mappings that contain no others are on one line."""
+    return _written(manifest, flow_style=None)
+
+
+def _written(manifest: Manifest, *, flow_style: bool | None) -> str:
     text: str = yaml.dump(
-        manifest, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=_NO_WRAPPING
+        manifest, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=flow_style, width=_NO_WRAPPING
     )
     return text

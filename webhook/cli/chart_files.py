@@ -1,0 +1,42 @@
+"""The Helm chart as files: those of the folder `webhook/installation/chart`, and what is generated for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import webhook.installation
+from webhook import __version__
+from webhook.cli.yaml_text import as_compact_yaml_text, as_yaml_text
+from webhook.config.schema import configuration_schema
+from webhook.installation.chart_data import chart_data
+from webhook.installation.kustomize import GENERATED
+from webhook.model.reading import Manifest
+
+_FOLDER = Path(webhook.installation.__file__).parent / "chart"
+# The files for monitoring that the chart has templates for.
+MONITORING_FILES = ("alerts.yaml", "dashboard.yaml", "service-monitor.yaml")
+
+
+def chart_files(configuration: Manifest, monitoring: Mapping[str, str]) -> dict[str, str]:
+    """Return the text of each file by its path.
+
+    `configuration` is the default of the value with that name. `monitoring` has the text of the files
+    for monitoring by their names.
+    """
+    files = {
+        path.relative_to(_FOLDER).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(_FOLDER.rglob("*"))
+        if path.is_file()
+    }
+    files["Chart.yaml"] += as_yaml_text({"version": __version__, "appVersion": __version__})
+    files["values.yaml"] += as_yaml_text({"configuration": configuration})
+    schema = json.loads(files["values.schema.json"])
+    schema["properties"]["configuration"] = configuration_schema()
+    files["values.schema.json"] = json.dumps(schema, indent=2) + "\n"
+    for name, data in chart_data().items():
+        files[f"files/{name}.yaml"] = GENERATED + as_compact_yaml_text(data)
+    for name, text in monitoring.items():
+        files[f"files/monitoring/{name}"] = text
+    return files

@@ -1,0 +1,162 @@
+{{- /* The webhooks that both configurations have. `path` is "mutate" or "validate", `root` the root context. */}}
+{{- define "rollcall.webhooks" -}}
+- name: podcliquesets.{{ .path }}.rollcall.dev
+  {{- include "rollcall.webhook" . | nindent 2 }}
+  namespaceSelector:
+    matchExpressions:
+    {{- include "rollcall.judgedNamespaces" .root | nindent 4 }}
+  rules:
+  - apiGroups: [grove.io]
+    apiVersions: [v1alpha1]
+    resources: [podcliquesets]
+    operations: [CREATE, UPDATE]
+    scope: Namespaced
+  matchConditions:
+  {{- include "rollcall.notLeaving" . | nindent 2 }}
+- name: pods.{{ .path }}.rollcall.dev
+  {{- include "rollcall.webhook" . | nindent 2 }}
+  namespaceSelector:
+    matchExpressions:
+    {{- include "rollcall.judgedNamespaces" .root | nindent 4 }}
+  # The pods that Grove's operator makes for a gang.
+  objectSelector:
+    matchLabels:
+      app.kubernetes.io/managed-by: grove-operator
+    matchExpressions:
+    - key: grove.io/podgang
+      operator: Exists
+  rules:
+  {{- include "rollcall.newPods" . | nindent 2 }}
+- name: owned-pods.{{ .path }}.rollcall.dev
+  {{- include "rollcall.webhook" . | nindent 2 }}
+  namespaceSelector:
+    matchExpressions:
+    {{- include "rollcall.judgedNamespaces" .root | nindent 4 }}
+  objectSelector:
+    matchExpressions:
+    - key: rollcall.dev/scheduler
+      operator: Exists
+  rules:
+  {{- include "rollcall.newPods" . | nindent 2 }}
+  matchConditions:
+  {{- include "rollcall.notGroves" . | nindent 2 }}
+# Opted-in workloads. The label that opts in is on the workload, or (next webhook) on its namespace.
+- name: workloads.{{ .path }}.rollcall.dev
+  {{- include "rollcall.webhook" . | nindent 2 }}
+  namespaceSelector:
+    matchExpressions:
+    {{- include "rollcall.judgedNamespaces" .root | nindent 4 }}
+  objectSelector:
+    matchExpressions:
+    - key: rollcall.dev/scheduler
+      operator: Exists
+  rules:
+  {{- toYaml .kinds.workloads | nindent 2 }}
+  matchConditions:
+  {{- include "rollcall.notLeaving" . | nindent 2 }}
+- name: workloads-of-namespaces.{{ .path }}.rollcall.dev
+  {{- include "rollcall.webhook" . | nindent 2 }}
+  namespaceSelector:
+    matchExpressions:
+    {{- include "rollcall.judgedNamespaces" .root | nindent 4 }}
+    - key: rollcall.dev/scheduler
+      operator: Exists
+  rules:
+  {{- toYaml .kinds.workloads | nindent 2 }}
+  matchConditions:
+  {{- include "rollcall.notLeaving" . | nindent 2 }}
+  {{- include "rollcall.unlabelled" . | nindent 2 }}
+{{- if include "rollcall.selfManaged" .root }}
+# Called only by dry runs of the reconciler: it sees whether the API server trusts the next certificate.
+- name: next.{{ .path }}.rollcall.dev
+  {{- include "rollcall.webhook" (merge (dict "endpoint" "next" "port" 8444 "failurePolicy" "Ignore") .) | nindent 2 }}
+  namespaceSelector:
+    matchLabels:
+      kubernetes.io/metadata.name: {{ .root.Release.Namespace }}
+  objectSelector:
+    matchLabels:
+      rollcall.dev/next-certificate: {{ .path }}
+  rules:
+  - apiGroups: ['']
+    apiVersions: [v1]
+    resources: [configmaps]
+    operations: [CREATE]
+    scope: Namespaced
+{{- end }}
+{{- end }}
+
+{{- /* What all webhooks have in common. `endpoint`, `port` and `failurePolicy` are optional. */}}
+{{- define "rollcall.webhook" -}}
+{{- $registration := .root.Values.configuration.registration | default dict -}}
+clientConfig:
+  service:
+    namespace: {{ .root.Release.Namespace }}
+    name: rollcall
+    path: /{{ .endpoint | default .path }}
+    port: {{ .port | default 443 }}
+  {{- with .root.Values.certificates.caBundle }}
+  caBundle: {{ . }}
+  {{- end }}
+matchPolicy: Equivalent
+failurePolicy: {{ .failurePolicy | default (dig "failurePolicy" "Fail" $registration) }}
+timeoutSeconds: {{ dig "timeoutSeconds" 5 $registration }}
+sideEffects: None
+admissionReviewVersions: [v1]
+{{- if eq .path "mutate" }}
+reinvocationPolicy: IfNeeded
+{{- end }}
+{{- end }}
+
+{{- define "rollcall.judgedNamespaces" -}}
+- key: kubernetes.io/metadata.name
+  operator: NotIn
+  values: {{ include "rollcall.excludedNamespaces" . }}
+- key: rollcall.dev/exempt
+  operator: DoesNotExist
+{{- end }}
+
+{{- define "rollcall.newPods" -}}
+- apiGroups: ['']
+  apiVersions: [v1]
+  resources: [pods]
+  operations: [CREATE]
+  scope: Namespaced
+{{- end }}
+
+{{- /* Only the stored object shows that it is being deleted. A request may contain anything. */}}
+{{- define "rollcall.notLeaving" -}}
+- name: not-leaving
+  expression: request.operation == 'CREATE' || !has(oldObject.metadata.deletionTimestamp)
+{{- end }}
+
+{{- /* The webhook for pods covers Grove's. */}}
+{{- define "rollcall.notGroves" -}}
+- name: not-groves
+  expression: >-
+    !has(object.metadata.labels)
+    || !("grove.io/podgang" in object.metadata.labels)
+    || !("app.kubernetes.io/managed-by" in object.metadata.labels)
+    || object.metadata.labels["app.kubernetes.io/managed-by"] != "grove-operator"
+{{- end }}
+
+{{- /* Another webhook covers objects with the label. */}}
+{{- define "rollcall.unlabelled" -}}
+- name: unlabelled
+  expression: '!has(object.metadata.labels) || !("rollcall.dev/scheduler" in object.metadata.labels)'
+{{- end }}
+
+{{- /*
+Some schedulers write status into the object itself, and that must not wait for Rollcall. Neither must the removal of
+finalizers. A change of the spec is judged even during deletion.
+*/}}
+{{- define "rollcall.changed" -}}
+- name: changed
+  expression: >-
+    request.operation == 'CREATE'
+    || has(object.spec) != has(oldObject.spec)
+    || (has(object.spec) && object.spec != oldObject.spec)
+    || has(object.metadata.labels) != has(oldObject.metadata.labels)
+    || (has(object.metadata.labels) && object.metadata.labels != oldObject.metadata.labels)
+    || has(object.metadata.annotations) != has(oldObject.metadata.annotations)
+    || (has(object.metadata.annotations) && object.metadata.annotations != oldObject.metadata.annotations)
+{{- end }}

@@ -1,0 +1,168 @@
+"""The data of the Helm chart: what rights, webhooks and the net need, for each feature of a configuration.
+
+The templates of the folder `chart` are written by hand and read these data. A feature is a part of a configuration on
+which they depend: a profile with its settings that matter here, the pod gate, deleted escapes, or self-managed
+certificates. Features only add objects and rules, so a configuration needs what its features need together.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any, Literal, NamedTuple, get_args, get_origin
+
+from webhook.backends.base import BackendSettings
+from webhook.backends.registry import BackendClass, installed_backends
+from webhook.config.settings import Certificates, Enforcement, Profile, Registration, Settings
+from webhook.installation.access import access_rules, reconciler_access_rules
+from webhook.installation.net import net_policy
+from webhook.installation.webhooks import Address, webhook_configurations
+from webhook.model.reading import Manifest
+from webhook.model.stored_object import PODS
+from webhook.validators.selection import DEFAULT_SCHEDULER
+
+# The templates replace it.
+_NAMESPACE = "{{ .Release.Namespace }}"
+_ALWAYS = "always"
+_ESCAPES = frozenset({"unmutated", "stale", "foreign"})
+_PARTS = ("apiGroups", "resources", "resourceNames")
+
+
+class _Feature(NamedTuple):
+    """A feature, and settings that have only this one. `scheduler` is its profile, if it is one."""
+
+    name: str
+    settings: Settings
+    scheduler: str = ""
+
+
+def chart_data() -> dict[str, Manifest]:
+    """The content of each data file of the chart by its name, for the installed backends."""
+    settings = {name: _defaults_that_matter(backend) for name, backend in installed_backends().items()}
+    features = list(_features(settings))
+    profiles = {
+        name: {"gate": backend.gate, "controllers": list(backend.controllers), "settings": settings[name]}
+        for name, backend in installed_backends().items()
+    }
+    return {
+        "profiles": profiles,
+        "rights": _rights(features),
+        "webhooks": _webhooks(features),
+        "net": _net(features),
+    }
+
+
+def _features(settings: Mapping[str, Mapping[str, object]]) -> Iterator[_Feature]:
+    """All features; `settings` has the settings that matter of each backend."""
+    yield _Feature(_ALWAYS, _settings())
+    for name, backend in installed_backends().items():
+        values = {key: _values(backend.settings_model)[key] for key in settings[name]}
+        for chosen in product(*values.values()):
+            config = dict(zip(values, chosen, strict=True))
+            feature = " ".join([name, *(f"{key}={_written(value)}" for key, value in config.items())])
+            yield _Feature(feature, _settings(_profile(backend, config)), name)
+    gated = _profile(installed_backends()[DEFAULT_SCHEDULER], {}, gate=True)
+    yield _Feature("gate", _settings(gated))
+    yield _Feature("escapes", _settings(deleted_escapes=_ESCAPES))
+    yield _Feature("selfManaged", _settings(certificates=Certificates(self_managed=True)))
+
+
+def _rights(features: list[_Feature]) -> dict[str, list[Manifest]]:
+    """The rules of each role, with the verbs that each feature needs. Verbs that are always needed are not repeated."""
+    found: dict[str, dict[str, Manifest]] = {}
+    for feature in features:
+        for role in _roles(feature.settings):
+            rules = found.setdefault(f"{role['kind']}/{role['metadata']['name']}", {})
+            for rule in role["rules"]:
+                what = {part: rule[part] for part in _PARTS if part in rule}
+                verbs = rules.setdefault(json.dumps(what), {**what, "verbs": {}})["verbs"]
+                known = (*verbs.get(_ALWAYS, ()), *verbs.get(feature.name, ()))
+                new = [verb for verb in rule["verbs"] if verb not in known]
+                if new:
+                    verbs[feature.name] = [*verbs.get(feature.name, ()), *new]
+    return {role: list(rules.values()) for role, rules in found.items()}
+
+
+def _webhooks(features: list[_Feature]) -> Manifest:
+    """What the webhooks are called for: opted-in workloads; for each feature gang objects, and pods that name one."""
+    configuration = webhook_configurations(features[0].settings, Address(), _NAMESPACE, None)[0]
+    rules = {hook["name"]: hook["rules"] for hook in configuration["webhooks"]}
+    objects: dict[str, dict[str, list[str]]] = {}
+    pods: dict[str, list[str]] = {}
+    for feature in features:
+        if not feature.scheduler:
+            continue
+        profile = feature.settings.profiles[feature.scheduler]
+        for kind in profile.judged:
+            if kind != PODS:
+                objects.setdefault(kind.group, {}).setdefault(feature.name, []).append(kind.plural)
+        if (condition := profile.backend.judged_pods) is not None:
+            pods[feature.name] = [f"({condition})"]
+    return {"workloads": rules["workloads.mutate.rollcall.dev"], "gangObjects": objects, "groupPods": pods}
+
+
+def _net(features: list[_Feature]) -> Manifest:
+    """The variables of the ValidatingAdmissionPolicy, and the validation of each profile."""
+    specs = {feature.name: net_policy(feature.settings, _NAMESPACE)[0]["spec"] for feature in features}
+    validations = {
+        feature.name: [specs[feature.name]["validations"][list(feature.settings.profiles).index(feature.scheduler)]]
+        for feature in features
+        if feature.scheduler
+    }
+    return {"variables": specs[_ALWAYS]["variables"], "validations": validations}
+
+
+def _defaults_that_matter(backend: BackendClass) -> dict[str, object]:
+    """The defaults of the settings that the data depend on: one changes them while all others stay."""
+    values = _values(backend.settings_model)
+    needed = {
+        chosen: repr(_needed(_settings(_profile(backend, dict(zip(values, chosen, strict=True))))))
+        for chosen in product(*values.values())
+    }
+    return {
+        key: backend.settings_model.model_fields[key].default
+        for place, key in enumerate(values)
+        if any(
+            needed[(*chosen[:place], other, *chosen[place + 1 :])] != found
+            for chosen, found in needed.items()
+            for other in values[key]
+        )
+    }
+
+
+def _values(model: type[BackendSettings]) -> dict[str, tuple[object, ...]]:
+    """The values of the settings that have few, by key. Templates go through maps in the order of their keys."""
+    found: dict[str, tuple[object, ...]] = {}
+    for key, field in sorted(model.model_fields.items()):
+        if field.annotation is bool:
+            found[key] = (False, True)
+        elif get_origin(field.annotation) is Literal:
+            found[key] = get_args(field.annotation)
+    return found
+
+
+def _needed(settings: Settings) -> list[Manifest]:
+    configurations = webhook_configurations(settings, Address(), _NAMESPACE, None)
+    return [*_roles(settings), *configurations, *net_policy(settings, _NAMESPACE)]
+
+
+def _roles(settings: Settings) -> list[Manifest]:
+    found = [*access_rules(settings, _NAMESPACE, ""), *reconciler_access_rules(settings, _NAMESPACE, "")]
+    return [manifest for manifest in found if "rules" in manifest]
+
+
+def _settings(*profiles: Profile, **fields: Any) -> Settings:
+    """Settings with these profiles. default-scheduler is always one of them."""
+    always = _profile(installed_backends()[DEFAULT_SCHEDULER], {})
+    every = {profile.name: profile for profile in (always, *profiles)}
+    return Settings(every, DEFAULT_SCHEDULER, registration=Registration(net="Deny"), **fields)
+
+
+def _profile(backend: BackendClass, config: Mapping[str, object], *, gate: bool = False) -> Profile:
+    settings = backend.settings_model.model_validate(config)
+    return Profile(backend(settings), Enforcement(), Enforcement(), gate=gate)
+
+
+def _written(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
