@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from webhook.backends.base import Frozen, Stage
 from webhook.backends.inexpressible import inexpressible, refuse_twins
-from webhook.backends.kai import keys, names
+from webhook.backends.kai import keys
 from webhook.backends.kai.settings import KaiSettings
 from webhook.backends.kai.topology import NoTopology, UnknownLevels, levels_of, topology_name
 from webhook.errors import Inexpressible
@@ -49,7 +49,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
     spec["subGroups"] = _subgroups(podgang, facts)
     pool = text(podgang.labels.get(settings.nodePoolLabelKey))
     labels = {settings.nodePoolLabelKey: pool} if pool is not None else {}
-    metadata = gang_metadata(podgang, names.pod_group(podgang.namespace, podgang.name), labels)
+    metadata = gang_metadata(podgang, keys.pod_group(podgang.namespace, podgang.name), labels)
     api = keys.POD_GROUP
     return [{"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}]
 
@@ -108,7 +108,7 @@ def _minimums(pod_group: Manifest) -> dict[str, int]:
 
 def _subgroups(podgang: PodGang, facts: ClusterFacts) -> list[Manifest]:
     """The sets, then the leaves."""
-    leaves = {member.name: names.leaf(member.name) for member in podgang.members}
+    leaves = {member.name: keys.leaf(member.name) for member in podgang.members}
     parents: dict[str, str] = {}
     sets = []
     for config in podgang.group_configs:

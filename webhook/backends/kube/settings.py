@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator
 
 from webhook.backends.base import BackendSettings
+from webhook.validators.registry import Context
 
 Gate = Literal[
     "GenericWorkload",
@@ -35,3 +36,7 @@ class KubeSettings(BackendSettings):
     apiGeneration: Literal["auto", "v1alpha1", "v1alpha2", "v1beta1"] = "auto"
     hierarchical: Annotated[Literal["auto", "required", "off"], BeforeValidator(_off)] = "auto"
     schedulerGates: list[Gate] | None = None
+
+
+# What each rule of this scheduler is called with, besides what it judges.
+RuleContext = Context[KubeSettings]

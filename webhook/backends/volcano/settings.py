@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 from webhook.backends.base import BackendSettings
 from webhook.backends.volcano.keys import DEFAULT_QUEUE, ROOT_QUEUE
 from webhook.model.naming import is_subdomain
+from webhook.validators.registry import Context
 
 
 def _off(value: object) -> object:
@@ -36,3 +37,7 @@ class VolcanoSettings(BackendSettings):
 
     defaultQueue: Annotated[str, AfterValidator(_queue)] = DEFAULT_QUEUE
     topology: TopologyMode = "off"
+
+
+# What each rule of this scheduler is called with, besides what it judges.
+RuleContext = Context[VolcanoSettings]
