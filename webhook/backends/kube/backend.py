@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, Trees
 from webhook.backends.kube import frozen, gangs, pods
-from webhook.backends.kube.capabilities import GANGS, ONE_BY_ONE
+from webhook.backends.kube.capabilities import capabilities
 from webhook.backends.kube.facts import PROJECTIONS, SHAPES, TREES
 from webhook.backends.kube.generation import Generation, generation, kinds, known, missing
 from webhook.backends.kube.keys import CONTROLLERS
@@ -72,7 +72,7 @@ class KubeBackend(Backend[KubeSettings]):
 
     @property
     def capabilities(self) -> CapabilityTable:
-        return GANGS if self.settings.gangScheduling else ONE_BY_ONE
+        return capabilities(self.settings)
 
     @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from webhook.backends.coscheduling.capabilities import CAPABILITIES, TOPOLOGY
+from webhook.backends import families
+from webhook.backends.coscheduling.capabilities import CAPABILITIES
 from webhook.backends.coscheduling.settings import RuleContext
 from webhook.model.capabilities import Capability
-from webhook.model.facts import ClusterFacts
-from webhook.model.fields import SPEC
-from webhook.model.findings import Finding, Unjudged
-from webhook.model.keys import Needed
-from webhook.model.known_objects import PriorityClass
+from webhook.model.findings import Finding
 from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.model.workloads.podtemplate import PodTemplate
-from webhook.validators.examples import clique, pod_clique_set, required
-from webhook.validators.membership import claimed, unsupported
-from webhook.validators.registry import Example, Results, Subject, rule
+from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.registry import Example, Results, rule
 
 
 @rule(
@@ -40,84 +35,44 @@ def spare_pods(workload: PodCliqueSet, _: RuleContext) -> Results:
             )
 
 
-@rule(
+topology = families.no_topology(
     "coscheduling/topology",
-    capability=TOPOLOGY,
-    fails_closed=True,
-    passes=Example(pod_clique_set()),
-    fails=Example(pod_clique_set(topologyConstraint=required("rack"))),
-)
-def topology(workload: PodCliqueSet, context: RuleContext) -> Results:
+    CAPABILITIES,
     """A PodGroup says how many pods and for how long, and nothing about where: the gang would be spread over the
     cluster.
 
     Source: kubernetes-sigs/scheduler-plugins, apis/scheduling/v1alpha1/types.go (`PodGroupSpec`), v0.34.7.
-    """
-    for capability in TOPOLOGY:
-        yield from unsupported(capability, CAPABILITIES, context)
-
-
-@rule(
-    "coscheduling/mnnvl",
-    capability=Capability.MULTI_NODE_NVLINK,
-    passes=Example(pod_clique_set(clique("worker"), annotations={"grove.io/mnnvl-group": "train"})),
-    fails=Example(
-        pod_clique_set(
-            clique("worker", requests={"nvidia.com/gpu": "8"}), annotations={"grove.io/mnnvl-group": "train"}
-        )
-    ),
+    """,
+    fails_closed=True,
 )
-def multi_node_nvlink(workload: PodCliqueSet, context: RuleContext) -> Results:
+
+
+multi_node_nvlink = families.multi_node_nvlink(
+    "coscheduling/mnnvl",
+    CAPABILITIES,
     """The pods of a ComputeDomain are placed without regard to NVLink domains, so a group may be split over racks, and
     its processes hang or fall back to a slower network.
 
     Source: ai-dynamo/grove, operator/internal/mnnvl; no plugin of kubernetes-sigs/scheduler-plugins v0.34.7 knows
     ComputeDomains.
-    """
-    return unsupported(Capability.MULTI_NODE_NVLINK, CAPABILITIES, context)
-
-
-_CLASSES = ClusterFacts(priority_classes={"inference": PriorityClass(125, is_default=False)})
-
-
-@rule(
-    "coscheduling/priority-class",
-    capability=Capability.PRIORITY_CLASS,
-    passes=Example(pod_clique_set(priorityClassName="inference"), facts=_CLASSES),
-    fails=Example(pod_clique_set(priorityClassName="inferrence"), facts=_CLASSES),
+    """,
 )
-def priority_class(workload: PodCliqueSet, context: RuleContext) -> Results:
+
+
+priority_class = families.priority_class(
+    "coscheduling/priority-class",
     """Pods are queued by their own priority, which they are given when they are created; of a class that does not exist
     there is none to give, and the gang would wait behind all others.
 
     Source: kubernetes-sigs/scheduler-plugins, pkg/coscheduling/coscheduling.go (`Less`), v0.34.7; ai-dynamo/grove,
     operator/internal/controller/podclique (pods get no class of their set's).
-    """
-    path, name = SPEC / "template" / "priorityClassName", workload.priority_class
-    known = context.facts.priority_classes
-    if known is None:
-        yield Unjudged(path, "the PriorityClasses")
-    elif name is not None and name not in known:
-        yield Finding(
-            at=path,
-            found=name,
-            why="there is no such PriorityClass, and the pods would have no priority",
-            remedy="name a PriorityClass that exists, or create it first",
-            absent=Needed("priority_classes", name),
-        )
-
-
-@rule(
-    "coscheduling/claimed-pods",
-    subject=Subject.POD,
-    passes=Example(pod_clique_set(clique("worker"))),
-    fails=Example(
-        pod_clique_set(clique("leader"), clique("worker", labels={"scheduling.x-k8s.io/pod-group": "training"}))
-    ),
+    """,
+    why="the pods would have no priority",
 )
-def claimed_pods(pod: PodTemplate, context: RuleContext) -> Results:
-    """A pod that bears another gang's membership is never prepared for this one, so its own gang waits for it for ever.
 
-    Source: kubernetes-sigs/scheduler-plugins, pkg/util/podgroup.go (`GetPodGroupLabel`): a pod has one group.
-    """
-    return claimed(pod, context)
+
+claimed_pods = families.claimed_pods(
+    "coscheduling/claimed-pods",
+    source="kubernetes-sigs/scheduler-plugins, pkg/util/podgroup.go (`GetPodGroupLabel`): a pod has one group.",
+    labels={"scheduling.x-k8s.io/pod-group": "training"},
+)

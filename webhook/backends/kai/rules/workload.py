@@ -5,65 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from webhook.backends import families
 from webhook.backends.kai.keys import LABEL_PREEMPTIBILITY, PREEMPTIBILITIES
 from webhook.backends.kai.settings import RuleContext
-from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import LABELS, SPEC, FieldPath
-from webhook.model.findings import Finding, Unjudged
-from webhook.model.keys import Needed
-from webhook.model.known_objects import PodGangFacts, PriorityClass
+from webhook.model.fields import LABELS, FieldPath
+from webhook.model.findings import Finding
+from webhook.model.known_objects import PodGangFacts
 from webhook.model.reading import text
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.membership import claimed, has_gangs
+from webhook.validators.membership import has_gangs
 from webhook.validators.registry import Change, Example, Results, Subject, rule
 
-
-@rule(
+claimed_pods = families.claimed_pods(
     "kai/claimed-pods",
-    subject=Subject.POD,
-    passes=Example(pod_clique_set(clique("worker"))),
-    fails=Example(pod_clique_set(clique("leader"), clique("worker", annotations={"pod-group-name": "training"}))),
+    source="kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info: a pod has one group and one subgroup.",
+    annotations={"pod-group-name": "training"},
 )
-def claimed_pods(pod: PodTemplate, context: RuleContext) -> Results:
-    """A pod that bears another gang's membership is never prepared for this one, so its own gang waits for it for ever.
-
-    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info: a pod has one group and one subgroup.
-    """
-    return claimed(pod, context)
 
 
-_CLASSES = ClusterFacts(priority_classes={"inference": PriorityClass(125, is_default=False)})
-
-
-@rule(
+priority_class = families.priority_class(
     "kai/priority-class",
-    capability=Capability.PRIORITY_CLASS,
-    passes=Example(pod_clique_set(priorityClassName="inference"), facts=_CLASSES),
-    fails=Example(pod_clique_set(priorityClassName="inferrence"), facts=_CLASSES),
-)
-def priority_class(workload: PodCliqueSet, context: RuleContext) -> Results:
     """A PodGroup's class that does not exist counts as the cluster's default one, without a word. Where that is 100 or
     more the gang may not be preempted, may only use its queue's quota, and with a quota of 0 never starts.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/common/podgroup (priority and preemptibility); seen with v0.16.8.
-    """
-    path, name = SPEC / "template" / "priorityClassName", workload.priority_class
-    known = context.facts.priority_classes
-    if name is None:
-        return
-    if known is None:
-        yield Unjudged(path, "the PriorityClasses")
-    elif name not in known:
-        yield Finding(
-            at=path,
-            found=name,
-            why="there is no such PriorityClass, and kai-scheduler would take the cluster's default in its place",
-            remedy="name a PriorityClass that exists, or create it first",
-            absent=Needed("priority_classes", name),
-        )
+    """,
+    why="kai-scheduler would take the cluster's default in its place",
+)
 
 
 @rule(

@@ -5,6 +5,7 @@ All rules fail closed except the two that only advise: `gangs` writes no PodGrou
 
 from __future__ import annotations
 
+from webhook.backends.families import refused
 from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.keys import HOSTNAME
 from webhook.backends.koordinator.settings import RuleContext
@@ -15,7 +16,6 @@ from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.known_objects import TopologyBinding, TopologyLayer
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
-from webhook.validators.membership import unsupported
 from webhook.validators.registry import Example, Results, rule
 
 _LAYERS = (
@@ -33,10 +33,15 @@ _REQUIRED = (
 )
 
 
-@rule(
+scaling_group_topology = refused(
     "koordinator/scaling-group-topology",
-    capability=Capability.TOPOLOGY_SCALING_GROUP,
-    fails_closed=True,
+    Capability.TOPOLOGY_SCALING_GROUP,
+    CAPABILITIES,
+    """Koordinator reads one topology spec, that of the pod which starts the cycle, and applies it to all pending pods
+    of the GangGroup; a constraint on each replica of a scaling group cannot be said.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_solver.go; GREP-537.
+    """,
     passes=Example(
         pod_clique_set(
             clique("worker"), groups=[scaling_group("decode", "worker")], topologyConstraint=required("block")
@@ -49,20 +54,18 @@ _REQUIRED = (
         ),
         facts=_FACTS,
     ),
-)
-def scaling_group_topology(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """Koordinator reads one topology spec, that of the pod which starts the cycle, and applies it to all pending pods
-    of the GangGroup; a constraint on each replica of a scaling group cannot be said.
-
-    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_solver.go; GREP-537.
-    """
-    return unsupported(Capability.TOPOLOGY_SCALING_GROUP, CAPABILITIES, context)
-
-
-@rule(
-    "koordinator/divergent-topology",
-    capability=Capability.TOPOLOGY_DIVERGENT,
     fails_closed=True,
+)
+
+
+divergent_topology = refused(
+    "koordinator/divergent-topology",
+    Capability.TOPOLOGY_DIVERGENT,
+    CAPABILITIES,
+    """With different specs in one GangGroup, which of them holds depends on which pod is tried first.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_solver.go.
+    """,
     passes=Example(
         pod_clique_set(
             clique("leader", topologyConstraint=required("block")),
@@ -74,13 +77,8 @@ def scaling_group_topology(workload: PodCliqueSet, context: RuleContext) -> Resu
         pod_clique_set(clique("leader"), clique("worker", topologyConstraint=required("block"))),
         facts=_FACTS,
     ),
+    fails_closed=True,
 )
-def divergent_topology(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """With different specs in one GangGroup, which of them holds depends on which pod is tried first.
-
-    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_solver.go.
-    """
-    return unsupported(Capability.TOPOLOGY_DIVERGENT, CAPABILITIES, context)
 
 
 @rule(

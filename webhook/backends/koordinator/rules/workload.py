@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from webhook.backends import families
 from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.keys import (
     ANNOTATION_RESERVE_POD,
@@ -22,21 +23,12 @@ from webhook.model.reading import text
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.membership import claimed, has_gangs, unsupported
+from webhook.validators.membership import has_gangs
 from webhook.validators.registry import Change, Example, Results, Subject, rule
 
-
-@rule(
+multi_node_nvlink = families.multi_node_nvlink(
     "koordinator/mnnvl",
-    capability=Capability.MULTI_NODE_NVLINK,
-    passes=Example(pod_clique_set(clique("worker"), annotations={"grove.io/mnnvl-group": "train"})),
-    fails=Example(
-        pod_clique_set(
-            clique("worker", requests={"nvidia.com/gpu": "8"}), annotations={"grove.io/mnnvl-group": "train"}
-        )
-    ),
-)
-def multi_node_nvlink(workload: PodCliqueSet, context: RuleContext) -> Results:
+    CAPABILITIES,
     """Koordinator places pods without knowing of ComputeDomains, so an NVLink group may be split over racks, and its
     processes hang or fall back to a slower network. Judged is the group that Grove resolves for each clique that asks
     for GPUs (clique over scaling group over set, `none` opts out), and the annotation grove.io/auto-mnnvl of older
@@ -44,26 +36,20 @@ def multi_node_nvlink(workload: PodCliqueSet, context: RuleContext) -> Results:
 
     Source: ai-dynamo/grove, operator/internal/mnnvl (2026-08) and GREP-537; koordinator-sh/koordinator mentions neither
     ComputeDomain nor IMEX (v1.4.0 to 2026-07).
-    """
-    return unsupported(Capability.MULTI_NODE_NVLINK, CAPABILITIES, context)
-
-
-@rule(
-    "koordinator/resource-claims",
-    capability=Capability.RESOURCE_CLAIMS,
-    passes=Example(pod_clique_set(clique("worker", requests={"nvidia.com/gpu": "8"}))),
-    fails=Example(
-        pod_clique_set(clique("worker", pod={"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}))
-    ),
+    """,
 )
-def resource_claims(workload: PodCliqueSet, context: RuleContext) -> Results:
+
+
+resource_claims = families.resource_claims(
+    "koordinator/resource-claims",
+    CAPABILITIES,
     """Up to v1.7 Koordinator cannot serve resource.k8s.io/v1 at all; from v1.8 the in-tree plugin is there, but the
     gang planner judges every sibling by the first pod's claims, and DeviceShare does not see what a claim took.
 
     Source: koordinator-sh/koordinator, go.mod of v1.4.0 to v1.8.0, config/manager/scheduler-config.yaml,
     pkg/scheduler/plugins/deviceshare.
-    """
-    return unsupported(Capability.RESOURCE_CLAIMS, CAPABILITIES, context)
+    """,
+)
 
 
 @rule(
@@ -113,20 +99,11 @@ def priority_class(workload: PodCliqueSet, _: RuleContext) -> Results:
             return
 
 
-@rule(
+claimed_pods = families.claimed_pods(
     "koordinator/claimed-pods",
-    subject=Subject.POD,
-    passes=Example(pod_clique_set(clique("worker"))),
-    fails=Example(
-        pod_clique_set(clique("leader"), clique("worker", annotations={"scheduling.k8s.io/group-name": "training"}))
-    ),
+    source="koordinator-sh/koordinator, apis/extension/coscheduling.go (`GetGangName`): a pod has one gang.",
+    annotations={"scheduling.k8s.io/group-name": "training"},
 )
-def claimed_pods(pod: PodTemplate, context: RuleContext) -> Results:
-    """A pod that bears another gang's membership is never prepared for this one, so its own gang waits for it for ever.
-
-    Source: koordinator-sh/koordinator, apis/extension/coscheduling.go (`GetGangName`): a pod has one gang.
-    """
-    return claimed(pod, context)
 
 
 @rule(

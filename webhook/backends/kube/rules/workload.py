@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from webhook.backends.kube.capabilities import GANGS
+from webhook.backends import families
+from webhook.backends.kube.capabilities import GANGS, capabilities
 from webhook.backends.kube.gangs import MAX_TEMPLATES
 from webhook.backends.kube.generation import (
     CARRIES_CLASS,
@@ -197,11 +198,6 @@ def topology(workload: PodCliqueSet, context: RuleContext) -> Results:
             yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
 
 
-def _unsupported(capability: Capability, context: RuleContext) -> Results:
-    if context.settings.gangScheduling:
-        yield from unsupported(capability, GANGS, context)
-
-
 @rule(
     "kube/preferred-topology",
     capability=(Capability.TOPOLOGY_PREFERRED, Capability.TOPOLOGY_SCALING_GROUP),
@@ -218,35 +214,29 @@ def preferred_topology(workload: PodCliqueSet, context: RuleContext) -> Results:
 
     Source: kubernetes/enhancements, KEP-5732.
     """
-    yield from _unsupported(Capability.TOPOLOGY_PREFERRED, context)
+    if not context.settings.gangScheduling:
+        return
+    yield from unsupported(Capability.TOPOLOGY_PREFERRED, GANGS, context)
     support = GANGS[Capability.TOPOLOGY_PREFERRED]
     for group in workload.scaling_groups:
         # A scaling group's preference counts as group topology, not as preferred topology. Where trees are served, no
         # other rule refuses it.
         topology = group.topology
-        if context.settings.gangScheduling and topology is not None and topology.preferred is not None:
+        if topology is not None and topology.preferred is not None:
             place = topology.preferred_path
             yield Finding(at=place, found=topology.preferred, why=support.why, remedy=support.remedy)
 
 
-@rule(
+multi_node_nvlink = families.multi_node_nvlink(
     "kube/mnnvl",
-    capability=Capability.MULTI_NODE_NVLINK,
-    passes=Example(pod_clique_set(annotations={"grove.io/mnnvl-group": "train"}), config=_ON, facts=_TREES),
-    fails=Example(
-        pod_clique_set(
-            clique("worker", requests={"nvidia.com/gpu": "8"}), annotations={"grove.io/mnnvl-group": "train"}
-        ),
-        config=_ON,
-        facts=_TREES,
-    ),
-)
-def multi_node_nvlink(workload: PodCliqueSet, context: RuleContext) -> Results:
+    capabilities,
     """kube-scheduler places the pods of a ComputeDomain without regard to NVLink domains.
 
     Source: ai-dynamo/grove, operator/internal/mnnvl; no plugin of kube-scheduler 1.37 knows ComputeDomains.
-    """
-    return _unsupported(Capability.MULTI_NODE_NVLINK, context)
+    """,
+    facts=_TREES,
+    config=_ON,
+)
 
 
 @rule(
