@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from webhook.model.capabilities import Capability, CapabilityTable
+from webhook.model.capabilities import Capability, CapabilityTable, Use
 from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Finding
@@ -15,7 +15,7 @@ from webhook.model.keys import Needed, ObjectKey
 from webhook.model.known_objects import PodGangFacts, PodGangs
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
-from webhook.validators.registry import Context, Results
+from webhook.validators.registry import Change, Context, Results
 
 
 def unsupported(capability: Capability, table: CapabilityTable, context: Context[Any]) -> Results:
@@ -68,6 +68,21 @@ def has_gangs(workload: PodCliqueSet, facts: ClusterFacts) -> bool | None:
     if facts.pod_gangs is None:
         return None
     return any(True for _ in gangs_of_set(workload, facts.pod_gangs))
+
+
+def moved(change: Change, context: Context[Any], use: Use, where: str, what: str) -> Results:
+    """A forbidden change of where all pods of a set are (a queue, a quota), unless the set has no gang. `use` is the
+    new value and its place, `where` says in words where the gangs are.
+    """
+    living = has_gangs(change.new, context.facts)
+    if living is not False:
+        yield Finding(
+            at=use.path,
+            found=use.value,
+            why=where + ("" if living else ", and whether any still exists is unknown"),
+            remedy=f"delete the PodCliqueSet and create it anew with the other {what}",
+            forbidden=True,
+        )
 
 
 def gangs_of_set(workload: PodCliqueSet, known: Mapping[ObjectKey, PodGangFacts]) -> Iterable[ObjectKey]:

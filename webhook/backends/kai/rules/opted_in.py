@@ -14,8 +14,9 @@ The label of a TrainJob's JobSet comes before the TrainJob's own. Then it reads 
 from __future__ import annotations
 
 from webhook.backends.kai.keys import ANNOTATION_GROUP, ANNOTATION_MINIMUM, ANNOTATION_SKIP, LABEL_QUEUE
-from webhook.backends.kai.rules.queue import judge_name, judge_names
+from webhook.backends.kai.rules.queue import judge_queue
 from webhook.backends.kai.settings import RuleContext
+from webhook.backends.queue_families import opted_in_disagreement, opted_in_queue
 from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS
@@ -27,10 +28,10 @@ from webhook.model.workloads.applied_pods import with_pods
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.model.workloads.trainjob import MadeJobSet, train_job_of
+from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OwnedWorkload
 from webhook.validators.owner_examples import job, job_set, pod_template, replicated, runtimes, train_job
-from webhook.validators.owner_names import Key, disagreeing, named
+from webhook.validators.owner_names import Key
 from webhook.validators.registry import Example, Results, Subject, rule
 
 _KAI = "kai-scheduler"
@@ -246,56 +247,35 @@ def _keys(context: RuleContext) -> tuple[Key, ...]:
     return (("labels", context.settings.queueLabelKey),)
 
 
-@rule(
+owner_queue = opted_in_queue(
     "kai/owner-queue",
-    subject=Subject.OWNER,
-    passes=Example(train_job(scheduler=_KAI, labels={LABEL_QUEUE: "team-a"}), facts=_QUEUES),
-    fails=Example(train_job(scheduler=_KAI, labels={LABEL_QUEUE: "research"}), facts=_QUEUES),
-)
-def owner_queue(workload: OwnedWorkload, context: RuleContext) -> Results:
     """kai-scheduler never tries a group in a queue that has children, and says only "unable to schedule". One that is
     missing, or whose parent is, counts as not there. A workload that names none is in the profile's defaultQueue, or,
     without that, in KAI's `default-queue`.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info, pkg/scheduler/actions/utils; seen with
     v0.16.8.
-    """
-    keys = _keys(context)
-    uses = named(workload, keys, keys)
-    yield from judge_names(uses, context.facts)
-    default = context.settings.defaultQueue
-    # For a TrainJob's JobSet, the TrainJob may name a queue.
-    if not uses and default is not None and not (isinstance(workload, JobSet) and train_job_of(workload)):
-        yield from judge_name(default, context.choice.path, "the profile's defaultQueue", context.facts)
-
-
-@rule(
-    "kai/owner-queue-disagree",
-    subject=Subject.OWNER,
-    passes=Example(
-        job_set(
-            replicated("node", template=pod_template(labels={LABEL_QUEUE: "team-a"})),
-            scheduler=_KAI,
-            labels={LABEL_QUEUE: "team-a"},
-        )
-    ),
-    fails=Example(
-        job_set(
-            replicated("node", template=pod_template(labels={LABEL_QUEUE: "team-b"})),
-            scheduler=_KAI,
-            labels={LABEL_QUEUE: "team-a"},
-        )
-    ),
+    """,
+    keys=_keys,
+    judge=judge_queue,
+    passes=Example(train_job(scheduler=_KAI, labels={LABEL_QUEUE: "team-a"}), facts=_QUEUES),
+    fails=Example(train_job(scheduler=_KAI, labels={LABEL_QUEUE: "research"}), facts=_QUEUES),
 )
-def owner_queue_disagree(workload: OwnedWorkload, context: RuleContext) -> Results:
+
+
+owner_queue_disagree = opted_in_disagreement(
+    "kai/owner-queue-disagree",
     """The group is in one queue: the JobSet's, else the TrainJob's, else that of the first pod that podgrouper meets.
     What the others say is dropped in silence.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{defaultgrouper,skiptopowner} (v0.17.0).
-    """
-    keys = _keys(context)
-    remedy = f"name one queue, best by the label {context.settings.queueLabelKey} of the workload"
-    yield from disagreeing(workload, keys, keys, "queue", remedy)
+    """,
+    scheduler=_KAI,
+    key=("labels", LABEL_QUEUE),
+    keys=_keys,
+    of_pods=_keys,
+    remedy=lambda context: f"name one queue, best by the label {context.settings.queueLabelKey} of the workload",
+)
 
 
 @rule(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from webhook.backends.kai.keys import LABEL_NODE_POOL, LABEL_QUEUE, NON_PREEMPTIBLE
 from webhook.backends.kai.rules.examples import pod_group
 from webhook.backends.kai.rules.pod_group import pod_group_rule
-from webhook.backends.kai.rules.queue import judge_line, judge_queue, unserved_pool
+from webhook.backends.kai.rules.queue import QUEUES, judge_line, unserved_pool
 from webhook.backends.kai.settings import RuleContext
 from webhook.backends.queue_tree import leaves, offered
 from webhook.model.facts import ClusterFacts
@@ -43,7 +43,7 @@ def group_queue(found: StoredObject, context: RuleContext) -> Results:
     v0.16.8.
     """
     if (name := text(found.spec.get("queue"))) is not None:
-        yield from judge_queue(name, SPEC / "queue", "it", context.facts)
+        yield from QUEUES.judge(name, SPEC / "queue", "it", context.facts)
 
 
 @pod_group_rule(

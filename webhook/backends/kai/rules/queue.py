@@ -8,12 +8,13 @@ operator/internal/scheduler/kai/backend.go (2026-08).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from webhook.backends.kai.keys import LABEL_NODE_POOL, LABEL_QUEUE
 from webhook.backends.kai.settings import KaiSettings, RuleContext, is_queue_name
-from webhook.backends.queue_tree import children_of, disagreeing, judged_once, leaves, missing_ancestor, offered
+from webhook.backends.queue_families import Queues, disagreement, judge_named
+from webhook.backends.queue_tree import leaves, offered
 from webhook.model.capabilities import VOLCANO_QUEUE, Capability, Use
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA, FieldPath
@@ -23,10 +24,20 @@ from webhook.model.known_objects import KaiQueue, PodGangFacts
 from webhook.model.reading import mapping, text
 from webhook.model.record import queue_of, record_of
 from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.membership import has_gangs, unread_queues
+from webhook.validators.examples import pod_clique_set
+from webhook.validators.membership import moved, unread_queues
 from webhook.validators.registry import Change, Example, Results, Subject, rule
 
+QUEUES = Queues(
+    project="KAI",
+    part="kai_queues",
+    pod_groups="kai_pod_groups",
+    missing="kai-scheduler starts no gang without one",
+    with_children="kai-scheduler never tries a gang in a queue with children",
+    # A missing parent takes all queues below it out of service.
+    orphaned=", so kai-scheduler drops it",
+    have_parent="have the missing parent created",
+)
 _QUEUES = ClusterFacts(
     kai_queues={
         "research": KaiQueue(None),
@@ -56,11 +67,7 @@ def queue(workload: PodCliqueSet, context: RuleContext) -> Results:
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info, pkg/scheduler/actions/utils; seen with
     v0.16.8.
     """
-    settings = context.settings
-    named = list(_named(workload, settings))
-    yield from judge_names(named, context.facts)
-    if not named and settings.defaultQueue is not None:
-        yield from judge_name(settings.defaultQueue, context.choice.path, "the profile's defaultQueue", context.facts)
+    yield from judge_named(list(_named(workload, context.settings)), context, judge_queue)
 
 
 @rule(
@@ -86,19 +93,16 @@ def no_queue(workload: PodCliqueSet, context: RuleContext) -> Results:
         )
 
 
-@rule(
+queue_disagree = disagreement(
     "kai/queue-disagree",
-    passes=Example(pod_clique_set(clique("worker", labels=_asking("team-a")), labels=_asking("team-a"))),
-    fails=Example(pod_clique_set(clique("worker", labels=_asking("team-b")), labels=_asking("team-a"))),
-)
-def queue_disagree(workload: PodCliqueSet, context: RuleContext) -> Results:
     """A gang is one PodGroup, and that is in one queue: what a clique says against the others would be dropped.
 
     Source: the PodGroup CRD of scheduling.run.ai/v2alpha2; ai-dynamo/grove refuses it too.
-    """
-    settings = context.settings
-    remedy = f"name one queue, best by the label {settings.queueLabelKey} of the set"
-    yield from disagreeing(_named(workload, settings), remedy)
+    """,
+    key=("labels", LABEL_QUEUE),
+    uses=lambda workload, context: list(_named(workload, context.settings)),
+    remedy=lambda context: f"name one queue, best by the label {context.settings.queueLabelKey} of the set",
+)
 
 
 @rule(
@@ -143,30 +147,17 @@ def queue_change(change: Change, context: RuleContext) -> Results:
     """
     settings = context.settings
     key, pool = settings.queueLabelKey, settings.nodePoolLabelKey
-    named = next(_named(change.new, settings), None)
-    queues = _effective(change.old, settings), _effective(change.new, settings)
-    pools = text(change.old.labels.get(pool)), text(change.new.labels.get(pool))
-    changes = [
-        (
-            LABELS / key if named is None else named.path,
-            queues,
-            f"the queue {shown(queues[0])}" if queues[0] else "no queue",
-            "queue",
-        ),
-        (LABELS / pool, pools, pool_called(pools[0]), "node pool"),
-    ]
-    for path, (before, now), place, what in changes:
-        if before == now:
-            continue
-        living = has_gangs(change.new, context.facts)
-        if living is not False:
-            yield Finding(
-                at=path,
-                found=now,
-                why=f"its gangs are in {place}" + ("" if living else ", and whether any still exists is unknown"),
-                remedy=f"delete the PodCliqueSet and create it anew with the other {what}",
-                forbidden=True,
-            )
+    before, now = (_effective(workload, settings) for workload in change)
+    if before != now:
+        named = next(_named(change.new, settings), None)
+        use = Use(LABELS / key if named is None else named.path, now)
+        where = f"its gangs are in the queue {shown(before)}" if before else "its gangs are in no queue"
+        yield from moved(change, context, use, where, "queue")
+    before, now = (text(workload.labels.get(pool)) for workload in change)
+    if before != now:
+        yield from moved(
+            change, context, Use(LABELS / pool, now), f"its gangs are in {pool_called(before)}", "node pool"
+        )
 
 
 @rule(
@@ -263,53 +254,10 @@ def _effective(workload: PodCliqueSet, settings: KaiSettings) -> str | None:
     return record_of(workload, None).queue(settings.queueLabelKey) or settings.defaultQueue
 
 
-def judge_names(named: Iterable[Use], facts: ClusterFacts) -> Results:
-    """The problems of the queues that a workload names."""
-    return judged_once(named, lambda use: judge_name(use.value, use.path, "it", facts))
-
-
-def judge_name(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
+def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
     """The problems of a queue that a workload names, or of its name."""
     if not is_queue_name(name):
         why, remedy = f"{called} is no name that a label can bear and a Queue can have", "name a Queue that exists"
         yield Finding(at=path, found=name, why=why, remedy=remedy)
     else:
-        yield from judge_queue(name, path, called, facts)
-
-
-def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
-    """The problems of a queue, at the place that names it. Messages refer to the queue as `called`."""
-    if facts.kai_queues is None:
-        yield Unjudged(path, "the KAI Queues")
-    elif (found := facts.kai_queues.get(name)) is None:
-        yield Finding(
-            at=path,
-            found=name,
-            why=f"{called} names no Queue of this cluster, and kai-scheduler starts no gang without one",
-            remedy="name a Queue that exists, or create it first",
-            absent=Needed("kai_queues", name),
-            instead=offered(leaves(facts.kai_queues)),
-        )
-    else:
-        yield from _judge_found(name, path, called, found, facts.kai_queues)
-
-
-def _judge_found(name: str, path: FieldPath, called: str, found: KaiQueue, queues: Mapping[str, KaiQueue]) -> Results:
-    if children := children_of(name, queues):
-        child = min(children)
-        yield Finding(
-            at=path,
-            found=name,
-            why=f"{called} has the child {shown(child)}, and kai-scheduler never tries a gang in a queue with children",
-            remedy="name one of its children",
-            instead=offered(leaves(children)),
-        )
-    # A missing parent takes all queues below it out of service.
-    elif (missing := missing_ancestor(found, queues)) is not None:
-        yield Finding(
-            at=path,
-            found=name,
-            why=f"{called} is below {shown(missing)}, which does not exist, so kai-scheduler drops it",
-            remedy="have the missing parent created, or name another queue",
-            absent=Needed("kai_queues", missing),
-        )
+        yield from QUEUES.judge(name, path, called, facts)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from webhook.backends.kai.keys import LABEL_NODE_POOL, QUEUES
+from webhook.backends.kai import keys
+from webhook.backends.kai.keys import LABEL_NODE_POOL
 from webhook.backends.kai.rules.examples import queue
-from webhook.backends.kai.rules.queue import judge_line
+from webhook.backends.kai.rules.queue import QUEUES, judge_line
 from webhook.backends.kai.settings import RuleContext
-from webhook.backends.queue_tree import children_of, missing_ancestor, turning_point
+from webhook.backends.queue_families import QueueObjects
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, SPEC
-from webhook.model.findings import Action, Finding, Unjudged, shown
-from webhook.model.keys import Needed
+from webhook.model.findings import Action, Unjudged
 from webhook.model.known_objects import KaiQueue, QueuedGroup, QueuedGroups
 from webhook.model.reading import text
 from webhook.model.stored_object import StoredObject
@@ -27,38 +27,25 @@ _TREE = ClusterFacts(
 )
 
 
-@rule(
+_OBJECTS = QueueObjects(queues=QUEUES, kind=keys.QUEUES, parent=_PARENT, build=queue, tree=_TREE)
+
+queue_parent = _OBJECTS.missing_parent(
     "kai/queue-parent",
-    kinds=(QUEUES,),
-    default=Action.WARN,
-    passes=Example(queue("team-b", "research"), facts=_TREE),
-    fails=Example(queue("team-b", "resaerch"), facts=_TREE),
-)
-def queue_parent(found: StoredObject, context: RuleContext) -> Results:
     """A queue whose parent does not exist is dropped, with all that are below it: their PodGroups are told that their
     queue does not exist. A warning, because the parent may follow.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info/queue.go.
-    """
-    name, known = text(found.spec.get("parentQueue")), context.facts.kai_queues
-    if name is None:
-        return
-    if known is None:
-        yield Unjudged(_PARENT, "the KAI Queues")
-    elif (missing := missing_ancestor(KaiQueue(name), known)) is not None and missing != found.name:
-        above = "there is no such Queue" if missing == name else f"it is below {shown(missing[:63])}, which is missing"
-        yield Finding(
-            at=_PARENT,
-            found=name,
-            why=f"{above}, and until there is, kai-scheduler drops this one and all below it",
-            remedy="create it, or name another",
-            absent=Needed("kai_queues", missing),
-        )
+    """,
+    why="until there is, kai-scheduler drops this one and all below it",
+    gone="is missing",
+    remedy="create it",
+    default=Action.WARN,
+)
 
 
 @rule(
     "kai/queue-pool",
-    kinds=(QUEUES,),
+    kinds=(keys.QUEUES,),
     passes=Example(queue("team-b", "research"), facts=_TREE),
     fails=Example(queue("team-b", "pools"), facts=_TREE),
 )
@@ -76,57 +63,24 @@ def queue_pool(found: StoredObject, context: RuleContext) -> Results:
     yield from judge_line(name, pool, path, "this Queue", context)
 
 
-@rule(
+queue_cycle = _OBJECTS.cycle(
     "kai/queue-cycle",
-    kinds=(QUEUES,),
-    passes=Example(queue("research"), facts=_TREE),
-    fails=Example(queue("research", "team-a"), facts=_TREE),
-)
-def queue_cycle(found: StoredObject, context: RuleContext) -> Results:
     """No queue in a cycle is a leaf, and none below it has a root. Where the scheduler goes up from a gang's queue to
     look at limits, it goes until there is no parent, so for a queue below a cycle it would never end.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/plugins/proportion/capacity_policy/max_allowed_check.go (read,
     not seen).
-    """
-    name, known = text(found.spec.get("parentQueue")), context.facts.kai_queues
-    if name is None:
-        return
-    if (again := turning_point(found.name, name, known or {})) is None:
-        if known is None:
-            yield Unjudged(_PARENT, "the KAI Queues")
-    else:
-        yield Finding(
-            at=_PARENT,
-            found=name,
-            why=f"the way up leads from {shown(again[:63])} back to it, so no queue on it has a root",
-            remedy="name a parent that is not below this Queue",
-        )
-
-
-@rule(
-    "kai/queue-in-use",
-    kinds=(QUEUES,),
-    passes=Example(queue("team-b", "research"), facts=_TREE),
-    fails=Example(queue("team-b", "team-a"), facts=_TREE),
+    """,
+    why="so no queue on it has a root",
 )
-def queue_in_use(found: StoredObject, context: RuleContext) -> Results:
+
+
+queue_in_use = _OBJECTS.in_use(
+    "kai/queue-in-use",
     """A queue that gets its first child is no leaf any more, and kai-scheduler never again tries the PodGroups that are
     in it; nothing names the queue as the reason.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/utils; seen with v0.16.8.
-    """
-    name, facts = text(found.spec.get("parentQueue")), context.facts
-    if name is None:
-        return
-    if facts.kai_pod_groups is None or facts.kai_queues is None:
-        yield Unjudged(_PARENT, "the KAI PodGroups" if facts.kai_queues is not None else "the KAI Queues")
-        return
-    using = next(iter(facts.kai_pod_groups.in_queue(name)), None)
-    if using is not None and not children_of(name, facts.kai_queues).keys() - {found.name}:
-        yield Finding(
-            at=_PARENT,
-            found=name,
-            why=f"PodGroup {shown('/'.join(using)[:80])} is in it, and is never tried again once it has a child",
-            remedy="name a parent without PodGroups, or move or delete these first",
-        )
+    """,
+    why="is never tried again once it has a child",
+)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from webhook.backends.koordinator.keys import NAME
 from webhook.backends.koordinator.rules.quota import judge_quota
 from webhook.backends.koordinator.settings import RuleContext
+from webhook.backends.queue_families import opted_in_disagreement
 from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Finding
@@ -11,7 +13,7 @@ from webhook.model.known_objects import Quota
 from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OwnedWorkload
 from webhook.validators.owner_examples import job, job_set, pod_template, replicated
-from webhook.validators.owner_names import disagreeing, named
+from webhook.validators.owner_names import named
 from webhook.validators.registry import Example, Results, Subject, rule
 
 _KEYS = (("annotations", QUOTA_ANNOTATION), ("labels", QUOTA_LABEL))
@@ -37,25 +39,22 @@ def owner_quota(workload: OwnedWorkload, context: RuleContext) -> Results:
         yield from judge_quota(use.value, use.path, context)
 
 
-@rule(
+owner_quota_disagree = opted_in_disagreement(
     "koordinator/owner-quota-disagree",
-    subject=Subject.OWNER,
-    passes=Example(job_set(replicated("node", template=pod_template(labels={QUOTA_LABEL: "team-a"})))),
-    fails=Example(
-        job_set(
-            replicated("node", template=pod_template(labels={QUOTA_LABEL: "team-b"})), labels={QUOTA_LABEL: "team-a"}
-        )
-    ),
-)
-def owner_quota_disagree(workload: OwnedWorkload, _: RuleContext) -> Results:
     """A gang over two quotas starts only when both have room at the same moment; and the quota that the workload names
     replaces the one of its pods.
 
     Source: koordinator-sh/koordinator checks quotas pod by pod in PreFilter
     (pkg/scheduler/plugins/elasticquota/plugin.go).
-    """
-    remedy = f"name one quota, best by the label {QUOTA_LABEL} of the workload"
-    yield from disagreeing(workload, _KEYS, _OF_PODS, "quota", remedy)
+    """,
+    scheduler=NAME,
+    key=("labels", QUOTA_LABEL),
+    keys=lambda _: _KEYS,
+    of_pods=lambda _: _OF_PODS,
+    remedy=lambda _: f"name one quota, best by the label {QUOTA_LABEL} of the workload",
+    what="quota",
+    passes=Example(job_set(replicated("node", template=pod_template(labels={QUOTA_LABEL: "team-a"})))),
+)
 
 
 @rule(

@@ -11,7 +11,7 @@ import re
 
 from webhook.backends.koordinator.keys import BUILT_IN_QUOTAS, ROOT_QUOTA
 from webhook.backends.koordinator.settings import RuleContext
-from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL, Capability
+from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL, Capability, Use
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS, FieldPath
 from webhook.model.findings import Finding, Unjudged
@@ -21,7 +21,7 @@ from webhook.model.record import recorded_quota
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.membership import has_gangs
+from webhook.validators.membership import moved
 from webhook.validators.registry import Change, Example, Results, Subject, rule
 
 # The limit of Kubernetes for a label value; the name of an ElasticQuota may be longer.
@@ -135,19 +135,10 @@ def quota_change(change: Change, context: RuleContext) -> Results:
     before, now = recorded_quota(change.old), recorded_quota(change.new)
     if before == now:
         return
-    living = has_gangs(change.new, context.facts)
-    if living is False:
-        return
-    place = (
-        context.uses[Capability.QUOTA][0].path if Capability.QUOTA in context.uses else ANNOTATIONS / QUOTA_ANNOTATION
-    )
-    yield Finding(
-        at=place,
-        found=now,
-        why=f"the pods of its gangs are charged to {before or 'no named quota'}"
-        + ("" if living else ", and whether any still exists is unknown"),
-        remedy="delete the PodCliqueSet and create it anew with the other quota",
-        forbidden=True,
+    uses = context.uses.get(Capability.QUOTA)
+    use = Use(uses[0].path if uses else ANNOTATIONS / QUOTA_ANNOTATION, now)
+    yield from moved(
+        change, context, use, f"the pods of its gangs are charged to {before or 'no named quota'}", "quota"
     )
 
 

@@ -41,7 +41,7 @@ def queue(name: str = "team-a", parent: str | None = None) -> Manifest:
     return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
-QUEUES = ClusterFacts(
+KNOWN_QUEUES = ClusterFacts(
     volcano_queues={
         "default": VolcanoQueue("root", "Open"),
         "team-a": VolcanoQueue("root", "Open"),

@@ -7,42 +7,36 @@ its pod templates. If a plugin of Trainer or LeaderWorkerSet's provider makes th
 
 from __future__ import annotations
 
-from webhook.backends.volcano.rules.examples import QUEUES, asking
-from webhook.backends.volcano.rules.queue import judge_queue, judge_queues
+from webhook.backends.queue_families import opted_in_disagreement, opted_in_queue
+from webhook.backends.volcano.rules.examples import KNOWN_QUEUES, asking
+from webhook.backends.volcano.rules.queue import judge_queue, judge_syntax
 from webhook.backends.volcano.settings import RuleContext
 from webhook.model.capabilities import VOLCANO_QUEUE
-from webhook.model.findings import Finding
-from webhook.model.naming import is_subdomain
-from webhook.model.workloads.jobset import JobSet
-from webhook.model.workloads.trainjob import train_job_of
 from webhook.model.workloads.workload import QUEUE_ANNOTATIONS, OwnedWorkload
-from webhook.validators.owner_examples import job, job_set, pod_template, replicated
-from webhook.validators.owner_names import disagreeing, named
+from webhook.validators.owner_examples import job
+from webhook.validators.owner_names import Key, named
 from webhook.validators.registry import Example, Results, Subject, rule
 
 _VOLCANO = "volcano"
-_KEYS = tuple(("annotations", key) for key in QUEUE_ANNOTATIONS)
 
 
-@rule(
+def _keys(_: RuleContext) -> tuple[Key, ...]:
+    return tuple(("annotations", key) for key in QUEUE_ANNOTATIONS)
+
+
+owner_queue = opted_in_queue(
     "volcano/owner-queue",
-    subject=Subject.OWNER,
-    passes=Example(job(scheduler=_VOLCANO, annotations=asking("team-a")), facts=QUEUES),
-    fails=Example(job(scheduler=_VOLCANO, annotations=asking("team-b")), facts=QUEUES),
-)
-def owner_queue(workload: OwnedWorkload, context: RuleContext) -> Results:
     """Volcano drops a gang whose queue is missing with a log line, holds one whose queue is not Open, and may stop
     every other queue while a gang is in `root` or in a queue with children. A workload that names none is in the
     profile's defaultQueue.
 
     Source: volcano-sh/volcano, pkg/scheduler/plugins/{proportion,capacity}; seen with vc-scheduler v1.15.1.
-    """
-    uses = named(workload, _KEYS, _KEYS)
-    yield from judge_queues(uses, context.facts)
-    # For a TrainJob's JobSet, the TrainJob may name a queue.
-    if not uses and not (isinstance(workload, JobSet) and train_job_of(workload)):
-        queue, path = context.settings.defaultQueue, context.choice.path
-        yield from judge_queue(queue, path, "the profile's defaultQueue", context.facts)
+    """,
+    keys=_keys,
+    judge=judge_queue,
+    passes=Example(job(scheduler=_VOLCANO, annotations=asking("team-a")), facts=KNOWN_QUEUES),
+    fails=Example(job(scheduler=_VOLCANO, annotations=asking("team-b")), facts=KNOWN_QUEUES),
+)
 
 
 @rule(
@@ -52,40 +46,24 @@ def owner_queue(workload: OwnedWorkload, context: RuleContext) -> Results:
     passes=Example(job(scheduler=_VOLCANO, annotations=asking("team-a"))),
     fails=Example(job(scheduler=_VOLCANO, annotations=asking("Team A"))),
 )
-def owner_queue_name(workload: OwnedWorkload, _: RuleContext) -> Results:
+def owner_queue_name(workload: OwnedWorkload, context: RuleContext) -> Results:
     """The API server refuses a PodGroup whose queue is no DNS subdomain, and the gang would wait for a group that
     nobody can write.
 
     Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1 (`spec.queue`).
     """
-    for use in named(workload, _KEYS, _KEYS):
-        if not is_subdomain(use.value):
-            why = "it is no DNS subdomain, so no Queue has that name"
-            yield Finding(at=use.path, found=use.value, why=why, remedy="name a Queue that exists")
+    yield from judge_syntax(named(workload, _keys(context), _keys(context)))
 
 
-@rule(
+owner_queue_disagree = opted_in_disagreement(
     "volcano/owner-queue-disagree",
-    subject=Subject.OWNER,
-    passes=Example(
-        job_set(
-            replicated("node", template=pod_template(annotations=asking("team-a"))),
-            scheduler=_VOLCANO,
-            annotations=asking("team-a"),
-        )
-    ),
-    fails=Example(
-        job_set(
-            replicated("node", template=pod_template(annotations=asking("team-b"))),
-            scheduler=_VOLCANO,
-            annotations=asking("team-a"),
-        )
-    ),
-)
-def owner_queue_disagree(workload: OwnedWorkload, _: RuleContext) -> Results:
     """A gang is one PodGroup, and that is in one queue: what a pod template says against the others is dropped.
 
     Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1.
-    """
-    remedy = f"name one queue, best by the annotation {VOLCANO_QUEUE} of the workload"
-    yield from disagreeing(workload, _KEYS, _KEYS, "queue", remedy)
+    """,
+    scheduler=_VOLCANO,
+    key=("annotations", VOLCANO_QUEUE),
+    keys=_keys,
+    of_pods=_keys,
+    remedy=lambda _: f"name one queue, best by the annotation {VOLCANO_QUEUE} of the workload",
+)

@@ -6,16 +6,16 @@ keys and their order: ai-dynamo/grove, operator/internal/scheduler/volcano/queue
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 
-from webhook.backends.queue_tree import children_of, disagreeing, judged_once, leaves, missing_ancestor, offered
+from webhook.backends.queue_families import Queues, disagreement, judge_named
 from webhook.backends.volcano.keys import ANNOTATIONS_OTHER_QUEUE, OPEN, ROOT_QUEUE
-from webhook.backends.volcano.rules.examples import QUEUES, asking
+from webhook.backends.volcano.rules.examples import KNOWN_QUEUES, asking
 from webhook.backends.volcano.settings import RuleContext, VolcanoSettings
 from webhook.model.capabilities import VOLCANO_QUEUE, Capability, Use
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS, FieldPath
-from webhook.model.findings import Action, Finding, Unjudged, shown
+from webhook.model.findings import Action, Finding, shown
 from webhook.model.keys import Needed
 from webhook.model.known_objects import PodGangFacts, VolcanoQueue
 from webhook.model.naming import is_subdomain
@@ -23,14 +23,14 @@ from webhook.model.reading import mapping, text
 from webhook.model.record import queue_of, record_of
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.membership import has_gangs, unread_queues
+from webhook.validators.membership import moved, unread_queues
 from webhook.validators.registry import Change, Example, Results, Subject, rule
 
 
 @rule(
     "volcano/queue",
-    passes=Example(pod_clique_set(annotations=asking("team-a")), facts=QUEUES),
-    fails=Example(pod_clique_set(annotations=asking("team-b")), facts=QUEUES),
+    passes=Example(pod_clique_set(annotations=asking("team-a")), facts=KNOWN_QUEUES),
+    fails=Example(pod_clique_set(annotations=asking("team-b")), facts=KNOWN_QUEUES),
 )
 def queue(workload: PodCliqueSet, context: RuleContext) -> Results:
     """Volcano drops a gang whose queue is missing with a log line, holds one whose queue is not Open (a fresh one has
@@ -40,12 +40,7 @@ def queue(workload: PodCliqueSet, context: RuleContext) -> Results:
     Source: volcano-sh/volcano, pkg/scheduler/plugins/{proportion,capacity}, pkg/webhooks/admission/{jobs,podgroups}
     (which checks no leaf for a PodGroup); seen with vc-scheduler v1.15.1.
     """
-    named = _named(context)
-    yield from judge_queues(named, context.facts)
-    if not named:
-        yield from judge_queue(
-            context.settings.defaultQueue, context.choice.path, "the profile's defaultQueue", context.facts
-        )
+    yield from judge_named(_named(context), context, judge_queue)
 
 
 @rule(
@@ -61,26 +56,21 @@ def queue_name(workload: PodCliqueSet, context: RuleContext) -> Results:
 
     Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1 (`spec.queue`).
     """
-    for use in _named(context):
-        if not is_subdomain(use.value):
-            why = "it is no DNS subdomain, so no Queue has that name"
-            yield Finding(at=use.path, found=use.value, why=why, remedy="name a Queue that exists")
+    yield from judge_syntax(_named(context))
 
 
-@rule(
+queue_disagree = disagreement(
     "volcano/queue-disagree",
-    capability=Capability.QUEUE,
-    passes=Example(pod_clique_set(clique("worker", annotations=asking("team-a")), annotations=asking("team-a"))),
-    fails=Example(pod_clique_set(clique("worker", annotations=asking("team-b")), annotations=asking("team-a"))),
-)
-def queue_disagree(workload: PodCliqueSet, context: RuleContext) -> Results:
     """A gang is one PodGroup, and that is in one queue: what a clique says against the others would be dropped.
 
     Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1; ai-dynamo/grove refuses it too.
-    """
+    """,
+    key=("annotations", VOLCANO_QUEUE),
     # First the PodCliqueSet's own, then by clique name, so that reordering the cliques moves no finding.
-    uses = sorted(_named(context), key=lambda use: use.path.anchor)
-    yield from disagreeing(uses, f"name one queue, best by the annotation {VOLCANO_QUEUE} of the set")
+    uses=lambda _, context: sorted(_named(context), key=lambda use: use.path.anchor),
+    remedy=lambda _: f"name one queue, best by the annotation {VOLCANO_QUEUE} of the set",
+    capability=Capability.QUEUE,
+)
 
 
 @rule(
@@ -136,18 +126,9 @@ def queue_change(change: Change, context: RuleContext) -> Results:
     before, now = _effective(change.old, context.settings), _effective(change.new, context.settings)
     if before == now:
         return
-    living = has_gangs(change.new, context.facts)
-    if living is False:
-        return
     named = _named(context)
-    yield Finding(
-        at=named[0].path if named else ANNOTATIONS / VOLCANO_QUEUE,
-        found=now,
-        why=f"its gangs are in the queue {shown(before)}"
-        + ("" if living else ", and whether any still exists is unknown"),
-        remedy="delete the PodCliqueSet and create it anew with the other queue",
-        forbidden=True,
-    )
+    use = Use(named[0].path if named else ANNOTATIONS / VOLCANO_QUEUE, now)
+    yield from moved(change, context, use, f"its gangs are in the queue {shown(before)}", "queue")
 
 
 @rule(
@@ -191,14 +172,12 @@ def _effective(workload: PodCliqueSet, settings: VolcanoSettings) -> str:
     return record_of(workload, None).queue(VOLCANO_QUEUE) or settings.defaultQueue
 
 
-def _open_leaves(queues: Mapping[str, VolcanoQueue]) -> tuple[str, ...]:
-    """Some open queues without children, assuming that these are all queues."""
-    return offered(name for name in leaves(queues) if queues[name].state == OPEN)
-
-
-def judge_queues(named: Iterable[Use], facts: ClusterFacts) -> Results:
-    """The problems of the queues that a workload names."""
-    return judged_once(named, lambda use: judge_queue(use.value, use.path, "it", facts))
+def judge_syntax(named: Iterable[Use]) -> Results:
+    """A finding for each name that no Queue can have."""
+    for use in named:
+        if not is_subdomain(use.value):
+            why = "it is no DNS subdomain, so no Queue has that name"
+            yield Finding(at=use.path, found=use.value, why=why, remedy="name a Queue that exists")
 
 
 def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
@@ -209,49 +188,32 @@ def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) ->
     if name == ROOT_QUEUE:
         why = f"{called} is the parent of all queues, and a gang in it can stop every other queue"
         yield Finding(at=path, found=name, why=why, remedy="name a leaf below it")
-    elif facts.volcano_queues is None:
-        yield Unjudged(path, "the Volcano Queues")
-    elif (found := facts.volcano_queues.get(name)) is None:
-        yield Finding(
-            at=path,
-            found=name,
-            why=f"{called} names no Queue of this cluster, and volcano drops a gang without one, with only a log line",
-            remedy="name a Queue that exists, or create it first",
-            absent=Needed("volcano_queues", name),
-            instead=_open_leaves(facts.volcano_queues),
-        )
     else:
-        yield from _judge_found(name, path, called, found, facts.volcano_queues)
+        yield from QUEUES.judge(name, path, called, facts)
 
 
-def _judge_found(
-    name: str, path: FieldPath, called: str, found: VolcanoQueue, queues: Mapping[str, VolcanoQueue]
-) -> Results:
-    if children := children_of(name, queues):
-        child = min(children)
-        yield Finding(
-            at=path,
-            found=name,
-            why=f"{called} has the child {shown(child)}, and a gang in a queue with children can stop all others",
-            remedy="name one of its children",
-            instead=_open_leaves(children),
-        )
-    elif found.state != OPEN:
-        fresh = found.state is None
-        state = "has no state yet" if fresh else f"is {shown(found.state)}"
-        yield Finding(
-            at=path,
-            found=name,
-            why=f"{called} {state}, and volcano starts gangs only from a queue that is {OPEN}",
-            remedy="wait until Volcano's controller has seen it" if fresh else "open it, or name another",
-            # A user who makes a queue and uses it at once must not be refused because a cache is behind.
-            absent=Needed("volcano_queues", name) if fresh else None,
-        )
-    elif (missing := missing_ancestor(found, queues, built_in=(ROOT_QUEUE,))) is not None:
-        yield Finding(
-            at=path,
-            found=name,
-            why=f"{called} is below {shown(missing)}, which does not exist: that can stop all queues",
-            remedy="have its parent created, or name another queue",
-            absent=Needed("volcano_queues", missing),
-        )
+def _closed(name: str, path: FieldPath, called: str, found: VolcanoQueue) -> Iterator[Finding]:
+    fresh = found.state is None
+    state = "has no state yet" if fresh else f"is {shown(found.state)}"
+    yield Finding(
+        at=path,
+        found=name,
+        why=f"{called} {state}, and volcano starts gangs only from a queue that is {OPEN}",
+        remedy="wait until Volcano's controller has seen it" if fresh else "open it, or name another",
+        # A user who makes a queue and uses it at once must not be refused because a cache is behind.
+        absent=Needed("volcano_queues", name) if fresh else None,
+    )
+
+
+QUEUES = Queues(
+    project="Volcano",
+    part="volcano_queues",
+    pod_groups="volcano_pod_groups",
+    missing="volcano drops a gang without one, with only a log line",
+    with_children="a gang in a queue with children can stop all others",
+    orphaned=": that can stop all queues",
+    have_parent="have its parent created",
+    root=ROOT_QUEUE,
+    usable=lambda queue: queue.state == OPEN,
+    closed=_closed,
+)
