@@ -1,5 +1,5 @@
 """Checks that several backends share: what their tables refuse, what the cluster lacks, whether pods already belong to
-a gang, whether a set has gangs, and which of its queues are for other schedulers.
+a gang, whether a set has gangs and spare pods, and which of its queues are for other schedulers.
 """
 
 from __future__ import annotations
@@ -89,6 +89,14 @@ def gangs_of_set(workload: PodCliqueSet, known: Mapping[ObjectKey, PodGangFacts]
     """The known PodGangs of a set."""
     indexed = known if isinstance(known, PodGangs) else PodGangs(known)
     return indexed.of_set((workload.namespace, workload.name))
+
+
+def spare_pods(workload: PodCliqueSet, why: str, remedy: str) -> Results:
+    """One finding for each clique that has, or may get, more pods than its minimum."""
+    for member in workload.cliques:
+        if member.min_available != member.replicas or member.spec.get("autoScalingConfig"):
+            place = member.path / "spec" / "minAvailable"
+            yield Finding(at=place, found=member.min_available, why=why, remedy=remedy)
 
 
 def unread_queues(context: Context[Any], scheduler: str, key: str) -> Results:

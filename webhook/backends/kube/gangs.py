@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from webhook.backends.inexpressible import inexpressible, refuse_twins, unknown
+from webhook.backends.inexpressible import inexpressible, refuse_spare_pods, refuse_twins, unknown
 from webhook.backends.kube import keys
 from webhook.backends.kube.generation import (
     CARRIES_CLASS,
@@ -59,7 +59,8 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
     _refuse_topology(podgang)
     merged = is_merged(settings, spoken)
     if merged:
-        _refuse_surplus(podgang)
+        why = "merged into one PodGroup, pods above the minimum of one clique could stand in for those of another"
+        refuse_spare_pods(podgang, "kube/flat-gang", why)
     elif len(podgang.members) > 1 and settings.flat == "refuse":
         why = "kube-scheduler would make several gangs of it, and there is no CompositePodGroup to hold them together"
         raise inexpressible("kube/flat-gang", SPEC / "podgroups", len(podgang.members), why)
@@ -289,18 +290,6 @@ def _refuse_topology(podgang: PodGang) -> None:
         if required is not None:
             why = "without CompositePodGroups a gang of the Workload API has no topology"
             raise inexpressible("kube/topology", path / "required", required, why)
-
-
-def _refuse_surplus(podgang: PodGang) -> None:
-    """Refuses surplus pods when members are merged. Only the sum is counted, so surplus pods of one member could
-    replace another's.
-    """
-    if len(podgang.members) < 2:  # noqa: PLR2004 - one is as it was
-        return
-    for member in podgang.members:
-        if member.pods > member.min_replicas > 0:
-            why = "merged into one PodGroup, pods above the minimum of one clique could stand in for those of another"
-            raise inexpressible("kube/flat-gang", member.path / "minReplicas", member.min_replicas, why)
 
 
 def _no_api(settings: KubeSettings, facts: ClusterFacts) -> Inexpressible:

@@ -6,8 +6,8 @@ from webhook.backends import families
 from webhook.backends.coscheduling.capabilities import CAPABILITIES
 from webhook.backends.coscheduling.settings import RuleContext
 from webhook.model.capabilities import Capability
-from webhook.model.findings import Finding
 from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.validators import membership
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.registry import Example, Results, rule
 
@@ -25,14 +25,11 @@ def spare_pods(workload: PodCliqueSet, _: RuleContext) -> Results:
 
     Source: kubernetes-sigs/scheduler-plugins, pkg/coscheduling/core/core.go (`Permit`), v0.34.7.
     """
-    for member in workload.cliques:
-        if member.min_available != member.replicas or member.spec.get("autoScalingConfig"):
-            yield Finding(
-                at=member.path / "spec" / "minAvailable",
-                found=member.min_available,
-                why="coscheduling counts a gang as a sum, so its spare pods could stand in for another clique's",
-                remedy="set minAvailable to replicas, without autoscaling, or choose another scheduler",
-            )
+    return membership.spare_pods(
+        workload,
+        why="coscheduling counts a gang as a sum, so its spare pods could stand in for another clique's",
+        remedy="set minAvailable to replicas, without autoscaling, or choose another scheduler",
+    )
 
 
 topology = families.no_topology(

@@ -17,7 +17,7 @@ from webhook.model.findings import Action, Finding
 from webhook.model.naming import LABEL_VALUE_LIMIT
 from webhook.model.reading import mapping, text
 from webhook.model.stored_object import StoredObject
-from webhook.validators.registry import Example, Results, rule
+from webhook.validators.registry import Example, Results, Rule, rule
 
 pod_group_rule = partial(rule, kinds=(POD_GROUPS,))
 
@@ -191,49 +191,55 @@ def subgroup_name(found: StoredObject, _: RuleContext) -> Results:
 _RUNNING = {"resourcesStatus": {"allocated": {"cpu": "4"}}}
 
 
-@pod_group_rule(
+def _raised_rule(
+    id: str, documentation: str, *, seen: bool, why: str, remedy: str, default: Action = Action.DENY
+) -> Rule:
+    """The rule about a raised minimum of a gang with pods on nodes; `seen` says whether its status shows such pods."""
+    status = _RUNNING if seen else None
+
+    def check(found: StoredObject, _: RuleContext) -> Results:
+        if found.old is not None and _has_pods(found.old) is seen and not _stays(found):
+            for group, before, now in _raised(found, found.old):
+                yield Finding(
+                    at=group.path / "minMember", found=now, why=f"it was {before}{why}", remedy=remedy, forbidden=seen
+                )
+
+    declare = pod_group_rule(
+        id,
+        default=default,
+        passes=Example(pod_group(subgroup("decode", 2)), old=pod_group(subgroup("decode", 4), status=status)),
+        fails=Example(pod_group(subgroup("decode", 4)), old=pod_group(subgroup("decode", 2), status=status)),
+        documentation=documentation,
+    )
+    return declare(check)
+
+
+group_raised = _raised_rule(
     "kai/group-raised",
-    passes=Example(pod_group(subgroup("decode", 2)), old=pod_group(subgroup("decode", 4), status=_RUNNING)),
-    fails=Example(pod_group(subgroup("decode", 4)), old=pod_group(subgroup("decode", 2), status=_RUNNING)),
-)
-def group_raised(found: StoredObject, _: RuleContext) -> Results:
     """A gang that has pods on nodes and fewer in any leaf than its minimum is stale at once, and 60 seconds later all
     of its pods are evicted, without an event on them. That it has such pods is told by its status.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction, `default-staleness-grace-period`,
     pkg/podgroupcontroller (`status.resourcesStatus.allocated`); seen with v0.16.8.
-    """
-    if found.old is not None and _has_pods(found.old) and not _stays(found):
-        for group, before, now in _raised(found, found.old):
-            yield Finding(
-                at=group.path / "minMember",
-                found=now,
-                why=f"it was {before}, and kai-scheduler evicts a gang with pods on nodes that is below its minimum",
-                remedy="create a new PodGroup for a larger gang, or delete its pods first",
-                forbidden=True,
-            )
-
-
-@pod_group_rule(
-    "kai/group-raised-unseen",
-    default=Action.WARN,
-    passes=Example(pod_group(subgroup("decode", 2)), old=pod_group(subgroup("decode", 4))),
-    fails=Example(pod_group(subgroup("decode", 4)), old=pod_group(subgroup("decode", 2))),
+    """,
+    seen=True,
+    why=", and kai-scheduler evicts a gang with pods on nodes that is below its minimum",
+    remedy="create a new PodGroup for a larger gang, or delete its pods first",
 )
-def group_raised_unseen(found: StoredObject, _: RuleContext) -> Results:
+
+
+group_raised_unseen = _raised_rule(
+    "kai/group-raised-unseen",
     """The same where the status says nothing of pods on nodes: it may not have been written yet, and pods that were
     bound a moment ago would be evicted.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction; seen with v0.16.8.
-    """
-    if found.old is not None and not _has_pods(found.old) and not _stays(found):
-        for group, before, now in _raised(found, found.old):
-            yield Finding(
-                at=group.path / "minMember",
-                found=now,
-                why=f"it was {before}; pods that are on nodes by now are evicted when they are fewer",
-                remedy="see that none is",
-            )
+    """,
+    seen=False,
+    why="; pods that are on nodes by now are evicted when they are fewer",
+    remedy="see that none is",
+    default=Action.WARN,
+)
 
 
 def _stays(found: StoredObject) -> bool:

@@ -5,10 +5,11 @@ The rule fails closed: `gangs` writes no PodGroup that the rule would refuse.
 
 from __future__ import annotations
 
+from webhook.backends.families import TOPOLOGY
+from webhook.backends.inexpressible import NoTopology, UnknownTopology
 from webhook.backends.kai.keys import NAME
 from webhook.backends.kai.settings import RuleContext
-from webhook.backends.kai.topology import NoTopology, UnknownLevels, levels_of
-from webhook.model.capabilities import Capability
+from webhook.backends.kai.topology import levels_of
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Finding, Unjudged
@@ -26,12 +27,7 @@ _FACTS = ClusterFacts(
 
 @rule(
     "kai/topology",
-    capability=(
-        Capability.TOPOLOGY_WORKLOAD,
-        Capability.TOPOLOGY_SCALING_GROUP,
-        Capability.TOPOLOGY_CLIQUE,
-        Capability.TOPOLOGY_PREFERRED,
-    ),
+    capability=TOPOLOGY,
     fails_closed=True,
     passes=Example(pod_clique_set(topologyConstraint=required("rack")), facts=_FACTS),
     fails=Example(pod_clique_set(topologyConstraint=required("slot")), facts=_FACTS),
@@ -54,7 +50,7 @@ def topology(workload: PodCliqueSet, context: RuleContext) -> Results:
 def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
     try:
         levels = levels_of(name, facts)
-    except UnknownLevels as unknown:
+    except UnknownTopology as unknown:
         yield Unjudged(topology.path, unknown.needs)
         return
     except NoTopology as missing:

@@ -6,10 +6,11 @@ All rules fail closed except the two that only advise: `gangs` writes no PodGrou
 from __future__ import annotations
 
 from webhook.backends.families import refused
+from webhook.backends.inexpressible import UnknownTopology
 from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.keys import HOSTNAME
 from webhook.backends.koordinator.settings import RuleContext
-from webhook.backends.koordinator.topology import THE_TOPOLOGY, UnknownLayers, layer_of, unavailable
+from webhook.backends.koordinator.topology import THE_TOPOLOGY, layer_of, unavailable
 from webhook.model.capabilities import Capability, Use
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action, Finding, Unjudged
@@ -228,8 +229,8 @@ def _without_layer(topology: str | None, context: RuleContext, use: Use, consequ
         return
     try:
         layer = layer_of(key, context.settings, context.facts)
-    except UnknownLayers:
-        yield Unjudged(use.path, "the ClusterNetworkTopology")
+    except UnknownTopology as unknown:
+        yield Unjudged(use.path, unknown.needs)
         return
     if layer is None:
         mapped = context.settings.topologyKeyMappings.get(key)

@@ -30,7 +30,7 @@ from webhook.model.known_objects import PriorityClass
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
 from webhook.validators.examples import clique, pod_clique_set, required
-from webhook.validators.membership import unsupported
+from webhook.validators.membership import spare_pods, unsupported
 from webhook.validators.registry import Example, Results, Subject, rule
 
 _CLIQUES = SPEC / "template" / "cliques"
@@ -103,14 +103,11 @@ def flat_gang(workload: PodCliqueSet, context: RuleContext) -> Results:
             remedy="use Kubernetes 1.37 with CompositePodGroup, the profile's flat: merge, or another scheduler",
         )
         return
-    for member in workload.cliques:
-        if member.min_available != member.replicas or member.spec.get("autoScalingConfig"):
-            yield Finding(
-                at=member.path / "spec" / "minAvailable",
-                found=member.min_available,
-                why="merged into one PodGroup, its spare pods could stand in for another clique's",
-                remedy="set minAvailable to replicas, without autoscaling, or use CompositePodGroup (Kubernetes 1.37)",
-            )
+    yield from spare_pods(
+        workload,
+        why="merged into one PodGroup, its spare pods could stand in for another clique's",
+        remedy="set minAvailable to replicas, without autoscaling, or use CompositePodGroup (Kubernetes 1.37)",
+    )
 
 
 @rule(

@@ -5,9 +5,10 @@ All rules fail closed except the one about surplus replicas: `gangs` writes no P
 
 from __future__ import annotations
 
+from webhook.backends.inexpressible import NoTopology, UnknownTopology
 from webhook.backends.volcano.capabilities import PREFERRED, TOPOLOGY_OFF
 from webhook.backends.volcano.settings import RuleContext
-from webhook.backends.volcano.topology import NoTier, UnknownTiers, tier_of
+from webhook.backends.volcano.topology import tier_of
 from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Finding, Unjudged
@@ -139,9 +140,9 @@ def topology_tier(workload: PodCliqueSet, context: RuleContext) -> Results:
             continue
         try:
             tier_of(key, name, facts)
-        except UnknownTiers as unknown:
+        except UnknownTopology as unknown:
             yield Unjudged(place, unknown.needs)
-        except NoTier as reason:
+        except NoTopology as reason:
             remedy = "use a domain that is a tier, or have the tierName of its HyperNodes set"
             yield Finding(at=place, found=domain, why=reason.why, remedy=remedy, absent=reason.absent)
 
