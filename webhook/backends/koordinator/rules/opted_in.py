@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from webhook.backends.koordinator.keys import NAME
 from webhook.backends.koordinator.rules.quota import judge_quota
+from webhook.backends.koordinator.rules.workload import judge_match_policy
 from webhook.backends.koordinator.settings import RuleContext
 from webhook.backends.queue_families import opted_in_disagreement
 from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL
 from webhook.model.facts import ClusterFacts
-from webhook.model.findings import Finding
 from webhook.model.known_objects import Quota
 from webhook.model.workloads.trainjob import MadeJobSet
 from webhook.model.workloads.workload import OwnedWorkload
@@ -69,10 +69,5 @@ def owner_only_waiting(workload: OwnedWorkload, context: RuleContext) -> Results
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`isGangValidForPermit`).
     """
-    if context.settings.matchPolicy == "only-waiting" and not isinstance(workload, MadeJobSet):
-        yield Finding(
-            at=context.choice.path,
-            found="only-waiting",
-            why="with that matchPolicy in the profile, a pod that is replaced alone would never bind",
-            remedy="have the profile's matchPolicy set to waiting-and-running",
-        )
+    if not isinstance(workload, MadeJobSet):
+        yield from judge_match_policy(context, "a pod that is replaced alone")

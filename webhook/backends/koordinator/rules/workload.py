@@ -11,6 +11,7 @@ from webhook.backends.koordinator.keys import (
     KOORDINATOR_GPUS,
     LABEL_SCHEDULER_NAME,
     NAME,
+    ONLY_WAITING,
     VENDOR_GPUS,
 )
 from webhook.backends.koordinator.settings import RuleContext
@@ -63,11 +64,16 @@ def only_waiting(workload: PodCliqueSet, context: RuleContext) -> Results:
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`isGangValidForPermit`).
     """
-    if context.settings.matchPolicy == "only-waiting":
+    yield from judge_match_policy(context, "a pod that Grove replaces alone")
+
+
+def judge_match_policy(context: RuleContext, pod: str) -> Results:
+    """The problem of the profile's matchPolicy, for a workload in which single pods are replaced."""
+    if context.settings.matchPolicy == ONLY_WAITING:
         yield Finding(
             at=context.choice.path,
-            found="only-waiting",
-            why="with that matchPolicy in the profile, a pod that Grove replaces alone would never bind",
+            found=ONLY_WAITING,
+            why=f"with that matchPolicy in the profile, {pod} would never bind",
             remedy="have the profile's matchPolicy set to waiting-and-running",
         )
 

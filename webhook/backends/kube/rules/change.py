@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from dataclasses import replace
 
-from webhook.backends.kube.generation import CARRIES_CLASS, GROUP, Generation, generation
+from webhook.backends.kube.generation import CARRIES_CLASS, Generation, generation
 from webhook.backends.kube.pods import is_merged
+from webhook.backends.kube.rules.examples import FLAT, ON
 from webhook.backends.kube.settings import RuleContext
-from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.findings import Finding
-from webhook.model.keys import Api
 from webhook.model.known_objects import PodGangFacts
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set
@@ -18,11 +18,7 @@ from webhook.validators.membership import has_gangs
 from webhook.validators.registry import Change, Example, Results, Subject, rule
 
 _CLIQUES = SPEC / "template" / "cliques"
-_ON = {"gangScheduling": True}
-_LIVING = ClusterFacts(
-    apis=frozenset(Api(GROUP, "v1alpha2", kind) for kind in ("Workload", "PodGroup")),
-    pod_gangs={("default", "demo-0"): PodGangFacts("demo")},
-)
+_LIVING = replace(FLAT, pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
 _FROZEN_MINIMUMS = frozenset({Generation.V1ALPHA1, Generation.V1ALPHA2})
 
 
@@ -30,11 +26,11 @@ _FROZEN_MINIMUMS = frozenset({Generation.V1ALPHA1, Generation.V1ALPHA2})
     "kube/frozen-shape",
     subject=Subject.CHANGE,
     fails_closed=True,
-    passes=Example(pod_clique_set(), old=pod_clique_set(), config=_ON, facts=_LIVING),
+    passes=Example(pod_clique_set(), old=pod_clique_set(), config=ON, facts=_LIVING),
     fails=Example(
         pod_clique_set(clique("worker", replicas=4, minimum=4)),
         old=pod_clique_set(clique("worker", replicas=2, minimum=2)),
-        config=_ON,
+        config=ON,
         facts=_LIVING,
     ),
 )

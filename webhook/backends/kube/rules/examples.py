@@ -115,6 +115,10 @@ _SERVED = frozenset(
         Api(GROUP, "v1", "PriorityClass"),
     }
 )
+# What clusters serve that have no Workload API, PodGroups without trees, or trees.
+NO_WORKLOADS = ClusterFacts(apis=frozenset({Api(GROUP, "v1", "PriorityClass")}))
+FLAT = ClusterFacts(apis=frozenset(Api(GROUP, "v1alpha2", kind) for kind in ("Workload", "PodGroup")))
+TREES = ClusterFacts(apis=_SERVED - {Api(GROUP, "v1", "PriorityClass")})
 # A Workload with one tree: a root over `worker`.
 TREE = Workload(
     {

@@ -8,13 +8,12 @@ from dataclasses import replace
 from itertools import islice
 
 from webhook.backends.kube.gangs import gang_objects
-from webhook.backends.kube.generation import COMPOSITE, GROUP
+from webhook.backends.kube.rules.examples import NO_WORKLOADS, ON, TREES
 from webhook.backends.kube.settings import RuleContext
 from webhook.errors import Inexpressible
-from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Finding, shown
-from webhook.model.keys import Api, Needed
+from webhook.model.keys import Needed
 from webhook.model.reading import text
 from webhook.model.workloads.applied_pods import with_pods
 from webhook.model.workloads.gang import gangs_of, no_gang
@@ -25,9 +24,6 @@ from webhook.validators.owner_examples import job, job_set, pod_template, replic
 from webhook.validators.registry import Example, Results, Subject, rule
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
-_ON = {"gangScheduling": True}
-_NONE = ClusterFacts(apis=frozenset({Api(GROUP, "v1", "PriorityClass")}))
-_TREES = ClusterFacts(apis=frozenset({*(Api(GROUP, "v1beta1", kind) for kind in ("Workload", "PodGroup")), COMPOSITE}))
 _REMEDIES = {
     "kube/workload-api": "have the API and its feature gates switched on, or choose another scheduler",
     "kube/priority-class": "name a PriorityClass that exists, of the user's range",
@@ -39,8 +35,8 @@ _REMEDY = "use fewer templates, have Kubernetes 1.37 with CompositePodGroup, or 
     "kube/owner-gang",
     subject=Subject.OWNER,
     fails_closed=True,
-    passes=Example(job(scheduler=DEFAULT_SCHEDULER), config=_ON, facts=_TREES),
-    fails=Example(job(scheduler=DEFAULT_SCHEDULER), config=_ON, facts=_NONE),
+    passes=Example(job(scheduler=DEFAULT_SCHEDULER), config=ON, facts=TREES),
+    fails=Example(job(scheduler=DEFAULT_SCHEDULER), config=ON, facts=NO_WORKLOADS),
 )
 def owner_gang(workload: OwnedWorkload, context: RuleContext) -> Results:
     """A gang that the cluster's generation of the Workload API cannot say as a whole has no objects at all: without the
@@ -91,8 +87,8 @@ def _class_path(workload: OwnedWorkload) -> FieldPath:
             replicated("worker", template=pod_template({"priorityClassName": "high"})),
             scheduler=DEFAULT_SCHEDULER,
         ),
-        config=_ON,
-        facts=replace(_TREES, priority_classes={}),
+        config=ON,
+        facts=replace(TREES, priority_classes={}),
     ),
     fails=Example(
         job_set(
@@ -100,8 +96,8 @@ def _class_path(workload: OwnedWorkload) -> FieldPath:
             replicated("worker"),
             scheduler=DEFAULT_SCHEDULER,
         ),
-        config=_ON,
-        facts=_TREES,
+        config=ON,
+        facts=TREES,
     ),
 )
 def owner_priority(workload: OwnedWorkload, context: RuleContext) -> Results:

@@ -12,7 +12,6 @@ from webhook.backends.kube.gangs import MAX_TEMPLATES
 from webhook.backends.kube.generation import (
     CARRIES_CLASS,
     COMPOSITE,
-    GROUP,
     HIGHEST,
     Generation,
     class_problem,
@@ -20,12 +19,12 @@ from webhook.backends.kube.generation import (
     known,
     missing,
 )
+from webhook.backends.kube.rules.examples import FLAT, NO_WORKLOADS, ON, TREES
 from webhook.backends.kube.settings import RuleContext
 from webhook.model.capabilities import Capability
-from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Finding, Unjudged
-from webhook.model.keys import Api, Needed
+from webhook.model.keys import Needed
 from webhook.model.known_objects import PriorityClass
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
@@ -34,10 +33,6 @@ from webhook.validators.membership import spare_pods, unsupported
 from webhook.validators.registry import Example, Results, Subject, rule
 
 _CLIQUES = SPEC / "template" / "cliques"
-_ON = {"gangScheduling": True}
-_NO_WORKLOADS = ClusterFacts(apis=frozenset({Api(GROUP, "v1", "PriorityClass")}))
-_FLAT = ClusterFacts(apis=frozenset(Api(GROUP, "v1alpha2", kind) for kind in ("Workload", "PodGroup")))
-_TREES = ClusterFacts(apis=frozenset({*(Api(GROUP, "v1beta1", kind) for kind in ("Workload", "PodGroup")), COMPOSITE}))
 _TWO = (clique("leader", replicas=1), clique("worker"))
 
 
@@ -53,8 +48,8 @@ def _is_flat(context: RuleContext) -> bool:
     "kube/workload-api",
     capability=Capability.GANG,
     fails_closed=True,
-    passes=Example(pod_clique_set(), config=_ON, facts=_TREES),
-    fails=Example(pod_clique_set(), config=_ON, facts=_NO_WORKLOADS),
+    passes=Example(pod_clique_set(), config=ON, facts=TREES),
+    fails=Example(pod_clique_set(), config=ON, facts=NO_WORKLOADS),
 )
 def workload_api(workload: PodCliqueSet, context: RuleContext) -> Results:
     """Without the Workload API a pod's membership is dropped in silence: it is created, and scheduled alone.
@@ -83,8 +78,8 @@ def workload_api(workload: PodCliqueSet, context: RuleContext) -> Results:
     "kube/flat-gang",
     capability=Capability.MULTIPLE_POD_GROUPS,
     fails_closed=True,
-    passes=Example(pod_clique_set(*_TWO), config=_ON, facts=_FLAT),
-    fails=Example(pod_clique_set(*_TWO), config={**_ON, "flat": "refuse"}, facts=_FLAT),
+    passes=Example(pod_clique_set(*_TWO), config=ON, facts=FLAT),
+    fails=Example(pod_clique_set(*_TWO), config={**ON, "flat": "refuse"}, facts=FLAT),
 )
 def flat_gang(workload: PodCliqueSet, context: RuleContext) -> Results:
     """Without CompositePodGroups every PodGroup is a gang of its own: one clique starts, the other may never. Merged
@@ -114,8 +109,8 @@ def flat_gang(workload: PodCliqueSet, context: RuleContext) -> Results:
     "kube/flat-allowed",
     capability=Capability.MULTIPLE_POD_GROUPS,
     default=Action.WARN,
-    passes=Example(pod_clique_set(*_TWO), config={**_ON, "flat": "allow"}, facts=_TREES),
-    fails=Example(pod_clique_set(*_TWO), config={**_ON, "flat": "allow"}, facts=_FLAT),
+    passes=Example(pod_clique_set(*_TWO), config={**ON, "flat": "allow"}, facts=TREES),
+    fails=Example(pod_clique_set(*_TWO), config={**ON, "flat": "allow"}, facts=FLAT),
 )
 def flat_allowed(workload: PodCliqueSet, context: RuleContext) -> Results:
     """The profile lets each clique be a gang of its own, so that the set may start in part.
@@ -135,8 +130,8 @@ def flat_allowed(workload: PodCliqueSet, context: RuleContext) -> Results:
 @rule(
     "kube/too-many-groups",
     fails_closed=True,
-    passes=Example(pod_clique_set(*_TWO), config=_ON, facts=_TREES),
-    fails=Example(pod_clique_set(*(clique(f"c{index}") for index in range(9))), config=_ON, facts=_TREES),
+    passes=Example(pod_clique_set(*_TWO), config=ON, facts=TREES),
+    fails=Example(pod_clique_set(*(clique(f"c{index}") for index in range(9))), config=ON, facts=TREES),
 )
 def too_many_groups(workload: PodCliqueSet, context: RuleContext) -> Results:
     """A list of templates takes eight; the ninth is refused by the API server after the gang's pods were created.
@@ -169,8 +164,8 @@ def too_many_groups(workload: PodCliqueSet, context: RuleContext) -> Results:
     "kube/topology",
     capability=(Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_SCALING_GROUP, Capability.TOPOLOGY_CLIQUE),
     fails_closed=True,
-    passes=Example(pod_clique_set(topologyConstraint=required("rack")), config=_ON, facts=_TREES),
-    fails=Example(pod_clique_set(topologyConstraint=required("rack")), config=_ON, facts=_FLAT),
+    passes=Example(pod_clique_set(topologyConstraint=required("rack")), config=ON, facts=TREES),
+    fails=Example(pod_clique_set(topologyConstraint=required("rack")), config=ON, facts=FLAT),
 )
 def topology(workload: PodCliqueSet, context: RuleContext) -> Results:
     """Only trees of groups carry topology; and where the scheduler's gate is off, the constraint is stored and ignored.
@@ -199,11 +194,11 @@ def topology(workload: PodCliqueSet, context: RuleContext) -> Results:
     "kube/preferred-topology",
     capability=(Capability.TOPOLOGY_PREFERRED, Capability.TOPOLOGY_SCALING_GROUP),
     fails_closed=True,
-    passes=Example(pod_clique_set(topologyConstraint=required("rack")), config=_ON, facts=_TREES),
+    passes=Example(pod_clique_set(topologyConstraint=required("rack")), config=ON, facts=TREES),
     fails=Example(
         pod_clique_set(topologyConstraint={"topologyName": "dc", "pack": {"preferred": "rack"}}),
-        config=_ON,
-        facts=_TREES,
+        config=ON,
+        facts=TREES,
     ),
 )
 def preferred_topology(workload: PodCliqueSet, context: RuleContext) -> Results:
@@ -231,8 +226,8 @@ multi_node_nvlink = families.multi_node_nvlink(
 
     Source: ai-dynamo/grove, operator/internal/mnnvl; no plugin of kube-scheduler 1.37 knows ComputeDomains.
     """,
-    facts=_TREES,
-    config=_ON,
+    facts=TREES,
+    config=ON,
 )
 
 
@@ -240,7 +235,7 @@ multi_node_nvlink = families.multi_node_nvlink(
     "kube/preset-membership",
     subject=Subject.POD,
     passes=Example(
-        pod_clique_set(clique("worker", pod={"schedulingGroup": {"podGroupName": "mine"}})), config=_ON, facts=_TREES
+        pod_clique_set(clique("worker", pod={"schedulingGroup": {"podGroupName": "mine"}})), config=ON, facts=TREES
     ),
     fails=Example(pod_clique_set(clique("worker", pod={"schedulingGroup": {"podGroupName": "mine"}}))),
 )
@@ -267,13 +262,13 @@ def preset_membership(pod: PodTemplate, context: RuleContext) -> Results:
     subject=Subject.POD,
     passes=Example(
         pod_clique_set(clique("worker", pod={"priorityClassName": "high"}), priorityClassName="high"),
-        config=_ON,
-        facts=_TREES,
+        config=ON,
+        facts=TREES,
     ),
     fails=Example(
         pod_clique_set(clique("worker", pod={"priorityClassName": "low"}), priorityClassName="high"),
-        config=_ON,
-        facts=_TREES,
+        config=ON,
+        facts=TREES,
     ),
 )
 def priority_disagree(pod: PodTemplate, context: RuleContext) -> Results:
@@ -306,12 +301,12 @@ _CLASSES = {
     capability=Capability.PRIORITY_CLASS,
     fails_closed=True,
     passes=Example(
-        pod_clique_set(priorityClassName="high"), config=_ON, facts=replace(_TREES, priority_classes=_CLASSES)
+        pod_clique_set(priorityClassName="high"), config=ON, facts=replace(TREES, priority_classes=_CLASSES)
     ),
     fails=Example(
         pod_clique_set(priorityClassName="system-node-critical"),
-        config=_ON,
-        facts=replace(_TREES, priority_classes=_CLASSES),
+        config=ON,
+        facts=replace(TREES, priority_classes=_CLASSES),
     ),
 )
 def priority_class(workload: PodCliqueSet, context: RuleContext) -> Results:

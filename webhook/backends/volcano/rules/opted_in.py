@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from webhook.backends.queue_families import opted_in_disagreement, opted_in_queue
 from webhook.backends.volcano.rules.examples import KNOWN_QUEUES, asking
-from webhook.backends.volcano.rules.queue import judge_queue, judge_syntax
+from webhook.backends.volcano.rules.queue import judge_queue, syntax_rule
 from webhook.backends.volcano.settings import RuleContext
 from webhook.model.capabilities import VOLCANO_QUEUE
-from webhook.model.workloads.workload import QUEUE_ANNOTATIONS, OwnedWorkload
+from webhook.model.workloads.workload import QUEUE_ANNOTATIONS
 from webhook.validators.owner_examples import job
 from webhook.validators.owner_names import Key, named
-from webhook.validators.registry import Example, Results, Subject, rule
+from webhook.validators.registry import Example, Subject
 
 _VOLCANO = "volcano"
 
@@ -39,20 +39,13 @@ owner_queue = opted_in_queue(
 )
 
 
-@rule(
+owner_queue_name = syntax_rule(
     "volcano/owner-queue-name",
+    lambda workload, context: named(workload, _keys(context), _keys(context)),
     subject=Subject.OWNER,
-    fails_closed=True,
     passes=Example(job(scheduler=_VOLCANO, annotations=asking("team-a"))),
     fails=Example(job(scheduler=_VOLCANO, annotations=asking("Team A"))),
 )
-def owner_queue_name(workload: OwnedWorkload, context: RuleContext) -> Results:
-    """The API server refuses a PodGroup whose queue is no DNS subdomain, and the gang would wait for a group that
-    nobody can write.
-
-    Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1 (`spec.queue`).
-    """
-    yield from judge_syntax(named(workload, _keys(context), _keys(context)))
 
 
 owner_queue_disagree = opted_in_disagreement(

@@ -6,7 +6,8 @@ keys and their order: ai-dynamo/grove, operator/internal/scheduler/volcano/queue
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from webhook.backends.queue_families import Queues, disagreement, judge_named
 from webhook.backends.volcano.keys import ANNOTATIONS_OTHER_QUEUE, OPEN, ROOT_QUEUE
@@ -24,7 +25,7 @@ from webhook.model.record import queue_of, record_of
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.membership import moved, unread_queues
-from webhook.validators.registry import Change, Example, Results, Subject, rule
+from webhook.validators.registry import Change, Example, Results, Rule, Subject, rule
 
 
 @rule(
@@ -43,20 +44,33 @@ def queue(workload: PodCliqueSet, context: RuleContext) -> Results:
     yield from judge_named(_named(context), context, judge_queue)
 
 
-@rule(
+def syntax_rule(
+    id: str, uses: Callable[[Any, RuleContext], Iterable[Use]], *, subject: Subject, passes: Example, fails: Example
+) -> Rule:
+    """The rule about names that no Queue can have."""
+
+    def check(workload: Any, context: RuleContext) -> Results:
+        """The API server refuses a PodGroup whose queue is no DNS subdomain, and the gang would wait for a group that
+        nobody can write.
+
+        Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1 (`spec.queue`).
+        """
+        for use in uses(workload, context):
+            if not is_subdomain(use.value):
+                why = "it is no DNS subdomain, so no Queue has that name"
+                yield Finding(at=use.path, found=use.value, why=why, remedy="name a Queue that exists")
+
+    capability = Capability.QUEUE if subject is Subject.WORKLOAD else ()
+    return rule(id, subject=subject, capability=capability, fails_closed=True, passes=passes, fails=fails)(check)
+
+
+queue_name = syntax_rule(
     "volcano/queue-name",
-    capability=Capability.QUEUE,
-    fails_closed=True,
+    lambda _, context: _named(context),
+    subject=Subject.WORKLOAD,
     passes=Example(pod_clique_set(annotations=asking("team-a"))),
     fails=Example(pod_clique_set(annotations=asking("Team A"))),
 )
-def queue_name(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """The API server refuses a PodGroup whose queue is no DNS subdomain, and the gang would wait for a group that
-    nobody can write.
-
-    Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1 (`spec.queue`).
-    """
-    yield from judge_syntax(_named(context))
 
 
 queue_disagree = disagreement(
@@ -170,14 +184,6 @@ def _named(context: RuleContext) -> list[Use]:
 
 def _effective(workload: PodCliqueSet, settings: VolcanoSettings) -> str:
     return record_of(workload, None).queue(VOLCANO_QUEUE) or settings.defaultQueue
-
-
-def judge_syntax(named: Iterable[Use]) -> Results:
-    """A finding for each name that no Queue can have."""
-    for use in named:
-        if not is_subdomain(use.value):
-            why = "it is no DNS subdomain, so no Queue has that name"
-            yield Finding(at=use.path, found=use.value, why=why, remedy="name a Queue that exists")
 
 
 def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
