@@ -1,6 +1,7 @@
 """The rules of Koordinator: one file for each subject, in the order in which they are run and listed."""
 
 from webhook.backends.koordinator.rules import (
+    change,
     gang_group,
     opted_in,
     pod,
@@ -13,4 +14,4 @@ from webhook.backends.koordinator.rules import (
 )
 from webhook.validators.registry import collect
 
-RULES = collect(workload, topology, qos, quota, gang_group, pod_group, pod_group_topology, pod, opted_in)
+RULES = collect(workload, change, topology, qos, quota, gang_group, pod_group, pod_group_topology, pod, opted_in)
