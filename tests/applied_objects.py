@@ -8,11 +8,11 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any, NamedTuple
 
-from webhook.backends.kai import examples as kai
-from webhook.backends.kai.examples import subgroup
 from webhook.backends.kai.keys import LABEL_NODE_POOL, LABEL_QUEUE
-from webhook.backends.volcano import examples as volcano
-from webhook.backends.volcano.examples import policy
+from webhook.backends.kai.rules import examples as kai
+from webhook.backends.kai.rules.examples import subgroup
+from webhook.backends.volcano.rules import examples as volcano
+from webhook.backends.volcano.rules.examples import policy
 
 Manifest = dict[str, Any]
 

@@ -14,7 +14,7 @@ from tests.cluster.gang_writer import path_of, why
 from tests.cluster.koordinator_gangs import moved
 from tests.cluster.rollcall_server import RollcallServer
 from tests.core.worlds import gang_pod
-from webhook.backends.koordinator.gang_examples import pod_group
+from webhook.backends.koordinator.rules.examples import pod_group
 
 WRONG = pod_group("leader", settings={"groups": "no JSON"})
 RULE = "koordinator/gang-groups-unread"

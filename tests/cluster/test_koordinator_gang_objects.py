@@ -15,7 +15,7 @@ from tests.cluster.koordinator_gangs import LABEL, WRONG, Wrong, created, moved
 from tests.cluster.programs import eventually
 from tests.cluster.rollcall_server import RollcallServer
 from webhook.backends.koordinator.backend import KoordinatorBackend
-from webhook.backends.koordinator.gang_examples import pod, pod_group
+from webhook.backends.koordinator.rules.examples import pod, pod_group
 
 pytestmark = [pytest.mark.beside, pytest.mark.soak]
 CASES = pytest.mark.parametrize("case", WRONG.values(), ids=WRONG)

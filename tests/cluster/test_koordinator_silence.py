@@ -16,7 +16,7 @@ from tests.cluster.control_plane import ControlPlane, Manifest
 from tests.cluster.gang_writer import why
 from tests.cluster.koordinator_gangs import ANNOTATION, LABEL, MINIMUM, WRONG, created, moved
 from tests.cluster.programs import Program, eventually
-from webhook.backends.koordinator.gang_examples import gather, pod, pod_group
+from webhook.backends.koordinator.rules.examples import gather, pod, pod_group
 
 pytestmark = [pytest.mark.beside, pytest.mark.soak]
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"

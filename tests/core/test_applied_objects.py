@@ -27,11 +27,11 @@ from tests.applied_objects import (
 from tests.core.worlds import request, rules, settings_of, validate
 from webhook import admission
 from webhook.admission.live_reads import in_doubt
-from webhook.backends.kai import examples as kai
-from webhook.backends.kai.examples import subgroup
+from webhook.backends.kai.rules import examples as kai
+from webhook.backends.kai.rules.examples import subgroup
 from webhook.backends.kai.subgroups import Tree
-from webhook.backends.volcano import examples as volcano
-from webhook.backends.volcano.examples import policy
+from webhook.backends.volcano.rules import examples as volcano
+from webhook.backends.volcano.rules.examples import policy
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts

@@ -11,7 +11,7 @@ import pytest
 from tests.core.test_rule_examples import EVERY_RULE, SCHEDULERS
 from tests.core.worlds import gang_pod, request, rules, settings_of, validate
 from webhook import admission
-from webhook.backends.koordinator.gang_examples import known, pod_group
+from webhook.backends.koordinator.rules.examples import known, pod_group
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.core.worlds import rules, settings_of, validate
 from webhook.admission.live_reads import in_doubt
 from webhook.backends.kube.facts import Membership, read_group_pod
-from webhook.backends.kube.gang_examples import known, member, pod, root, waiting
-from webhook.backends.kube.judged import MOST_BELOW
+from webhook.backends.kube.groups import MOST_BELOW
+from webhook.backends.kube.rules.examples import known, member, pod, root, waiting
 from webhook.model.bounds import weight
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action

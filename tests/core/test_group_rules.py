@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.core.worlds import rules, settings_of, validate
-from webhook.backends.kube.gang_examples import (
+from webhook.backends.kube.rules.examples import (
     ALL,
     BASIC,
     RACK,

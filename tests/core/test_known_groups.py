@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tests.core.worlds import request, rules, settings_of, validate
 from webhook import admission
 from webhook.backends.kube.facts import PROJECTIONS
-from webhook.backends.kube.gang_examples import TREE, branch, child_of, composite, known, leaf, member, pod_group, root
-from webhook.backends.kube.gang_examples import workload as workload_of
-from webhook.backends.kube.judged import MOST_BELOW
+from webhook.backends.kube.groups import MOST_BELOW
+from webhook.backends.kube.rules.examples import TREE, branch, child_of, composite, known, leaf, member, pod_group, root
+from webhook.backends.kube.rules.examples import workload as workload_of
 from webhook.model.facts import ClusterFacts
 from webhook.model.group_tree import Disruption, Group, Groups, Workload
 from webhook.model.keys import Needed, ObjectKey

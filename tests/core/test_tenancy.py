@@ -12,9 +12,9 @@ import pytest
 from tests.core.test_rule_examples import EVERY_RULE, SCHEDULERS
 from tests.core.worlds import gang_pod, koordinator, request, rules, settings_of, validate
 from webhook import admission
-from webhook.backends.kai import examples as kai
-from webhook.backends.koordinator.gang_examples import known, pod_group
-from webhook.backends.volcano import examples as volcano
+from webhook.backends.kai.rules import examples as kai
+from webhook.backends.koordinator.rules.examples import known, pod_group
+from webhook.backends.volcano.rules import examples as volcano
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.errors import ReviewError

@@ -13,7 +13,7 @@ from tests.api.world import World
 from tests.core.worlds import settings_of
 from tests.server.conftest import Call, body
 from webhook.backends.kube.facts import PROJECTIONS
-from webhook.backends.kube.gang_examples import child_of, composite, known, member, pod_group
+from webhook.backends.kube.rules.examples import child_of, composite, known, member, pod_group
 from webhook.cluster.facts import LiveFacts
 from webhook.model.reading import Manifest
 from webhook.server.app import create_app

@@ -35,6 +35,11 @@ class BackendSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+def unquoted_off(value: object) -> object:
+    """The word `off` for False: YAML 1.1 reads a plain `off` as false, and so do tools that rewrite files."""
+    return "off" if value is False else value
+
+
 class PodPriority(NamedTuple):
     """The three priority fields of a pod. The API server refuses a pod in which they disagree."""
 

@@ -1,4 +1,6 @@
-"""Errors of a translation: one finding, with the same wording for every backend."""
+"""What a translation cannot express, with the same wording for every backend. Two exceptions say that a scheduler has
+nothing for a topology; rules and translations turn them into a finding.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,28 @@ from typing import Any
 from webhook.errors import Inexpressible
 from webhook.model.fields import FieldPath
 from webhook.model.findings import Finding, Unjudged
+from webhook.model.keys import Needed
 from webhook.model.workloads.podgang import PodGang
+
+
+class UnknownTopology(Exception):
+    """A fact that is needed to find a level, tier or layer is unknown: `needs` names it."""
+
+    def __init__(self, needs: str) -> None:
+        super().__init__(needs)
+        self.needs = needs
+
+
+class NoTopology(Exception):
+    """There is no such topology, level or tier, or none that the scheduler would honour: `why` is the reason. `absent`
+    is set if the reason is that an object is missing.
+    """
+
+    def __init__(self, why: str, absent: Needed | None = None) -> None:
+        super().__init__(why)
+        self.why = why
+        self.absent = absent
+
 
 _OF_GANG = "nothing is written for this gang; change its workload, or choose another scheduler"
 
@@ -35,3 +58,12 @@ def refuse_twins(podgang: PodGang, rule: str) -> None:
                 why = "two parts of the PodGang have that name, so the pods of one would count for the other"
                 raise inexpressible(rule, one.path / "name", one.name, why)
             seen.add(one.name)
+
+
+def refuse_spare_pods(podgang: PodGang, rule: str, why: str) -> None:
+    """Raises `Inexpressible` if one of several members has pods above its minimum: only their sum is counted."""
+    if len(podgang.members) < 2:  # noqa: PLR2004 - one is counted as it is
+        return
+    for member in podgang.members:
+        if member.pods > member.min_replicas > 0:
+            raise inexpressible(rule, member.path / "minReplicas", member.min_replicas, why)

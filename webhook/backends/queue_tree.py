@@ -57,10 +57,13 @@ def offered(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(names)[:_OFFERED]
 
 
-def missing_ancestor(queue: Queue, queues: Mapping[str, Queue], built_in: Container[str] = ()) -> str | None:
-    """The first ancestor that does not exist and is not in `built_in`. In a cycle no queue is missing."""
+def missing_ancestor(
+    parent: str | None, queues: Mapping[str, Queue], built_in: Container[str | None] = ()
+) -> str | None:
+    """The first of `parent` and its ancestors that does not exist and is not in `built_in`. In a cycle no queue is
+    missing.
+    """
     passed: set[str] = set()
-    parent = queue.parent
     while parent and parent not in built_in and parent not in passed:
         if parent not in queues:
             return parent

@@ -1,5 +1,5 @@
 """Checks that several backends share: what their tables refuse, what the cluster lacks, whether pods already belong to
-a gang, whether a set has gangs, and which of its queues are for other schedulers.
+a gang, whether a set has gangs and spare pods, and which of its queues are for other schedulers.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from webhook.model.capabilities import Capability, CapabilityTable
+from webhook.model.capabilities import Capability, CapabilityTable, Use
 from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Finding
@@ -15,7 +15,7 @@ from webhook.model.keys import Needed, ObjectKey
 from webhook.model.known_objects import PodGangFacts, PodGangs
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
-from webhook.validators.registry import Context, Results
+from webhook.validators.registry import Change, Context, Results
 
 
 def unsupported(capability: Capability, table: CapabilityTable, context: Context[Any]) -> Results:
@@ -70,10 +70,33 @@ def has_gangs(workload: PodCliqueSet, facts: ClusterFacts) -> bool | None:
     return any(True for _ in gangs_of_set(workload, facts.pod_gangs))
 
 
+def moved(change: Change, context: Context[Any], use: Use, where: str, what: str) -> Results:
+    """A forbidden change of where all pods of a set are (a queue, a quota), unless the set has no gang. `use` is the
+    new value and its place, `where` says in words where the gangs are.
+    """
+    living = has_gangs(change.new, context.facts)
+    if living is not False:
+        yield Finding(
+            at=use.path,
+            found=use.value,
+            why=where + ("" if living else ", and whether any still exists is unknown"),
+            remedy=f"delete the PodCliqueSet and create it anew with the other {what}",
+            forbidden=True,
+        )
+
+
 def gangs_of_set(workload: PodCliqueSet, known: Mapping[ObjectKey, PodGangFacts]) -> Iterable[ObjectKey]:
     """The known PodGangs of a set."""
     indexed = known if isinstance(known, PodGangs) else PodGangs(known)
     return indexed.of_set((workload.namespace, workload.name))
+
+
+def spare_pods(workload: PodCliqueSet, why: str, remedy: str) -> Results:
+    """One finding for each clique that has, or may get, more pods than its minimum."""
+    for member in workload.cliques:
+        if member.min_available != member.replicas or member.spec.get("autoScalingConfig"):
+            place = member.path / "spec" / "minAvailable"
+            yield Finding(at=place, found=member.min_available, why=why, remedy=remedy)
 
 
 def unread_queues(context: Context[Any], scheduler: str, key: str) -> Results:

@@ -140,6 +140,8 @@ class Rule:
     passes: Example
     fails: Example
     kinds: tuple[Judged, ...] = ()
+    # The documentation of a rule whose function has none, because it checks for several rules.
+    stated: str = ""
 
     @property
     def judges(self) -> str:
@@ -148,8 +150,8 @@ class Rule:
 
     @property
     def documentation(self) -> str:
-        """The docstring: what happens without the rule, and the source of that fact."""
-        return self.check.__doc__ or ""
+        """What happens without the rule, and the source of that fact: as stated, else the docstring."""
+        return self.stated or self.check.__doc__ or ""
 
 
 def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what it is
@@ -162,15 +164,16 @@ def rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what 
     default: Action = Action.DENY,
     fails_closed: bool = False,
     kinds: tuple[Judged, ...] = (),
+    documentation: str = "",
 ) -> Callable[[Callable[[Any, Context[Any]], Results]], Rule]:
     """Declares the decorated function as the rule `id`. With `capability`, it runs only for workloads that use one of
-    them; with `kinds`, for objects of these kinds.
+    them; with `kinds`, for objects of these kinds. `documentation` is the function's docstring unless it is given.
     """
     subject = Subject.OBJECT if kinds else subject
     capabilities = frozenset({capability} if isinstance(capability, Capability) else capability)
 
     def declare(check: Callable[[Any, Context[Any]], Results]) -> Rule:
-        return Rule(id, check, subject, capabilities, default, fails_closed, passes, fails, kinds)
+        return Rule(id, check, subject, capabilities, default, fails_closed, passes, fails, kinds, documentation)
 
     return declare
 

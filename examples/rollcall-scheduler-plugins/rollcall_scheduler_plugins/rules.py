@@ -10,7 +10,7 @@ from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.validators.examples import clique, pod_clique_set, required
 from webhook.validators.registry import Context, Example, Results, rule
 
-Rules = Context[SchedulerPluginsSettings]
+RuleContext = Context[SchedulerPluginsSettings]
 
 # Named by `gangs`, too, which writes nothing for what the rules refuse.
 SPARE_PODS = "scheduler-plugins/spare-pods"
@@ -19,7 +19,7 @@ TOPOLOGY_RULE = "scheduler-plugins/topology"
 _GPU = clique("worker", requests={"nvidia.com/gpu": "8"})
 
 
-def _unsupported(context: Rules, *capabilities: Capability) -> Results:
+def _unsupported(context: RuleContext, *capabilities: Capability) -> Results:
     """One finding for each place that asks for what the table refuses, with the table's words."""
     for capability in capabilities:
         support = CAPABILITIES[capability]
@@ -34,7 +34,7 @@ def _unsupported(context: Rules, *capabilities: Capability) -> Results:
     passes=Example(pod_clique_set()),
     fails=Example(pod_clique_set(topologyConstraint=required("rack"))),
 )
-def topology(workload: PodCliqueSet, context: Rules) -> Results:
+def topology(workload: PodCliqueSet, context: RuleContext) -> Results:
     """Coscheduling counts pods and looks at no topology: a gang with a constraint would be spread over the cluster.
 
     Source: kubernetes-sigs/scheduler-plugins, pkg/coscheduling and the PodGroup CRD (v1alpha1: minMember, minResources,
@@ -49,7 +49,7 @@ def topology(workload: PodCliqueSet, context: Rules) -> Results:
     passes=Example(pod_clique_set(_GPU, annotations={"grove.io/mnnvl-group": "none"})),
     fails=Example(pod_clique_set(_GPU, annotations={"grove.io/mnnvl-group": "train"})),
 )
-def multi_node_nvlink(workload: PodCliqueSet, context: Rules) -> Results:
+def multi_node_nvlink(workload: PodCliqueSet, context: RuleContext) -> Results:
     """The pods of a ComputeDomain are placed without regard to NVLink domains, so that a group may be split over racks.
 
     Source: ai-dynamo/grove, operator/internal/mnnvl; kubernetes-sigs/scheduler-plugins knows no ComputeDomain.
@@ -63,7 +63,7 @@ def multi_node_nvlink(workload: PodCliqueSet, context: Rules) -> Results:
     passes=Example(pod_clique_set(clique("leader", replicas=1), clique("worker", replicas=4))),
     fails=Example(pod_clique_set(clique("leader", replicas=1), clique("worker", replicas=4, minimum=2))),
 )
-def spare_pods(workload: PodCliqueSet, context: Rules) -> Results:
+def spare_pods(workload: PodCliqueSet, context: RuleContext) -> Results:
     """A PodGroup counts pods, whichever they are: four workers would do for two workers and a leader that has not come.
     The sum is exact while every member of the gang needs all its pods, or is the only one.
 

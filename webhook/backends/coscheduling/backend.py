@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from webhook.backends.base import Backend, GangMember, PodChanges
-from webhook.backends.coscheduling import gangs, pods, rules
+from webhook.backends.coscheduling import gangs, pods
 from webhook.backends.coscheduling.capabilities import CAPABILITIES
 from webhook.backends.coscheduling.keys import LABEL_POD_GROUP, NAME, POD_GROUP
+from webhook.backends.coscheduling.rules import RULES
 from webhook.backends.coscheduling.settings import CoschedulingSettings
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
@@ -14,7 +15,6 @@ from webhook.model.keys import Record
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
-from webhook.validators.registry import collect
 
 # Grove puts scheduling gates on every pod. They exist since the kube-scheduler that v0.27 is built on.
 FIRST_VERSION = Version(0, 27)
@@ -29,7 +29,7 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
     # `EventsToRegister`).
     when_held = "; if there is room, annotate its PodGroup: a rejected gang may not be looked at for five minutes"
     settings_model = CoschedulingSettings
-    rules = collect(rules)
+    rules = RULES
     required_apis = (POD_GROUP,)
     reads_claims_of = frozenset({"scheduler-plugins"})
     # No gate: no pod is bound while a pod of the gang has a gate (seen with v0.34.7) or while the PodGroup is missing.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from webhook.backends.coscheduling import keys
 from webhook.backends.coscheduling.capabilities import NO_TOPOLOGY
 from webhook.backends.coscheduling.settings import CoschedulingSettings
-from webhook.backends.inexpressible import inexpressible, refuse_twins
+from webhook.backends.inexpressible import inexpressible, refuse_spare_pods, refuse_twins
 from webhook.model.gang_object import gang_metadata
 from webhook.model.reading import Manifest, integer, mapping
 from webhook.model.workloads.podgang import PodGang
@@ -22,7 +22,8 @@ def gang_objects(podgang: PodGang, settings: CoschedulingSettings) -> list[Manif
     """
     refuse_twins(podgang, "coscheduling/twins")
     _refuse_topology(podgang)
-    _refuse_spare_pods(podgang)
+    why = "only the sum is counted, so pods above the minimum of one clique could stand in for those of another"
+    refuse_spare_pods(podgang, "coscheduling/spare-pods", why)
     minimums = [member.min_replicas for member in podgang.members]
     released = not all(minimum > 0 for minimum in minimums)
     api = keys.POD_GROUP
@@ -57,12 +58,3 @@ def _refuse_topology(podgang: PodGang) -> None:
         for field, key in (("required", constraint.required), ("preferred", constraint.preferred)):
             if key is not None:
                 raise inexpressible("coscheduling/topology", constraint.path / field, key, NO_TOPOLOGY.why)
-
-
-def _refuse_spare_pods(podgang: PodGang) -> None:
-    if len(podgang.members) < 2:  # noqa: PLR2004 - one is counted as it is
-        return
-    for member in podgang.members:
-        if member.pods > member.min_replicas > 0:
-            why = "only the sum is counted, so pods above the minimum of one clique could stand in for those of another"
-            raise inexpressible("coscheduling/spare-pods", member.path / "minReplicas", member.min_replicas, why)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from webhook.backends.base import BackendSettings
+from webhook.validators.registry import Context
 
 
 class CoschedulingSettings(BackendSettings):
@@ -17,3 +18,7 @@ class CoschedulingSettings(BackendSettings):
     """
 
     scheduleTimeoutSeconds: int = Field(default=60, ge=1, le=2**31 - 1)
+
+
+# What each rule of this scheduler is called with, besides what it judges.
+RuleContext = Context[CoschedulingSettings]

@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, TopologyDrift
-from webhook.backends.kai import (
-    gangs,
-    owner_queue,
-    owner_rules,
-    pod_group_place_rules,
-    pod_group_rules,
-    pods,
-    queue,
-    queue_rules,
-    rules,
-    topology,
-    topology_rules,
-)
+from webhook.backends.kai import gangs, pods, topology
 from webhook.backends.kai.capabilities import CAPABILITIES
-from webhook.backends.kai.facts import PROJECTIONS, TOPOLOGIES
+from webhook.backends.kai.facts import PROJECTIONS, SHAPES, TOPOLOGIES
 from webhook.backends.kai.keys import (
     ANNOTATION_GROUP,
     ANNOTATION_SKIP,
@@ -29,8 +17,8 @@ from webhook.backends.kai.keys import (
     POD_GROUP,
     TOPOLOGY,
 )
+from webhook.backends.kai.rules import RULES
 from webhook.backends.kai.settings import KaiSettings
-from webhook.backends.kai.shapes import SHAPES
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
@@ -40,7 +28,6 @@ from webhook.model.reading import Manifest
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
-from webhook.validators.registry import collect
 
 # kai.scheduler/skip-podgrouper and minSubGroup exist since this version.
 FIRST_VERSION = Version(0, 15)
@@ -51,16 +38,7 @@ class KaiBackend(Backend[KaiSettings]):
 
     name = NAME
     settings_model = KaiSettings
-    rules = collect(
-        rules,
-        queue,
-        topology_rules,
-        pod_group_rules,
-        pod_group_place_rules,
-        queue_rules,
-        owner_rules,
-        owner_queue,
-    )
+    rules = RULES
     required_apis = (POD_GROUP,)
     required_fields = (SpecField(POD_GROUP, "minSubGroup", "KAI 0.15"),)
     projections = PROJECTIONS

@@ -6,6 +6,8 @@ SchedulingShard v1).
 
 from __future__ import annotations
 
+from typing import Any
+
 from webhook.backends.kai import keys
 from webhook.model.bounds import labels_kept, name_text
 from webhook.model.fields import SPEC, Item
@@ -48,3 +50,25 @@ POD_GROUPS = Projection(
 )
 
 PROJECTIONS = (QUEUES, TOPOLOGIES, SHARDS, POD_GROUPS)
+
+_SUBGROUP: dict[str, Any] = {
+    "minMember": int,
+    "minSubGroup": int,
+    "topologyConstraint": {"topology": str, "requiredTopologyLevel": str, "preferredTopologyLevel": str},
+}
+
+# The fields that are read of PodGroups and Queues stored by other authors, with the type of each field.
+SHAPES: dict[tuple[str, str], dict[str, Any]] = {
+    keys.POD_GROUPS[:2]: {
+        "spec": {
+            **_SUBGROUP,
+            "queue": str,
+            "priorityClassName": str,
+            "preemptibility": str,
+            "stalenessGracePeriod": str,
+            "subGroups": [{"name": str, "parent": str, **_SUBGROUP}],
+        },
+        "status": {"resourcesStatus": {"allocated": {}}},
+    },
+    keys.QUEUES[:2]: {"spec": {"parentQueue": str}},
+}

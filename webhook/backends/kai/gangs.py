@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from webhook.backends.base import Frozen, Stage
-from webhook.backends.inexpressible import inexpressible, refuse_twins
-from webhook.backends.kai import keys, names
+from webhook.backends.inexpressible import NoTopology, UnknownTopology, inexpressible, refuse_twins
+from webhook.backends.kai import keys
 from webhook.backends.kai.settings import KaiSettings
-from webhook.backends.kai.topology import NoTopology, UnknownLevels, levels_of, topology_name
+from webhook.backends.kai.topology import levels_of, topology_name
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS, LABELS
@@ -49,7 +49,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
     spec["subGroups"] = _subgroups(podgang, facts)
     pool = text(podgang.labels.get(settings.nodePoolLabelKey))
     labels = {settings.nodePoolLabelKey: pool} if pool is not None else {}
-    metadata = gang_metadata(podgang, names.pod_group(podgang.namespace, podgang.name), labels)
+    metadata = gang_metadata(podgang, keys.pod_group(podgang.namespace, podgang.name), labels)
     api = keys.POD_GROUP
     return [{"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}]
 
@@ -108,7 +108,7 @@ def _minimums(pod_group: Manifest) -> dict[str, int]:
 
 def _subgroups(podgang: PodGang, facts: ClusterFacts) -> list[Manifest]:
     """The sets, then the leaves."""
-    leaves = {member.name: names.leaf(member.name) for member in podgang.members}
+    leaves = {member.name: keys.leaf(member.name) for member in podgang.members}
     parents: dict[str, str] = {}
     sets = []
     for config in podgang.group_configs:
@@ -150,10 +150,10 @@ def _refuse_unknown(constraint: PackConstraint, levels: dict[str, str], binding:
     """Raises `Inexpressible` if the levels are known to be missing. Unknown levels may exist and are accepted."""
     try:
         known = levels_of(binding, facts)
-    except UnknownLevels:
+    except UnknownTopology:
         return
     except NoTopology as missing:
-        raise _no_level(constraint, missing.name, missing.why) from None
+        raise _no_level(constraint, topology_name(binding, facts), missing.why) from None
     for key in levels.values():
         if key not in known:
             raise _no_level(constraint, key, "the Topology has no such level, so kai-scheduler would never start it")

@@ -1,9 +1,13 @@
-"""KAI's keys and kinds.
+"""KAI's keys and kinds, and the names of its PodGroups and their leaves.
 
 Source: kai-scheduler/KAI-Scheduler, pkg/common/constants/constants.go, pkg/apis.
 """
 
+import hashlib
+
 from webhook.model.keys import Api
+from webhook.model.naming import label_name
+from webhook.model.stored_object import Judged
 from webhook.model.users import service_account
 
 NAME = "kai-scheduler"
@@ -12,6 +16,9 @@ POD_GROUP = Api("scheduling.run.ai", "v2alpha2", "PodGroup")
 QUEUE = Api("scheduling.run.ai", "v2", "Queue")
 TOPOLOGY = Api("kai.scheduler", "v1alpha1", "Topology")
 SHARD = Api("kai.scheduler", "v1", "SchedulingShard")
+# The same kinds, as they are judged when other authors store them.
+POD_GROUPS = Judged(POD_GROUP.group, POD_GROUP.kind, "podgroups")
+QUEUES = Judged(QUEUE.group, QUEUE.kind, "queues", namespaced=False)
 
 # On a pod: its PodGroup, in the pod's namespace. The key has no prefix.
 ANNOTATION_GROUP = "pod-group-name"
@@ -43,3 +50,21 @@ WHOLE = "root"
 HOSTNAME = "kubernetes.io/hostname"
 # The Topology CRD's limit.
 MAX_LEVELS = 16
+
+_OBJECT_LIMIT = 253
+_HASH_CHARACTERS = 8
+
+
+def pod_group(namespace: str, podgang: str) -> str:
+    """The name of a PodGang's PodGroup, unique in the cluster. Up to 2026-08 KAI's scheduler identifies PodGroups by
+    name without namespace, and two gangs with one name in two namespaces half start (seen with v0.16.8; fixed by
+    #2095).
+    """
+    full = f"{namespace}/{podgang}"
+    digest = hashlib.sha256(full.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARACTERS]
+    return f"{podgang[: _OBJECT_LIMIT - _HASH_CHARACTERS - 1].rstrip('-.')}-{digest}"
+
+
+def leaf(podclique: str) -> str:
+    """The name of a PodClique's subgroup: a DNS label. A PodClique's name need not be a DNS label."""
+    return label_name(podclique, "leaf")

@@ -7,7 +7,7 @@ group of a pod that it was not told to skip (pkg/podgrouper/pod_controller.go).
 from __future__ import annotations
 
 from webhook.backends.base import GangMember, PodChanges
-from webhook.backends.kai import keys, names
+from webhook.backends.kai import keys
 from webhook.backends.kai.settings import KaiSettings, is_queue_name
 
 
@@ -19,7 +19,7 @@ def prepare_pod(member: GangMember, settings: KaiSettings) -> PodChanges:
     """
     if member.owned:
         return _owned(member, settings)
-    group, leaf = names.pod_group(member.namespace, member.podgang), names.leaf(member.podclique)
+    group, leaf = keys.pod_group(member.namespace, member.podgang), keys.leaf(member.podclique)
     queue = member.record.queue(settings.queueLabelKey) or settings.defaultQueue
     labels = {keys.LABEL_SUBGROUP: leaf}
     if queue is not None and is_queue_name(queue):

@@ -12,6 +12,7 @@ from webhook.backends.base import BackendSettings
 from webhook.backends.kai.keys import LABEL_NODE_POOL, LABEL_QUEUE
 from webhook.model.naming import is_subdomain
 from webhook.model.record import QUEUE_WORD
+from webhook.validators.registry import Context
 
 _NAME = re.compile(r"(?=.{1,63}\Z)[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?\Z")
 
@@ -51,3 +52,7 @@ class KaiSettings(BackendSettings):
     defaultQueue: Annotated[str, AfterValidator(_queue)] | None = None
     queueLabelKey: Annotated[LabelKey, AfterValidator(_queue_key)] = LABEL_QUEUE
     nodePoolLabelKey: LabelKey = LABEL_NODE_POOL
+
+
+# What each rule of this scheduler is called with, besides what it judges.
+RuleContext = Context[KaiSettings]

@@ -12,10 +12,6 @@ from typing import Any
 
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.reading import integer, mapping, sequence, text
-from webhook.model.stored_object import Judged
-
-POD_GROUPS = Judged("scheduling.run.ai", "PodGroup", "podgroups")
-QUEUES = Judged("scheduling.run.ai", "Queue", "queues", namespaced=False)
 
 
 @dataclass(frozen=True, slots=True)

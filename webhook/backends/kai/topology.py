@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from webhook.backends.base import DriftReason, TopologyDrift
-from webhook.backends.inexpressible import inexpressible
+from webhook.backends.inexpressible import NoTopology, UnknownTopology, inexpressible
 from webhook.backends.kai import keys
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC
@@ -20,25 +20,6 @@ from webhook.model.keys import Needed
 from webhook.model.naming import LABEL_VALUE_LIMIT
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.model.topology_binding import ClusterTopologyBinding
-
-
-class UnknownLevels(Exception):
-    """The levels are unknown: `needs` names the missing fact."""
-
-    def __init__(self, needs: str) -> None:
-        super().__init__(needs)
-        self.needs = needs
-
-
-class NoTopology(Exception):
-    """The cluster does not have this Topology, and it will not be made from a binding: `why` is the reason."""
-
-    def __init__(self, name: str, problem: str | None = None) -> None:
-        super().__init__(name)
-        self.name = name
-        missing = f"the cluster has no KAI Topology {name[:LABEL_VALUE_LIMIT]}"
-        self.why = missing if problem is None else f"{missing}, and {problem}"
-        self.absent = Needed("kai_topologies", name)
 
 
 def topology_name(binding: str, facts: ClusterFacts) -> str:
@@ -53,7 +34,7 @@ def levels_of(binding: str, facts: ClusterFacts) -> tuple[str, ...]:
     """The node label keys of the Topology for `binding`, broadest first: its existing levels, or those it will be made
     with.
 
-    Raises `UnknownLevels` and `NoTopology`.
+    Raises `UnknownTopology` and `NoTopology`.
     """
     name = topology_name(binding, facts)
     if facts.kai_topologies is not None and (levels := facts.kai_topologies.get(name)) is not None:
@@ -64,12 +45,18 @@ def levels_of(binding: str, facts: ClusterFacts) -> tuple[str, ...]:
         if (problem := _problem(levels)) is None:
             return levels
         if facts.kai_topologies is not None:
-            raise NoTopology(name, problem)
+            raise _missing(name, problem)
     if facts.kai_topologies is None:
-        raise UnknownLevels("the KAI Topologies")
+        raise UnknownTopology("the KAI Topologies")
     if facts.topology_bindings is None:
-        raise UnknownLevels("the ClusterTopologyBinding")
-    raise NoTopology(name)
+        raise UnknownTopology("the ClusterTopologyBinding")
+    raise _missing(name)
+
+
+def _missing(name: str, problem: str | None = None) -> NoTopology:
+    """The cluster does not have this Topology, and it will not be made from a binding, because of `problem`."""
+    missing = f"the cluster has no KAI Topology {name[:LABEL_VALUE_LIMIT]}"
+    return NoTopology(missing if problem is None else f"{missing}, and {problem}", Needed("kai_topologies", name))
 
 
 def topology_objects(binding: ClusterTopologyBinding) -> list[Manifest]:

@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from webhook.backends.base import Backend, Frozen, GangMember, PodChanges
-from webhook.backends.koordinator import (
-    annotation_rules,
-    gang_pod_rules,
-    gang_topology_rules,
-    gangs,
-    owner_rules,
-    pod_group_rules,
-    pods,
-    qos,
-    quota,
-    rules,
-    topology_rules,
-)
+from webhook.backends.koordinator import gangs, pods
 from webhook.backends.koordinator.capabilities import CAPABILITIES
-from webhook.backends.koordinator.facts import PROJECTIONS
+from webhook.backends.koordinator.facts import PROJECTIONS, SHAPES
 from webhook.backends.koordinator.keys import (
     ANNOTATION_MINIMUM,
     ANNOTATION_NAME,
@@ -30,8 +18,8 @@ from webhook.backends.koordinator.keys import (
     NAME,
     POD_GROUP,
 )
+from webhook.backends.koordinator.rules import RULES
 from webhook.backends.koordinator.settings import KoordinatorSettings
-from webhook.backends.koordinator.shapes import SHAPES
 from webhook.backends.koordinator.topology import unavailable
 from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import Mark
@@ -40,7 +28,6 @@ from webhook.model.keys import Record
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
-from webhook.validators.registry import collect
 
 # Grove puts scheduling gates on every pod. They exist since the kube-scheduler that v1.5 is built on.
 FIRST_VERSION = Version(1, 5)
@@ -65,17 +52,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
     # v1.8.0, seen: a rejected pod may stay in the queue with JobRejectPlugin as its only reason.
     when_held = "; if there is room, delete the pods: koord-scheduler may not look at a rejected gang for five minutes"
     settings_model = KoordinatorSettings
-    rules = collect(
-        rules,
-        topology_rules,
-        qos,
-        quota,
-        pod_group_rules,
-        annotation_rules,
-        gang_topology_rules,
-        gang_pod_rules,
-        owner_rules,
-    )
+    rules = RULES
     # The scheduler plans a gang with all of its pods and binds those without a gate (seen with v1.8.0;
     # pkg/scheduler/plugins/coscheduling/core/core.go ignores gates). Grove removes its gates one by one, so without the
     # pod gate half a gang would start.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from webhook.backends.families import without_nvlink_domains
 from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, depends, unsupported
 
 CAPABILITIES: CapabilityTable = {
@@ -9,11 +10,7 @@ CAPABILITIES: CapabilityTable = {
     Capability.MULTIPLE_POD_GROUPS: SUPPORTED,
     Capability.CLIQUE_MINIMUM: SUPPORTED,
     Capability.SCALE_GANG: SUPPORTED,
-    Capability.MULTI_NODE_NVLINK: unsupported(
-        why="koord-scheduler cannot keep a multi-node NVLink group inside one NVLink domain",
-        remedy='set "grove.io/mnnvl-group": "none" on the clique, remove "grove.io/auto-mnnvl", '
-        "or choose another scheduler",
-    ),
+    Capability.MULTI_NODE_NVLINK: without_nvlink_domains("koord-scheduler"),
     Capability.RESOURCE_CLAIMS: unsupported(
         why="koord-scheduler does not plan gangs with resource claims (DRA, ComputeDomain), and may count a GPU twice",
         remedy="ask for the devices as extended resources, or choose another scheduler",

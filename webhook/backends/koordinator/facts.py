@@ -6,6 +6,8 @@ Source: koordinator-sh/koordinator, apis/thirdparty/scheduler-plugins (ElasticQu
 
 from __future__ import annotations
 
+from typing import Any
+
 from webhook.backends.koordinator.gang_settings import pod_group_facts
 from webhook.backends.koordinator.keys import POD_GROUP, POD_GROUPS
 from webhook.model.fields import SPEC, Item
@@ -64,3 +66,9 @@ POD_GROUPS_KNOWN = Projection(
 )
 
 PROJECTIONS = (ELASTIC_QUOTAS, NETWORK_TOPOLOGIES, POD_GROUPS_KNOWN)
+
+# The fields that are read of PodGroups stored by other authors, with the type of each field. Their
+# annotations are read as Go reads them and have their own rules.
+SHAPES: dict[tuple[str, str], dict[str, Any]] = {
+    POD_GROUPS[:2]: {"spec": {"minMember": int, "scheduleTimeoutSeconds": int}},
+}

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from webhook.backends.base import Frozen, Stage
-from webhook.backends.inexpressible import inexpressible, refuse_twins, unknown
+from webhook.backends.inexpressible import UnknownTopology, inexpressible, refuse_twins, unknown
 from webhook.backends.koordinator import keys
 from webhook.backends.koordinator.capabilities import CAPABILITIES
 from webhook.backends.koordinator.settings import KoordinatorSettings
-from webhook.backends.koordinator.topology import UnknownLayers, layer_of, unavailable
+from webhook.backends.koordinator.topology import layer_of, unavailable
 from webhook.model.capabilities import Capability
 from webhook.model.facts import ClusterFacts
 from webhook.model.gang_object import gang_metadata
@@ -142,8 +142,8 @@ def _topology(
         for key in preferred:
             if (layer := layer_of(key, settings, facts)) is not None:
                 strategy.append({"layer": layer, "strategy": "PreferGather"})
-    except UnknownLayers:
-        raise unknown("koordinator/topology-layer", first.path, "the ClusterNetworkTopology") from None
+    except UnknownTopology as missing:
+        raise unknown("koordinator/topology-layer", first.path, missing.needs) from None
     return _compact({"gatherStrategy": strategy}) if strategy else None
 
 

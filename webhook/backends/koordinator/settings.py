@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from webhook.backends.base import BackendSettings
+from webhook.validators.registry import Context
 
 GangMode = Literal["Strict", "NonStrict"]
 MatchPolicy = Literal["once-satisfied", "only-waiting", "waiting-and-running"]
@@ -29,3 +30,7 @@ class KoordinatorSettings(BackendSettings):
     defaultQoSClass: QoSClass | None = None
     topologyKeyMappings: dict[str, str] = Field(default_factory=dict)
     awareNetworkTopology: bool = True
+
+
+# What each rule of this scheduler is called with, besides what it judges.
+RuleContext = Context[KoordinatorSettings]

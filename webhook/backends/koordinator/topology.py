@@ -6,6 +6,7 @@ pkg/scheduler/frameworkext/networktopology). The layer of a key is looked up, ne
 
 from __future__ import annotations
 
+from webhook.backends.inexpressible import UnknownTopology
 from webhook.backends.koordinator.keys import HOSTNAME, NETWORK_TOPOLOGY, NODE_LAYER
 from webhook.backends.koordinator.settings import KoordinatorSettings
 from webhook.model.facts import ClusterFacts
@@ -16,10 +17,6 @@ from webhook.model.version import Version
 # Network topology exists since v1.7.
 FIRST_VERSION = Version(1, 7)
 THE_TOPOLOGY = Needed("network_topologies", NETWORK_TOPOLOGY)
-
-
-class UnknownLayers(Exception):
-    """The ClusterNetworkTopology is needed, and it is unknown whether it exists."""
 
 
 def unavailable(settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts) -> str | None:
@@ -52,11 +49,11 @@ def forms_tree(layers: tuple[TopologyLayer, ...]) -> bool:
 
 
 def layer_of(key: str, settings: KoordinatorSettings, facts: ClusterFacts) -> str | None:
-    """The layer for a node label key, or None if there is none. Raises `UnknownLayers`."""
+    """The layer for a node label key, or None if there is none. Raises `UnknownTopology`."""
     if key == HOSTNAME:
         return NODE_LAYER
     if facts.network_topologies is None:
-        raise UnknownLayers
+        raise UnknownTopology("the ClusterNetworkTopology")
     layers = facts.network_topologies.get(NETWORK_TOPOLOGY, ())
     mapped = settings.topologyKeyMappings.get(key)
     if mapped is not None:

@@ -5,24 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from webhook.backends.base import Backend, Frozen, GangMember, PodChanges, Trees
-from webhook.backends.kube import (
-    agreement_rules,
-    change_rules,
-    frozen,
-    gangs,
-    object_rules,
-    owner_rules,
-    pod_rules,
-    pods,
-    rules,
-    tree_rules,
-)
-from webhook.backends.kube.capabilities import GANGS, ONE_BY_ONE
-from webhook.backends.kube.facts import PROJECTIONS, TREES
+from webhook.backends.kube import frozen, gangs, pods
+from webhook.backends.kube.capabilities import capabilities
+from webhook.backends.kube.facts import PROJECTIONS, SHAPES, TREES
 from webhook.backends.kube.generation import Generation, generation, kinds, known, missing
-from webhook.backends.kube.judged import CONTROLLERS
+from webhook.backends.kube.keys import CONTROLLERS
+from webhook.backends.kube.rules import RULES
 from webhook.backends.kube.settings import KubeSettings
-from webhook.backends.kube.shapes import SHAPES
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
@@ -30,8 +19,10 @@ from webhook.model.keys import Api, Record
 from webhook.model.reading import Manifest
 from webhook.model.stored_object import Judged
 from webhook.model.workloads.podgang import PodGang
-from webhook.validators.registry import collect
 from webhook.validators.selection import DEFAULT_SCHEDULER
+
+# Of all pods of a cluster, those that name a group.
+_IN_A_GROUP = "has(object.spec.schedulingGroup) || has(object.spec.workloadRef)"
 
 
 class KubeBackend(Backend[KubeSettings]):
@@ -39,7 +30,7 @@ class KubeBackend(Backend[KubeSettings]):
 
     name = DEFAULT_SCHEDULER
     settings_model = KubeSettings
-    rules = collect(rules, change_rules, object_rules, tree_rules, agreement_rules, pod_rules, owner_rules)
+    rules = RULES
     projections = PROJECTIONS
     reads_claims_of = frozenset({"the Workload API"})
     controllers = CONTROLLERS
@@ -51,7 +42,7 @@ class KubeBackend(Backend[KubeSettings]):
 
     @property
     def judged_pods(self) -> str | None:
-        return pod_rules.IN_A_GROUP if self.settings.gangScheduling else None
+        return _IN_A_GROUP if self.settings.gangScheduling else None
 
     @property
     def trees(self) -> Trees | None:
@@ -81,7 +72,7 @@ class KubeBackend(Backend[KubeSettings]):
 
     @property
     def capabilities(self) -> CapabilityTable:
-        return GANGS if self.settings.gangScheduling else ONE_BY_ONE
+        return capabilities(self.settings)
 
     @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from webhook.backends.kube.settings import KubeSettings
 from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, depends, unsupported
 
 ONE_BY_ONE: CapabilityTable = {
@@ -32,3 +33,8 @@ GANGS: CapabilityTable = {
     Capability.RESOURCE_CLAIMS: SUPPORTED,
     Capability.PRIORITY_CLASS: SUPPORTED,
 }
+
+
+def capabilities(settings: KubeSettings) -> CapabilityTable:
+    """The capability table under these settings."""
+    return GANGS if settings.gangScheduling else ONE_BY_ONE

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 from webhook.backends.base import Trees
 from webhook.backends.kube.generation import COMPOSITE, GROUP
+from webhook.backends.kube.keys import COMPOSITES, POD_GROUPS, WORKLOADS
 from webhook.model.bounds import name_text
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.group_pods import GroupPod, GroupPods, waits
-from webhook.model.group_tree import Disruption, Group, Groups, Workload
+from webhook.model.group_tree import MAX_DEPTH, Disruption, Group, Groups, Workload
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import Projection, Resource, key_of
@@ -24,7 +25,7 @@ from webhook.validators.selection import DEFAULT_SCHEDULER
 # The lists that contain templates, and whether the templates are composites: first 1.35's lists, then the later ones.
 _LISTS = {"podGroups": False, "podGroupTemplates": False, "compositePodGroupTemplates": True}
 # The groups of groups, which exist since 1.37.
-TREES = Trees(Resource(COMPOSITE, "compositepodgroups"), "parentCompositePodGroupName")
+TREES = Trees(Resource(COMPOSITE, COMPOSITES.plural), "parentCompositePodGroupName")
 # How 1.36 and 1.37 state that the pods of a group are disrupted together or not at all.
 _TOGETHER = "PodGroup"
 
@@ -176,3 +177,33 @@ PROJECTIONS = (
     ),
     GROUP_PODS,
 )
+
+_POLICY: dict[str, Any] = {"gang": {"minCount": int, "minGroupCount": int}}
+_GROUP: dict[str, Any] = {
+    "parentCompositePodGroupName": str,
+    "workloadRef": {"workloadName": str, "templateName": str},
+    "podGroupTemplateRef": {"workload": {"workloadName": str, "podGroupTemplateName": str}},
+    "schedulingPolicy": _POLICY,
+    "policy": _POLICY,
+    "schedulingConstraints": {"topology": [{"key": str}]},
+    # A string in 1.36, and an object since.
+    "disruptionMode": (str, dict),
+    "priorityClassName": str,
+    "priority": int,
+}
+
+
+def _templates(levels: int) -> dict[str, Any]:
+    """The lists of templates, as deep as a Workload may nest them. Deeper lists have no path."""
+    template = {"name": str, **_GROUP}
+    below = _templates(levels - 1) if levels else {}
+    return {"podGroupTemplates": [template], "compositePodGroupTemplates": [{**template, **below}]}
+
+
+# The fields that are read of the Workload API's objects stored by other authors, with the type of each field.
+# The fields of all generations.
+SHAPES: dict[tuple[str, str], dict[str, Any]] = {
+    WORKLOADS[:2]: {"spec": {"podGroups": [{"name": str, **_GROUP}], **_templates(MAX_DEPTH)}},
+    POD_GROUPS[:2]: {"spec": _GROUP},
+    COMPOSITES[:2]: {"spec": _GROUP},
+}

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from webhook.backends.base import Frozen, Stage
-from webhook.backends.kube import names
+from webhook.backends.kube import keys
 from webhook.backends.kube.generation import GROUP, Generation
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 
@@ -144,4 +144,4 @@ def _moved(name: str, before: _Template, now: _Template) -> Iterator[str]:
 
 def _said(name: str) -> str:
     """A template's name in a message: two names stand for the whole gang."""
-    return "the whole gang" if name in {names.ROOT, names.MERGED} else name
+    return "the whole gang" if name in {keys.ROOT, keys.MERGED} else name

@@ -9,11 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from webhook.backends.inexpressible import inexpressible, refuse_twins, unknown
-from webhook.backends.kube import names
-from webhook.backends.kube.generation import COMPOSITE, GROUP, Generation, generation, known, missing
+from webhook.backends.inexpressible import inexpressible, refuse_spare_pods, refuse_twins, unknown
+from webhook.backends.kube import keys
+from webhook.backends.kube.generation import (
+    CARRIES_CLASS,
+    COMPOSITE,
+    GROUP,
+    Generation,
+    class_problem,
+    generation,
+    known,
+    missing,
+)
 from webhook.backends.kube.pods import is_merged
-from webhook.backends.kube.priority import CARRIES_CLASS, class_problem
 from webhook.backends.kube.settings import KubeSettings
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
@@ -51,7 +59,8 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
     _refuse_topology(podgang)
     merged = is_merged(settings, spoken)
     if merged:
-        _refuse_surplus(podgang)
+        why = "merged into one PodGroup, pods above the minimum of one clique could stand in for those of another"
+        refuse_spare_pods(podgang, "kube/flat-gang", why)
     elif len(podgang.members) > 1 and settings.flat == "refuse":
         why = "kube-scheduler would make several gangs of it, and there is no CompositePodGroup to hold them together"
         raise inexpressible("kube/flat-gang", SPEC / "podgroups", len(podgang.members), why)
@@ -108,10 +117,10 @@ def _kept(policy: Any, live: Any) -> Any:
 
 def _flat(podgang: PodGang, record: Record, spoken: Generation, *, merged: bool) -> list[Manifest]:
     if merged:
-        minimums = [(names.MERGED, "", _sum(podgang.members))]
+        minimums = [(keys.MERGED, "", _sum(podgang.members))]
     else:
-        minimums = [(names.template(one.name), one.name, one.min_replicas) for one in podgang.members]
-    name = names.workload(podgang.name)
+        minimums = [(keys.template(one.name), one.name, one.min_replicas) for one in podgang.members]
+    name = keys.workload(podgang.name)
     head = {"apiVersion": f"{GROUP}/{spoken.version}", "kind": "Workload", "metadata": gang_metadata(podgang, name)}
     if spoken is Generation.V1ALPHA1:
         entries = [{"name": entry, "policy": _gang(minimum)} for entry, _, minimum in minimums]
@@ -144,7 +153,7 @@ def _reference(spoken: Generation, workload: str, template: str) -> Manifest:
 
 
 def _pod_group(podgang: PodGang, clique: str, spoken: Generation, spec: Manifest) -> Manifest:
-    name = names.pod_group(podgang.name, clique, spoken, merged=not clique)
+    name = keys.pod_group(podgang.name, clique, spoken, merged=not clique)
     labels = {podgang.member_label: clique} if clique else {}
     metadata = gang_metadata(podgang, name, labels)
     return {"apiVersion": f"{GROUP}/{spoken.version}", "kind": "PodGroup", "metadata": metadata, "spec": spec}
@@ -166,15 +175,15 @@ def _tree(podgang: PodGang, record: Record) -> list[Manifest]:
     grouped = {name for group in groups for name in group.members}
     direct = [member for member in podgang.members if member.name not in grouped]
     by_name = {member.name: member for member in podgang.members}
-    taken = {names.template(member.name) for member in podgang.members}
-    workload, shared = names.workload(podgang.name), _shared(record)
-    top = names.root(podgang.name, by_name)
+    taken = {keys.template(member.name) for member in podgang.members}
+    workload, shared = keys.workload(podgang.name), _shared(record)
+    top = keys.root(podgang.name, by_name)
 
     def template(name: str, policy: Manifest, constraint: PackConstraint) -> Manifest:
         return {"name": name, "schedulingPolicy": policy, **_topology(constraint), **shared}
 
     def leaves(members: Sequence[Member]) -> list[Manifest]:
-        return [template(names.template(one.name), _gang(one.min_replicas), one.constraint) for one in members]
+        return [template(keys.template(one.name), _gang(one.min_replicas), one.constraint) for one in members]
 
     def composite(name: str, part: str, parent: str | None, count: int, constraint: PackConstraint) -> Manifest:
         spec: Manifest = {} if parent is None else {"parentCompositePodGroupName": parent}
@@ -191,15 +200,15 @@ def _tree(podgang: PodGang, record: Record) -> list[Manifest]:
     _limit(direct, SPEC / "podgroups")
     _limit(groups, SPEC / "topologyConstraintGroupConfigs")
     count = len(direct) + len(groups)
-    root = template(names.ROOT, {"gang": {"minGroupCount": count}}, podgang.constraint)
+    root = template(keys.ROOT, {"gang": {"minGroupCount": count}}, podgang.constraint)
     if direct:
         root["podGroupTemplates"] = leaves(direct)
-    composites = [composite(top, names.ROOT, None, count, podgang.constraint)]
+    composites = [composite(top, keys.ROOT, None, count, podgang.constraint)]
     parents = dict.fromkeys((member.name for member in direct), top)
     for group in groups:
         _limit(group.members, group.path)
         # A replica of a scaling group may have the same name as a clique, but names in a Workload must be unique.
-        part, name = names.template(group.name, "group", taken), names.composite(podgang.name, group.name)
+        part, name = keys.template(group.name, "group", taken), keys.composite(podgang.name, group.name)
         own = template(part, {"gang": {"minGroupCount": len(group.members)}}, group.constraint)
         own["podGroupTemplates"] = leaves([by_name[member] for member in group.members])
         root.setdefault("compositePodGroupTemplates", []).append(own)
@@ -212,7 +221,7 @@ def _tree(podgang: PodGang, record: Record) -> list[Manifest]:
             Generation.TREE,
             {
                 "parentCompositePodGroupName": parents[member.name],
-                **_reference(Generation.TREE, workload, names.template(member.name)),
+                **_reference(Generation.TREE, workload, keys.template(member.name)),
                 "schedulingPolicy": _gang(member.min_replicas),
                 **_topology(member.constraint),
                 **shared,
@@ -281,18 +290,6 @@ def _refuse_topology(podgang: PodGang) -> None:
         if required is not None:
             why = "without CompositePodGroups a gang of the Workload API has no topology"
             raise inexpressible("kube/topology", path / "required", required, why)
-
-
-def _refuse_surplus(podgang: PodGang) -> None:
-    """Refuses surplus pods when members are merged. Only the sum is counted, so surplus pods of one member could
-    replace another's.
-    """
-    if len(podgang.members) < 2:  # noqa: PLR2004 - one is as it was
-        return
-    for member in podgang.members:
-        if member.pods > member.min_replicas > 0:
-            why = "merged into one PodGroup, pods above the minimum of one clique could stand in for those of another"
-            raise inexpressible("kube/flat-gang", member.path / "minReplicas", member.min_replicas, why)
 
 
 def _no_api(settings: KubeSettings, facts: ClusterFacts) -> Inexpressible:

@@ -12,6 +12,7 @@ from typing import TypeGuard
 
 from webhook.backends.kube.settings import KubeSettings
 from webhook.model.keys import Api
+from webhook.model.known_objects import PriorityClass
 
 GROUP = "scheduling.k8s.io"
 
@@ -34,6 +35,12 @@ class Generation(StrEnum):
 _WORKLOAD = {version: Api(GROUP, version, "Workload") for version in ("v1alpha1", "v1alpha2", "v1beta1")}
 _POD_GROUP = {version: Api(GROUP, version, "PodGroup") for version in ("v1alpha2", "v1beta1")}
 COMPOSITE = Api(GROUP, "v1alpha3", "CompositePodGroup")
+
+# From 1.37 on the priority class of a gang is in the group's own objects. When they are created, the API server's
+# Priority plugin turns it into a number, as for pods. Up to 1.36 it is behind a gate, and the pods' priority counts.
+CARRIES_CLASS = frozenset({Generation.V1BETA1, Generation.TREE})
+# HighestUserDefinablePriority. With one of the system's own classes pods may exceed it, but groups may not (seen).
+HIGHEST = 1_000_000_000
 
 
 def generation(settings: KubeSettings, apis: frozenset[Api] | None) -> Generation | None:
@@ -79,3 +86,12 @@ def missing(settings: KubeSettings) -> str:
     version = "v1beta1" if settings.apiGeneration == "auto" else settings.apiGeneration
     pod_group = "" if version == "v1alpha1" else " and PodGroup"
     return f"{GROUP}/{version} Workload{pod_group}"
+
+
+def class_problem(found: PriorityClass | None) -> str | None:
+    """Why the API server would refuse a group with that class, or None."""
+    if found is None:
+        return "there is no such PriorityClass, so the API server would refuse the groups of the gang"
+    if found.value > HIGHEST:
+        return f"its value is {found.value}, and the API server refuses groups above {HIGHEST}"
+    return None

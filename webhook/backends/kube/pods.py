@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from webhook.backends.base import GangMember, PodChanges
-from webhook.backends.kube import names
+from webhook.backends.kube import keys
 from webhook.backends.kube.generation import Generation
 from webhook.backends.kube.settings import KubeSettings
 from webhook.validators.selection import DEFAULT_SCHEDULER
@@ -19,10 +19,10 @@ def prepare_pod(member: GangMember, settings: KubeSettings) -> PodChanges:
     merged = is_merged(settings, generation)
     field: dict[str, Any]
     if generation is Generation.V1ALPHA1:
-        entry = names.MERGED if merged else names.template(member.podclique)
-        field = {"workloadRef": {"name": names.workload(member.podgang), "podGroup": entry}}
+        entry = keys.MERGED if merged else keys.template(member.podclique)
+        field = {"workloadRef": {"name": keys.workload(member.podgang), "podGroup": entry}}
     else:
-        group = names.pod_group(member.podgang, member.podclique, generation, merged=merged)
+        group = keys.pod_group(member.podgang, member.podclique, generation, merged=merged)
         field = {"schedulingGroup": {"podGroupName": group}}
     priority = member.priority
     return PodChanges(

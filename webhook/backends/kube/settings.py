@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
 
-from webhook.backends.base import BackendSettings
+from webhook.backends.base import BackendSettings, unquoted_off
+from webhook.validators.registry import Context
 
 Gate = Literal[
     "GenericWorkload",
@@ -15,11 +16,6 @@ Gate = Literal[
     "CompositePodGroup",
     "WorkloadAwarePreemption",
 ]
-
-
-def _off(value: object) -> object:
-    # YAML 1.1 reads a plain `off` as false.
-    return "off" if value is False else value
 
 
 class KubeSettings(BackendSettings):
@@ -33,5 +29,9 @@ class KubeSettings(BackendSettings):
     gangScheduling: bool = False
     flat: Literal["merge", "refuse", "allow"] = "merge"
     apiGeneration: Literal["auto", "v1alpha1", "v1alpha2", "v1beta1"] = "auto"
-    hierarchical: Annotated[Literal["auto", "required", "off"], BeforeValidator(_off)] = "auto"
+    hierarchical: Annotated[Literal["auto", "required", "off"], BeforeValidator(unquoted_off)] = "auto"
     schedulerGates: list[Gate] | None = None
+
+
+# What each rule of this scheduler is called with, besides what it judges.
+RuleContext = Context[KubeSettings]

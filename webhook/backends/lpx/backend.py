@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from webhook.backends.base import Backend, BackendSettings, GangMember, PodChanges
-from webhook.backends.lpx import rules
 from webhook.backends.lpx.capabilities import CAPABILITIES
+from webhook.backends.lpx.rules import RULES
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podgang import PodGang
-from webhook.validators.registry import collect
 
 
 class LpxSettings(BackendSettings):
@@ -22,7 +21,7 @@ class LpxBackend(Backend[LpxSettings]):
 
     name = "lpx-scheduler"
     settings_model = LpxSettings
-    rules = collect(rules)
+    rules = RULES
 
     @property
     def capabilities(self) -> CapabilityTable:

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, unsupported
+from webhook.backends.families import TOPOLOGY, without_topology
+from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable
 
-TOPOLOGY = (
-    Capability.TOPOLOGY_WORKLOAD,
-    Capability.TOPOLOGY_SCALING_GROUP,
-    Capability.TOPOLOGY_CLIQUE,
-    Capability.TOPOLOGY_PREFERRED,
-)
 CAPABILITIES: CapabilityTable = {
     Capability.GANG: SUPPORTED,
-    **dict.fromkeys(
-        TOPOLOGY,
-        unsupported(
-            why="lpx-scheduler takes no topology and would place the pods anywhere",
-            remedy="remove the topologyConstraint, or choose another scheduler",
-        ),
-    ),
+    **dict.fromkeys(TOPOLOGY, without_topology("lpx-scheduler")),
 }

@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 from webhook.backends.base import Backend, GangMember, PodChanges
-from webhook.backends.volcano import (
-    gangs,
-    owner_rules,
-    pod_group_rules,
-    pod_group_topology_rules,
-    pods,
-    queue,
-    queue_rules,
-    rules,
-    topology_rules,
-)
+from webhook.backends.volcano import gangs, pods
 from webhook.backends.volcano.capabilities import capabilities
-from webhook.backends.volcano.facts import PROJECTIONS
+from webhook.backends.volcano.facts import PROJECTIONS, SHAPES
 from webhook.backends.volcano.keys import (
     ANNOTATION_DEVICE_GROUP,
     ANNOTATION_GROUP,
@@ -24,8 +14,8 @@ from webhook.backends.volcano.keys import (
     NAME,
     POD_GROUP,
 )
+from webhook.backends.volcano.rules import RULES
 from webhook.backends.volcano.settings import VolcanoSettings
-from webhook.backends.volcano.shapes import SHAPES
 from webhook.model.capabilities import CapabilityTable
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
@@ -34,7 +24,6 @@ from webhook.model.known_objects import SpecField
 from webhook.model.reading import Manifest
 from webhook.model.version import Version
 from webhook.model.workloads.podgang import PodGang
-from webhook.validators.registry import collect
 
 # Subgroups exist since v1.14.0, which schedules them only with a hard topology (fixed by commit 56c69011).
 FIRST_VERSION = Version(1, 14, 1)
@@ -45,7 +34,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
 
     name = NAME
     settings_model = VolcanoSettings
-    rules = collect(rules, queue, topology_rules, pod_group_rules, pod_group_topology_rules, queue_rules, owner_rules)
+    rules = RULES
     required_apis: tuple[Api, ...] = (POD_GROUP,)
     required_fields = (SpecField(POD_GROUP, "subGroupPolicy", "Volcano 1.14"),)
     projections = PROJECTIONS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from webhook.backends.families import without_nvlink_domains
 from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, depends, unsupported
 
@@ -24,11 +25,7 @@ _GENERAL: CapabilityTable = {
     Capability.MULTIPLE_POD_GROUPS: SUPPORTED,
     Capability.CLIQUE_MINIMUM: depends("no required topology over the clique"),
     Capability.SCALE_GANG: SUPPORTED,
-    Capability.MULTI_NODE_NVLINK: unsupported(
-        why="volcano cannot keep a multi-node NVLink group inside one NVLink domain",
-        remedy='set "grove.io/mnnvl-group": "none" on the clique, remove "grove.io/auto-mnnvl", '
-        "or choose another scheduler",
-    ),
+    Capability.MULTI_NODE_NVLINK: without_nvlink_domains("volcano"),
     Capability.RESOURCE_CLAIMS: unsupported(
         why="whether volcano plans resource claims (DRA, ComputeDomain) hangs on its configuration, unseen from here",
         remedy="ask for the devices as extended resources, or choose another scheduler",

@@ -5,6 +5,8 @@ Source: volcano-sh/volcano, config/crd/volcano/bases (Queue, PodGroup, HyperNode
 
 from __future__ import annotations
 
+from typing import Any
+
 from webhook.backends.volcano import keys
 from webhook.model.bounds import name_text
 from webhook.model.fields import SPEC
@@ -12,6 +14,7 @@ from webhook.model.keys import ObjectKey
 from webhook.model.known_objects import HyperNode, HyperNodes, QueuedGroup, QueuedGroups, QueueTree, VolcanoQueue
 from webhook.model.projections import Missing, Projection, Resource, key_of, name_of
 from webhook.model.reading import Manifest, integer, mapping
+from webhook.validators.wrong_types import COUNTS, METADATA
 
 
 def _queue(raw: Manifest) -> tuple[str, VolcanoQueue]:
@@ -41,3 +44,27 @@ POD_GROUPS = Projection(
 )
 
 PROJECTIONS = (QUEUES, HYPER_NODES, POD_GROUPS)
+
+_TOPOLOGY: dict[str, Any] = {"mode": str, "highestTierAllowed": int, "highestTierName": str}
+_POLICY: dict[str, Any] = {
+    "name": str,
+    "subGroupSize": int,
+    "minSubGroups": int,
+    "matchLabelKeys": list,
+    "networkTopology": _TOPOLOGY,
+}
+
+# The fields that are read of PodGroups and Queues stored by other authors, with the type of each field.
+SHAPES: dict[tuple[str, str], dict[str, Any]] = {
+    keys.POD_GROUPS[:2]: {
+        "metadata": METADATA,
+        "spec": {
+            "queue": str,
+            "minMember": int,
+            "minTaskMember": COUNTS,
+            "networkTopology": _TOPOLOGY,
+            "subGroupPolicy": [_POLICY],
+        },
+    },
+    keys.QUEUES[:2]: {"spec": {"parent": str}},
+}

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from webhook.backends.inexpressible import inexpressible, refuse_twins, unknown
+from webhook.backends.inexpressible import NoTopology, UnknownTopology, inexpressible, refuse_twins, unknown
 from webhook.backends.volcano import keys
 from webhook.backends.volcano.capabilities import PREFERRED, TOPOLOGY_OFF
 from webhook.backends.volcano.settings import VolcanoSettings
-from webhook.backends.volcano.topology import NoTier, UnknownTiers, tier_of
+from webhook.backends.volcano.topology import tier_of
 from webhook.model.capabilities import VOLCANO_QUEUE
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS, FieldPath
@@ -133,10 +133,10 @@ def _tiers(podgang: PodGang, settings: VolcanoSettings, facts: ClusterFacts) -> 
             raise inexpressible("volcano/scaling-group-topology", path, required, why)
         try:
             tier = tier_of(required, topology, facts)
-        except NoTier as reason:
+        except NoTopology as reason:
             place = constraint.path / "required"
             raise inexpressible("volcano/topology-tier", place, required, reason.why) from None
-        except UnknownTiers as missing:
+        except UnknownTopology as missing:
             raise unknown("volcano/topology-tier", constraint.path, missing.needs) from None
         if members is None:
             whole = tier

@@ -4,6 +4,7 @@ Source: volcano-sh/volcano, staging/src/volcano.sh/apis/pkg/apis, pkg/scheduler/
 """
 
 from webhook.model.keys import Api
+from webhook.model.stored_object import Judged
 from webhook.model.users import service_account
 
 NAME = "volcano"
@@ -11,6 +12,9 @@ NAME = "volcano"
 POD_GROUP = Api("scheduling.volcano.sh", "v1beta1", "PodGroup")
 QUEUE = Api("scheduling.volcano.sh", "v1beta1", "Queue")
 HYPER_NODE = Api("topology.volcano.sh", "v1alpha1", "HyperNode")
+# The same kinds, as they are judged when other authors store them.
+POD_GROUPS = Judged(POD_GROUP.group, POD_GROUP.kind, "podgroups")
+QUEUES = Judged(QUEUE.group, QUEUE.kind, "queues", namespaced=False)
 
 # The only key that the scheduler and the podgroup controller read. Without it, the controller makes its own group for
 # the pod.

@@ -7,14 +7,10 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator
 from pydantic_core import PydanticCustomError
 
-from webhook.backends.base import BackendSettings
+from webhook.backends.base import BackendSettings, unquoted_off
 from webhook.backends.volcano.keys import DEFAULT_QUEUE, ROOT_QUEUE
 from webhook.model.naming import is_subdomain
-
-
-def _off(value: object) -> object:
-    # YAML 1.1 reads a plain `off` as false, and so do tools that rewrite files.
-    return "off" if value is False else value
+from webhook.validators.registry import Context
 
 
 def _queue(name: str) -> str:
@@ -25,7 +21,7 @@ def _queue(name: str) -> str:
     return name
 
 
-TopologyMode = Annotated[Literal["off", "hypernode"], BeforeValidator(_off)]
+TopologyMode = Annotated[Literal["off", "hypernode"], BeforeValidator(unquoted_off)]
 
 
 class VolcanoSettings(BackendSettings):
@@ -36,3 +32,7 @@ class VolcanoSettings(BackendSettings):
 
     defaultQueue: Annotated[str, AfterValidator(_queue)] = DEFAULT_QUEUE
     topology: TopologyMode = "off"
+
+
+# What each rule of this scheduler is called with, besides what it judges.
+RuleContext = Context[VolcanoSettings]

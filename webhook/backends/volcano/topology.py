@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from webhook.backends.inexpressible import NoTopology, UnknownTopology
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Needed
 from webhook.model.known_objects import HyperNode, HyperNodes
@@ -19,50 +20,32 @@ from webhook.model.known_objects import HyperNode, HyperNodes
 HYPER_NODES = Needed("hyper_nodes")
 
 
-class UnknownTiers(Exception):
-    """A fact that is needed to find the tier is unknown: `needs` names it."""
-
-    def __init__(self, needs: str) -> None:
-        super().__init__(needs)
-        self.needs = needs
-
-
-class NoTier(Exception):
-    """The key has no tier, or only a tier that Volcano would not honour: `why` is the reason.
-
-    `absent` is set if the reason is that HyperNodes are missing.
-    """
-
-    def __init__(self, why: str, absent: Needed | None = None) -> None:
-        super().__init__(why)
-        self.why = why
-        self.absent = absent
-
-
 def tier_of(key: str, topology: str | None, facts: ClusterFacts) -> int:
     """The tier for a node label key; a smaller tier is closer. `topology` is the ClusterTopologyBinding that names the
-    key. If it is None, every binding counts. Raises `UnknownTiers` and `NoTier`.
+    key. If it is None, every binding counts. Raises `UnknownTopology` and `NoTopology`.
     """
     if facts.hyper_nodes is None:
-        raise UnknownTiers("the HyperNodes")
+        raise UnknownTopology("the HyperNodes")
     if not facts.hyper_nodes:
-        raise NoTier("the cluster has no HyperNode, so volcano would ignore the constraint", HYPER_NODES)
+        raise NoTopology("the cluster has no HyperNode, so volcano would ignore the constraint", HYPER_NODES)
     known = indexed(facts.hyper_nodes)
     names = [key]
     if not known.tiers_named(key):
         names = sorted(domain for domain in _domains(key, topology, facts) if known.tiers_named(domain))
     if not names:
-        raise NoTier(f"no HyperNode has the tierName of the domain, nor {key}, so no tier stands for it", HYPER_NODES)
+        raise NoTopology(
+            f"no HyperNode has the tierName of the domain, nor {key}, so no tier stands for it", HYPER_NODES
+        )
     if len(names) > 1:
-        raise NoTier(f"several tiers of HyperNodes bear a name that a ClusterTopologyBinding gives {key}")
+        raise NoTopology(f"several tiers of HyperNodes bear a name that a ClusterTopologyBinding gives {key}")
     numbers = known.tiers_named(names[0])
     if len(numbers) > 1:
-        raise NoTier(
+        raise NoTopology(
             f"HyperNodes of different tiers share its tierName ({names[0][:63]}), so no one tier stands for it"
         )
     (number,) = numbers
     if number == 0:
-        raise NoTier("its HyperNodes are of tier 0, in which volcano never places a gang")
+        raise NoTopology("its HyperNodes are of tier 0, in which volcano never places a gang")
     return number
 
 
@@ -74,6 +57,6 @@ def indexed(known: Mapping[str, HyperNode]) -> HyperNodes:
 def _domains(key: str, topology: str | None, facts: ClusterFacts) -> set[str]:
     bindings = facts.topology_bindings
     if bindings is None:
-        raise UnknownTiers("the ClusterTopologyBinding")
+        raise UnknownTopology("the ClusterTopologyBinding")
     asked = bindings.values() if topology is None else [bindings[topology]] if topology in bindings else []
     return {domain for binding in asked for domain, found in binding.keys.items() if found == key}

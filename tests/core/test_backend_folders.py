@@ -1,0 +1,64 @@
+"""Every backend has the same files, and one that is left out of a list is found."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+
+import pytest
+
+from webhook.backends.registry import BUILT_IN
+from webhook.validators.registry import collect
+
+FOLDERS = sorted(backend.__module__.removesuffix(".backend") for backend in BUILT_IN)
+# What a scheduler has beside these is in files of its own, listed here with the reason.
+FILES = {"backend", "settings", "capabilities", "keys", "facts", "pods", "gangs", "topology", "rules"}
+MORE = {
+    "kai": {"subgroups"},
+    "volcano": {"subgroups"},
+    # The Workload API has generations, trees of groups, and fields that cannot change.
+    "kube": {"generation", "groups", "frozen"},
+    # Koordinator reads gangs from annotations, as Go does.
+    "koordinator": {"gang_settings", "gang_groups", "go_values"},
+}
+SUBJECTS = {
+    "workload",
+    "change",
+    "queue",
+    "quota",
+    "qos",
+    "topology",
+    "pod",
+    "pod_group",
+    "pod_group_place",
+    "pod_group_topology",
+    "gang_group",
+    "tree",
+    "agreement",
+    "queue_object",
+    "opted_in",
+    "examples",
+}
+
+
+def files_of(package: ModuleType) -> set[str]:
+    return {found.name for found in iter_modules(package.__path__)}
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_backend_has_the_files_of_its_neighbours(folder: str) -> None:
+    package, rules = import_module(folder), import_module(f"{folder}.rules")
+    assert files_of(package) - FILES - MORE.get(folder.rpartition(".")[2], set()) == set()
+    assert files_of(package) >= {"backend", "capabilities", "rules"}
+    assert files_of(rules) - SUBJECTS == set()
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_each_rule_of_a_backend_is_in_its_list(folder: str) -> None:
+    rules = import_module(f"{folder}.rules")
+    modules = [import_module(f"{folder}.rules.{name}") for name in sorted(files_of(rules))]
+    declared = [rule.id for rule in collect(*modules)]
+    assert sorted(declared) == sorted(rule.id for rule in rules.RULES)
+    assert len(set(declared)) == len(declared)
+    assert [rule.id for rule in import_module(f"{folder}.backend").RULES] == [rule.id for rule in rules.RULES]

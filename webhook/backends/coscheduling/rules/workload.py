@@ -1,0 +1,75 @@
+"""What Coscheduling would mishandle silently: it only counts pods."""
+
+from __future__ import annotations
+
+from webhook.backends import families
+from webhook.backends.coscheduling.capabilities import CAPABILITIES
+from webhook.backends.coscheduling.settings import RuleContext
+from webhook.model.capabilities import Capability
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.validators import membership
+from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.registry import Example, Results, rule
+
+
+@rule(
+    "coscheduling/spare-pods",
+    capability=Capability.MULTIPLE_POD_GROUPS,
+    fails_closed=True,
+    passes=Example(pod_clique_set(clique("leader", replicas=1), clique("worker", replicas=4))),
+    fails=Example(pod_clique_set(clique("leader", replicas=1), clique("worker", replicas=4, minimum=2))),
+)
+def spare_pods(workload: PodCliqueSet, _: RuleContext) -> Results:
+    """A PodGroup counts pods, whichever they are: three workers would do for two workers and a leader that has no room.
+    The sum is exact while every clique of the gang needs all its pods.
+
+    Source: kubernetes-sigs/scheduler-plugins, pkg/coscheduling/core/core.go (`Permit`), v0.34.7.
+    """
+    return membership.spare_pods(
+        workload,
+        why="coscheduling counts a gang as a sum, so its spare pods could stand in for another clique's",
+        remedy="set minAvailable to replicas, without autoscaling, or choose another scheduler",
+    )
+
+
+topology = families.no_topology(
+    "coscheduling/topology",
+    CAPABILITIES,
+    """A PodGroup says how many pods and for how long, and nothing about where: the gang would be spread over the
+    cluster.
+
+    Source: kubernetes-sigs/scheduler-plugins, apis/scheduling/v1alpha1/types.go (`PodGroupSpec`), v0.34.7.
+    """,
+    fails_closed=True,
+)
+
+
+multi_node_nvlink = families.multi_node_nvlink(
+    "coscheduling/mnnvl",
+    CAPABILITIES,
+    """The pods of a ComputeDomain are placed without regard to NVLink domains, so a group may be split over racks, and
+    its processes hang or fall back to a slower network.
+
+    Source: ai-dynamo/grove, operator/internal/mnnvl; no plugin of kubernetes-sigs/scheduler-plugins v0.34.7 knows
+    ComputeDomains.
+    """,
+)
+
+
+priority_class = families.priority_class(
+    "coscheduling/priority-class",
+    """Pods are queued by their own priority, which they are given when they are created; of a class that does not exist
+    there is none to give, and the gang would wait behind all others.
+
+    Source: kubernetes-sigs/scheduler-plugins, pkg/coscheduling/coscheduling.go (`Less`), v0.34.7; ai-dynamo/grove,
+    operator/internal/controller/podclique (pods get no class of their set's).
+    """,
+    why="the pods would have no priority",
+)
+
+
+claimed_pods = families.claimed_pods(
+    "coscheduling/claimed-pods",
+    source="kubernetes-sigs/scheduler-plugins, pkg/util/podgroup.go (`GetPodGroupLabel`): a pod has one group.",
+    labels={"scheduling.x-k8s.io/pod-group": "training"},
+)

@@ -1,0 +1,172 @@
+"""Families of rules: rules of several backends that differ only in names, sources and settings.
+
+Each function declares the rule of one backend. `documentation` is what the docstring of any other rule is: what the
+scheduler would do, and the source. The families about queues are in `queue_families`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from webhook.model.capabilities import Capability, CapabilityTable, Support, unsupported
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.fields import SPEC
+from webhook.model.findings import Finding, Unjudged
+from webhook.model.keys import Needed
+from webhook.model.known_objects import PriorityClass
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.validators import membership
+from webhook.validators.examples import clique, pod_clique_set, required
+from webhook.validators.registry import Context, Example, Results, Rule, Subject, rule
+
+# A backend's table, or the function that makes it from the settings.
+Table = CapabilityTable | Callable[[Any], CapabilityTable]
+
+TOPOLOGY = (
+    Capability.TOPOLOGY_WORKLOAD,
+    Capability.TOPOLOGY_SCALING_GROUP,
+    Capability.TOPOLOGY_CLIQUE,
+    Capability.TOPOLOGY_PREFERRED,
+)
+
+
+def without_topology(scheduler: str) -> Support:
+    """The entry of a scheduler without topology."""
+    return unsupported(
+        why=f"{scheduler} takes no topology and would place the pods anywhere",
+        remedy="remove the topologyConstraint, or choose another scheduler",
+    )
+
+
+def without_nvlink_domains(scheduler: str) -> Support:
+    """The entry of a scheduler that does not know NVLink domains."""
+    return unsupported(
+        why=f"{scheduler} cannot keep a multi-node NVLink group inside one NVLink domain",
+        remedy='set "grove.io/mnnvl-group": "none" on the clique, remove "grove.io/auto-mnnvl", '
+        "or choose another scheduler",
+    )
+
+
+def refused(  # noqa: PLR0913 - the declaration of a rule is one flat list of what it is
+    id: str,
+    capability: Capability | tuple[Capability, ...],
+    table: Table,
+    documentation: str,
+    *,
+    passes: Example,
+    fails: Example,
+    fails_closed: bool = False,
+) -> Rule:
+    """The rule that refuses what the capability table refuses, with the table's text. A capability that the table does
+    not list is not judged.
+    """
+    capabilities = (capability,) if isinstance(capability, Capability) else capability
+
+    def check(_: PodCliqueSet, context: Context[Any]) -> Results:
+        known = table(context.settings) if callable(table) else table
+        for asked in capabilities:
+            if asked in known:
+                yield from membership.unsupported(asked, known, context)
+
+    declare = rule(
+        id,
+        capability=capabilities,
+        fails_closed=fails_closed,
+        passes=passes,
+        fails=fails,
+        documentation=documentation,
+    )
+    return declare(check)
+
+
+def no_topology(id: str, table: Table, documentation: str, *, fails_closed: bool = False) -> Rule:
+    """The rule of a scheduler without topology."""
+    return refused(
+        id,
+        TOPOLOGY,
+        table,
+        documentation,
+        passes=Example(pod_clique_set()),
+        fails=Example(pod_clique_set(topologyConstraint=required("rack"))),
+        fails_closed=fails_closed,
+    )
+
+
+def multi_node_nvlink(
+    id: str,
+    table: Table,
+    documentation: str,
+    *,
+    facts: ClusterFacts = NOTHING_KNOWN,
+    config: Mapping[str, Any] | None = None,
+) -> Rule:
+    """The rule of a scheduler that cannot keep a multi-node NVLink group together."""
+    asking = {"grove.io/mnnvl-group": "train"}
+    on_gpus = clique("worker", requests={"nvidia.com/gpu": "8"})
+    return refused(
+        id,
+        Capability.MULTI_NODE_NVLINK,
+        table,
+        documentation,
+        passes=Example(pod_clique_set(clique("worker"), annotations=asking), facts=facts, config=config or {}),
+        fails=Example(pod_clique_set(on_gpus, annotations=asking), facts=facts, config=config or {}),
+    )
+
+
+def resource_claims(id: str, table: Table, documentation: str) -> Rule:
+    """The rule of a scheduler that does not plan resource claims."""
+    claims = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}
+    return refused(
+        id,
+        Capability.RESOURCE_CLAIMS,
+        table,
+        documentation,
+        passes=Example(pod_clique_set(clique("worker", requests={"nvidia.com/gpu": "8"}))),
+        fails=Example(pod_clique_set(clique("worker", pod=claims))),
+    )
+
+
+def claimed_pods(id: str, source: str, **claim: Mapping[str, str]) -> Rule:
+    """The rule about pod templates with another gang's membership. `claim`, for the example, is such a label or
+    annotation.
+    """
+    what = "A pod that bears another gang's membership is never prepared for this one, so its own gang waits for it"
+    declare = rule(
+        id,
+        subject=Subject.POD,
+        passes=Example(pod_clique_set(clique("worker"))),
+        fails=Example(pod_clique_set(clique("leader"), {**clique("worker"), **claim})),
+        documentation=f"{what} for ever.\n\nSource: {source}",
+    )
+    return declare(membership.claimed)
+
+
+def priority_class(id: str, documentation: str, *, why: str) -> Rule:
+    """The rule about a PodCliqueSet whose PriorityClass does not exist."""
+
+    def check(workload: PodCliqueSet, context: Context[Any]) -> Results:
+        path, name = SPEC / "template" / "priorityClassName", workload.priority_class
+        known = context.facts.priority_classes
+        if name is None:
+            return
+        if known is None:
+            yield Unjudged(path, "the PriorityClasses")
+        elif name not in known:
+            yield Finding(
+                at=path,
+                found=name,
+                why=f"there is no such PriorityClass, and {why}",
+                remedy="name a PriorityClass that exists, or create it first",
+                absent=Needed("priority_classes", name),
+            )
+
+    classes = ClusterFacts(priority_classes={"inference": PriorityClass(125, is_default=False)})
+    declare = rule(
+        id,
+        capability=Capability.PRIORITY_CLASS,
+        passes=Example(pod_clique_set(priorityClassName="inference"), facts=classes),
+        fails=Example(pod_clique_set(priorityClassName="inferrence"), facts=classes),
+        documentation=documentation,
+    )
+    return declare(check)

@@ -1,0 +1,300 @@
+"""Groups that KAI's podgrouper makes for TrainJobs, JobSets, LeaderWorkerSets and Jobs and that never start, or that
+are not gangs.
+
+Before 0.16 the group of a JobSet has a minimum of one pod. From 0.16 on it is a tree that requires all replicated Jobs,
+all Jobs of each, and all pods of each Job. The annotation kai.scheduler/batch-min-member overrides the minimum: on a
+JobSet it counts replicated Jobs, on a Job it counts pods. Source: kai-scheduler/KAI-Scheduler,
+pkg/podgrouper/podgrouper/plugins/{jobset,job,leader_worker_set,skiptopowner} (v0.15.2, v0.17.0).
+
+The queue: podgrouper reads the label kai.scheduler/queue (or the key that KAI was installed with) from the workload.
+The label of a TrainJob's JobSet comes before the TrainJob's own. Then it reads the label of the pods, then it uses
+`default-queue`. Source: pkg/podgrouper/podgrouper/plugins/{defaultgrouper,skiptopowner} (v0.17.0).
+"""
+
+from __future__ import annotations
+
+from webhook.backends.kai.keys import ANNOTATION_GROUP, ANNOTATION_MINIMUM, ANNOTATION_SKIP, LABEL_QUEUE
+from webhook.backends.kai.rules.queue import judge_queue
+from webhook.backends.kai.settings import RuleContext
+from webhook.backends.queue_families import opted_in_disagreement, opted_in_queue
+from webhook.model.claims import claims_on
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import ANNOTATIONS
+from webhook.model.findings import Action, Finding
+from webhook.model.known_objects import KaiQueue
+from webhook.model.reading import mapping, text
+from webhook.model.version import Version
+from webhook.model.workloads.applied_pods import with_pods
+from webhook.model.workloads.job import Job
+from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.model.workloads.trainjob import MadeJobSet
+from webhook.model.workloads.workload import OwnedWorkload
+from webhook.validators.owner_examples import job, job_set, pod_template, replicated, runtimes, train_job
+from webhook.validators.owner_names import Key
+from webhook.validators.registry import Example, Results, Subject, rule
+
+_KAI = "kai-scheduler"
+# From this version on, podgrouper's groups of JobSets are trees.
+TREES = Version(0, 16)
+# A minimum that any workload reaches with its first pod.
+_ONE = {ANNOTATION_MINIMUM: "1"}
+_MOST_DIGITS = 18
+_STEPS = (
+    replicated("initializer", 1),
+    replicated("node", 2, dependsOn=[{"name": "initializer", "status": "Complete"}]),
+)
+_EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
+
+
+def _before_trees(context: RuleContext) -> bool:
+    """Whether the profile states a version without trees. If it states none, a current version is assumed."""
+    return context.scheduler_version is not None and context.scheduler_version < TREES
+
+
+def _minimum(workload: OwnedWorkload) -> str | None:
+    """The minimum that a workload states. If the JobSet of a TrainJob lacks an annotation, podgrouper adds the
+    TrainJob's.
+    """
+    own = text(workload.annotations.get(ANNOTATION_MINIMUM))
+    if own is None and isinstance(workload, MadeJobSet):
+        return text(workload.train_job.annotations.get(ANNOTATION_MINIMUM))
+    return own
+
+
+@rule(
+    "kai/owner-in-turn",
+    subject=Subject.OWNER,
+    passes=Example(train_job(scheduler=_KAI, annotations=_ONE), facts=runtimes(*_STEPS)),
+    fails=Example(train_job(scheduler=_KAI), facts=runtimes(*_STEPS)),
+)
+def owner_in_turn(workload: OwnedWorkload, context: RuleContext) -> Results:
+    """Podgrouper knows InOrder, and nothing of `dependsOn`: the first step waits until pods of all steps are there, and
+    those of the later steps are created when it runs, or is done.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/jobset (v0.16.0 to v0.17.0; up to v0.15 the
+    minimum is one pod unless an annotation says more).
+    """
+    pods = with_pods(workload, context.facts)
+    if not isinstance(pods, JobSet):
+        return
+    waiting = next((part for part in pods.parts if part.after), None)
+    stated = _minimum(pods)
+    if pods.in_order or waiting is None or stated == "1" or (stated is None and _before_trees(context)):
+        return
+    path = waiting.path / "dependsOn"
+    where = pods.where(path) if isinstance(pods, MadeJobSet) else str(path)
+    yield Finding(
+        at=ANNOTATIONS / ANNOTATION_MINIMUM,
+        found=stated,
+        why=f"podgrouper makes one group of all steps, and those of {where} have no pods until others ran",
+        remedy=f'set the annotation {ANNOTATION_MINIMUM}: "1": each step is then a gang of its own',
+    )
+
+
+@rule(
+    "kai/owner-no-gang",
+    subject=Subject.OWNER,
+    default=Action.WARN,
+    passes=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "2"})),
+    fails=Example(job(scheduler=_KAI)),
+)
+def owner_no_gang(workload: OwnedWorkload, context: RuleContext) -> Results:
+    """Podgrouper's group of a Job has a minimum of one pod unless an annotation says more: the pods start one by one.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/job (v0.17.0).
+    """
+    if not isinstance(workload, Job) or any(any(claims_on(template)) for template in workload.templates):
+        # Podgrouper leaves alone the pods that name their group.
+        return
+    if _minimum(workload) is None and (pods := workload.parts[0].pods) > 1:
+        yield Finding(
+            at=ANNOTATIONS / ANNOTATION_MINIMUM,
+            found=None,
+            why="podgrouper's group of a Job has a minimum of one pod, so its pods start one by one",
+            remedy=f'set the annotation {ANNOTATION_MINIMUM}: "{pods}"',
+        )
+
+
+@rule(
+    "kai/owner-minimum",
+    subject=Subject.OWNER,
+    passes=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "2"})),
+    fails=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "3"})),
+)
+def owner_minimum(workload: OwnedWorkload, context: RuleContext) -> Results:
+    """A group whose minimum is more than the pods that there can be at a time never starts.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/job (v0.17.0); for JobSets v0.15.2, while
+    later versions take no more than there are replicated Jobs.
+    """
+    whole = with_pods(workload, context.facts)
+    if not (isinstance(whole, Job) or (isinstance(whole, JobSet) and _before_trees(context))):
+        return
+    stated = _minimum(whole)
+    if stated is None or not (stated.isascii() and stated.isdigit()):
+        return
+    pods = sum(part.pods for part in whole.parts)
+    # Python refuses to convert a number with thousands of digits, and there are never that many pods.
+    if pods > 0 and (len(stated.lstrip("0")) > _MOST_DIGITS or pods < int(stated)):
+        yield Finding(
+            at=ANNOTATIONS / ANNOTATION_MINIMUM,
+            found=stated,
+            why=f"it has {pods} pods at a time, and a group with a higher minimum never starts",
+            remedy=f"name at most {pods}",
+        )
+
+
+@rule(
+    "kai/owner-pods-to-come",
+    subject=Subject.OWNER,
+    passes=Example(
+        job_set(replicated("node", 4, metadata={"annotations": _ONE}), scheduler=_KAI, annotations=_EXCLUSIVE)
+    ),
+    fails=Example(job_set(replicated("node", 4), scheduler=_KAI, annotations=_EXCLUSIVE)),
+)
+def owner_pods_to_come(workload: OwnedWorkload, context: RuleContext) -> Results:
+    """Podgrouper counts all pods that a Job, or a group of a LeaderWorkerSet, has at a time. With exclusive topology
+    the others are created when the first is on a node; and a Job with more completions than that ends with fewer pods.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{jobset,leader_worker_set} (v0.17.0), issue
+    1347; jobset, pkg/webhooks/pod_admission_webhook.go (v0.12.0); lws, pkg/controllers/pod_controller.go (v0.9).
+    """
+    if not _gathers(workload, context):
+        return
+    for found in workload.hindrances():
+        if found.rule in {"owner/exclusive-topology", "owner/completions"}:
+            why = found.why.replace("a gang puts", "kai-scheduler puts")
+            yield Finding(at=found.at, found=found.found, why=why, remedy=_way_out(found.remedy, workload))
+
+
+def _gathers(workload: OwnedWorkload, context: RuleContext) -> bool:
+    """Whether podgrouper waits for all pods of a Job, or of a group."""
+    if isinstance(workload, LeaderWorkerSet):
+        # Until the leader is on a node, podgrouper waits only for the leader.
+        return text(workload.spec.get("startupPolicy")) != "LeaderReady"
+    if isinstance(workload, JobSet) and not _before_trees(context):
+        jobs = [workload.job_metadata(index) for index, part in enumerate(workload.parts) if part.each > 1]
+        return any(mapping(one.get("annotations")).get(ANNOTATION_MINIMUM) != "1" for one in jobs)
+    return _minimum(workload) not in {None, "1"}
+
+
+def _way_out(remedy: str, workload: OwnedWorkload) -> str:
+    if isinstance(workload, JobSet):
+        return f'{remedy}; or annotate the Job\'s template with {ANNOTATION_MINIMUM}: "1"'
+    return remedy
+
+
+@rule(
+    "kai/owner-version",
+    subject=Subject.OWNER,
+    passes=Example(job_set(scheduler=_KAI), version="0.16.8"),
+    fails=Example(job_set(scheduler=_KAI), version="0.15.2"),
+)
+def owner_version(workload: OwnedWorkload, context: RuleContext) -> Results:
+    """Before 0.16 podgrouper's group of a JobSet has a minimum of one pod unless an annotation says more: what was
+    meant as a gang starts pod by pod, in silence.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/jobset (v0.15.2).
+    """
+    pods = with_pods(workload, context.facts)
+    if not isinstance(pods, JobSet) or not _before_trees(context) or _minimum(pods) is not None:
+        return
+    if (count := sum(part.pods for part in pods.parts)) > 1:
+        yield Finding(
+            at=ANNOTATIONS / ANNOTATION_MINIMUM,
+            found=None,
+            why=f"before {TREES} podgrouper starts the pods of a JobSet one by one",
+            remedy=f'set the annotation {ANNOTATION_MINIMUM}: "{count}", or "1" if that is meant',
+        )
+
+
+@rule(
+    "kai/owner-claimed",
+    subject=Subject.OWNER,
+    default=Action.WARN,
+    passes=Example(
+        job(
+            scheduler=_KAI,
+            annotations={ANNOTATION_MINIMUM: "2"},
+            template=pod_template(annotations={ANNOTATION_GROUP: "mine", ANNOTATION_SKIP: "true"}),
+        )
+    ),
+    fails=Example(job(scheduler=_KAI, template=pod_template(annotations={ANNOTATION_GROUP: "mine"}))),
+)
+def owner_claimed(workload: OwnedWorkload, _: RuleContext) -> Results:
+    """Podgrouper overwrites the group of a pod that has an owner, unless an annotation tells it to skip the pod: the
+    group that the template names never gets its pods.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/pod_controller.go (v0.17.0).
+    """
+    skipped = workload.annotations.get(ANNOTATION_SKIP) == "true"
+    for part in workload.distinct_parts:
+        said = part.template.annotations
+        if said.get(ANNOTATION_GROUP) and said.get(ANNOTATION_SKIP) != "true" and not skipped:
+            yield Finding(
+                at=part.template.annotations_path / ANNOTATION_GROUP,
+                found=said[ANNOTATION_GROUP],
+                why="podgrouper makes a group of its own for these pods, and overwrites the annotation",
+                remedy=f'add the annotation {ANNOTATION_SKIP}: "true", or remove this one',
+            )
+
+
+_QUEUES = ClusterFacts(kai_queues={"research": KaiQueue(None), "team-a": KaiQueue("research")})
+
+
+def _keys(context: RuleContext) -> tuple[Key, ...]:
+    return (("labels", context.settings.queueLabelKey),)
+
+
+owner_queue = opted_in_queue(
+    "kai/owner-queue",
+    """kai-scheduler never tries a group in a queue that has children, and says only "unable to schedule". One that is
+    missing, or whose parent is, counts as not there. A workload that names none is in the profile's defaultQueue, or,
+    without that, in KAI's `default-queue`.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info, pkg/scheduler/actions/utils; seen with
+    v0.16.8.
+    """,
+    keys=_keys,
+    judge=judge_queue,
+    passes=Example(train_job(scheduler=_KAI, labels={LABEL_QUEUE: "team-a"}), facts=_QUEUES),
+    fails=Example(train_job(scheduler=_KAI, labels={LABEL_QUEUE: "research"}), facts=_QUEUES),
+)
+
+
+owner_queue_disagree = opted_in_disagreement(
+    "kai/owner-queue-disagree",
+    """The group is in one queue: the JobSet's, else the TrainJob's, else that of the first pod that podgrouper meets.
+    What the others say is dropped in silence.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{defaultgrouper,skiptopowner} (v0.17.0).
+    """,
+    scheduler=_KAI,
+    key=("labels", LABEL_QUEUE),
+    keys=_keys,
+    of_pods=_keys,
+    remedy=lambda context: f"name one queue, best by the label {context.settings.queueLabelKey} of the workload",
+)
+
+
+@rule(
+    "kai/owner-queue-annotation",
+    subject=Subject.OWNER,
+    default=Action.WARN,
+    passes=Example(job(scheduler=_KAI, labels={LABEL_QUEUE: "team-a"}, annotations={LABEL_QUEUE: "team-a"})),
+    fails=Example(job(scheduler=_KAI, annotations={LABEL_QUEUE: "team-a"})),
+)
+def owner_queue_annotation(workload: OwnedWorkload, context: RuleContext) -> Results:
+    """KAI reads the queue of these workloads from a label alone; by an annotation it is named to nobody.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/defaultgrouper (v0.17.0).
+    """
+    key = context.settings.queueLabelKey
+    if key in workload.annotations and not workload.labels.get(key):
+        yield Finding(
+            at=ANNOTATIONS / key,
+            found=workload.annotations[key],
+            why="podgrouper reads that key as a label, so the workload is not in the queue that it names",
+            remedy="make it a label",
+        )

@@ -1,0 +1,262 @@
+"""The minimums of PodGroups of other authors, which KAI's own webhook does not check, or checks only at creation.
+
+The rules about where a PodGroup runs are in their own file. PodGroups made by podgrouper are not judged: its user is
+exempt.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from webhook.backends.kai.keys import POD_GROUPS
+from webhook.backends.kai.rules.examples import pod_group, subgroup
+from webhook.backends.kai.settings import RuleContext
+from webhook.backends.kai.subgroups import SubGroup, Tree
+from webhook.model.fields import SPEC
+from webhook.model.findings import Action, Finding
+from webhook.model.naming import LABEL_VALUE_LIMIT
+from webhook.model.reading import mapping, text
+from webhook.model.stored_object import StoredObject
+from webhook.validators.registry import Example, Results, Rule, rule
+
+pod_group_rule = partial(rule, kinds=(POD_GROUPS,))
+
+_TWO = (subgroup("prefill", 2), subgroup("decode", 4))
+
+
+@pod_group_rule(
+    "kai/group-parent",
+    passes=Example(pod_group(subgroup("serve"), subgroup("prefill", 2, "serve"), subgroup("decode", 4, "serve"))),
+    fails=Example(pod_group(subgroup("prefill", 2, "serve"), subgroup("decode", 4))),
+)
+def group_parent(found: StoredObject, _: RuleContext) -> Results:
+    """kai-scheduler cannot read a PodGroup in which a subgroup is below one that is not there, and what is below itself
+    is below nothing: no pod of either is ever scheduled. KAI's own webhook refuses both, where it runs.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info/subgroup_info/factory.go,
+    pkg/apis/scheduling/v2alpha2/podgroup_webhook.go (v0.15 to 2026-08).
+    """
+    tree = Tree(found.spec)
+    lost = tree.lost()
+    missing = [
+        group for group in tree.by_name.values() if group.parent is not None and group.parent not in tree.by_name
+    ]
+    for group in missing:
+        why = "no subgroup has that name, so kai-scheduler cannot read the PodGroup, and starts none of its pods"
+        yield Finding(
+            at=group.path / "parent", found=group.parent, why=why, remedy="name one of the subgroups, or none"
+        )
+    if lost and not missing:
+        first = tree.by_name[min(lost)]
+        yield Finding(
+            at=first.path / "parent",
+            found=first.parent,
+            why="the way up from here leads back to itself, so the scheduler never counts the pods below",
+            remedy="leave the parent of one of them out",
+        )
+
+
+@pod_group_rule(
+    "kai/group-minimum",
+    passes=Example(pod_group(*_TWO, minSubGroup=2)),
+    fails=Example(pod_group(*_TWO, minSubGroup=3)),
+)
+def group_minimum(found: StoredObject, _: RuleContext) -> Results:
+    """A PodGroup, or a set of subgroups, that needs more groups than are below it is admitted and never scheduled, and
+    nothing says why. KAI's own webhook only warns of it.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info/subgroup_info/subgroupset.go; seen with
+    v0.16.8.
+    """
+    tree = Tree(found.spec)
+    # Without subgroups, all pods form one group.
+    counted = [(group, len(tree.below[group.name])) for group in tree.sets]
+    for group, below in counted or [(tree.root, 1)]:
+        if group.groups is not None and group.groups > below:
+            yield Finding(
+                at=group.path / "minSubGroup",
+                found=group.groups,
+                why=f"there {'is' if below == 1 else 'are'} only {below} below it, so it is never satisfied",
+                remedy=f"set it to {below} at most, or leave it out, which means all",
+                instead=(below,),
+            )
+
+
+@pod_group_rule(
+    "kai/group-optional",
+    passes=Example(pod_group(*_TWO, minSubGroup=2)),
+    fails=Example(pod_group(*_TWO, minSubGroup=1)),
+)
+def group_optional(found: StoredObject, _: RuleContext) -> Results:
+    """Fewer groups than there are may be enough to start, and then are too few to stay: with a leaf below its minMember
+    the gang counts as stale, whatever minSubGroup says, and 60 seconds later all of its pods are evicted.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info/job_info.go (`IsStale`),
+    pkg/scheduler/actions/stalegangeviction; seen with v0.16.8.
+    """
+    tree = Tree(found.spec)
+    demanding = set() if _stays(found) else tree.demanding()
+    for group in tree.sets:
+        below = len(tree.below[group.name])
+        if group.groups is not None and group.groups < below and group.name in demanding:
+            yield Finding(
+                at=group.path / "minSubGroup",
+                found=group.groups,
+                why=f"the gang starts without all of the {below} below it, and 60 s later is evicted as incomplete",
+                remedy="leave it out, and set minMember to 0 for leaves that may stay empty",
+                instead=(below,),
+            )
+
+
+@pod_group_rule(
+    "kai/group-without-minimum",
+    default=Action.WARN,
+    passes=Example(pod_group(subgroup("prefill", 2), subgroup("helper", 0))),
+    fails=Example(pod_group(subgroup("prefill", 0), subgroup("helper", 0))),
+)
+def group_without_minimum(found: StoredObject, _: RuleContext) -> Results:
+    """A leaf that needs no pod is always satisfied. Where all are such, nothing waits for anything, and the pods start
+    one by one as if there were no PodGroup.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info/subgroup_info/podset.go.
+    """
+    tree = Tree(found.spec)
+    minimums = tree.minimums
+    if minimums and not any(minimums.values()):
+        named = [leaf.path / "minMember" for leaf in tree.leaves]
+        yield Finding(
+            at=min(named, key=lambda path: path.anchor) if named else SPEC / "minMember",
+            found=0,
+            why="nothing in this PodGroup needs a pod, so its pods start one by one",
+            remedy="set the minMember of those that must start together",
+        )
+
+
+@pod_group_rule(
+    "kai/set-minimum",
+    passes=Example(
+        pod_group(subgroup("serve", minSubGroup=1), subgroup("decode", 4, "serve")),
+        old=pod_group(subgroup("serve"), subgroup("decode", 4, "serve")),
+    ),
+    fails=Example(
+        pod_group(subgroup("serve", 4), subgroup("decode", 4, "serve")),
+        old=pod_group(subgroup("serve"), subgroup("decode", 4, "serve")),
+    ),
+)
+def set_minimum(found: StoredObject, _: RuleContext) -> Results:
+    """A subgroup with others below it counts groups, not pods, so its minMember says nothing; and though KAI's own
+    webhook only warns of it in an update, it refuses such a PodGroup when that is created anew.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/apis/scheduling/v2alpha2/podgroup_webhook.go (v0.15 to 2026-08).
+    """
+    if found.old is None:
+        # Refused by KAI itself.
+        return
+    before = {group.name for group in _sets_with_pods(found.old)}
+    for group in _sets_with_pods(found):
+        if group.name not in before:
+            yield Finding(
+                at=group.path / "minMember",
+                found=group.pods,
+                why="it has subgroups below it, so kai-scheduler ignores it, and refuses it when created anew",
+                remedy="leave it out, or say minSubGroup",
+            )
+
+
+def _sets_with_pods(found: StoredObject) -> list[SubGroup]:
+    return [group for group in Tree(found.spec).sets if group.name and group.pods is not None]
+
+
+@pod_group_rule(
+    "kai/subgroup-name",
+    passes=Example(pod_group(subgroup("prefill", 2))),
+    fails=Example(pod_group(subgroup("p" * 64, 2))),
+)
+def subgroup_name(found: StoredObject, _: RuleContext) -> Results:
+    """A pod says by a label which leaf it counts for, and no label has a value so long: nothing ever fills the leaf.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/common/constants (`kai.scheduler/subgroup-name`); the PodGroup CRD of
+    scheduling.run.ai/v2alpha2 sets no limit.
+    """
+    for leaf in Tree(found.spec).leaves:
+        if len(leaf.name) > LABEL_VALUE_LIMIT:
+            yield Finding(
+                at=leaf.path / "name",
+                found=leaf.name,
+                why=f"no label has a value of more than {LABEL_VALUE_LIMIT} characters, so no pod can belong to it",
+                remedy="give it a shorter name",
+            )
+
+
+_RUNNING = {"resourcesStatus": {"allocated": {"cpu": "4"}}}
+
+
+def _raised_rule(
+    id: str, documentation: str, *, seen: bool, why: str, remedy: str, default: Action = Action.DENY
+) -> Rule:
+    """The rule about a raised minimum of a gang with pods on nodes; `seen` says whether its status shows such pods."""
+    status = _RUNNING if seen else None
+
+    def check(found: StoredObject, _: RuleContext) -> Results:
+        if found.old is not None and _has_pods(found.old) is seen and not _stays(found):
+            for group, before, now in _raised(found, found.old):
+                yield Finding(
+                    at=group.path / "minMember", found=now, why=f"it was {before}{why}", remedy=remedy, forbidden=seen
+                )
+
+    declare = pod_group_rule(
+        id,
+        default=default,
+        passes=Example(pod_group(subgroup("decode", 2)), old=pod_group(subgroup("decode", 4), status=status)),
+        fails=Example(pod_group(subgroup("decode", 4)), old=pod_group(subgroup("decode", 2), status=status)),
+        documentation=documentation,
+    )
+    return declare(check)
+
+
+group_raised = _raised_rule(
+    "kai/group-raised",
+    """A gang that has pods on nodes and fewer in any leaf than its minimum is stale at once, and 60 seconds later all
+    of its pods are evicted, without an event on them. That it has such pods is told by its status.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction, `default-staleness-grace-period`,
+    pkg/podgroupcontroller (`status.resourcesStatus.allocated`); seen with v0.16.8.
+    """,
+    seen=True,
+    why=", and kai-scheduler evicts a gang with pods on nodes that is below its minimum",
+    remedy="create a new PodGroup for a larger gang, or delete its pods first",
+)
+
+
+group_raised_unseen = _raised_rule(
+    "kai/group-raised-unseen",
+    """The same where the status says nothing of pods on nodes: it may not have been written yet, and pods that were
+    bound a moment ago would be evicted.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction; seen with v0.16.8.
+    """,
+    seen=False,
+    why="; pods that are on nodes by now are evicted when they are fewer",
+    remedy="see that none is",
+    default=Action.WARN,
+)
+
+
+def _stays(found: StoredObject) -> bool:
+    """Whether the PodGroup says (as of v0.17) that it must never be evicted as stale."""
+    return (text(found.spec.get("stalenessGracePeriod")) or "").startswith("-")
+
+
+def _has_pods(found: StoredObject) -> bool:
+    resources = mapping(mapping(found.raw.get("status")).get("resourcesStatus"))
+    return any(str(amount) != "0" for amount in mapping(resources.get("allocated")).values())
+
+
+def _raised(found: StoredObject, old: StoredObject) -> list[tuple[SubGroup, int, int]]:
+    """The leaves that are new or need more pods than before, each with both minimums."""
+    tree, before = Tree(found.spec), Tree(old.spec).minimums
+    return [
+        (tree.by_name.get(name, tree.root), before.get(name, 0), now)
+        for name, now in tree.minimums.items()
+        if now > before.get(name, 0)
+    ]

@@ -1,0 +1,86 @@
+"""KAI's Queues themselves. KAI's own webhook checks their hierarchy only with its flag `enable-quota-validation`."""
+
+from __future__ import annotations
+
+from webhook.backends.kai import keys
+from webhook.backends.kai.keys import LABEL_NODE_POOL
+from webhook.backends.kai.rules.examples import queue
+from webhook.backends.kai.rules.queue import QUEUES, judge_line
+from webhook.backends.kai.settings import RuleContext
+from webhook.backends.queue_families import QueueObjects
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import LABELS, SPEC
+from webhook.model.findings import Action, Unjudged
+from webhook.model.known_objects import KaiQueue, QueuedGroup, QueuedGroups
+from webhook.model.reading import text
+from webhook.model.stored_object import StoredObject
+from webhook.validators.registry import Example, Results, rule
+
+_PARENT = SPEC / "parentQueue"
+_TREE = ClusterFacts(
+    kai_queues={
+        "research": KaiQueue(None),
+        "team-a": KaiQueue("research"),
+        "pools": KaiQueue(None, {LABEL_NODE_POOL: "h100"}),
+    },
+    kai_pod_groups=QueuedGroups({("default", "demo"): QueuedGroup("team-a")}),
+)
+
+
+_OBJECTS = QueueObjects(queues=QUEUES, kind=keys.QUEUES, parent=_PARENT, build=queue, tree=_TREE)
+
+queue_parent = _OBJECTS.missing_parent(
+    "kai/queue-parent",
+    """A queue whose parent does not exist is dropped, with all that are below it: their PodGroups are told that their
+    queue does not exist. A warning, because the parent may follow.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info/queue.go.
+    """,
+    why="until there is, kai-scheduler drops this one and all below it",
+    gone="is missing",
+    remedy="create it",
+    default=Action.WARN,
+)
+
+
+@rule(
+    "kai/queue-pool",
+    kinds=(keys.QUEUES,),
+    passes=Example(queue("team-b", "research"), facts=_TREE),
+    fails=Example(queue("team-b", "pools"), facts=_TREE),
+)
+def queue_pool(found: StoredObject, context: RuleContext) -> Results:
+    """A shard sees only the Queues of its own node pool. One whose parent is in another has no parent there, and is
+    dropped with all that are below it.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/conf (partition selector), pkg/scheduler/cache/cluster_info.
+    """
+    key, name = context.settings.nodePoolLabelKey, text(found.spec.get("parentQueue"))
+    pool = text(found.labels.get(key))
+    path = LABELS / key if pool is not None else _PARENT
+    if name is not None and context.facts.kai_queues is None:
+        yield Unjudged(path, "the KAI Queues")
+    yield from judge_line(name, pool, path, "this Queue", context)
+
+
+queue_cycle = _OBJECTS.cycle(
+    "kai/queue-cycle",
+    """No queue in a cycle is a leaf, and none below it has a root. Where the scheduler goes up from a gang's queue to
+    look at limits, it goes until there is no parent, so for a queue below a cycle it would never end.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/plugins/proportion/capacity_policy/max_allowed_check.go (read,
+    not seen).
+    """,
+    why="so no queue on it has a root",
+)
+
+
+queue_in_use = _OBJECTS.in_use(
+    "kai/queue-in-use",
+    """A queue that gets its first child is no leaf any more, and kai-scheduler never again tries the PodGroups that are
+    in it; nothing names the queue as the reason.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/utils; seen with v0.16.8.
+    """,
+    why="is never tried again once it has a child",
+)

@@ -1,0 +1,151 @@
+"""What kai-scheduler would mishandle silently. Queues and topology have their own files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from webhook.backends import families
+from webhook.backends.kai.keys import LABEL_PREEMPTIBILITY, PREEMPTIBILITIES
+from webhook.backends.kai.settings import RuleContext
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import LABELS, FieldPath
+from webhook.model.findings import Finding
+from webhook.model.known_objects import PodGangFacts
+from webhook.model.reading import text
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.membership import has_gangs
+from webhook.validators.registry import Change, Example, Results, Subject, rule
+
+claimed_pods = families.claimed_pods(
+    "kai/claimed-pods",
+    source="kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info: a pod has one group and one subgroup.",
+    annotations={"pod-group-name": "training"},
+)
+
+
+priority_class = families.priority_class(
+    "kai/priority-class",
+    """A PodGroup's class that does not exist counts as the cluster's default one, without a word. Where that is 100 or
+    more the gang may not be preempted, may only use its queue's quota, and with a quota of 0 never starts.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/common/podgroup (priority and preemptibility); seen with v0.16.8.
+    """,
+    why="kai-scheduler would take the cluster's default in its place",
+)
+
+
+@rule(
+    "kai/preemptibility",
+    fails_closed=True,
+    passes=Example(pod_clique_set(labels={LABEL_PREEMPTIBILITY: "non-preemptible"})),
+    fails=Example(pod_clique_set(labels={LABEL_PREEMPTIBILITY: "never"})),
+)
+def preemptibility(workload: PodCliqueSet, _: RuleContext) -> Results:
+    """The label says whether the gang may be preempted, whatever its priority; KAI's CRD refuses a PodGroup with any
+    other word, and the gang would wait for a group that nobody can write.
+
+    Source: the PodGroup CRD of scheduling.run.ai/v2alpha2 (`spec.preemptibility`).
+    """
+    word = workload.labels.get(LABEL_PREEMPTIBILITY)
+    if word is not None and word not in PREEMPTIBILITIES:
+        yield Finding(
+            at=LABELS / LABEL_PREEMPTIBILITY,
+            found=word,
+            why="KAI knows no such preemptibility",
+            remedy=f"write {' or '.join(PREEMPTIBILITIES)}, or remove the label",
+        )
+
+
+_LIVING = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
+
+
+@rule(
+    "kai/raised-minimum",
+    subject=Subject.CHANGE,
+    passes=Example(
+        pod_clique_set(clique("worker", replicas=8, minimum=4)),
+        old=pod_clique_set(clique("worker", replicas=4, minimum=4)),
+        facts=_LIVING,
+    ),
+    fails=Example(
+        pod_clique_set(clique("worker", replicas=8, minimum=8)),
+        old=pod_clique_set(clique("worker", replicas=4, minimum=4)),
+        facts=_LIVING,
+    ),
+)
+def raised_minimum(change: Change, context: RuleContext) -> Results:
+    """A living gang with fewer pods in any leaf than its minimum is stale, and 60 seconds later all of its pods are
+    evicted, without an event on them. A raised minimum makes it that at once, and so does a clique that is added.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction, `default-staleness-grace-period`; seen
+    with v0.16.8.
+    """
+    raised = [found for found in _minimums(change) if found.now > found.before]
+    if not raised or (living := has_gangs(change.new, context.facts)) is False:
+        return
+    unknown = "" if living else " (whether it has any PodGang is unknown)"
+    for path, what, before, now in raised:
+        yield Finding(
+            at=path,
+            found=now,
+            why=f"{what} was {before}, and kai-scheduler evicts a living gang that is below its minimum{unknown}",
+            remedy="raise replicas alone, or delete the PodCliqueSet and create it anew",
+            forbidden=True,
+        )
+
+
+class _Minimum(NamedTuple):
+    """A minimum before and after an update, what it belongs to, and where it is written."""
+
+    path: FieldPath
+    what: str
+    before: int
+    now: int
+
+
+def _minimums(change: Change) -> Iterator[_Minimum]:
+    """The minimums of all cliques and of the scaling groups that existed before. A new clique had a minimum of 0."""
+    cliques = {member.name: member.min_available for member in change.old.cliques}
+    for member in change.new.cliques:
+        what, before = f"the minimum of clique {member.name}", cliques.get(member.name, 0)
+        yield _Minimum(member.path / "spec" / "minAvailable", what, before, member.min_available)
+    groups = {group.name: group.min_available for group in change.old.scaling_groups}
+    for group in change.new.scaling_groups:
+        if group.name in groups:
+            what, before = f"the minimum of scaling group {group.name}", groups[group.name]
+            yield _Minimum(group.path / "minAvailable", what, before, group.min_available)
+
+
+_FRACTIONS = ("gpu-fraction", "gpu-memory")
+
+
+@rule(
+    "kai/gpu-sharing",
+    subject=Subject.POD,
+    passes=Example(pod_clique_set(clique("worker", annotations={"gpu-fraction": "0.5"}))),
+    fails=Example(
+        pod_clique_set(clique("worker", annotations={"gpu-fraction": "0.5"}, requests={"nvidia.com/gpu": "1"}))
+    ),
+)
+def gpu_sharing(pod: PodTemplate, _: RuleContext) -> Results:
+    """KAI's own webhook refuses a pod that asks for a part of a GPU and for whole ones, or for a fraction and an amount
+    of memory: such a clique's pods are never created, and the others of its gang wait.
+
+    Source: kai-scheduler/KAI-Scheduler, pkg/admission/webhook/v1alpha2/gpusharing.
+    """
+    asked = [key for key in _FRACTIONS if text(pod.annotations.get(key))]
+    if len(asked) > 1:
+        other = "gpu-memory is asked for, too"
+    elif asked and (whole := pod.request_of(frozenset({"nvidia.com/gpu"}))) is not None:
+        other = f"the pod asks for whole GPUs ({whole.resource}), too"
+    else:
+        return
+    yield Finding(
+        at=pod.annotations_path / asked[0],
+        found=pod.annotations[asked[0]],
+        why=f"{other}, and KAI refuses such a pod",
+        remedy="ask for one of the two",
+    )

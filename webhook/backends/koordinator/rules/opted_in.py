@@ -1,0 +1,73 @@
+"""What koord-scheduler would mishandle in TrainJobs, JobSets, LeaderWorkerSets and Jobs: their quota, and a setting."""
+
+from __future__ import annotations
+
+from webhook.backends.koordinator.keys import NAME
+from webhook.backends.koordinator.rules.quota import judge_quota
+from webhook.backends.koordinator.rules.workload import judge_match_policy
+from webhook.backends.koordinator.settings import RuleContext
+from webhook.backends.queue_families import opted_in_disagreement
+from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL
+from webhook.model.facts import ClusterFacts
+from webhook.model.known_objects import Quota
+from webhook.model.workloads.trainjob import MadeJobSet
+from webhook.model.workloads.workload import OwnedWorkload
+from webhook.validators.owner_examples import job, job_set, pod_template, replicated
+from webhook.validators.owner_names import named
+from webhook.validators.registry import Example, Results, Subject, rule
+
+_KEYS = (("annotations", QUOTA_ANNOTATION), ("labels", QUOTA_LABEL))
+_OF_PODS = (("labels", QUOTA_LABEL),)
+_QUOTAS = ClusterFacts(elastic_quotas={"team-a": Quota(is_parent=False), "all-teams": Quota(is_parent=True)})
+
+
+@rule(
+    "koordinator/owner-quota",
+    subject=Subject.OWNER,
+    passes=Example(job(labels={QUOTA_LABEL: "team-a"}), facts=_QUOTAS),
+    fails=Example(job(labels={QUOTA_LABEL: "all-teams"}), facts=_QUOTAS),
+)
+def owner_quota(workload: OwnedWorkload, context: RuleContext) -> Results:
+    """Koordinator charges a pod that names a missing quota to koordinator-default-quota, without a word, and refuses
+    the creation of a pod that names a parent quota. A workload names it by Koordinator's label, or by Grove's
+    annotation scheduling.grove.io/koordinator-quota; Rollcall writes the label on its pods.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/elasticquota/plugin_helper.go,
+    pkg/webhook/elasticquota/pod_check.go.
+    """
+    for use in named(workload, _KEYS, _OF_PODS):
+        yield from judge_quota(use.value, use.path, context)
+
+
+owner_quota_disagree = opted_in_disagreement(
+    "koordinator/owner-quota-disagree",
+    """A gang over two quotas starts only when both have room at the same moment; and the quota that the workload names
+    replaces the one of its pods.
+
+    Source: koordinator-sh/koordinator checks quotas pod by pod in PreFilter
+    (pkg/scheduler/plugins/elasticquota/plugin.go).
+    """,
+    scheduler=NAME,
+    key=("labels", QUOTA_LABEL),
+    keys=lambda _: _KEYS,
+    of_pods=lambda _: _OF_PODS,
+    remedy=lambda _: f"name one quota, best by the label {QUOTA_LABEL} of the workload",
+    what="quota",
+    passes=Example(job_set(replicated("node", template=pod_template(labels={QUOTA_LABEL: "team-a"})))),
+)
+
+
+@rule(
+    "koordinator/owner-only-waiting",
+    subject=Subject.OWNER,
+    passes=Example(job(), config={"matchPolicy": "waiting-and-running"}),
+    fails=Example(job(), config={"matchPolicy": "only-waiting"}),
+)
+def owner_only_waiting(workload: OwnedWorkload, context: RuleContext) -> Results:
+    """Under only-waiting, bound pods do not count, so a lone replacement pod never reaches its gang's minimum and never
+    binds; the Job controller replaces single pods.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`isGangValidForPermit`).
+    """
+    if not isinstance(workload, MadeJobSet):
+        yield from judge_match_policy(context, "a pod that is replaced alone")

@@ -1,0 +1,248 @@
+"""The topology that koord-scheduler can honour: one spec for the whole gang, on layers that exist.
+
+All rules fail closed except the two that only advise: `gangs` writes no PodGroup that they would refuse.
+"""
+
+from __future__ import annotations
+
+from webhook.backends.families import refused
+from webhook.backends.inexpressible import UnknownTopology
+from webhook.backends.koordinator.capabilities import CAPABILITIES
+from webhook.backends.koordinator.keys import HOSTNAME
+from webhook.backends.koordinator.settings import RuleContext
+from webhook.backends.koordinator.topology import THE_TOPOLOGY, layer_of, unavailable
+from webhook.model.capabilities import Capability, Use
+from webhook.model.facts import ClusterFacts
+from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.known_objects import TopologyBinding, TopologyLayer
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
+from webhook.validators.registry import Example, Results, rule
+
+_LAYERS = (
+    TopologyLayer("BlockLayer", None, ("example.com/block",)),
+    TopologyLayer("NodeTopologyLayer", "BlockLayer", ()),
+)
+_FACTS = ClusterFacts(
+    topology_bindings={"dc": TopologyBinding({"block": "example.com/block", "rack": "example.com/rack"})},
+    network_topologies={"default": _LAYERS},
+)
+_REQUIRED = (
+    Capability.TOPOLOGY_WORKLOAD,
+    Capability.TOPOLOGY_CLIQUE,
+    Capability.TOPOLOGY_SCALING_GROUP,
+)
+
+
+scaling_group_topology = refused(
+    "koordinator/scaling-group-topology",
+    Capability.TOPOLOGY_SCALING_GROUP,
+    CAPABILITIES,
+    """Koordinator reads one topology spec, that of the pod which starts the cycle, and applies it to all pending pods
+    of the GangGroup; a constraint on each replica of a scaling group cannot be said.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_solver.go; GREP-537.
+    """,
+    passes=Example(
+        pod_clique_set(
+            clique("worker"), groups=[scaling_group("decode", "worker")], topologyConstraint=required("block")
+        ),
+        facts=_FACTS,
+    ),
+    fails=Example(
+        pod_clique_set(
+            clique("worker"), groups=[scaling_group("decode", "worker", topologyConstraint=required("block"))]
+        ),
+        facts=_FACTS,
+    ),
+    fails_closed=True,
+)
+
+
+divergent_topology = refused(
+    "koordinator/divergent-topology",
+    Capability.TOPOLOGY_DIVERGENT,
+    CAPABILITIES,
+    """With different specs in one GangGroup, which of them holds depends on which pod is tried first.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_solver.go.
+    """,
+    passes=Example(
+        pod_clique_set(
+            clique("leader", topologyConstraint=required("block")),
+            clique("worker", topologyConstraint=required("block")),
+        ),
+        facts=_FACTS,
+    ),
+    fails=Example(
+        pod_clique_set(clique("leader"), clique("worker", topologyConstraint=required("block"))),
+        facts=_FACTS,
+    ),
+    fails_closed=True,
+)
+
+
+@rule(
+    "koordinator/topology-unavailable",
+    capability=_REQUIRED,
+    fails_closed=True,
+    passes=Example(pod_clique_set(topologyConstraint=required("block")), facts=_FACTS),
+    fails=Example(
+        pod_clique_set(topologyConstraint=required("block")), facts=_FACTS, config={"awareNetworkTopology": False}
+    ),
+)
+def topology_unavailable(workload: PodCliqueSet, context: RuleContext) -> Results:
+    """Without its argument awareNetworkTopology the first pod of a gang with topology is placed anywhere and the others
+    fail; without a valid ClusterNetworkTopology "default" every pod fails; before v1.7 the annotation is ignored.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/{core,network_topology_types}.go,
+    pkg/scheduler/frameworkext/networktopology.
+    """
+    uses = next(context.uses[capability] for capability in _REQUIRED if capability in context.uses)
+    asked = min(uses, key=lambda use: use.path.anchor)
+    reason = unavailable(context.settings, context.scheduler_version, context.facts)
+    if reason is not None:
+        yield Finding(
+            at=asked.path,
+            found=asked.value,
+            why=reason,
+            remedy="remove the topologyConstraint, or have the scheduler's topology set up",
+            absent=THE_TOPOLOGY,
+        )
+
+
+@rule(
+    "koordinator/topology-layer",
+    capability=(Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_CLIQUE),
+    fails_closed=True,
+    passes=Example(pod_clique_set(topologyConstraint=required("block")), facts=_FACTS),
+    fails=Example(pod_clique_set(topologyConstraint=required("rack")), facts=_FACTS),
+)
+def topology_layer(workload: PodCliqueSet, context: RuleContext) -> Results:
+    """A MustGather on a layer that does not exist matches no domain, so every attempt to place the gang fails.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_types.go
+    (`GetMustGatherLayer`).
+    """
+    name = workload.topology_name()
+    for capability in (Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_CLIQUE):
+        for use in context.uses.get(capability, ()):
+            yield from _without_layer(name, context, use, "so no place could ever fit the gang")
+
+
+@rule(
+    "koordinator/preferred-topology",
+    capability=Capability.TOPOLOGY_PREFERRED,
+    default=Action.WARN,
+    passes=Example(pod_clique_set(topologyConstraint=preferred("block")), facts=_FACTS),
+    fails=Example(pod_clique_set(topologyConstraint=preferred("rack")), facts=_FACTS),
+)
+def preferred_topology(workload: PodCliqueSet, context: RuleContext) -> Results:
+    """A preferred domain without a layer, or on a scheduler without topology, is left out of the gang's topology
+    spec: the gang starts, wherever it fits.
+
+    Source: GREP-537 (a preference that cannot be mapped is skipped).
+    """
+    reason = unavailable(context.settings, context.scheduler_version, context.facts)
+    name = workload.topology_name()
+    for use in context.uses[Capability.TOPOLOGY_PREFERRED]:
+        if reason is not None:
+            # The rest of the reason holds only for a requirement: a dropped preference holds no gang.
+            cause = reason.partition(", so ")[0]
+            remedy = "remove it, or have the scheduler's topology set up"
+            yield Finding(at=use.path, found=use.value, why=f"{cause}, so the preference is dropped", remedy=remedy)
+        else:
+            yield from _without_layer(name, context, use, "so the preference is dropped")
+
+
+@rule(
+    "koordinator/clique-topology-widened",
+    capability=Capability.TOPOLOGY_CLIQUE,
+    default=Action.WARN,
+    passes=Example(pod_clique_set(clique("worker", topologyConstraint=required("block"))), facts=_FACTS),
+    fails=Example(
+        pod_clique_set(
+            clique("leader", topologyConstraint=required("block")),
+            clique("worker", topologyConstraint=required("block")),
+        ),
+        facts=_FACTS,
+    ),
+)
+def clique_topology_widened(workload: PodCliqueSet, context: RuleContext) -> Results:
+    """The same domain required of each clique means, to Koordinator, one domain for the whole gang, not one a clique:
+    the gang may wait for room that it does not need.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_solver.go.
+    """
+    if len(workload.cliques) > 1 and Capability.TOPOLOGY_DIVERGENT not in context.uses:
+        use = context.uses[Capability.TOPOLOGY_CLIQUE][0]
+        yield Finding(
+            at=use.path,
+            found=use.value,
+            why="koord-scheduler gathers the whole gang in one such domain, not each clique",
+            remedy="write it once at spec.template.topologyConstraint if that is meant",
+        )
+
+
+@rule(
+    "koordinator/topology-surplus",
+    capability=Capability.CLIQUE_MINIMUM,
+    default=Action.WARN,
+    passes=Example(pod_clique_set(clique("worker", replicas=4), topologyConstraint=required("block")), facts=_FACTS),
+    fails=Example(
+        pod_clique_set(clique("worker", replicas=4, minimum=2), topologyConstraint=required("block")), facts=_FACTS
+    ),
+)
+def topology_surplus(workload: PodCliqueSet, context: RuleContext) -> Results:
+    """With a required topology Koordinator looks for one domain with room for all pending pods of the gang, not for its
+    minimum: a gang whose minimum would fit is held.
+
+    Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_workflow.go
+    (`DesiredOfferSlot`, and the FIXME above `PreFilter`).
+    """
+    if any(capability in context.uses for capability in _REQUIRED):
+        for use in context.uses[Capability.CLIQUE_MINIMUM]:
+            yield Finding(
+                at=use.path,
+                found=use.value,
+                why="with a required topology koord-scheduler waits for room for all replicas, not the minimum",
+                remedy="set minAvailable to replicas, or prefer the domain instead of requiring it",
+            )
+
+
+def _without_layer(topology: str | None, context: RuleContext, use: Use, consequence: str) -> Results:
+    """A finding if the domain at `use`, of the ClusterTopologyBinding `topology`, has no layer; Unjudged if a fact that
+    this needs is unknown.
+    """
+    bindings = context.facts.topology_bindings
+    if bindings is None:
+        yield Unjudged(use.path, "the ClusterTopologyBinding")
+        return
+    # Grove itself refuses a missing binding or domain, with its own message.
+    binding = bindings.get(topology or "")
+    key = None if binding is None else binding.keys.get(use.value)
+    if key is None:
+        return
+    if key == HOSTNAME and context.facts.network_topologies is None:
+        # Its layer is built in, but without a valid ClusterNetworkTopology every pod still fails.
+        yield Unjudged(use.path, "the ClusterNetworkTopology")
+        return
+    try:
+        layer = layer_of(key, context.settings, context.facts)
+    except UnknownTopology as unknown:
+        yield Unjudged(use.path, unknown.needs)
+        return
+    if layer is None:
+        mapped = context.settings.topologyKeyMappings.get(key)
+        missing = (
+            f"no layer of the ClusterNetworkTopology has the label key {key}"
+            if mapped is None
+            else f"topologyKeyMappings maps {key} to the layer {mapped}, which the ClusterNetworkTopology does not have"
+        )
+        yield Finding(
+            at=use.path,
+            found=use.value,
+            why=f"{missing}, {consequence}",
+            remedy="use a domain that has a layer, or declare one for it",
+            absent=THE_TOPOLOGY,
+        )

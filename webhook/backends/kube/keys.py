@@ -1,0 +1,67 @@
+"""The kinds of the Workload API that are judged, who writes them, and the names of Rollcall's own objects.
+
+In 1.35 a pod names a Workload and an entry of it; later it names a PodGroup. In 1.37 the PodGroup has the PodClique's
+name, with and without trees, so switching `hierarchical` changes no name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from webhook.backends.kube.generation import COMPOSITE, GROUP, Generation
+from webhook.model.naming import cut_name, label_name, pod_group_name
+from webhook.model.stored_object import Judged
+from webhook.model.users import service_account
+
+WORKLOADS = Judged(GROUP, "Workload", "workloads")
+POD_GROUPS = Judged(GROUP, "PodGroup", "podgroups")
+COMPOSITES = Judged(GROUP, COMPOSITE.kind, "compositepodgroups")
+GROUPS = (POD_GROUPS, COMPOSITES)
+
+# The Job controller makes the Workload and the PodGroup of a Job (gate WorkloadWithJob, 1.36 and newer). Its user
+# depends on kube-controller-manager's --use-service-account-credentials, which kubeadm sets. Source: k8s.io/kubernetes,
+# pkg/controller/job/job_scheduling_manager.go (v1.36.3, v1.37.0).
+CONTROLLERS = (service_account("kube-system", "job-controller"), "system:kube-controller-manager")
+
+# Objects have DNS subdomain names.
+OBJECT_LIMIT = 253
+# The one template of a merged gang.
+MERGED = "gang"
+ROOT = "root"
+
+
+def pod_group(podgang: str, podclique: str, generation: Generation, *, merged: bool) -> str:
+    """The name of the PodGroup for one member of a PodGang, or for all its members if they are merged."""
+    if merged:
+        return cut_name(podgang, OBJECT_LIMIT)
+    if generation is Generation.V1ALPHA2:
+        return pod_group_name(podgang, podclique, OBJECT_LIMIT)
+    return cut_name(podclique, OBJECT_LIMIT)
+
+
+def template(name: str, kind: str = "leaf", taken: Iterable[str] = ()) -> str:
+    """The name of a template: the member's own if that is a DNS label and not in `taken`, else a hash."""
+    return label_name(name, kind, taken=(ROOT, *taken))
+
+
+def workload(podgang: str) -> str:
+    """The name of the Workload."""
+    return cut_name(podgang, OBJECT_LIMIT)
+
+
+def root(podgang: str, members: Iterable[str]) -> str:
+    """The name of the composite over the whole gang: the Workload's name, unless a member has that name. kube-scheduler
+    1.37 never places a PodGroup that has the same name as its composite (seen). The gang of a Job and its only member
+    share a name.
+    """
+    name = workload(podgang)
+    if all(name != cut_name(member, OBJECT_LIMIT) for member in members):
+        return name
+    return cut_name(f"{podgang}-{ROOT}", OBJECT_LIMIT)
+
+
+def composite(podgang: str, config: str) -> str:
+    """The name of a composite below the root. The prefix is always kept: a scaled PodGang may have the name of
+    `config`.
+    """
+    return cut_name(f"{podgang}-{config}", OBJECT_LIMIT)

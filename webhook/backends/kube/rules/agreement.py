@@ -1,0 +1,194 @@
+"""What the groups of one tree and the templates of a Workload must agree on: priority, disruption, and topology that
+gets narrower down the tree. The API server compares only the priorities of a Workload's own templates.
+"""
+
+from __future__ import annotations
+
+from webhook.backends.kube.facts import templates_in
+from webhook.backends.kube.groups import (
+    Chain,
+    above_of,
+    group_of,
+    is_of_1_37,
+    is_wider,
+    neighbours,
+    priority_of,
+    template_of,
+    topology_path,
+)
+from webhook.backends.kube.keys import GROUPS, WORKLOADS
+from webhook.backends.kube.rules.examples import (
+    ALL,
+    ON,
+    RACK,
+    ZONE,
+    child_of,
+    known,
+    near,
+    pod_group,
+    root,
+)
+from webhook.backends.kube.settings import RuleContext
+from webhook.model.fields import SPEC, FieldPath
+from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.group_tree import MAX_DEPTH, Disruption, Group, Workload
+from webhook.model.keys import Needed
+from webhook.model.stored_object import StoredObject
+from webhook.validators.registry import Example, Results, rule
+
+_BELOW = pod_group(**child_of("root"))
+
+
+@rule(
+    "kube/group-priority",
+    kinds=GROUPS,
+    passes=Example(
+        pod_group(**child_of("root"), priorityClassName="high"),
+        config=ON,
+        facts=known(composite_pod_groups={"root": root(priority_class="high")}),
+    ),
+    fails=Example(_BELOW, config=ON, facts=known(composite_pod_groups={"root": root(priority_class="high")})),
+)
+def group_priority(found: StoredObject, context: RuleContext) -> Results:
+    """Pods must have the priority of the tree's root, and bear that of their group: where the two differ the gang is
+    blocked, whatever the pods say.
+
+    Source: kubernetes, pkg/scheduler (podgroup cycle, v1.37.0): "all pods in a single pod group should have the same
+    priority as the pod group's priority"; the API server compares the templates of a Workload only.
+    """
+    group = group_of(found)
+    if not is_of_1_37(found):
+        return
+    known_template = template_of(found, group, context.facts)
+    others = [(other.called, other.group, other.needed) for other in neighbours(found, group, context.facts)]
+    # If a template names no priority class, the author of its group chooses one.
+    if known_template is not None and (known_template[1].priority_class or known_template[1].priority is not None):
+        needed = Needed("workloads", (found.key[0], group.workload or ""))
+        others.append((f"its template {group.template}", known_template[1], needed))
+    own = priority_of(group, context.facts)
+    for called, other, needed in others:
+        theirs = priority_of(other, context.facts)
+        at = SPEC / "priorityClassName"
+        if own is None or theirs is None:
+            if group.priority_class != other.priority_class and context.facts.priority_classes is None:
+                yield Unjudged(at, "the PriorityClasses")
+                return
+        elif own != theirs:
+            yield Finding(
+                at=at,
+                found=group.priority_class,
+                why=f"its priority is {own}, and {called} has {theirs}: kube-scheduler blocks a tree of two",
+                remedy="name one PriorityClass in the templates, groups and pods of a tree, or in none",
+                absent=needed,
+            )
+            return
+
+
+_TOGETHER = known(composite_pod_groups={"root": root(disruption=Disruption.ALL)})
+
+
+@rule(
+    "kube/disruption-single",
+    kinds=(WORKLOADS, *GROUPS),
+    passes=Example(pod_group(**child_of("root"), **ALL), config=ON, facts=_TOGETHER),
+    fails=Example(_BELOW, config=ON, facts=_TOGETHER),
+)
+def disruption_single(found: StoredObject, context: RuleContext) -> Results:
+    """Below a group that goes as a whole none can go pod by pod: the highest group with all is what is preempted, so
+    that single is not kept to. A group that says nothing says single.
+
+    Source: kubernetes/enhancements, KEP-5710 (a composite with all has only such below it; v1.37.0 does not look).
+    """
+    why = "is disrupted as a whole, so what is below it cannot be pod by pod"
+    remedy = "set disruptionMode to all here as well, or to single above"
+    if found.kind == WORKLOADS.kind:
+        templates = {one.name: one for one in templates_in(found.spec)}
+        for one in templates.values():
+            above = templates.get(one.group.parent or "")
+            if above is not None and _breaks(one.group, above.group):
+                said = f"the template {above.name} above it {why}"
+                yield Finding(at=one.path / "disruptionMode", found="single", why=said, remedy=remedy)
+        return
+    group = group_of(found)
+    for other in neighbours(found, group, context.facts):
+        if other.above and _breaks(group, other.group):
+            said = f"{other.called} {why}"
+        elif not other.above and _breaks(other.group, group):
+            said, remedy = f"{other.called} is disrupted pod by pod", "set disruptionMode to single, or below it to all"
+        else:
+            continue
+        at = SPEC / "disruptionMode"
+        yield Finding(at=at, found=str(group.disruption), why=said, remedy=remedy, absent=other.needed)
+        return
+
+
+def _breaks(below: Group, above: Group) -> bool:
+    return above.disruption is Disruption.ALL and below.disruption is Disruption.SINGLE
+
+
+@rule(
+    "kube/topology-order",
+    kinds=(WORKLOADS, *GROUPS),
+    default=Action.WARN,
+    passes=Example(
+        pod_group(**child_of("root"), **near(RACK)),
+        config=ON,
+        facts=known(composite_pod_groups={"root": root(topology=ZONE)}),
+    ),
+    fails=Example(
+        pod_group(**child_of("root"), **near(ZONE)),
+        config=ON,
+        facts=known(composite_pod_groups={"root": root(topology=RACK)}),
+    ),
+)
+def topology_order(found: StoredObject, context: RuleContext) -> Results:
+    """A tree's topology is decided from the root down, so a group that is kept in one rack is in one zone anyway: the
+    wider constraint below says nothing, and most likely the two were exchanged. Its pods start: hence a warning.
+
+    Source: kubernetes/enhancements, KEP-5732 and KEP-6012 (a parent's constraint holds for all below it); seen with
+    v1.37.0.
+    """
+    bindings = context.facts.topology_bindings
+    if found.kind == WORKLOADS.kind:
+        templates = {one.name: one for one in templates_in(found.spec)}
+        stored = Workload({name: one.group for name, one in templates.items()})
+        judged = [(one.path, one.group, _above_template(one.group, stored)) for one in templates.values()]
+    else:
+        group = group_of(found)
+        judged = [(SPEC, group, _needed(above_of(found, group, context)))]
+    for place, group, chain in judged:
+        nearest = next(((needed, one.topology) for needed, one in chain if one.topology), None)
+        if group.topology is None or nearest is None or group.topology == nearest[1]:
+            continue
+        if bindings is None:
+            yield Unjudged(topology_path(place), "the ClusterTopologyBindings")
+        elif is_wider(group.topology, nearest[1] or "", bindings):
+            yield _exchanged(place, group.topology, nearest[1] or "", nearest[0])
+
+
+def _exchanged(place: FieldPath, key: str, above: str, needed: Needed | None) -> Finding:
+    return Finding(
+        at=topology_path(place),
+        found=key,
+        why=f"it is wider than {above}, in one domain of which the group above keeps it anyway",
+        remedy="exchange the two, or constrain only one of them",
+        absent=needed,
+    )
+
+
+_Holders = list[tuple[Needed | None, Group]]
+
+
+def _needed(above: Chain) -> _Holders:
+    return [(Needed("composite_pod_groups", key), one) for key, one in above]
+
+
+def _above_template(template: Group, workload: Workload) -> _Holders:
+    found: _Holders = []
+    while template.parent is not None and len(found) < MAX_DEPTH:
+        above = workload.templates.get(template.parent)
+        if above is None:
+            break
+        found.append((None, above))
+        template = above
+    return found

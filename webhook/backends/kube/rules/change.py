@@ -1,0 +1,122 @@
+"""What cannot be changed in a living gang of the Workload API, by generation, as seen from its API server."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import replace
+
+from webhook.backends.kube.generation import CARRIES_CLASS, Generation, generation
+from webhook.backends.kube.pods import is_merged
+from webhook.backends.kube.rules.examples import FLAT, ON
+from webhook.backends.kube.settings import RuleContext
+from webhook.model.fields import SPEC
+from webhook.model.findings import Finding
+from webhook.model.known_objects import PodGangFacts
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.membership import has_gangs
+from webhook.validators.registry import Change, Example, Results, Subject, rule
+
+_CLIQUES = SPEC / "template" / "cliques"
+_LIVING = replace(FLAT, pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
+_FROZEN_MINIMUMS = frozenset({Generation.V1ALPHA1, Generation.V1ALPHA2})
+
+
+@rule(
+    "kube/frozen-shape",
+    subject=Subject.CHANGE,
+    fails_closed=True,
+    passes=Example(pod_clique_set(), old=pod_clique_set(), config=ON, facts=_LIVING),
+    fails=Example(
+        pod_clique_set(clique("worker", replicas=4, minimum=4)),
+        old=pod_clique_set(clique("worker", replicas=2, minimum=2)),
+        config=ON,
+        facts=_LIVING,
+    ),
+)
+def frozen_shape(change: Change, context: RuleContext) -> Results:
+    """The API server freezes what a gang is made of: its groups, up to 1.36 their minimums, and from 1.37 on their
+    topology and class. A living gang cannot follow such a change; its objects would have to be deleted under its pods.
+    Merged, a gang is one group, and of its minimums only the sum is frozen.
+
+    Source: k8s.io/api scheduling (immutability by generation), seen with v1.35.4, v1.36.3 and v1.37.0; Grove's GREP-531
+    rejects these updates.
+    """
+    settings = context.settings
+    spoken = generation(settings, context.facts.apis) if settings.gangScheduling else None
+    if spoken is None or has_gangs(change.new, context.facts) is False:
+        return
+    for what, before, now in _shape(change, spoken, merged=is_merged(settings, spoken)):
+        if before != now:
+            yield Finding(
+                at=_CLIQUES,
+                found=now,
+                why=f"{what} of a living gang cannot change, because the Workload API freezes them",
+                remedy="delete the PodCliqueSet and create it anew",
+                forbidden=True,
+            )
+
+
+Compared = list[tuple[str, object, object]]
+
+
+def _shape(change: Change, spoken: Generation, *, merged: bool) -> Compared:
+    old, new = change
+    stay = {member.name for member in old.cliques} & {member.name for member in new.cliques}
+
+    def least(workload: PodCliqueSet) -> dict[str, int]:
+        return {member.name: member.min_available for member in workload.cliques if member.name in stay}
+
+    found: Compared = []
+    if not merged:
+        found += [
+            ("the cliques", _names(old), _names(new)),
+            ("the scaling groups in the base gang", _base(old), _base(new)),
+        ]
+    if spoken is Generation.TREE:
+        # Before, a gang with topology has no objects, so nothing is frozen.
+        found.append(("the required topology", _topologies(old, stay), _topologies(new, stay)))
+    if spoken in CARRIES_CLASS:
+        found.append(("the priority class", old.priority_class, new.priority_class))
+    if spoken in _FROZEN_MINIMUMS:
+        found += _sums(old, new) if merged else [("the minimums", least(old), least(new))]
+    return found
+
+
+def _names(workload: PodCliqueSet) -> list[str]:
+    return sorted(member.name for member in workload.cliques)
+
+
+def _topologies(workload: PodCliqueSet, cliques: Container[str]) -> dict[str, str]:
+    """The required domains, by the level of the tree that states them."""
+    levels = {"the set": workload.topology}
+    levels |= {f"group {group.name}": group.topology for group in workload.scaling_groups}
+    levels |= {f"clique {member.name}": member.topology for member in workload.cliques if member.name in cliques}
+    return {level: found.required for level, found in levels.items() if found is not None and found.required}
+
+
+def _base(workload: PodCliqueSet) -> dict[str, tuple[int, tuple[str, ...]]]:
+    """By scaling group: the number of replicas in the base gang, and the cliques of each. Every other replica is its
+    own gang that can be added and removed.
+    """
+    return {
+        group.name: (min(group.min_available, group.replicas), tuple(sorted(group.clique_names)))
+        for group in workload.scaling_groups
+    }
+
+
+def _sums(old: PodCliqueSet, new: PodCliqueSet) -> Compared:
+    before, now = _sums_of(old), _sums_of(new)
+    return [(f"the sum of the minimums{name}", before[name], now[name]) for name in before.keys() & now.keys()]
+
+
+def _sums_of(workload: PodCliqueSet) -> dict[str, int]:
+    """The sum of the minimums in the base gang, and in one scaled gang of each scaling group that has scaled gangs."""
+    total, scaled = 0, dict[str, int]()
+    for member in workload.cliques:
+        group = member.group
+        total += member.min_available * (1 if group is None else min(group.min_available, group.replicas))
+        if group is not None and group.replicas > group.min_available:
+            place = f" in scaling group {group.name}"
+            scaled[place] = scaled.get(place, 0) + member.min_available
+    return {"": total, **scaled}

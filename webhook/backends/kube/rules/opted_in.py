@@ -1,0 +1,122 @@
+"""What the Workload API cannot express of TrainJobs, JobSets, LeaderWorkerSets and Jobs, or what kube-scheduler would
+hold for ever. These rules apply only if gangScheduling is on and Rollcall makes the gang.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+
+from webhook.backends.kube.gangs import gang_objects
+from webhook.backends.kube.rules.examples import NO_WORKLOADS, ON, TREES
+from webhook.backends.kube.settings import RuleContext
+from webhook.errors import Inexpressible
+from webhook.model.fields import FieldPath
+from webhook.model.findings import Finding, shown
+from webhook.model.keys import Needed
+from webhook.model.reading import text
+from webhook.model.workloads.applied_pods import with_pods
+from webhook.model.workloads.gang import gangs_of, no_gang
+from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.model.workloads.trainjob import TrainJob
+from webhook.model.workloads.workload import OwnedWorkload
+from webhook.validators.owner_examples import job, job_set, pod_template, replicated
+from webhook.validators.registry import Example, Results, Subject, rule
+from webhook.validators.selection import DEFAULT_SCHEDULER
+
+_REMEDIES = {
+    "kube/workload-api": "have the API and its feature gates switched on, or choose another scheduler",
+    "kube/priority-class": "name a PriorityClass that exists, of the user's range",
+}
+_REMEDY = "use fewer templates, have Kubernetes 1.37 with CompositePodGroup, or choose another scheduler"
+
+
+@rule(
+    "kube/owner-gang",
+    subject=Subject.OWNER,
+    fails_closed=True,
+    passes=Example(job(scheduler=DEFAULT_SCHEDULER), config=ON, facts=TREES),
+    fails=Example(job(scheduler=DEFAULT_SCHEDULER), config=ON, facts=NO_WORKLOADS),
+)
+def owner_gang(workload: OwnedWorkload, context: RuleContext) -> Results:
+    """A gang that the cluster's generation of the Workload API cannot say as a whole has no objects at all: without the
+    API a pod's membership is dropped in silence; without CompositePodGroups several templates are merged into one
+    group, or refused; a list of templates takes eight; a group's PriorityClass must be there.
+
+    Source: kubernetes/enhancements, KEP-4671 and KEP-6012; k8s.io/api scheduling (WorkloadMaxPodGroups); kubernetes,
+    plugin/pkg/admission/priority.
+    """
+    whole = with_pods(workload, context.facts)
+    if not context.settings.gangScheduling or whole is None or no_gang(whole) is not None:
+        return
+    record = whole.record
+    # All groups of a LeaderWorkerSet are alike, and there may be two billion. The steps of a JobSet may differ.
+    for gang in islice(gangs_of(whole), 1 if isinstance(whole, LeaderWorkerSet) else None):
+        try:
+            gang_objects(gang, record, context.settings, context.facts)
+        except Inexpressible as error:
+            for missing in error.unjudged:
+                yield replace(missing, at=context.choice.path)
+            for found in error.findings:
+                yield _said(found, whole, workload, context)
+            return
+
+
+def _said(found: Finding, whole: OwnedWorkload, workload: OwnedWorkload, context: RuleContext) -> Finding:
+    """The error of the translation, at the field that the workload's author knows."""
+    remedy, absent = _REMEDIES.get(found.rule, _REMEDY), None
+    at, value = context.choice.path, found.found
+    if found.rule == "kube/priority-class" and whole.priority_class is not None:
+        at = workload.runtime_path if isinstance(workload, TrainJob) else _class_path(whole)
+        absent = Needed("priority_classes", whole.priority_class)
+    elif found.rule == "kube/workload-api":
+        value, absent = context.choice.scheduler, Needed("apis")
+    return Finding(at=at, found=value, why=found.why, remedy=remedy, absent=absent)
+
+
+def _class_path(workload: OwnedWorkload) -> FieldPath:
+    return workload.templates[0].spec_path / "priorityClassName"
+
+
+@rule(
+    "kube/owner-priority",
+    subject=Subject.OWNER,
+    passes=Example(
+        job_set(
+            replicated("leader", template=pod_template({"priorityClassName": "high"})),
+            replicated("worker", template=pod_template({"priorityClassName": "high"})),
+            scheduler=DEFAULT_SCHEDULER,
+        ),
+        config=ON,
+        facts=replace(TREES, priority_classes={}),
+    ),
+    fails=Example(
+        job_set(
+            replicated("leader", template=pod_template({"priorityClassName": "high"})),
+            replicated("worker"),
+            scheduler=DEFAULT_SCHEDULER,
+        ),
+        config=ON,
+        facts=TREES,
+    ),
+)
+def owner_priority(workload: OwnedWorkload, context: RuleContext) -> Results:
+    """kube-scheduler 1.37 rejects a whole group when one pod's priority is not the group's, and a tree whose groups
+    differ; a workload's groups have the class that all its templates name.
+
+    Source: kubernetes, pkg/scheduler (podgroup cycle, v1.37.0): "all pods in a single pod group should have the same
+    priority as the pod group's priority"; LWS KEP-666 refuses it too.
+    """
+    if not context.makes_gangs or no_gang(workload) is not None:
+        return
+    parts = list({part.place: part for part in workload.parts if part.pods > 0}.values())
+    for part in parts[1:]:
+        first, own = (text(one.template.spec.get("priorityClassName")) for one in (parts[0], part))
+        if own != first:
+            other = parts[0].template.spec_path / "priorityClassName"
+            yield Finding(
+                at=part.template.spec_path / "priorityClassName",
+                found=own,
+                why=f"{other} says {shown(first)}, and kube-scheduler rejects a gang of two priorities",
+                remedy="name the same class in all pod templates",
+            )

@@ -1,0 +1,264 @@
+"""What the groups of one tree must agree on. The API server does not compare them, because it checks one object at a
+time. Each group is judged with its parent. A composite is also judged with the children that were created before it.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from webhook.backends.kube.groups import (
+    MOST_BELOW,
+    PARENT,
+    REFERENCE,
+    Chain,
+    above_of,
+    group_of,
+    neighbours,
+    parent_of,
+    template_of,
+)
+from webhook.backends.kube.keys import GROUPS, POD_GROUPS
+from webhook.backends.kube.rules.examples import (
+    ON,
+    TREE,
+    child_of,
+    composite,
+    known,
+    pod_group,
+    root,
+)
+from webhook.backends.kube.settings import RuleContext
+from webhook.model.fields import METADATA
+from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.group_tree import MAX_DEPTH, Group, Groups
+from webhook.model.keys import Needed, ObjectKey
+from webhook.model.stored_object import StoredObject
+from webhook.validators.creation_order import least_action
+from webhook.validators.registry import Example, Results, rule
+
+_BELOW = pod_group(**child_of("root"))
+_ROOT = known(workloads={"demo": TREE}, composite_pod_groups={"root": root()})
+
+
+@rule(
+    "kube/parent-missing",
+    kinds=GROUPS,
+    default=Action.WARN,
+    passes=Example(_BELOW, config=ON, facts=_ROOT),
+    fails=Example(_BELOW, config=ON, facts=known(workloads={"demo": TREE})),
+)
+def parent_missing(found: StoredObject, context: RuleContext) -> Results:
+    """The pods of a group wait until every group above it is there ("failed to build hierarchy snapshot"), and nothing
+    says so but the scheduler's log. A warning, because the parent may follow; a namespace can ask for more.
+
+    Source: kubernetes, pkg/scheduler (seen with v1.37.0; the API server accepts it); KEP-6012 (creation from the root
+    down).
+    """
+    group = group_of(found)
+    composites = context.facts.composite_pod_groups
+    above = above_of(found, group, context)
+    last = above[-1][1] if above else group
+    if last.parent is None or _is_circle(found, group, above):
+        return
+    key = (found.key[0], last.parent)
+    if composites is None:
+        yield Unjudged(PARENT, "the CompositePodGroups")
+    elif key not in composites:
+        which = f"CompositePodGroup {last.parent}" if above else "such CompositePodGroup"
+        yield Finding(
+            at=PARENT,
+            found=group.parent,
+            why=f"there is no {which} yet, and no pod below it is scheduled until there is",
+            remedy="create the groups from the root down",
+            absent=Needed("composite_pod_groups", key),
+            at_least=least_action(context),
+            hides_more=True,
+        )
+
+
+@rule(
+    "kube/tree-cycle",
+    kinds=GROUPS,
+    passes=Example(composite("inner", **child_of("root", "inner")), config=ON, facts=_ROOT),
+    fails=Example(
+        composite("root", **child_of("inner", "root")),
+        config=ON,
+        facts=known(composite_pod_groups={"inner": root("inner", parent="root")}),
+    ),
+)
+def tree_cycle(found: StoredObject, context: RuleContext) -> Results:
+    """Groups that are above each other have no root: kube-scheduler gives up after some steps, and no pod of theirs is
+    ever scheduled. Nothing says so.
+
+    Source: kubernetes, pkg/scheduler (v1.37.0, seen; the API server accepts it); KEP-6012.
+    """
+    group = group_of(found)
+    above = above_of(found, group, context)
+    if not _is_circle(found, group, above):
+        return
+    of_its_own = _is_root_of(found, group, above)
+    why = "this group is above it" if of_its_own else "the groups above it are above each other"
+    yield Finding(
+        at=PARENT,
+        found=group.parent,
+        why=f"{why}, and no pod of such a circle is scheduled",
+        remedy="name one that is not below" if of_its_own else "delete one of them, and create it without a parent",
+        absent=Needed("composite_pod_groups", above[-1][0]) if above else None,
+    )
+
+
+def _is_root_of(found: StoredObject, group: Group, above: Chain) -> bool:
+    """Whether a composite is its own ancestor. A new composite is not in the cache; it is found because an ancestor
+    names it.
+    """
+    return group.composite and found.name in {group.parent, *(one.parent for _, one in above)}
+
+
+def _is_circle(found: StoredObject, group: Group, above: Chain) -> bool:
+    keys = [key for key, _ in above]
+    return _is_root_of(found, group, above) or len(set(keys)) < len(keys)
+
+
+_SAME = {"metadata": {"name": "root", "namespace": "default"}}
+
+
+@rule(
+    "kube/tree-name",
+    kinds=(POD_GROUPS,),
+    passes=Example(_BELOW, config=ON, facts=_ROOT),
+    fails=Example({**_BELOW, **_SAME}, config=ON, facts=_ROOT),
+)
+def tree_name(found: StoredObject, _: RuleContext) -> Results:
+    """kube-scheduler 1.37.0 never finds room for a PodGroup that bears the name of the CompositePodGroup it is below,
+    and does not say why. They are two kinds, so the API server takes both.
+
+    Source: kubernetes, pkg/scheduler (v1.37.0, seen: with another name the same pods start at once).
+    """
+    group = group_of(found)
+    if group.parent is not None and group.parent == found.key[1]:
+        yield Finding(
+            at=METADATA / "name",
+            found=found.key[1],
+            why="the CompositePodGroup above it is called so, too, and kube-scheduler never finds room for its pods",
+            remedy="give one of the two another name",
+        )
+
+
+_DEEP = {
+    "root": root(),
+    "a": root(parent="root"),
+    "b": root(parent="a"),
+    "c": root(parent="b"),
+}
+
+
+@rule(
+    "kube/tree-depth",
+    kinds=GROUPS,
+    passes=Example(pod_group(**child_of("b")), config=ON, facts=known(composite_pod_groups=_DEEP)),
+    fails=Example(pod_group(**child_of("c")), config=ON, facts=known(composite_pod_groups=_DEEP)),
+)
+def tree_depth(found: StoredObject, context: RuleContext) -> Results:
+    """A Workload declares four levels at most, the PodGroups among them, so a higher tree is no copy of one; of six
+    levels kube-scheduler 1.37.0 schedules no pod, and says nothing. The API server counts the levels of templates, and
+    not those of groups.
+
+    Source: k8s.io/api scheduling/v1beta1 (WorkloadMaxTreeDepth); kubernetes, pkg/scheduler (v1.37.0, seen: five levels
+    start, six do not).
+    """
+    group = group_of(found)
+    above = above_of(found, group, context)
+    if _is_circle(found, group, above):
+        return
+    below, deepest = _levels_below(found.key, context.facts.composite_pod_groups) if group.composite else (0, None)
+    # A named parent is a level, even if it does not exist yet.
+    named = (above[-1][1] if above else group).parent is not None and len(above) < MAX_DEPTH
+    levels = named + len(above) + 1 + below
+    if levels > MAX_DEPTH:
+        key = deepest or (above[-1][0] if above else None)
+        yield Finding(
+            at=METADATA / "name" if group.parent is None else PARENT,
+            found=group.parent or found.name,
+            why=f"the tree would have {levels} levels, PodGroups included, and a Workload declares {MAX_DEPTH} at most",
+            remedy="leave out a level of CompositePodGroups",
+            absent=None if key is None else Needed("composite_pod_groups", key),
+        )
+
+
+def _levels_below(key: ObjectKey, composites: Groups | None) -> tuple[int, ObjectKey | None]:
+    """The number of levels below a composite, including the PodGroups, and the lowest composite among them. The walk
+    stops at a limit.
+    """
+    levels, deepest, left = 1, None, MOST_BELOW
+    found: list[tuple[ObjectKey, int]] = [(key, 1)]
+    while found and composites is not None:
+        place, depth = found.pop()
+        if depth > levels:
+            levels, deepest = depth, place
+        if depth > MAX_DEPTH:
+            break
+        children = list(islice(composites.below(place), left))
+        left -= len(children)
+        found += [(child, depth + 1) for child in children]
+    return levels, deepest
+
+
+@rule(
+    "kube/tree-workload",
+    kinds=GROUPS,
+    passes=Example(_BELOW, config=ON, facts=_ROOT),
+    fails=Example(_BELOW, config=ON, facts=known(composite_pod_groups={"root": root(workload="other")})),
+)
+def tree_workload(found: StoredObject, context: RuleContext) -> Results:
+    """A tree is made from one Workload. Groups of two of them in one tree are no copy of either.
+
+    Source: kubernetes/enhancements, KEP-6012 (calls it misuse; v1.37.0 accepts it).
+    """
+    group = group_of(found)
+    for other in neighbours(found, group, context.facts):
+        if group.workload is not None and other.group.workload not in {None, group.workload}:
+            yield Finding(
+                at=REFERENCE / "workloadName",
+                found=group.workload,
+                why=f"{other.called} is of the Workload {other.group.workload}, and a tree is made from one",
+                remedy="name the same Workload in all groups of a tree",
+                absent=other.needed,
+            )
+            return
+
+
+@rule(
+    "kube/template-parent",
+    kinds=GROUPS,
+    passes=Example(_BELOW, config=ON, facts=_ROOT),
+    fails=Example(pod_group(**{**child_of("root"), "parentCompositePodGroupName": None}), config=ON, facts=_ROOT),
+)
+def template_parent(found: StoredObject, context: RuleContext) -> Results:
+    """The tree of groups is to be that of the templates. A group that hangs elsewhere counts for another minimum than
+    was declared, or for none.
+
+    Source: kubernetes/enhancements, KEP-6012 (calls it misuse; v1.37.0 accepts it).
+    """
+    group = group_of(found)
+    known_template, parent = template_of(found, group, context.facts), parent_of(found, group, context.facts)
+    if known_template is None or (group.parent is not None and parent is None):
+        return
+    declared = known_template[1].parent
+    if parent is None:
+        actual = None
+    elif parent.group.workload != group.workload:
+        return
+    else:
+        actual = parent.group.template
+    if declared != actual:
+        yield Finding(
+            at=PARENT,
+            found=group.parent,
+            why=f"its template {group.template} is {_stands(declared)}, and the group would be {_stands(actual)}",
+            remedy="name a parent that was made from the template above its own" if declared else "name no parent",
+            absent=Needed("workloads", (found.key[0], group.workload or "")) if parent is None else parent.needed,
+        )
+
+
+def _stands(template: str | None) -> str:
+    return "at the root" if template is None else f"below {template}"

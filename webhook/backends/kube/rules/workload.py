@@ -1,0 +1,332 @@
+"""What the Workload API cannot express, or what kube-scheduler would hold for ever. These rules apply only if
+gangScheduling is on, except the rule about a membership that was written by hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from webhook.backends import families
+from webhook.backends.kube.capabilities import GANGS, capabilities
+from webhook.backends.kube.gangs import MAX_TEMPLATES
+from webhook.backends.kube.generation import (
+    CARRIES_CLASS,
+    COMPOSITE,
+    HIGHEST,
+    Generation,
+    class_problem,
+    generation,
+    known,
+    missing,
+)
+from webhook.backends.kube.rules.examples import FLAT, NO_WORKLOADS, ON, TREES
+from webhook.backends.kube.settings import RuleContext
+from webhook.model.capabilities import Capability
+from webhook.model.fields import SPEC
+from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.keys import Needed
+from webhook.model.known_objects import PriorityClass
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podtemplate import PodTemplate
+from webhook.validators.examples import clique, pod_clique_set, required
+from webhook.validators.membership import spare_pods, unsupported
+from webhook.validators.registry import Example, Results, Subject, rule
+
+_CLIQUES = SPEC / "template" / "cliques"
+_TWO = (clique("leader", replicas=1), clique("worker"))
+
+
+def _spoken(context: RuleContext) -> Generation | None:
+    return generation(context.settings, context.facts.apis) if context.settings.gangScheduling else None
+
+
+def _is_flat(context: RuleContext) -> bool:
+    return _spoken(context) not in {None, Generation.TREE}
+
+
+@rule(
+    "kube/workload-api",
+    capability=Capability.GANG,
+    fails_closed=True,
+    passes=Example(pod_clique_set(), config=ON, facts=TREES),
+    fails=Example(pod_clique_set(), config=ON, facts=NO_WORKLOADS),
+)
+def workload_api(workload: PodCliqueSet, context: RuleContext) -> Results:
+    """Without the Workload API a pod's membership is dropped in silence: it is created, and scheduled alone.
+
+    Source: kubernetes/enhancements, KEP-4671 (the field is dropped while its gate is off); k8s.io/api
+    scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 and v1alpha3 (1.37).
+    """
+    settings, apis = context.settings, context.facts.apis
+    if not settings.gangScheduling:
+        return
+    spoken = _spoken(context)
+    if spoken is None and not known(apis):
+        yield Unjudged(context.choice.path, "the served APIs (or the profile's apiGeneration)")
+    elif spoken is None or (settings.hierarchical == "required" and spoken is not Generation.TREE):
+        wanted = missing(settings) if spoken is None else str(COMPOSITE)
+        yield Finding(
+            at=context.choice.path,
+            found=context.choice.scheduler,
+            why=f"gangScheduling is on, and this cluster does not serve {wanted}",
+            remedy="have the API and its feature gates switched on, or choose another scheduler",
+            absent=Needed("apis"),
+        )
+
+
+@rule(
+    "kube/flat-gang",
+    capability=Capability.MULTIPLE_POD_GROUPS,
+    fails_closed=True,
+    passes=Example(pod_clique_set(*_TWO), config=ON, facts=FLAT),
+    fails=Example(pod_clique_set(*_TWO), config={**ON, "flat": "refuse"}, facts=FLAT),
+)
+def flat_gang(workload: PodCliqueSet, context: RuleContext) -> Results:
+    """Without CompositePodGroups every PodGroup is a gang of its own: one clique starts, the other may never. Merged
+    into one PodGroup the sum is a gang, which is exact only while no clique has a pod to spare.
+
+    Source: kubernetes/enhancements, KEP-4671 and KEP-6012; Grove's GREP-531.
+    """
+    if not _is_flat(context) or context.settings.flat == "allow":
+        return
+    if context.settings.flat == "refuse":
+        several = context.uses[Capability.MULTIPLE_POD_GROUPS][0]
+        yield Finding(
+            at=several.path,
+            found=several.value,
+            why="kube-scheduler would start each clique by itself, and there is no CompositePodGroup to join them",
+            remedy="use Kubernetes 1.37 with CompositePodGroup, the profile's flat: merge, or another scheduler",
+        )
+        return
+    yield from spare_pods(
+        workload,
+        why="merged into one PodGroup, its spare pods could stand in for another clique's",
+        remedy="set minAvailable to replicas, without autoscaling, or use CompositePodGroup (Kubernetes 1.37)",
+    )
+
+
+@rule(
+    "kube/flat-allowed",
+    capability=Capability.MULTIPLE_POD_GROUPS,
+    default=Action.WARN,
+    passes=Example(pod_clique_set(*_TWO), config={**ON, "flat": "allow"}, facts=TREES),
+    fails=Example(pod_clique_set(*_TWO), config={**ON, "flat": "allow"}, facts=FLAT),
+)
+def flat_allowed(workload: PodCliqueSet, context: RuleContext) -> Results:
+    """The profile lets each clique be a gang of its own, so that the set may start in part.
+
+    Source: as for kube/flat-gang.
+    """
+    if _is_flat(context) and context.settings.flat == "allow":
+        several = context.uses[Capability.MULTIPLE_POD_GROUPS][0]
+        yield Finding(
+            at=several.path,
+            found=several.value,
+            why="each clique is a gang of its own under flat: allow, so one may start without the others",
+            remedy="use flat: merge, or Kubernetes 1.37 with CompositePodGroup",
+        )
+
+
+@rule(
+    "kube/too-many-groups",
+    fails_closed=True,
+    passes=Example(pod_clique_set(*_TWO), config=ON, facts=TREES),
+    fails=Example(pod_clique_set(*(clique(f"c{index}") for index in range(9))), config=ON, facts=TREES),
+)
+def too_many_groups(workload: PodCliqueSet, context: RuleContext) -> Results:
+    """A list of templates takes eight; the ninth is refused by the API server after the gang's pods were created.
+
+    Source: k8s.io/api scheduling (WorkloadMaxPodGroups), all generations.
+    """
+    spoken = _spoken(context)
+    if spoken is None or (spoken is not Generation.TREE and context.settings.flat == "merge"):
+        return
+    direct = sum(1 for member in workload.cliques if member.group is None)
+    composites, lists = 0, list[int]()
+    for group in workload.scaling_groups:
+        replicas = min(group.min_available, group.replicas)
+        if spoken is Generation.TREE and group.topology is not None:
+            composites += replicas
+            lists.append(len(group.clique_names))
+        else:
+            direct += replicas * len(group.clique_names)
+    for count in (direct, composites, *lists):
+        if count > MAX_TEMPLATES:
+            yield Finding(
+                at=_CLIQUES,
+                found=count,
+                why=f"a PodGang would have so many groups in one list, and the Workload API takes {MAX_TEMPLATES}",
+                remedy="join cliques, lower the scaling group's minAvailable, or choose another scheduler",
+            )
+
+
+@rule(
+    "kube/topology",
+    capability=(Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_SCALING_GROUP, Capability.TOPOLOGY_CLIQUE),
+    fails_closed=True,
+    passes=Example(pod_clique_set(topologyConstraint=required("rack")), config=ON, facts=TREES),
+    fails=Example(pod_clique_set(topologyConstraint=required("rack")), config=ON, facts=FLAT),
+)
+def topology(workload: PodCliqueSet, context: RuleContext) -> Results:
+    """Only trees of groups carry topology; and where the scheduler's gate is off, the constraint is stored and ignored.
+
+    Source: kubernetes/enhancements, KEP-5732; Grove's GREP-531 refuses topology in its flat form.
+    """
+    gates = context.settings.schedulerGates
+    if _is_flat(context):
+        why, remedy = (
+            "without CompositePodGroups a gang of the Workload API has no topology",
+            "remove the topologyConstraint, use Kubernetes 1.37 with CompositePodGroup, or another scheduler",
+        )
+    elif _spoken(context) is not None and gates is not None and "TopologyAwareWorkloadScheduling" not in gates:
+        why, remedy = (
+            "the scheduler's gate TopologyAwareWorkloadScheduling is stated to be off, so it would be ignored",
+            "remove the topologyConstraint, or have the gate switched on and schedulerGates say so",
+        )
+    else:
+        return
+    for capability in (Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_SCALING_GROUP, Capability.TOPOLOGY_CLIQUE):
+        for use in context.uses.get(capability, ()):
+            yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
+
+
+@rule(
+    "kube/preferred-topology",
+    capability=(Capability.TOPOLOGY_PREFERRED, Capability.TOPOLOGY_SCALING_GROUP),
+    fails_closed=True,
+    passes=Example(pod_clique_set(topologyConstraint=required("rack")), config=ON, facts=TREES),
+    fails=Example(
+        pod_clique_set(topologyConstraint={"topologyName": "dc", "pack": {"preferred": "rack"}}),
+        config=ON,
+        facts=TREES,
+    ),
+)
+def preferred_topology(workload: PodCliqueSet, context: RuleContext) -> Results:
+    """The Workload API has one required key a group, and no preference.
+
+    Source: kubernetes/enhancements, KEP-5732.
+    """
+    if not context.settings.gangScheduling:
+        return
+    yield from unsupported(Capability.TOPOLOGY_PREFERRED, GANGS, context)
+    support = GANGS[Capability.TOPOLOGY_PREFERRED]
+    for group in workload.scaling_groups:
+        # A scaling group's preference counts as group topology, not as preferred topology. Where trees are served, no
+        # other rule refuses it.
+        topology = group.topology
+        if topology is not None and topology.preferred is not None:
+            place = topology.preferred_path
+            yield Finding(at=place, found=topology.preferred, why=support.why, remedy=support.remedy)
+
+
+multi_node_nvlink = families.multi_node_nvlink(
+    "kube/mnnvl",
+    capabilities,
+    """kube-scheduler places the pods of a ComputeDomain without regard to NVLink domains.
+
+    Source: ai-dynamo/grove, operator/internal/mnnvl; no plugin of kube-scheduler 1.37 knows ComputeDomains.
+    """,
+    facts=TREES,
+    config=ON,
+)
+
+
+@rule(
+    "kube/preset-membership",
+    subject=Subject.POD,
+    passes=Example(
+        pod_clique_set(clique("worker", pod={"schedulingGroup": {"podGroupName": "mine"}})), config=ON, facts=TREES
+    ),
+    fails=Example(pod_clique_set(clique("worker", pod={"schedulingGroup": {"podGroupName": "mine"}}))),
+)
+def preset_membership(pod: PodTemplate, context: RuleContext) -> Results:
+    """A membership written into a template says that somebody else brings the group's objects. Without gangScheduling
+    nobody was meant to: the pods would wait for a group that never comes.
+
+    Source: Grove's GREP-531 (preset schedulingGroup without the flag is rejected).
+    """
+    if context.settings.gangScheduling or context.workload is None:
+        return
+    for field in ("schedulingGroup", "workloadRef"):
+        if pod.spec.get(field):
+            yield Finding(
+                at=pod.spec_path / field,
+                found=pod.spec[field],
+                why="the profile's gangScheduling is off, so nothing is known to bring that group",
+                remedy="remove the field, or have gangScheduling switched on",
+            )
+
+
+@rule(
+    "kube/priority-disagree",
+    subject=Subject.POD,
+    passes=Example(
+        pod_clique_set(clique("worker", pod={"priorityClassName": "high"}), priorityClassName="high"),
+        config=ON,
+        facts=TREES,
+    ),
+    fails=Example(
+        pod_clique_set(clique("worker", pod={"priorityClassName": "low"}), priorityClassName="high"),
+        config=ON,
+        facts=TREES,
+    ),
+)
+def priority_disagree(pod: PodTemplate, context: RuleContext) -> Results:
+    """kube-scheduler 1.37 rejects a whole group when one pod's priority is not the group's.
+
+    Source: kubernetes, pkg/scheduler (podgroup cycle, v1.37.0): "all pods in a single pod group should have the same
+    priority as the pod group's priority".
+    """
+    workload = context.workload
+    if workload is None or not context.settings.gangScheduling:
+        return
+    own = pod.spec.get("priorityClassName")
+    if own and own != workload.priority_class:
+        yield Finding(
+            at=pod.spec_path / "priorityClassName",
+            found=own,
+            why=f"the gang's class is {workload.priority_class or 'none'}, and kube-scheduler rejects a gang of two",
+            remedy="name the class once, at spec.template.priorityClassName",
+        )
+
+
+_CLASSES = {
+    "high": PriorityClass(1000, is_default=False),
+    "system-node-critical": PriorityClass(2_000_001_000, is_default=False),
+}
+
+
+@rule(
+    "kube/priority-class",
+    capability=Capability.PRIORITY_CLASS,
+    fails_closed=True,
+    passes=Example(
+        pod_clique_set(priorityClassName="high"), config=ON, facts=replace(TREES, priority_classes=_CLASSES)
+    ),
+    fails=Example(
+        pod_clique_set(priorityClassName="system-node-critical"),
+        config=ON,
+        facts=replace(TREES, priority_classes=_CLASSES),
+    ),
+)
+def priority_class(workload: PodCliqueSet, context: RuleContext) -> Results:
+    """From 1.37 on the class stands in the gang's groups, and the API server refuses them where there is no such class,
+    or where it is one of the system's own: the gang would have its Workload and no group.
+
+    Source: kubernetes, plugin/pkg/admission/priority; k8s.io/api scheduling/v1beta1 (priority at most 1000000000); both
+    seen with v1.37.0.
+    """
+    name, known = workload.priority_class, context.facts.priority_classes
+    if name is None or _spoken(context) not in CARRIES_CLASS:
+        return
+    path = SPEC / "template" / "priorityClassName"
+    if known is None:
+        yield Unjudged(path, "the PriorityClasses")
+    elif (why := class_problem(known.get(name))) is not None:
+        yield Finding(
+            at=path,
+            found=name,
+            why=why,
+            remedy=f"name a PriorityClass that exists and whose value is at most {HIGHEST}",
+            absent=None if name in known else Needed("priority_classes", name),
+        )

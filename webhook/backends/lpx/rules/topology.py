@@ -1,0 +1,15 @@
+"""What lpx-scheduler cannot do, as far as Grove knows it."""
+
+from __future__ import annotations
+
+from webhook.backends import families
+from webhook.backends.lpx.capabilities import CAPABILITIES
+
+topology = families.no_topology(
+    "lpx/topology",
+    CAPABILITIES,
+    """lpx-scheduler has no topology: pods with a constraint would be placed anywhere.
+
+    Source: ai-dynamo/grove, operator/internal/scheduler/lpx (its ValidatePodCliqueSet rejects any topologyConstraint).
+    """,
+)

@@ -1,0 +1,285 @@
+"""Families of rules about queues: the queue that a workload names, and the Queue objects themselves. They differ in
+the names of the scheduler's fields, and in what it does with a gang in a wrong queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from webhook.backends import queue_tree
+from webhook.backends.queue_tree import Queue, children_of, judged_once, leaves, missing_ancestor, turning_point
+from webhook.model.capabilities import Capability, Use
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import FieldPath
+from webhook.model.findings import Action, Finding, Unjudged, shown
+from webhook.model.keys import Needed
+from webhook.model.known_objects import QueuedGroups
+from webhook.model.reading import Manifest, text
+from webhook.model.stored_object import Judged, StoredObject
+from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.trainjob import train_job_of
+from webhook.model.workloads.workload import OwnedWorkload
+from webhook.validators import owner_names
+from webhook.validators.examples import clique, pod_clique_set
+from webhook.validators.owner_examples import job_set, pod_template, replicated
+from webhook.validators.owner_names import Key
+from webhook.validators.registry import Context, Example, Results, Rule, Subject, rule
+
+# The problems of a queue: its name, the place that names it, what messages call that place, and the facts.
+Judge = Callable[[str, FieldPath, str, ClusterFacts], Results]
+# The labels and annotations that name a queue, under the profile's settings.
+Keys = Callable[[Context[Any]], Sequence[Key]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queues:
+    """The Queues of one scheduler, and what it does with a gang in a wrong one: ends of sentences."""
+
+    # In messages: "KAI", for "the KAI Queues".
+    project: str
+    # The parts of `ClusterFacts`: the Queues, and the PodGroups in each of them.
+    part: str
+    pod_groups: str
+    missing: str
+    with_children: str
+    orphaned: str
+    have_parent: str
+    # The queue above all others, if the scheduler has one.
+    root: str | None = None
+    # Whether a leaf takes gangs now, and the problem of one that does not.
+    usable: Callable[[Any], bool] = lambda _: True
+    closed: Callable[[str, FieldPath, str, Any], Iterator[Finding]] = lambda *_: iter(())
+
+    def known(self, facts: ClusterFacts) -> Mapping[str, Queue] | None:
+        """All Queues; None if they are unknown."""
+        found: Mapping[str, Queue] | None = getattr(facts, self.part)
+        return found
+
+    def offered(self, queues: Mapping[str, Queue]) -> tuple[str, ...]:
+        """Some leaves that take gangs, assuming that these are all queues."""
+        return queue_tree.offered(name for name in leaves(queues) if self.usable(queues[name]))
+
+    def judge(self, name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
+        """The problems of a queue, at the place that names it. Messages refer to the queue as `called`."""
+        queues = self.known(facts)
+        if queues is None:
+            yield Unjudged(path, f"the {self.project} Queues")
+        elif (found := queues.get(name)) is None:
+            yield Finding(
+                at=path,
+                found=name,
+                why=f"{called} names no Queue of this cluster, and {self.missing}",
+                remedy="name a Queue that exists, or create it first",
+                absent=Needed(self.part, name),
+                instead=self.offered(queues),
+            )
+        elif children := children_of(name, queues):
+            yield Finding(
+                at=path,
+                found=name,
+                why=f"{called} has the child {shown(min(children))}, and {self.with_children}",
+                remedy="name one of its children",
+                instead=self.offered(children),
+            )
+        elif not self.usable(found):
+            yield from self.closed(name, path, called, found)
+        elif (parent := missing_ancestor(found.parent, queues, (self.root,))) is not None:
+            yield Finding(
+                at=path,
+                found=name,
+                why=f"{called} is below {shown(parent)}, which does not exist{self.orphaned}",
+                remedy=f"{self.have_parent}, or name another queue",
+                absent=Needed(self.part, parent),
+            )
+
+
+def judge_named(uses: Sequence[Use], context: Context[Any], judge: Judge) -> Results:
+    """The problems of the queues that a workload names; if it names none, those of the profile's defaultQueue."""
+    yield from judged_once(uses, lambda use: judge(use.value, use.path, "it", context.facts))
+    default = context.settings.defaultQueue
+    if not uses and default is not None:
+        yield from judge(default, context.choice.path, "the profile's defaultQueue", context.facts)
+
+
+def opted_in_queue(id: str, documentation: str, *, keys: Keys, judge: Judge, passes: Example, fails: Example) -> Rule:
+    """The rule about the queue of an opted-in workload."""
+
+    def check(workload: OwnedWorkload, context: Context[Any]) -> Results:
+        uses = owner_names.named(workload, keys(context), keys(context))
+        # For a TrainJob's JobSet, the TrainJob may name a queue.
+        if uses or not (isinstance(workload, JobSet) and train_job_of(workload)):
+            yield from judge_named(uses, context, judge)
+
+    return rule(id, subject=Subject.OWNER, passes=passes, fails=fails, documentation=documentation)(check)
+
+
+def disagreement(
+    id: str,
+    documentation: str,
+    *,
+    key: Key,
+    uses: Callable[[PodCliqueSet, Context[Any]], Sequence[Use]],
+    remedy: Callable[[Context[Any]], str],
+    capability: Capability | tuple[Capability, ...] = (),
+) -> Rule:
+    """The rule about cliques of a PodCliqueSet that name different queues. `key` names the queue in the examples."""
+
+    def check(workload: PodCliqueSet, context: Context[Any]) -> Results:
+        yield from queue_tree.disagreeing(uses(workload, context), remedy(context))
+
+    one, other = _asking(key, "team-a"), _asking(key, "team-b")
+    declare = rule(
+        id,
+        capability=capability,
+        passes=Example(pod_clique_set({**clique("worker"), **one}, **one)),
+        fails=Example(pod_clique_set({**clique("worker"), **other}, **one)),
+        documentation=documentation,
+    )
+    return declare(check)
+
+
+def opted_in_disagreement(  # noqa: PLR0913 - the declaration of a rule is one flat list of what it is
+    id: str,
+    documentation: str,
+    *,
+    scheduler: str,
+    key: Key,
+    keys: Keys,
+    of_pods: Keys,
+    remedy: Callable[[Context[Any]], str],
+    what: str = "queue",
+    passes: Example | None = None,
+) -> Rule:
+    """The rule about pod templates of an opted-in workload that name another queue, or quota, than the workload. `key`
+    names it in the examples.
+    """
+
+    def check(workload: OwnedWorkload, context: Context[Any]) -> Results:
+        yield from owner_names.disagreeing(workload, keys(context), of_pods(context), what, remedy(context))
+
+    def named_twice(of_template: str) -> Example:
+        template = pod_template(**_asking(key, of_template))
+        return Example(job_set(replicated("node", template=template), scheduler=scheduler, **_asking(key, "team-a")))
+
+    declare = rule(
+        id,
+        subject=Subject.OWNER,
+        passes=passes or named_twice("team-a"),
+        fails=named_twice("team-b"),
+        documentation=documentation,
+    )
+    return declare(check)
+
+
+def _asking(key: Key, name: str) -> Any:
+    """Labels or annotations that name a queue, as keywords of a builder."""
+    part, own = key
+    return {part: {own: name}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueObjects:
+    """The Queue objects of one scheduler, with what its rules about them have in common."""
+
+    queues: Queues
+    kind: Judged
+    # The field that names a Queue's parent.
+    parent: FieldPath
+    # For the examples: a builder, and a cluster with the Queue `team-a`, which has a PodGroup, below `research`.
+    build: Callable[[str, str | None], Manifest]
+    tree: ClusterFacts
+
+    def missing_parent(  # noqa: PLR0913 - the declaration of a rule is one flat list of what it is
+        self,
+        id: str,
+        documentation: str,
+        *,
+        why: str,
+        gone: str,
+        remedy: str,
+        built_in: tuple[str, ...] = (),
+        default: Action = Action.DENY,
+    ) -> Rule:
+        """The rule about a Queue with an ancestor that does not exist. `built_in` are queues that need not exist."""
+
+        def check(found: StoredObject, context: Context[Any]) -> Results:
+            name, known = self._parent_of(found), self.queues.known(context.facts)
+            if name is None or name in built_in:
+                return
+            if known is None:
+                yield self._unknown()
+            elif (missing := missing_ancestor(name, known, built_in)) is not None and missing != found.name:
+                above = (
+                    "there is no such Queue" if missing == name else f"it is below {shown(missing[:63])}, which {gone}"
+                )
+                yield Finding(
+                    at=self.parent,
+                    found=name,
+                    why=f"{above}, and {why}",
+                    remedy=f"{remedy}, or name another",
+                    absent=Needed(self.queues.part, missing),
+                )
+
+        return self._rule(id, documentation, self._below("research"), self._below("resaerch"), default)(check)
+
+    def cycle(self, id: str, documentation: str, *, why: str) -> Rule:
+        """The rule about a Queue that is its own ancestor."""
+        root = self.queues.root
+
+        def check(found: StoredObject, context: Context[Any]) -> Results:
+            name, known = self._parent_of(found), self.queues.known(context.facts)
+            if name is None or (root is not None and root in {name, found.name}):
+                return
+            if (again := turning_point(found.name, name, known or {})) is None:
+                if known is None:
+                    yield self._unknown()
+            elif again != root:
+                yield Finding(
+                    at=self.parent,
+                    found=name,
+                    why=f"the way up leads from {shown(again[:63])} back to it, {why}",
+                    remedy="name a parent that is not below this Queue",
+                )
+
+        return self._rule(id, documentation, self.build("research", root), self.build("research", "team-a"))(check)
+
+    def in_use(self, id: str, documentation: str, *, why: str) -> Rule:
+        """The rule about a Queue that becomes the first child of a queue with PodGroups."""
+
+        def check(found: StoredObject, context: Context[Any]) -> Results:
+            name, known = self._parent_of(found), self.queues.known(context.facts)
+            pod_groups: QueuedGroups | None = getattr(context.facts, self.queues.pod_groups)
+            if name is None or name == self.queues.root:
+                return
+            if known is None or pod_groups is None:
+                yield self._unknown("Queues" if known is None else "PodGroups")
+                return
+            using = next(iter(pod_groups.in_queue(name)), None)
+            if using is not None and not children_of(name, known).keys() - {found.name}:
+                yield Finding(
+                    at=self.parent,
+                    found=name,
+                    why=f"PodGroup {shown('/'.join(using)[:80])} is in it, and {why}",
+                    remedy="name a parent without PodGroups, or move or delete these first",
+                )
+
+        return self._rule(id, documentation, self._below("research"), self._below("team-a"))(check)
+
+    def _parent_of(self, found: StoredObject) -> str | None:
+        return text(found.spec.get(str(self.parent.parts[-1])))
+
+    def _below(self, parent: str) -> Manifest:
+        return self.build("team-b", parent)
+
+    def _unknown(self, kind: str = "Queues") -> Unjudged:
+        return Unjudged(self.parent, f"the {self.queues.project} {kind}")
+
+    def _rule(
+        self, id: str, documentation: str, right: Manifest, wrong: Manifest, default: Action = Action.DENY
+    ) -> Callable[[Callable[[Any, Context[Any]], Results]], Rule]:
+        passes, fails = (Example(found, facts=self.tree) for found in (right, wrong))
+        kinds = (self.kind,)
+        return rule(id, kinds=kinds, default=default, passes=passes, fails=fails, documentation=documentation)

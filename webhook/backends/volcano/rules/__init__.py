@@ -1,0 +1,14 @@
+"""The rules of Volcano: one file for each subject, in the order in which they are run and listed."""
+
+from webhook.backends.volcano.rules import (
+    opted_in,
+    pod_group,
+    pod_group_topology,
+    queue,
+    queue_object,
+    topology,
+    workload,
+)
+from webhook.validators.registry import collect
+
+RULES = collect(workload, queue, topology, pod_group, pod_group_topology, queue_object, opted_in)

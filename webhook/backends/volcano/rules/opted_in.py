@@ -1,0 +1,62 @@
+"""The Volcano queue of TrainJobs, JobSets, LeaderWorkerSets and Jobs: all pods use one queue, which exists, is Open,
+and is a leaf.
+
+A workload names it by the annotation scheduling.grove.io/volcano-queue, or by Volcano's own annotation, on itself or on
+its pod templates. If a plugin of Trainer or LeaderWorkerSet's provider makes the PodGroup, it reads Volcano's own.
+"""
+
+from __future__ import annotations
+
+from webhook.backends.queue_families import opted_in_disagreement, opted_in_queue
+from webhook.backends.volcano.rules.examples import KNOWN_QUEUES, asking
+from webhook.backends.volcano.rules.queue import judge_queue, syntax_rule
+from webhook.backends.volcano.settings import RuleContext
+from webhook.model.capabilities import VOLCANO_QUEUE
+from webhook.model.workloads.workload import QUEUE_ANNOTATIONS
+from webhook.validators.owner_examples import job
+from webhook.validators.owner_names import Key, named
+from webhook.validators.registry import Example, Subject
+
+_VOLCANO = "volcano"
+
+
+def _keys(_: RuleContext) -> tuple[Key, ...]:
+    return tuple(("annotations", key) for key in QUEUE_ANNOTATIONS)
+
+
+owner_queue = opted_in_queue(
+    "volcano/owner-queue",
+    """Volcano drops a gang whose queue is missing with a log line, holds one whose queue is not Open, and may stop
+    every other queue while a gang is in `root` or in a queue with children. A workload that names none is in the
+    profile's defaultQueue.
+
+    Source: volcano-sh/volcano, pkg/scheduler/plugins/{proportion,capacity}; seen with vc-scheduler v1.15.1.
+    """,
+    keys=_keys,
+    judge=judge_queue,
+    passes=Example(job(scheduler=_VOLCANO, annotations=asking("team-a")), facts=KNOWN_QUEUES),
+    fails=Example(job(scheduler=_VOLCANO, annotations=asking("team-b")), facts=KNOWN_QUEUES),
+)
+
+
+owner_queue_name = syntax_rule(
+    "volcano/owner-queue-name",
+    lambda workload, context: named(workload, _keys(context), _keys(context)),
+    subject=Subject.OWNER,
+    passes=Example(job(scheduler=_VOLCANO, annotations=asking("team-a"))),
+    fails=Example(job(scheduler=_VOLCANO, annotations=asking("Team A"))),
+)
+
+
+owner_queue_disagree = opted_in_disagreement(
+    "volcano/owner-queue-disagree",
+    """A gang is one PodGroup, and that is in one queue: what a pod template says against the others is dropped.
+
+    Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1.
+    """,
+    scheduler=_VOLCANO,
+    key=("annotations", VOLCANO_QUEUE),
+    keys=_keys,
+    of_pods=_keys,
+    remedy=lambda _: f"name one queue, best by the annotation {VOLCANO_QUEUE} of the workload",
+)

@@ -1,0 +1,162 @@
+"""The topology of PodGroups of other authors: what Volcano accepts and then ignores, or can never satisfy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from webhook.backends.volcano.rules.examples import pod_group, policy
+from webhook.backends.volcano.rules.pod_group import pod_group_rule
+from webhook.backends.volcano.settings import RuleContext
+from webhook.backends.volcano.subgroups import policies
+from webhook.backends.volcano.topology import HYPER_NODES, indexed
+from webhook.model.facts import ClusterFacts
+from webhook.model.fields import SPEC, FieldPath
+from webhook.model.findings import Action, Finding, Unjudged
+from webhook.model.known_objects import HyperNode, HyperNodes
+from webhook.model.reading import integer, mapping, text
+from webhook.model.stored_object import StoredObject
+from webhook.validators.registry import Example, Results
+
+_TIERS = ClusterFacts(hyper_nodes={"rack-1": HyperNode(1, "rack"), "zone-1": HyperNode(2, "zone")})
+_IN_A_RACK = {"mode": "hard", "highestTierAllowed": 1}
+
+
+@pod_group_rule(
+    "volcano/group-tier",
+    passes=Example(pod_group(networkTopology=_IN_A_RACK), facts=_TIERS),
+    fails=Example(pod_group(networkTopology={"mode": "hard", "highestTierAllowed": 3}), facts=_TIERS),
+)
+def group_tier(found: StoredObject, context: RuleContext) -> Results:
+    """A hard topology without a tier, with a name that no HyperNode bears, with a tier above all of them, or in a
+    cluster without any, is ignored, and the gang starts anywhere; a tier below all of them is never filled, and tier 0
+    neither.
+
+    Source: volcano-sh/volcano, pkg/scheduler/framework/session.go; seen with vc-scheduler v1.15.1.
+    """
+    for topology, path in _hard(found):
+        tier, name = integer(topology.get("highestTierAllowed")), text(topology.get("highestTierName"))
+        known = context.facts.hyper_nodes
+        if tier is None and name is None:
+            yield Finding(
+                at=path / "highestTierAllowed",
+                found=None,
+                why="a hard topology without a tier is none, and the gang starts anywhere",
+                remedy="name the widest tier that it may span, or remove the networkTopology",
+            )
+        elif tier == 0:
+            yield _never(path / "highestTierAllowed", tier)
+        elif known is None:
+            yield Unjudged(path, "the HyperNodes")
+        elif not known:
+            yield Finding(
+                at=path,
+                found=dict(topology),
+                why="the cluster has no HyperNode, so volcano ignores the topology",
+                remedy="have HyperNodes made, or remove the networkTopology",
+                absent=HYPER_NODES,
+            )
+        elif tier is not None:
+            yield from _judge_tier(tier, path / "highestTierAllowed", indexed(known))
+        else:
+            yield from _judge_name(name or "", path / "highestTierName", indexed(known))
+
+
+def _judge_tier(tier: int, path: FieldPath, known: HyperNodes) -> Results:
+    tiers = known.tiers
+    if tier < tiers[0]:
+        why = f"the closest HyperNodes are of tier {tiers[0]}, so volcano never finds a place"
+    elif tier > tiers[-1]:
+        why = f"the widest HyperNodes are of tier {tiers[-1]}, so volcano ignores the topology"
+    else:
+        return
+    remedy = f"name a tier from {max(tiers[0], 1)} to {tiers[-1]}"
+    yield Finding(at=path, found=tier, why=why, remedy=remedy, absent=HYPER_NODES)
+
+
+def _judge_name(name: str, path: FieldPath, known: HyperNodes) -> Results:
+    tiers = known.tiers_named(name)
+    if not tiers:
+        why = "no HyperNode bears that tierName, so volcano ignores the topology, with only a log line"
+        remedy = "name a tierName that HyperNodes bear, or a tier by its number"
+        yield Finding(at=path, found=name, why=why, remedy=remedy, absent=HYPER_NODES)
+    elif len(tiers) > 1:
+        why = "HyperNodes of different tiers bear that tierName, and volcano takes the last that it sees"
+        yield Finding(at=path, found=name, why=why, remedy="name the tier by its number")
+    elif tiers == {0}:
+        yield _never(path, name)
+
+
+def _never(path: FieldPath, found: object) -> Finding:
+    why = "volcano never places a gang in a single HyperNode of tier 0"
+    return Finding(at=path, found=found, why=why, remedy="name a tier of 1 or more")
+
+
+@pod_group_rule(
+    "volcano/group-two-tiers",
+    passes=Example(pod_group(networkTopology=_IN_A_RACK), old=pod_group(networkTopology={"highestTierName": "rack"})),
+    fails=Example(
+        pod_group(networkTopology={**_IN_A_RACK, "highestTierName": "zone"}), old=pod_group(networkTopology=_IN_A_RACK)
+    ),
+)
+def group_two_tiers(found: StoredObject, _: RuleContext) -> Results:
+    """Of a tier's number and its name only the number counts. Volcano's own webhook refuses both together, but only
+    when the PodGroup is created.
+
+    Source: volcano-sh/volcano, pkg/scheduler/framework/session.go, pkg/webhooks/admission/podgroups (CREATE only).
+    """
+    if found.old is None:
+        # Refused by Volcano itself.
+        return
+    before = Counter((path.anchor, name) for path, name in _with_two(found.old))
+    for path, name in _with_two(found):
+        before[path.anchor, name] -= 1
+        if before[path.anchor, name] < 0:
+            yield Finding(
+                at=path,
+                found=name,
+                why="highestTierAllowed is there, too, and volcano reads that alone",
+                remedy="keep one of the two",
+            )
+
+
+def _with_two(found: StoredObject) -> Iterator[tuple[FieldPath, str]]:
+    """The tier names, with their paths, that also have a tier number beside them."""
+    for topology, path in _hard(found):
+        name = text(topology.get("highestTierName"))
+        if name is not None and integer(topology.get("highestTierAllowed")) is not None:
+            yield path / "highestTierName", name
+
+
+@pod_group_rule(
+    "volcano/group-topology-off",
+    default=Action.WARN,
+    passes=Example(pod_group(networkTopology=_IN_A_RACK), facts=_TIERS, config={"topology": "hypernode"}),
+    fails=Example(pod_group(policy("worker", networkTopology=_IN_A_RACK)), facts=_TIERS),
+)
+def group_topology_off(found: StoredObject, context: RuleContext) -> Results:
+    """Volcano accepts a topology and ignores it, without a word, where its plugin network-topology-aware is off, as it
+    is by default. Only a profile whose topology is `hypernode` says that it is on.
+
+    Source: volcano-sh/volcano, installer/helm/chart/volcano (the scheduler's configuration); seen with vc-scheduler
+    v1.15.1.
+    """
+    if context.settings.topology == "off":
+        for _, path in _hard(found):
+            yield Finding(
+                at=path,
+                found="hard",
+                why="the profile's topology is off, and without Volcano's plugin for it it is ignored",
+                remedy="have the profile say hypernode if the plugin is on",
+            )
+
+
+def _hard(found: StoredObject) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
+    """The hard topologies of a PodGroup and of its subgroups. A soft topology cannot hold a gang."""
+    holders = [(found.spec, SPEC), *((one.raw, one.path) for one in policies(found))]
+    for holder, path in holders:
+        if holder.get("networkTopology") is not None:
+            topology = mapping(holder["networkTopology"])
+            if text(topology.get("mode")) != "soft":
+                yield topology, path / "networkTopology"

@@ -1,0 +1,37 @@
+"""What volcano would mishandle silently. Queues and topology have their own files."""
+
+from __future__ import annotations
+
+from webhook.backends import families
+from webhook.backends.volcano.capabilities import capabilities
+
+multi_node_nvlink = families.multi_node_nvlink(
+    "volcano/mnnvl",
+    capabilities,
+    """Grove puts such a clique's pods into a ComputeDomain by a resource claim, and Volcano's PodGroup says nothing of
+    one: an NVLink group may be split over racks, and its processes hang or fall back to a slower network.
+
+    Source: ai-dynamo/grove, operator/internal/mnnvl (2026-08); the PodGroup CRD of scheduling.volcano.sh/v1beta1
+    (v1.14.0 to 2026-08).
+    """,
+)
+
+
+resource_claims = families.resource_claims(
+    "volcano/resource-claims",
+    capabilities,
+    """Volcano looks at resource claims only where its configuration says so. That is off before v1.15 and cannot be
+    probed; where it is off, a claim decides nothing about where its pod goes. Whoever knows that it is on may set this
+    rule to warn.
+
+    Source: volcano-sh/volcano, pkg/scheduler/plugins/predicates (`predicate.DynamicResourceAllocationEnable`); release
+    notes of v1.15.0. Not seen running.
+    """,
+)
+
+
+claimed_pods = families.claimed_pods(
+    "volcano/claimed-pods",
+    source="volcano-sh/volcano, pkg/scheduler/api/job_info.go (`getJobID`): a pod has one group.",
+    annotations={"scheduling.k8s.io/group-name": "training"},
+)
