@@ -21,7 +21,7 @@ _README = """\
 
 {description} Made by `rollcall manifests write` from the same source as the kustomizations and
 `rollcall manifests all`: a test holds them to the same objects. How to install, upgrade and uninstall:
-docs/installing.md.
+docs/how-to/installing.md.
 
 ```
 helm install rollcall manifests/chart --namespace rollcall-system --create-namespace \\

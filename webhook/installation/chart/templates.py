@@ -90,7 +90,7 @@ The namespace should enforce the Pod Security level that all Pods here keep to:
   kubectl label namespace {{ .Release.Namespace }} pod-security.kubernetes.io/enforce=restricted
 {{- end }}
 
-When admission blocks what it should not, docs/emergency.md is one page.
+When admission blocks what it should not, docs/how-to/emergency.md is one page.
 """
 
 

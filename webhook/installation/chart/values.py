@@ -79,7 +79,7 @@ VALUES = (
         "hostNetwork",
         False,
         "Whether the server's Pods have the network of their nodes, for API servers that cannot reach Pods "
-        "(docs/managed-clusters.md).",
+        "(docs/how-to/managed-clusters.md).",
         _FLAG,
     ),
     Value(
@@ -130,7 +130,7 @@ VALUES = (
         {"type": "array", "items": {"type": "string", "minLength": 1}},
     ),
 )
-CONFIGURATION = "The RollcallConfiguration (docs/configuration.md). Rights, hooks and network follow from it."
+CONFIGURATION = "The RollcallConfiguration (docs/reference/configuration.md). Rights, hooks and network follow from it."
 
 
 def values_text(configuration: Manifest, dump: Dump) -> str:
