@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -96,6 +97,7 @@ def sessions(block: Block) -> list[Command]:
     return found
 
 
+@cache
 def is_complete(command: str) -> bool:
     """Return whether bash reads this as one or more whole commands."""
     if command.endswith("\\"):
