@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.documentation.pages import ROOT, anchors, links, pages
+
+_PYTHON = re.compile(r"[\w/<>]+\.py\b")
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -36,3 +39,11 @@ def test_every_page_is_reached_from_the_index() -> None:
 def _of_a_purpose() -> list[Path]:
     folders = ("how-to", "reference", "explanation")
     return [page for folder in folders for page in (ROOT / "docs" / folder).glob("*.md")]
+
+
+def test_the_architecture_page_names_files_that_exist() -> None:
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    files = {path.relative_to(ROOT / "webhook").as_posix() for path in (ROOT / "webhook").rglob("*.py")}
+    named = {name.removeprefix("webhook/").replace("<scheduler>/", "koordinator/") for name in _PYTHON.findall(page)}
+    named = {name for name in named if not name.startswith("tests/")}
+    assert {name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in files)} == set()
