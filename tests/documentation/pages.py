@@ -72,9 +72,10 @@ def anchors(page: Path) -> set[str]:
 
 
 def inline_commands(page: Path) -> list[str]:
-    """Return the `rollcall ...` commands in a page's sentences and tables."""
+    """Return the commands in a page's sentences and tables that call `rollcall`."""
     text = _FENCE.sub("", page.read_text(encoding="utf-8"))
-    return [code.replace("\\|", "|") for code in _INLINE.findall(text) if code.startswith("rollcall ")]
+    found = [code.replace("\\|", "|") for code in _INLINE.findall(text)]
+    return [code for code in found if re.search(r"(^|\| )rollcall ", code)]
 
 
 def sessions(block: Block) -> list[Command]:
