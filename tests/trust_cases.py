@@ -119,7 +119,7 @@ REFUSED: dict[str, TrustCase] = {
     ),
 }
 
-# Trusted by Go and not by OpenSSL, which cannot be told to: docs/installing.md lists them.
+# Trusted by Go and not by OpenSSL, which cannot be told to: docs/how-to/installing.md lists them.
 STRICTER: dict[str, TrustCase] = {
     "a server's key usage that is not for TLS": TrustCase(
         signed_plainly("rollcall", ROOT, NAMED, key_usage(authority=True)),

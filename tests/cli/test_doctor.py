@@ -28,7 +28,7 @@ from webhook.doctor.world import Unread, World
 from webhook.errors import FactsUnavailable
 from webhook.model.reading import Manifest
 
-DOCUMENTED = Path(__file__).parents[2] / "docs" / "doctor.md"
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "reference" / "doctor.md"
 Reads = Callable[[World], None]
 
 
@@ -205,4 +205,4 @@ def test_on_a_terminal_a_long_line_goes_on_below_its_own_start() -> None:
 
 def test_the_list_of_checks_in_the_documentation_is_not_stale(rollcall: Run) -> None:
     made = rollcall("doctor", "-o", "markdown").out
-    assert DOCUMENTED.read_text() == made, "run: rollcall doctor -o markdown > docs/doctor.md"
+    assert DOCUMENTED.read_text() == made, "run: scripts/reference"

@@ -1,4 +1,4 @@
-"""The client certificate that API servers show to webhooks. They are told to by the files that docs/serving.md has."""
+"""The client certificate that API servers show to webhooks, configured by the files in docs/explanation/serving.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tests.cluster.authorities import Authority
 from webhook.certificates.files import CERTIFICATE_FILE, KEY_FILE
 
-_PAGE = Path(__file__).parents[2] / "docs" / "serving.md"
+_PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "serving.md"
 _THERE = "/etc/kubernetes/admission"
 _FILES = re.compile(rf"```yaml\n# {_THERE}/(\S+)\n(.*?)```", re.DOTALL)
 # Of the certificates that tests make for this machine.

@@ -136,8 +136,8 @@ def test_what_lives_already_goes_on(plane: ControlPlane, rollcall: Started, name
 
 
 def by_hand(plane: ControlPlane) -> None:
-    """Run what docs/emergency.md has for those without the command."""
-    page = (Path(__file__).parents[2] / "docs" / "emergency.md").read_text()
+    """Run what docs/how-to/emergency.md has for those without the command."""
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "emergency.md").read_text()
     (block,) = re.findall(r"^```\n\$ (for .*?)^```", page, re.DOTALL | re.MULTILINE)
     kubectl = program("kubectl", f"kube-{plane.version}")
     assert kubectl is not None
@@ -152,7 +152,7 @@ def by_hand(plane: ControlPlane) -> None:
 
 @pytest.mark.every_version
 def test_the_ways_out_of_an_emergency(plane: ControlPlane, dead: RollcallServer, namespace: str) -> None:
-    """As docs/emergency.md has them: one namespace exempted, and nobody asked for certain."""
+    """As docs/how-to/emergency.md has them: one namespace exempted, and nobody asked for certain."""
     plane.kubectl("label", "namespace", namespace, "rollcall.dev/exempt=", check=True)
     eventually(lambda: gang_pod(plane, namespace) == "", "the namespace is exempt")
     plane.kubectl("label", "namespace", namespace, "rollcall.dev/exempt-", check=True)

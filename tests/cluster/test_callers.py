@@ -1,4 +1,4 @@
-"""Asking the API server for a client certificate, as docs/serving.md says it."""
+"""Asking the API server for a client certificate, as docs/explanation/serving.md says it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from tests.cluster.installed import (
 from tests.cluster.programs import eventually
 from tests.cluster.rollcall_server import rollcall
 
-PAGE = MANIFESTS.parent / "docs" / "installing.md"
+PAGE = MANIFESTS.parent / "docs" / "how-to" / "installing.md"
 NAMESPACE_OF_HELM = "rollcall-by-helm"
 
 

@@ -137,7 +137,7 @@ def new_rights(server: RollcallServer) -> str:
 def test_gangs_are_created_while_rollcall_is_uninstalled_and_afterwards(
     plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str
 ) -> None:
-    """The order of docs/installing.md: who is asked is told first, and answers until nobody asks any more."""
+    """The order of docs/how-to/installing.md: who is asked is told first, and answers until nobody asks any more."""
     server = rollcall(plane)
     with Admissions(plane, namespace) as admissions:
         admissions.some_more()
@@ -198,7 +198,7 @@ def test_a_reconciler_that_moves_out_of_the_server_s_pods_always_has_its_rights_
     namespace: str,
     grove: Callable[[Manifest], Played],
 ) -> None:
-    """As docs/installing.md says it: apply with `moving`, wait for the roll, apply with `deployment`."""
+    """As docs/how-to/installing.md says it: apply with `moving`, wait for the roll, apply with `deployment`."""
     server, sidecar = beside
 
     def gang_is_made(name: str) -> None:

@@ -51,7 +51,7 @@ def test_where_servers_are_ready_and_nothing_comes_back_pods_cannot_be_reached(s
     assert why.startswith("2 servers are ready, and the API server gets no answer")
     assert "from a managed control plane Pods cannot be reached" in why
     assert "let the control plane reach port 10443 of the Pods" in remedy
-    assert "--host-network (chart: hostNetwork): docs/managed-clusters.md" in remedy
+    assert "--host-network (chart: hostNetwork): docs/how-to/managed-clusters.md" in remedy
 
 
 def test_where_somebody_else_refuses_the_connection_ports_are_to_be_compared() -> None:
@@ -104,4 +104,4 @@ def test_the_check_quotes_the_api_server_and_names_the_cause() -> None:
     checks = [check for check in EVERY_CHECK if check.id == "webhooks/answered"]
     (found,) = examine(replace(on(8443), asked=Tried(None, message)), checks).found
     assert found.symptom.found == message
-    assert "docs/managed-clusters.md" in found.symptom.remedy
+    assert "docs/how-to/managed-clusters.md" in found.symptom.remedy

@@ -22,7 +22,7 @@ from tests.fuzz.inputs import MUTATE, REVIEWED, Input
 MAX_BODY = 7 * 1024 * 1024
 # What Python's recursion, orjson and the API server's own decoder agree on is far above what objects have.
 DEEP = 500
-# Of names, kinds and uids that are sent back: docs/security.md.
+# Of names, kinds and uids that are sent back: docs/explanation/security.md.
 LONGEST_TEXT = 1000
 _TEXT = ("namespace", "name", "subResource")
 _RESPONSE_KEYS = {"uid", "allowed", "patch", "patchType", "status", "warnings", "auditAnnotations"}

@@ -26,7 +26,8 @@ HOST = "127.0.0.1"
 ANNOUNCED, SENT = 7_000_000, 6_900_000
 # So many open connections one after the other, and each keeps so many of its last.
 FLOODS, FLOOD_HELD = 8, 40
-# Connections a second: what 112 places hold by docs/security.md. A faster flood fills the kernel's queue before ours.
+# Connections a second: what 112 places hold by docs/explanation/security.md. A faster flood fills the kernel's queue
+# before ours.
 FLOOD_RATE = 1_000
 
 

@@ -24,7 +24,7 @@ def calls() -> Iterator[ast.Call]:
 
 def documented(column: str) -> set[str]:
     """The words in the first column of the table that begins with that."""
-    page = (CHECKOUT / "docs" / "observability.md").read_text()
+    page = (CHECKOUT / "docs" / "how-to" / "observability.md").read_text()
     table = page.partition(f"| {column} |")[2].partition("\n\n")[0]
     return {word for row in table.splitlines()[2:] for word in re.findall(r"`([^`]+)`", row.split("|")[1])}
 
@@ -36,12 +36,12 @@ def test_every_line_is_documented() -> None:
         for constant in ast.walk(call.args[0])
         if isinstance(constant, ast.Constant) and isinstance(constant.value, str)
     }
-    assert events - documented("event") == set(), "say in docs/observability.md when these are written"
+    assert events - documented("event") == set(), "say in docs/how-to/observability.md when these are written"
 
 
 def test_every_field_is_documented() -> None:
     fields = {UNPACKED.get(keyword.arg, keyword.arg) for call in calls() for keyword in call.keywords if keyword.arg}
-    assert fields - documented("field") == set(), "say in docs/observability.md what these are"
+    assert fields - documented("field") == set(), "say in docs/how-to/observability.md what these are"
 
 
 def test_nothing_is_logged_but_by_the_log() -> None:

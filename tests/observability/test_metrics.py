@@ -37,7 +37,8 @@ SETS = "/apis/grove.io/v1alpha1/podcliquesets"
 
 def test_the_page_in_the_documentation_is_not_stale() -> None:
     made = reference(metrics_of(choosing_settings()))
-    assert (CHECKOUT / "docs" / "metrics.md").read_text() == made, "run: rollcall metrics -o markdown > docs/metrics.md"
+    page = CHECKOUT / "docs" / "reference" / "metrics.md"
+    assert page.read_text() == made, "run: scripts/reference"
 
 
 def test_every_metric_has_a_test() -> None:

@@ -110,7 +110,7 @@ def test_every_alert_says_what_is_wrong_and_where_it_is_explained(rule: dict[str
 
 
 def test_every_alert_that_is_explained_is_there() -> None:
-    page = (CHECKOUT / "docs" / "observability.md").read_text()
+    page = (CHECKOUT / "docs" / "how-to" / "observability.md").read_text()
     told = re.findall(r"^### (Rollcall.+)$", page, re.MULTILINE)
     assert sorted(told) == sorted(rule["alert"] for rule in alerts())
     assert set(re.findall(r"\]\(#(rollcall[a-z]+)\)", page)) <= {name.lower() for name in told}

@@ -241,6 +241,6 @@ def test_every_reason_is_produced_by_a_case_or_by_the_writer() -> None:
 
 
 def test_every_reason_and_every_escape_is_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "gangs.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "gangs.md").read_text()
     documented = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
     assert documented == [*(reason.value for reason in Reason), *(escape.value for escape in Escape)]

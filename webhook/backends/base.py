@@ -214,7 +214,8 @@ class Backend(ABC, Generic[S]):
     @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:
         """The sets of marks by which the scheduler knows a pod's gang: one complete set is enough. An empty set means
-        that the scheduler needs no mark besides its name. The net (docs/net.md) is compiled from these sets.
+        that the scheduler needs no mark besides its name. The net is compiled from these sets
+        (docs/explanation/net.md).
 
         By default: the keys that `prepare_pod` writes differently for different gangs, plus every mark of a known
         system. A backend that cannot prepare a pod without knowing the cluster must override this; otherwise its name

@@ -50,7 +50,7 @@ def doctor(
 
     - `rollcall doctor`
     - `rollcall doctor --config rollcall.yaml --context prod --strict -o json`
-    - `rollcall doctor -o markdown > docs/doctor.md`
+    - `rollcall doctor -o markdown > docs/reference/doctor.md`
     """
     from webhook.doctor.checks import EVERY_CHECK
 

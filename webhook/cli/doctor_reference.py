@@ -1,4 +1,4 @@
-"""The page `docs/doctor.md`, made from the checks themselves and from what each reports about its example."""
+"""The page `docs/reference/doctor.md`, made from the checks, and from what each reports about its example."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The page `docs/metrics.md`, made from the registries of the two processes: every registered metric is listed, with
-the possible values of its labels.
+"""The page `docs/reference/metrics.md`, made from the registries of the two processes: every registered metric is
+listed, with the possible values of its labels.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _HEAD = """\
 Made by `rollcall metrics --output markdown`. Both processes answer `GET /metrics` in Prometheus' text format. Every
 series is there from the start, at zero, so that a rate or an alert never waits for a first event, and no label takes a
 value that is not known then: which schedulers, rules and kinds there are is the configuration's to say, and here all of
-them are enabled. [Observability](observability.md) says which ones matter, and what to do when.
+them are enabled. [Observability](../how-to/observability.md) says which ones matter, and what to do when.
 """
 
 # Labels with more values than fit in a table, or that another page lists.
-_ELSEWHERE = {"rule": "the ids of the [rules](rules.md)", "version": "the version"}
+_ELSEWHERE = {"rule": "the ids of the [rules](rules/index.md)", "version": "the version"}
 SERVER, RECONCILER = "rollcall serve", "rollcall reconcile"
 # The label of a bucket, which every histogram has.
 _BUCKET = "le"

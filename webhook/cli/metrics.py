@@ -32,7 +32,7 @@ def metrics(
 
     - `rollcall metrics`
     - `rollcall metrics --config rollcall.yaml -o json`
-    - `rollcall metrics -o markdown > docs/metrics.md`
+    - `rollcall metrics -o markdown > docs/reference/metrics.md`
     """
     # This command needs both processes; imported here, so that other commands start faster.
     from webhook.cli.metric_reference import metrics_of, reference

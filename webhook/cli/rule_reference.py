@@ -1,4 +1,4 @@
-"""The page `docs/rules.md`, made from the rules themselves, and the parts of it that `rollcall rules` shows."""
+"""The pages in `docs/reference/rules`, made from the rules, and the parts of them that `rollcall rules` shows."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from webhook.validators.registry import Example, Rule
 _HEAD = """\
 # Rules
 
-Made by `rollcall rules --output markdown`. Each rule guards against one thing that a scheduler does with a workload it
-cannot honour. *deny* refuses the object, *warn* tells its author; [configuration](configuration.md) says how to change
-that. A rule that *fails closed* cannot be softened: what it refuses cannot be translated for the scheduler. A *workload
-of another kind* is a [TrainJob, JobSet, LeaderWorkerSet or Job](other-workloads.md).
+Made by {maker}. Each rule guards against one thing that a scheduler does with a workload
+that it cannot honour. *deny* refuses the object, *warn* warns its author;
+[configuration](../configuration.md#enforcement) says how to change that. A rule that *fails closed* cannot be softened:
+what it refuses cannot be translated for the scheduler. A *workload of another kind* is a
+[TrainJob, JobSet, LeaderWorkerSet or Job](../../how-to/other-workloads.md).
 """
+# The page of the rules that belong to no backend.
+_GENERAL = "every-scheduler"
+_COLUMNS = ("| rule | default | judges |", "|---|---|---|")
 
 
 def every_rule() -> list[Rule]:
     """Return the rules of every installed backend, after those that apply to all of them."""
-    own = [rule for backend in installed_backends().values() for rule in backend.rules]
-    return [*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES, *own]
+    return [rule for rules in _by_page().values() for rule in rules]
 
 
 def paragraphs(rule: Rule) -> list[str]:
@@ -41,14 +44,29 @@ def summary(rule: Rule) -> str:
 
 
 def reference(rules: list[Rule]) -> str:
-    """Return the page: the rules as a table and one by one, then the capabilities of each backend."""
-    lines = [_HEAD, "| rule | default | judges |", "|---|---|---|"]
-    lines += [f"| [{rule.id}](#{_anchor(rule)}) | {rule.default} | {rule.judges} |" for rule in rules]
+    """Return one page: the rules as a table and one by one, then the capabilities of each backend."""
+    lines = [_HEAD.format(maker="`rollcall rules --output markdown`"), *_COLUMNS]
+    lines += [_row(rule) for rule in rules]
     for rule in rules:
         lines += ["", *_section(rule)]
     lines += ["", "# Capabilities", ""]
-    lines += _capabilities()
+    for name in installed_backends():
+        lines += [f"## {name}", "", *_capabilities(name), ""]
     return "\n".join(lines) + "\n"
+
+
+def pages() -> dict[str, str]:
+    """Return every rule on the page of its backend, by file name: `index.md` lists all of them."""
+    found = {"index.md": _index()}
+    for name, rules in _by_page().items():
+        lines = [f"# Rules of {name}" if name != _GENERAL else "# Rules for every scheduler", "", *_COLUMNS]
+        lines += [_row(rule) for rule in rules]
+        if name in installed_backends():
+            lines += ["", "## Capabilities", "", *_capabilities(name)]
+        for rule in rules:
+            lines += ["", *_section(rule)]
+        found[f"{name}.md"] = "\n".join(lines) + "\n"
+    return found
 
 
 def as_yaml(example: Example) -> str:
@@ -66,6 +84,23 @@ def as_yaml(example: Example) -> str:
         f"# known of the cluster: {name}: {_plain(value)}" for name, value in known.items() if value is not None
     ]
     return "\n".join([*assumed, as_yaml_text(example.object)]).rstrip()
+
+
+def _by_page() -> dict[str, list[Rule]]:
+    own = {name: list(backend.rules) for name, backend in installed_backends().items()}
+    return {_GENERAL: [*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES]} | own
+
+
+def _index() -> str:
+    lines = [_HEAD.format(maker="`scripts/reference`"), "| page | rules |", "|---|---|"]
+    lines += [f"| [{name}]({name}.md) | {len(rules)} |" for name, rules in _by_page().items()]
+    lines += ["", *_COLUMNS]
+    lines += [_row(rule, f"{name}.md") for name, rules in _by_page().items() for rule in rules]
+    return "\n".join(lines) + "\n"
+
+
+def _row(rule: Rule, page: str = "") -> str:
+    return f"| [{rule.id}]({page}#{_anchor(rule)}) | {rule.default} | {rule.judges} |"
 
 
 def _anchor(rule: Rule) -> str:
@@ -86,15 +121,12 @@ def _section(rule: Rule) -> Iterator[str]:
         yield from ("", f"{title}:", "", "```yaml", as_yaml(example), "```")
 
 
-def _capabilities() -> Iterator[str]:
-    for name, backend in installed_backends().items():
-        yield f"## {name}"
-        yield ""
-        yield "| capability | |"
-        yield "|---|---|"
-        for capability, support in backend(backend.settings_model()).capabilities.items():
-            yield f"| {capability} | {_support(support)} |"
-        yield ""
+def _capabilities(name: str) -> Iterator[str]:
+    backend = installed_backends()[name]
+    yield "| capability | |"
+    yield "|---|---|"
+    for capability, support in backend(backend.settings_model()).capabilities.items():
+        yield f"| {capability} | {_support(support)} |"
 
 
 def _support(support: Support) -> str:

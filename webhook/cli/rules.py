@@ -33,7 +33,7 @@ def rules(
 
     - `rollcall rules`
     - `rollcall rules koordinator/mnnvl`
-    - `rollcall rules -o markdown > docs/rules.md`
+    - `rollcall rules -o markdown > rules.md`
     """
     found = every_rule()
     if rule is not None:

@@ -18,7 +18,7 @@ from webhook.model.projections import name_of
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.model.users import account_of, service_account
 
-_MOVE = 'docs/installing.md, "From a sidecar to a Deployment"'
+_MOVE = 'docs/how-to/installing.md, "From a sidecar to a Deployment"'
 
 _WHY = "whoever takes over the server, which takes requests from others, may write gang objects and change pods"
 

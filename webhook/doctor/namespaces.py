@@ -75,7 +75,7 @@ def enforcement(world: World) -> Symptoms:
 def exempt(world: World) -> Symptoms:
     """Which namespaces are exempt by the label rollcall.dev/exempt: an emergency switch that is easily forgotten.
 
-    Source: docs/emergency.md.
+    Source: docs/how-to/emergency.md.
     """
     for name, _ in _labelled(world, EXEMPT_LABEL):
         yield Symptom(

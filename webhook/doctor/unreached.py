@@ -15,7 +15,7 @@ from webhook.errors import FactsUnavailable
 from webhook.installation.names import SERVER, SERVING_PORT_NAME
 
 # The page with the solutions for each managed offering.
-PAGE = "docs/managed-clusters.md"
+PAGE = "docs/how-to/managed-clusters.md"
 _SILENT = (
     "context deadline exceeded",
     "Client.Timeout exceeded",
@@ -64,7 +64,8 @@ def cause_of(message: str, world: World) -> Cause:
         return Cause(
             "a server ends the connection before it answers, as it does where it asks for a client certificate "
             "(--client-ca) that the API server does not show: every gang is refused",
-            'have the API server show one, or serve without --client-ca: docs/serving.md, "Client certificates"',
+            "have the API server show one, or serve without --client-ca: docs/explanation/serving.md, "
+            '"Client certificates"',
         )
     if any(words in message for words in _SILENT):
         return _silence(world)

@@ -2,7 +2,7 @@
 
 The API server evaluates it itself, so it works while Rollcall is down. It is compiled from the enabled profiles: for
 each, the marks by which its scheduler finds a gang (`Backend.membership`). `webhook.testing.start` gives the same
-answer in the terms of admission. Its meaning: docs/net.md.
+answer in the terms of admission. Its meaning: docs/explanation/net.md.
 
 Source: Kubernetes documentation, "Validating Admission Policy" (stable since 1.30), "CEL in Kubernetes".
 """
@@ -156,7 +156,8 @@ def _complaint(profile: Profile) -> str:
         wrong = f"it is for {profile.name} and lacks what that goes by: the schedulerName{lacks}"
     return (
         f" would start without its gang: {wrong}; it came past Rollcall, or its workload is older: "
-        "have it created anew while Rollcall answers, or see docs/net.md for pods that are to stay as they are"
+        "have it created anew while Rollcall answers, or see docs/explanation/net.md for pods that are to stay as they "
+        "are"
     )
 
 

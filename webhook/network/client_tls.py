@@ -1,7 +1,7 @@
 """TLS as a client: contexts that accept the servers that a Kubernetes component would accept.
 
 Kubernetes components are written in Go, whose verifier checks only the chain, the time and the host name. OpenSSL is
-set up here to do the same with every supported Python. `docs/installing.md` lists the remaining differences.
+set up here to do the same with every supported Python. `docs/how-to/installing.md` lists the remaining differences.
 
 Source: Go, crypto/x509 `Certificate.Verify`, `VerifyHostname` and `CertPool.AppendCertsFromPEM`.
 """

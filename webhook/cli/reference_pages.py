@@ -1,0 +1,34 @@
+"""Writes the pages of `docs/reference` that are made from the code: `python -m webhook.cli.reference_pages DIR`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from webhook.cli import command_reference, doctor_reference, metric_reference, rule_reference
+from webhook.config.file import choosing_settings
+from webhook.doctor.checks import EVERY_CHECK
+
+
+def reference_pages() -> dict[str, str]:
+    """Return the text of each page by its path below `docs/reference`."""
+    return {
+        "command-line.md": command_reference.reference(),
+        "doctor.md": doctor_reference.reference(EVERY_CHECK),
+        "metrics.md": metric_reference.reference(metric_reference.metrics_of(choosing_settings())),
+    } | {f"rules/{name}": text for name, text in rule_reference.pages().items()}
+
+
+def write(folder: Path) -> None:
+    """Write every page below `folder`, and delete pages of rules that no backend has any more."""
+    pages = reference_pages()
+    for old in (folder / "rules").glob("*.md"):
+        if f"rules/{old.name}" not in pages:
+            old.unlink()
+    for path, text in pages.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
