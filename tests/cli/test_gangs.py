@@ -74,7 +74,7 @@ def test_gangs_are_a_table(rollcall: Run, cluster: WritableWorld, config: str) -
         0,
         """\
 NAMESPACE  GANG    SCHEDULER        BOUND  PODS  AGE  HEALTH             WHY
-team-a     demo-0  koord-scheduler  0/2    0     -    GangObjectMissing  PodGroup demo-0-a is not there
+team-a     demo-0  koord-scheduler  0/2    0     -    GangObjectMissing  PodGroup demo-0-a is missing
 """,
         "",
     )

@@ -120,7 +120,7 @@ def test_a_pod_of_somebody_else_s_job_is_left_alone(rollcall: Run) -> None:
 
 def test_of_what_is_suspended_nothing_is_written_yet(rollcall: Run) -> None:
     ran = rollcall("render", *VOLCANO, "-", stdin=JOB.replace("  completionMode", "  suspend: true\n  completionMode"))
-    assert comments(ran.out).count("# suspended: nothing is written before it is resumed") == 2
+    assert comments(ran.out).count("# suspended: nothing is written until it is resumed") == 2
 
 
 def test_a_name_that_is_yet_to_be_made_is_shown_as_such(rollcall: Run) -> None:

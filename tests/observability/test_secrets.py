@@ -148,7 +148,7 @@ def test_writes_and_refusals_of_the_reconciler_tell_nothing_of_an_object(receive
     assert any(MARKER in event["note"] for event in cluster.events), "the event is where the object is"
     written = lines()
     events = {json.loads(line)["event"]: json.loads(line) for line in written.splitlines()}
-    assert events["not done"]["why"] == "HTTP 422: Invalid scheduling.sigs.k8s.io PodGroup spec.quota"
+    assert events["not reconciled"]["why"] == "HTTP 422: Invalid scheduling.sigs.k8s.io PodGroup spec.quota"
     assert events["told"].keys() >= {"reason", "kind", "name", "namespace"}
     for one in (*exposed, *receiver.raw, written):
         assert MARKER.encode() not in one

@@ -98,8 +98,8 @@ def test_both_groups_of_a_circle_are_told_once_and_it_counts_until_one_is_create
                 assert (event["type"], event["regarding"]["kind"]) == ("Warning", "CompositePodGroup")
                 assert event["metadata"]["namespace"] == event["regarding"]["namespace"] == "team-a"
                 assert event["note"] == (
-                    "The CompositePodGroups a and b are above each other, so no pod below them is ever scheduled; "
-                    "delete the one that is to be the root, and create it without a parent"
+                    "The CompositePodGroups a and b are parents of each other, so no pod below them is ever scheduled; "
+                    "delete the one that should be the root, and recreate it without a parent"
                 )
             # What comes below it is no part of it.
             cluster.put(COMPOSITES, group("c", "b"))
@@ -241,20 +241,22 @@ def circle(*names: str) -> circle_watch.Circle:
 
 
 WORDS = {
+    ("a",): "CompositePodGroup a is its own parent, so no pod below it is ever scheduled; delete it, and recreate "
+    "it without a parent",
     (
         "a",
-    ): "CompositePodGroup a is above itself, so no pod below it is ever scheduled; delete it, and create it without "
-    "a parent",
-    ("a", "b", "c"): "The CompositePodGroups a, b and c are above each other, so no pod below them is ever scheduled; "
-    "delete the one that is to be the root, and create it without a parent",
+        "b",
+        "c",
+    ): "The CompositePodGroups a, b and c are parents of each other, so no pod below them is ever scheduled; "
+    "delete the one that should be the root, and recreate it without a parent",
     (
         "a",
         "b",
         "c",
         "d",
         "e",
-    ): "The CompositePodGroups a, b, c and 2 more are above each other, so no pod below them is "
-    "ever scheduled; delete the one that is to be the root, and create it without a parent",
+    ): "The CompositePodGroups a, b, c and 2 more are parents of each other, so no pod below them is "
+    "ever scheduled; delete the one that should be the root, and recreate it without a parent",
 }
 
 

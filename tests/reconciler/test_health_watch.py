@@ -42,8 +42,9 @@ def test_what_holds_a_gang_is_told_once_and_counted_until_it_changes() -> None:
             event = cluster.events[0]
             assert event["regarding"]["name"] == "demo-0"
             assert event["note"] == (
-                "The gang does not start: demo-0-a has 0 pods of the 2 that it starts with; see what keeps Grove from "
-                "creating the others, such as a ResourceQuota: kubectl describe podclique demo-0-a -n team-a"
+                "The gang does not start: demo-0-a has 0 pods of the 2 that it needs to start; find out why "
+                "Grove does not create the others, for example a ResourceQuota: kubectl describe podclique "
+                "demo-0-a -n team-a"
             )
             held = {"scheduler": "koord-scheduler", "health": "GangTooFewPods"}
             assert sample(found, "rollcall_gangs", **held) == 1

@@ -90,7 +90,9 @@ def test_nothing_is_written_beside_an_object_of_somebody_else_and_one_event_says
             (event,) = cluster.events
             assert (event["reason"], event["type"]) == ("GangObjectOwned", "Warning")
             assert event["regarding"]["uid"] == "gang-team-a"
-            assert event["note"].startswith("PodGroup demo-0-b belongs to whoever made it (it names nobody)")
+            assert event["note"].startswith(
+                "PodGroup demo-0-b belongs to another manager (it has no label app.kubernetes.io/managed-by)"
+            )
             cluster.remove(GROUPS, "team-a", "demo-0-b")
             await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
 
@@ -245,7 +247,7 @@ def test_once_ends_when_everything_is_as_it_should_be() -> None:
 def test_once_says_when_something_cannot_be_done() -> None:
     cluster = WritableWorld()
     cluster.put(GANGS, podgang("demo-0-a"))
-    with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be worked on"):
+    with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be reconciled"):
         asyncio.run(reconciler(cluster).once())
 
 
@@ -257,7 +259,7 @@ def test_once_ends_with_an_error_where_a_gang_waits_for_somebody_else() -> None:
         async with asyncio.timeout(20):
             await reconciler(cluster).once()
 
-    with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be worked on"):
+    with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be reconciled"):
         told(story())
 
 

@@ -35,8 +35,8 @@ from webhook.reconciler import queue as queues
 
 BOUND, WAITING = pod("p") | {"spec": {"nodeName": "n1"}}, pod("p")
 NOTE = (
-    "demo-0-c is new: Koordinator never follows a change of a gang's members, so nothing of this gang is written while "
-    "any of its pods is there; undo the change, or delete the PodCliqueSet and create it anew"
+    "demo-0-c is new: Koordinator never follows a change of a gang's members, so no object of this gang is "
+    "written while any of its pods exists; undo the change, or delete and recreate the PodCliqueSet"
 )
 
 
