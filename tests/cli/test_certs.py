@@ -145,9 +145,9 @@ def test_troubles_are_shown_too(rollcall: Run, api: CertificateApi) -> None:
     api.objects[CONFIGURATIONS["v-rollcall"]]["webhooks"][0]["clientConfig"]["caBundle"] = ""
     out = rollcall("certs", "status").out
     assert "certificate       tls.crt and tls.key: the key is no private key" in out
-    assert "not so: pods.validate.rollcall.dev" in out
+    assert "differs in: pods.validate.rollcall.dev" in out
     del api.objects[CONFIGURATIONS["m-rollcall"]], api.objects[CONFIGURATIONS["v-rollcall"]]
-    assert "there are none, so nobody is asked" in rollcall("certs", "status").out
+    assert "none exist, so the API server does not call Rollcall" in rollcall("certs", "status").out
 
 
 def test_where_somebody_else_keeps_them_no_authority_is_shown(rollcall: Run, api: CertificateApi) -> None:
@@ -266,9 +266,9 @@ def test_a_cluster_is_verified_and_what_cannot_be_reached_is_unknown(rollcall: R
     told = rollcall("certs", "verify").out
     assert "bad     m-rollcall rollcall.rollcall-system.svc: no server behind the Service is ready" in told
     api.objects[CONFIGURATIONS["v-rollcall"]] = configuration("v-rollcall")
-    assert "there is none, so the API server trusts its machine's own authorities" in rollcall("certs", "verify").out
+    assert "it is empty, so the API server trusts the authorities of its own machine" in rollcall("certs", "verify").out
     del api.objects[CONFIGURATIONS["v-rollcall"]]
-    assert "bad     v-rollcall: there is no such configuration" in rollcall("certs", "verify").out
+    assert "bad     v-rollcall: this configuration does not exist" in rollcall("certs", "verify").out
 
 
 @pytest.mark.parametrize("command", ["status", "verify"])

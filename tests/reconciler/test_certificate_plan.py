@@ -274,7 +274,7 @@ def test_a_certificate_of_somebody_else_is_replaced(world: CertificateWorld) -> 
 def test_a_certificate_that_has_ended_is_signed_at_once(world: CertificateWorld) -> None:
     world.passes(days=40)
     assert isinstance(action := world.next_action(), Issue)
-    assert action.why == "it does not hold now"
+    assert action.why == "it is not valid now"
     assert world.settle() == ["Issue"]
 
 

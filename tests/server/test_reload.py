@@ -118,7 +118,7 @@ NOTHING_GOOD: dict[str, tuple[Callable[[Authority], PairFiles | None], str]] = {
     "an expired one": (lambda authority: authority.issue("expired", (-2, -1)), "tls.crt: expired at "),
     "a key that does not match": (
         lambda authority: PairFiles(authority.issue("one").certificate, authority.issue("other").key),
-        "tls.key: the key of another certificate than ",
+        "tls.key: the key does not belong to ",
     ),
 }
 
