@@ -272,7 +272,7 @@ def test_an_unknown_scheduler_is_a_usage_error(rollcall: Run) -> None:
     assert ran == (
         2,
         "",
-        'rollcall: command line: --scheduler: "slurm": is no scheduler with a backend '
+        'rollcall: command line: --scheduler: "slurm": is not a scheduler with a backend '
         "(allowed: default-scheduler, koord-scheduler, volcano, kai-scheduler, lpx-scheduler, "
         "scheduler-plugins-scheduler)\n",
     )
@@ -295,7 +295,7 @@ def test_nothing_in_a_manifest_can_speak_to_the_terminal(rollcall: Run, file: Pa
     ran = rollcall("check", *KOORD, str(file))
     assert "    object PodCliqueSet default/a\\x1b[31m\\n0 errors\n" in ran.out
     file.write_text('{"a\\u001b[31m": 1, "a\\u001b[31m": 2}')
-    assert rollcall("check", str(file)).err == f"rollcall: {file}:1:20: the key a\\x1b[31m is there twice\n"
+    assert rollcall("check", str(file)).err == f"rollcall: {file}:1:20: the key a\\x1b[31m appears twice\n"
 
 
 def test_a_number_that_json_cannot_hold_is_no_manifest(rollcall: Run, file: Path) -> None:

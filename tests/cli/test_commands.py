@@ -128,7 +128,7 @@ def test_every_mistake_in_a_configuration_is_told_with_its_line(rollcall: Run, t
         "(allowed: Strict, NonStrict)\n"
         f'rollcall: {file}:9:5: scheduler.profiles[1].colour: "red": is an unknown key '
         "(allowed: name, config, gate, schedulerVersion, controllers, enforcement)\n"
-        f'rollcall: {file}:4:3: scheduler.defaultProfileName: "volcano": is none of the profiles '
+        f'rollcall: {file}:4:3: scheduler.defaultProfileName: "volcano": is not one of the profiles '
         "(allowed: koord-scheduler, default-scheduler)\n"
     )
 
@@ -180,7 +180,10 @@ def test_what_is_no_host_gets_no_certificate(rollcall: Run, tmp_path: Path, host
             "--port and --health-port are both 8443",
         ),
         (["--standalone", "--next-cert", "a", "--next-key", "b", "--next-port", "8443"], "--port and --next-port"),
-        (["--standalone", "--client-name", "kube-apiserver"], "--client-name narrows whom --client-ca lets in"),
+        (
+            ["--standalone", "--client-name", "kube-apiserver"],
+            "--client-name needs --client-ca: it limits the callers that --client-ca allows",
+        ),
     ],
 )
 def test_serving_asks_for_what_it_needs(rollcall: Run, arguments: list[str], why: str) -> None:

@@ -168,8 +168,8 @@ def test_it_judges_by_what_is_installed_unless_a_file_is_given(
     assert rollcall("doctor", "--config", str(tmp_path / "rollcall.yaml")).err == ""
     monkeypatch.setattr(installed, "installed_settings", unknown)
     assert rollcall("doctor").err == (
-        "rollcall: what is installed is not known (HTTP 403: forbidden), and there is no --config: every scheduler "
-        "counts as enabled\n"
+        "rollcall: the installed configuration is not known (HTTP 403: forbidden) and there is no --config: "
+        "every scheduler counts as enabled\n"
     )
     assert [set(settings.profiles) for settings in judged] == [
         {"koord-scheduler", "default-scheduler"},

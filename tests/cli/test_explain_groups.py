@@ -87,7 +87,7 @@ def test_the_pod_that_was_missing_makes_it_start(rollcall: Run, folder: Path) ->
 @pytest.mark.parametrize(
     ("content", "code", "said"),
     [
-        (f"{TREE}---\n{TOP}", 3, "    not told whether it can start: no pods here name a group"),
+        (f"{TREE}---\n{TOP}", 3, "    not known whether it can start: no pods here name a group"),
         (
             TREE,
             1,
@@ -99,7 +99,7 @@ def test_the_pod_that_was_missing_makes_it_start(rollcall: Run, folder: Path) ->
             "apiVersion: scheduling.k8s.io/v1alpha2\nkind: Workload\nmetadata: {name: job}\n"
             "spec: {podGroupTemplates: [{name: worker, schedulingPolicy: {basic: {}}}]}\n",
             3,
-            "    not told whether it can start: no group here is made from its templates",
+            "    not known whether it can start: no group here was made from its templates",
         ),
     ],
     ids=["no pods", "no parent", "all", "templates alone"],

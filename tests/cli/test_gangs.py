@@ -155,9 +155,9 @@ def test_one_gang_is_explained(rollcall: Run, cluster: WritableWorld, config: st
     assert ran.code == 1
     assert ran.out.startswith("""\
 PodGang team-a/demo-0: inPart
-    scheduler koord-scheduler; 1 of the 2 pods that it starts with are on nodes
+    scheduler koord-scheduler; 1 of the 2 pods that it needs to start are on nodes
 
-    demo-0-a: 2 present, 1 on nodes, starts with 2
+    demo-0-a: 2 present, 1 on nodes, needs 2 to start
         fails: failed
         goes: leaving
         runs: on node n1, unmutated
@@ -204,14 +204,14 @@ def test_the_gate_is_taken_off_by_hand(rollcall: Run, cluster: WritableWorld) ->
 
     cluster.answering = lifted
     said = "pod team-a/both of demo-0: "
-    assert rollcall("gangs", "ungate", "--all", "--dry-run") == (0, f"{said}bears the gate\n", "")
+    assert rollcall("gangs", "ungate", "--all", "--dry-run") == (0, f"{said}has the gate\n", "")
     assert sent == []
     assert rollcall("gangs", "ungate", "demo-0", "-n", "team-a") == (0, f"{said}ungated\n", "")
     assert sent == [
         '/api/v1/namespaces/team-a/pods/both [{"op":"test","path":"/spec/schedulingGates/1/name",'
         f'"value":"{GATE}"}},{{"op":"remove","path":"/spec/schedulingGates/1"}}]'
     ]
-    nobody = (0, "", f"rollcall: no pod bears the gate {GATE}\n")
+    nobody = (0, "", f"rollcall: no pod has the gate {GATE}\n")
     assert rollcall("gangs", "ungate", "other", "-n", "team-a") == nobody
     assert rollcall("gangs", "ungate", "demo-0") == nobody
 
@@ -222,7 +222,7 @@ def test_a_gate_that_cannot_be_taken_off_is_said(rollcall: Run, cluster: Writabl
     assert rollcall("gangs", "ungate", "--all") == (3, "", "rollcall: pod team-a/one: HTTP 403: you may not\n")
     cluster.answering = lambda _: httpx.Response(422, json=failure(422, "the test failed"))
     ran = rollcall("gangs", "ungate", "--all")
-    assert (ran.code, ran.out) == (3, "pod team-a/one of demo-0: changed meanwhile; try again\n")
+    assert (ran.code, ran.out) == (3, "pod team-a/one of demo-0: it changed in the meantime; try again\n")
     cluster.failing = httpx.Response(403, json=failure(403, "you may not"))
     ran = rollcall("gangs", "ungate", "--all")
     assert (ran.code, ran.err) == (3, "rollcall: the pods cannot be read: HTTP 403: you may not\n")
@@ -314,8 +314,8 @@ def test_a_workload_without_gangs_is_told(rollcall: Run, owners: WritableWorld, 
 def test_the_gate_comes_off_the_pods_of_workloads_by_the_name_of_gang_or_workload(
     rollcall: Run, owners: WritableWorld
 ) -> None:
-    said = "pod team-a/serve-0-0-new of serve-0-new: bears the gate\n"
+    said = "pod team-a/serve-0-0-new of serve-0-new: has the gate\n"
     assert rollcall("gangs", "ungate", "serve", "-n", "team-a", "--dry-run").out == said
     assert rollcall("gangs", "ungate", "serve-0-new", "-n", "team-a", "--dry-run").out == said
     every = rollcall("gangs", "ungate", "--all", "--dry-run").out
-    assert every == f"{said}pod team-a/train-0 of train: bears the gate\n"
+    assert every == f"{said}pod team-a/train-0 of train: has the gate\n"

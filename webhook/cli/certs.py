@@ -47,7 +47,7 @@ def _hosts(written: list[str] | None) -> list[str] | None:
 @certs_app.command()
 def dev(
     *,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where they are written.")] = Path("certs"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write them to.")] = Path("certs"),
     host: Annotated[
         list[str] | None,
         typer.Option(
@@ -107,10 +107,10 @@ def status(
 @certs_app.command()
 def rotate(  # noqa: PLR0913 - one parameter for each option
     *,
-    ca: Annotated[bool, typer.Option("--ca", help="The authority, and the certificate with it.")] = False,
-    leaf: Annotated[bool, typer.Option("--leaf", help="The serving certificate alone.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Until it is done.")] = False,
-    timeout: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="How long to wait.")] = 1800,
+    ca: Annotated[bool, typer.Option("--ca", help="Rotate the authority, and with it the certificate.")] = False,
+    leaf: Annotated[bool, typer.Option("--leaf", help="Rotate only the serving certificate.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the rotation is done.")] = False,
+    timeout: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="How long --wait waits.")] = 1800,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
     namespace: OwnNamespace = NAMESPACE,
@@ -128,7 +128,7 @@ def rotate(  # noqa: PLR0913 - one parameter for each option
     - `rollcall certs rotate --ca --wait`
     """
     if ca == leaf:
-        raise typer.BadParameter("say --ca or --leaf")
+        raise typer.BadParameter("give --ca or --leaf")
     from webhook.certificates.rotation import ask_for_rotation, until_rotated
     from webhook.cluster.access import find
 

@@ -42,7 +42,7 @@ def check(
     scheduler: Scheduler = None,
     facts: Facts = None,
     config: Configuration = None,
-    strict: Annotated[bool, typer.Option("--strict", help="What could not be judged is a failure.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail if a rule could not be judged.")] = False,
     output: Output = Format.TEXT,
 ) -> None:
     """Judge manifests as the webhook would, without a cluster.

@@ -32,7 +32,7 @@ def doctor(
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
     namespace: OwnNamespace = NAMESPACE,
-    strict: Annotated[bool, typer.Option("--strict", help="Let warnings fail, too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail on warnings, too.")] = False,
     output: Annotated[
         Format, typer.Option("--output", "-o", help="What to print; `markdown` is the list of checks, of no cluster.")
     ] = Format.TEXT,
@@ -69,7 +69,10 @@ def doctor(
     settings, unknown = (given, "") if given else asyncio.run(installed_settings(access, namespace))
     diagnosis = examine(asyncio.run(read_world(settings, access, namespace)), EVERY_CHECK)
     if unknown:
-        tell(f"what is installed is not known ({unknown}), and there is no --config: every scheduler counts as enabled")
+        tell(
+            f"the installed configuration is not known ({unknown}) and there is no --config: every scheduler "
+            f"counts as enabled"
+        )
     if output is Format.JSON:
         typer.echo(as_json_text(diagnosis.as_json(strict=strict)))
     else:

@@ -33,7 +33,7 @@ def gangs(  # noqa: PLR0913 - one parameter for each option
     context: KubeContext = None,
     namespace: Namespace = None,
     held: Annotated[bool, typer.Option("--held", help="Only gangs that have not started.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on with each gang that changes.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Then print each gang that changes.")] = False,
     output: Output = Format.TEXT,
 ) -> None:
     """Show the gangs of a cluster: how many of the pods that each starts with are on nodes, and why it does not start.
@@ -97,14 +97,14 @@ def ungate(
     *,
     namespace: Annotated[
         str | None,
-        typer.Option("--namespace", "-n", metavar="NAME", help="Of which namespace.", show_default="default"),
+        typer.Option("--namespace", "-n", metavar="NAME", help="The namespace of the gangs.", show_default="default"),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Every gang of the namespace, or without -n of the cluster.")
+        bool, typer.Option("--all", help="Every gang of the namespace; without -n, of the cluster.")
     ] = False,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which pods bear the gate.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which pods have the gate.")] = False,
 ) -> None:
     """Take Rollcall's gate (rollcall.dev/gang-sync) off the pods of gangs, whether their gang objects are there or not.
 
@@ -119,7 +119,7 @@ def ungate(
     - `rollcall gangs ungate --all --dry-run`
     """
     if every == bool(names):
-        raise typer.BadParameter("name the gangs, or say --all")
+        raise typer.BadParameter("name the gangs, or give --all")
     from webhook.cluster.access import find
 
     space = namespace if every else namespace or "default"
@@ -144,7 +144,7 @@ async def _ungate(access: Access, namespace: str | None, names: list[str] | None
                 failed += 1
                 tell(f"pod {pod.namespace}/{pod.name}: {error}")
             else:
-                said = "bears the gate" if dry_run else "ungated" if done else "changed meanwhile; try again"
+                said = "has the gate" if dry_run else "ungated" if done else "it changed in the meantime; try again"
                 failed += 0 if done else 1
                 typer.echo(f"pod {pod.namespace}/{pod.name} of {pod.podgang}: {said}")
     except RequestFailed as error:
@@ -152,5 +152,5 @@ async def _ungate(access: Access, namespace: str | None, names: list[str] | None
     finally:
         await client.close()
     if not found:
-        tell(f"no pod bears the gate {GATE}")
+        tell(f"no pod has the gate {GATE}")
     return failed

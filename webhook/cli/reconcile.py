@@ -32,17 +32,18 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Ask the API server what it would say to each write, and change nothing.")
+        bool, typer.Option("--dry-run", help="Send each write as a dry run, and change nothing.")
     ] = False,
-    once: Annotated[
-        bool, typer.Option("--once", help="End when everything is as it should be; without a lease.")
-    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="End when nothing is left to write; takes no lease.")] = False,
     lease_namespace: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Where the Lease is by which several replicas agree on one that writes."),
+        typer.Option(metavar="NAME", help="The namespace of the Lease that elects the replica that writes."),
     ] = NAMESPACE,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where health and metrics are.", show_default="every address")
+        str,
+        typer.Option(
+            metavar="ADDRESS", help="The address that serves health and metrics.", show_default="every address"
+        ),
     ] = EVERYWHERE,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Their port.")] = RECONCILER_PORT,
 ) -> None:

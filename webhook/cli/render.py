@@ -201,7 +201,7 @@ def _owner(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rend
         raise Inexpressible(verdict.denials)
     named = f"{judgement.kind} {judgement.namespace}/{judgement.name}"
     if verdict.scheduler is None:
-        yield ": ".join((named, *verdict.notes)) if verdict.notes else f"{named} is left as it is"
+        yield ": ".join((named, *verdict.notes)) if verdict.notes else f"{named} is not changed"
         return
     if blind := tuple(missing for missing in verdict.unjudged if missing.rule == runtime.id):
         raise Inexpressible((), blind)
@@ -212,7 +212,7 @@ def _owner(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rend
     for comment, made in found:
         yield Rendered("\n".join(map(printable, (*comment, *named_later))), made)
     if not found:
-        yield f"{named} makes no pods, and so has no gang"
+        yield f"{named} makes no pods, so it has no gang"
 
 
 def _given_a_name(manifest: Manifest) -> tuple[str, ...]:

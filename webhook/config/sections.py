@@ -23,9 +23,9 @@ NAMESPACE_PATTERN = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 _PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _ENDPOINT = rf"^(https?://([^\s/?#@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s\[\]/?#@:]+)(:{_PORT})?([/?#]\S*)?)?$"
 _OF_PATTERN = {
-    NAMESPACE_PATTERN: "is no name of a namespace",
-    _ENDPOINT: "is no http:// or https:// URL, such as http://collector.monitoring.svc:4318",
-    USER_PATTERN: "is no name of a user, such as system:serviceaccount:NAMESPACE:NAME",
+    NAMESPACE_PATTERN: "is not the name of a namespace",
+    _ENDPOINT: "is not an http:// or https:// URL, such as http://collector.monitoring.svc:4318",
+    USER_PATTERN: "is not the name of a user, such as system:serviceaccount:NAMESPACE:NAME",
 }
 
 User = Annotated[str, Field(pattern=USER_PATTERN)]
@@ -201,11 +201,11 @@ def _translate(error: ValidationError, model: type[BaseModel], prefix: str) -> I
             allowed = tuple(re.findall(r"'([^']*)'", found["ctx"]["expected"])) or (found["ctx"]["expected"],)
             yield Problem(place, found["input"], "is not allowed", allowed)
         elif kind == "string_type":
-            yield Problem(place, found["input"], "is no string; quote it")
+            yield Problem(place, found["input"], "must be a string; quote it")
         elif kind == "string_pattern_mismatch":
             yield Problem(place, found["input"], _OF_PATTERN[found["ctx"]["pattern"]])
         elif kind in {"model_type", "dict_type"}:
-            yield Problem(place, found["input"], "is no mapping")
+            yield Problem(place, found["input"], "must be a mapping")
         else:
             yield Problem(place, found["input"], found["msg"][:1].lower() + found["msg"][1:])
 

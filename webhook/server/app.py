@@ -41,7 +41,7 @@ def _rest(state: ServerState) -> FastAPI:
     app = FastAPI(
         title="Rollcall",
         version=__version__,
-        description="Gang-scheduling admission for Kubernetes: every pod present, or nobody starts.",
+        description="Gang-scheduling admission for Kubernetes: a gang starts as a whole, or not at all.",
         redoc_url=None,
     )
     manifests = ManifestEndpoint(state)

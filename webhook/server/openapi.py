@@ -100,7 +100,7 @@ CHECK: dict[str, Any] = {
         {
             "name": "strict",
             "in": "query",
-            "description": "What could not be judged is a failure.",
+            "description": "Fail if a rule could not be judged.",
             "schema": {"type": "boolean", "default": False},
         },
     ],

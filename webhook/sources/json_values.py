@@ -139,7 +139,7 @@ class _Duplicate(Exception):
     """A key is in an object twice. kubectl refuses it, and choosing one would be a guess."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"the key {key} is there twice")
+        super().__init__(f"the key {key} appears twice")
         self.key = key
 
 

@@ -135,7 +135,7 @@ class _Composer:
                 continue
             key = self._key(event, depth)
             if key in own:
-                raise Problem(index, f"the key {key} is there twice")
+                raise Problem(index, f"the key {key} appears twice")
             own.add(key)
             node = self._node(self._next(), depth + 1)
             found[key] = node.value
