@@ -265,7 +265,7 @@ def test_a_target_port_that_no_container_has_is_told(mended: Installation) -> No
     assert set(found) <= {"server/endpoints", "webhooks/answered"}
     told = found["server/endpoints"]
     assert (told["level"], told["where"]) == ("error", f"Service {ROLLCALL_NAMESPACE}/rollcall")
-    assert told["found"] == "no endpoint that is ready has its port 443 (https)"
+    assert told["found"] == "no ready endpoint has its port 443 (https)"
     checked = mended.command("certs", "verify", code=1).splitlines()
     assert [line for line in checked if not line.startswith("good ")] == [
         f"bad     {name} {mended.pods.address}: it has no port https of the Service"
