@@ -78,7 +78,7 @@ def test_files_that_do_not_go_together_are_told(rollcall: Run, tmp_path: Path, f
     assert "bad     " in ran.out
     assert "not valid for 'elsewhere.example'" in ran.out
     ran = rollcall("certs", "verify", files[0], f"--key={other / 'tls.key'}", "--ca", ca)
-    assert (ran.code, "the key of another certificate" in ran.out) == (1, True)
+    assert (ran.code, "the key does not belong to" in ran.out) == (1, True)
     assert "PRIVATE" not in ran.out + ran.err
 
 
@@ -144,7 +144,7 @@ def test_troubles_are_shown_too(rollcall: Run, api: CertificateApi) -> None:
     api.objects[f"{SECRETS}/rollcall-tls"]["data"]["tls.key"] = ""
     api.objects[CONFIGURATIONS["v-rollcall"]]["webhooks"][0]["clientConfig"]["caBundle"] = ""
     out = rollcall("certs", "status").out
-    assert "certificate       tls.crt and tls.key: the key is no private key" in out
+    assert "certificate       tls.crt and tls.key: the key is not a private key" in out
     assert "differs in: pods.validate.rollcall.dev" in out
     del api.objects[CONFIGURATIONS["m-rollcall"]], api.objects[CONFIGURATIONS["v-rollcall"]]
     assert "none exist, so the API server does not call Rollcall" in rollcall("certs", "status").out
@@ -171,7 +171,7 @@ def test_a_rotation_is_asked_for_by_an_annotation(rollcall: Run, api: Certificat
 def test_waiting_for_a_rotation_ends_when_it_is_over_or_too_long(rollcall: Run, api: CertificateApi) -> None:
     ran = rollcall("certs", "rotate", "--leaf", "--wait", "--timeout", "1")
     assert ran.code == 3
-    assert "the rotation is not over after 1 s: it is at step" in ran.err
+    assert "the rotation is not finished after 1 s: it is at step" in ran.err
     # Somebody obeys.
     world = CertificateWorld()
     world.settle()
@@ -201,7 +201,7 @@ def test_another_renewal_is_not_the_one_that_was_asked_for(rollcall: Run, api: C
     api.meanwhile["rollcall-tls"] = renewed
     ran = rollcall("certs", "rotate", "--leaf", "--wait", "--timeout", "1")
     assert ran.code == 3
-    assert "the rotation is not over after 1 s" in ran.err
+    assert "the rotation is not finished after 1 s" in ran.err
 
 
 def test_waiting_for_an_authority_ends_when_nobody_trusts_the_old_one_any_more(

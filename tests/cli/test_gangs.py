@@ -308,7 +308,7 @@ def test_the_gangs_of_a_workload_are_explained(
 def test_a_workload_without_gangs_is_told(rollcall: Run, owners: WritableWorld, config: str) -> None:
     ran = rollcall("explain", "jobset/train", "-n", "team-a", "--config", config)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "rollcall: there is no JobSet team-a/train, or none that Rollcall makes gangs of\n"
+    assert ran.err == "rollcall: there is no JobSet team-a/train, or Rollcall makes no gang of it\n"
 
 
 def test_the_gate_comes_off_the_pods_of_workloads_by_the_name_of_gang_or_workload(

@@ -92,8 +92,8 @@ def other_key(folder: Path) -> None:
 
 SPOILED: dict[str, tuple[Any, str]] = {
     "nothing there": (lambda folder: (folder / "tls.crt").unlink(), "no such file"),
-    "another authority": (other_authority, "tls.crt is not of ca.crt"),
-    "another key": (other_key, "the key of another certificate"),
+    "another authority": (other_authority, "tls.crt is not signed by ca.crt"),
+    "another key": (other_key, "the key does not belong to"),
     "half a certificate": (lambda folder: (folder / "tls.crt").write_text("-----BEGIN"), "no certificate in PEM form"),
 }
 

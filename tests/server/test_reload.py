@@ -97,7 +97,7 @@ def test_bad_files_are_told_while_the_old_pair_serves(tmp_path: Path) -> None:
     expired = authority.issue("expired", (-2, -1))
     bad = {
         "expired at ": (expired.certificate, expired.key),
-        "the key of another certificate than ": (good.certificate, authority.issue("other").key),
+        "the key does not belong to ": (good.certificate, authority.issue("other").key),
         "no certificate in PEM form": (good.key, good.key),
     }
     with serving_process(tmp_path, mounted.files) as server, asking(server.url, client, fresh=True) as answered:

@@ -31,7 +31,7 @@ _HOST = re.compile(rf"(?=.{{1,253}}$)(?:\*\.)?{_LABEL}(?:\.{_LABEL})*")
 
 @certs_app.callback()
 def root() -> None:
-    """Certificates: for development, by hand, and those that the reconciler keeps."""
+    """Certificates: for development, for work by hand, and those that the reconciler maintains."""
 
 
 def _hosts(written: list[str] | None) -> list[str] | None:
@@ -55,7 +55,7 @@ def dev(
         ),
     ] = None,
 ) -> None:
-    """Make a throw-away authority and a certificate for localhost and the service's names in a cluster.
+    """Make a temporary authority and a certificate for localhost and for the Service's names in a cluster.
 
     Writes ca.crt, tls.crt and tls.key. The authority's key is not kept.
 
@@ -80,11 +80,12 @@ def status(
     namespace: OwnNamespace = NAMESPACE,
     output: Output = Format.TEXT,
 ) -> None:
-    """Show the certificates of a cluster: what the two Secrets hold, whom the API server trusts, how far a rotation is.
+    """Show the certificates of a cluster: what the two Secrets contain, which authorities the API server trusts, and
+    the step of a rotation.
 
-    Reads the cluster and writes nothing. No key is shown.
+    Reads the cluster and writes nothing. Keys are not shown.
 
-    Exit code 3 where the cluster cannot be read.
+    Exit code 3 if the cluster cannot be read.
 
     **Examples**
 
@@ -115,12 +116,12 @@ def rotate(  # noqa: PLR0913 - one parameter for each option
     context: KubeContext = None,
     namespace: OwnNamespace = NAMESPACE,
 ) -> None:
-    """Have a self-managed certificate replaced now, whatever its age.
+    """Replace a self-managed certificate now, whatever its age.
 
-    An annotation on the Secret asks the reconciler's leader, who does it as any rotation: serving does not break. A
-    certificate takes seconds; an authority twice the overlap (certificates.overlapSeconds) and a few minutes.
+    Sets an annotation on the Secret. The reconciler's leader then rotates as usual, and serving is not interrupted. A
+    certificate takes seconds. An authority takes twice the overlap (certificates.overlapSeconds) and a few minutes.
 
-    Exit code 3 where the cluster cannot be read, certificates are not self-managed, or the waiting is over.
+    Exit code 3 if the cluster cannot be read, if certificates are not self-managed, or if --wait timed out.
 
     **Examples**
 
@@ -161,13 +162,13 @@ def verify(  # noqa: PLR0913 - one parameter for each option
     ] = None,
     output: Output = Format.TEXT,
 ) -> None:
-    """Check that the API server can trust the server: authorities, names and dates, by handshakes as it makes them.
+    """Check that the API server can trust the server: authorities, names and dates, with the same handshakes.
 
-    In a cluster each caBundle of both configurations is held against what every server presents, and against the
-    Secret that servers read. Servers behind a Service can be reached from inside of the cluster alone; from elsewhere
-    they are unknown. Files are held against each other.
+    In a cluster each caBundle of both configurations is compared with the certificate that every server presents, and
+    with the Secret that servers read. Servers behind a Service can be reached only from inside the cluster; from
+    elsewhere their state is unknown. Files are compared with each other.
 
-    Exit code 1 where something is wrong, 3 where nothing is, but something could not be seen.
+    Exit code 1 if something is wrong, 3 if nothing is wrong but something could not be checked.
 
     **Examples**
 

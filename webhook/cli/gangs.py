@@ -36,12 +36,13 @@ def gangs(  # noqa: PLR0913 - one parameter for each option
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Then print each gang that changes.")] = False,
     output: Output = Format.TEXT,
 ) -> None:
-    """Show the gangs of a cluster: how many of the pods that each starts with are on nodes, and why it does not start.
+    """Show the gangs of a cluster: how many of the pods that a gang needs to start are on nodes, and why it does not
+    start.
 
-    Reads the cluster and writes nothing; `rollcall explain KIND/NAME` says more about one gang. With `-o json` and
+    Reads the cluster and writes nothing. `rollcall explain KIND/NAME` shows more about one gang. With `-o json` and
     `--watch` each line is one gang.
 
-    Exit code 3 where the cluster cannot be read.
+    Exit code 3 if the cluster cannot be read.
 
     **Examples**
 
@@ -106,12 +107,13 @@ def ungate(
     context: KubeContext = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which pods have the gate.")] = False,
 ) -> None:
-    """Take Rollcall's gate (rollcall.dev/gang-sync) off the pods of gangs, whether their gang objects are there or not.
+    """Remove Rollcall's gate (rollcall.dev/gang-sync) from the pods of gangs, whether or not their gang objects exist.
 
-    The way out where Rollcall was removed, or a profile's `gate` was turned off, while pods bore the gate. Goes by
-    labels, so also off pods that are not of the gang that they name; `rollcall explain` shows which these are.
+    Use it if Rollcall was removed, or a profile's `gate` was turned off, while pods had the gate. It selects pods by
+    label, so it also ungates pods that do not belong to the gang that they name; `rollcall explain` shows which pods
+    these are.
 
-    Exit code 3 where a pod could not be changed.
+    Exit code 3 if a pod could not be changed.
 
     **Examples**
 

@@ -126,8 +126,8 @@ def webhooks(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """Print the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration.
 
-    The namespace of the Service is never asked about, nor is kube-system, nor a namespace with the label
-    rollcall.dev/exempt. The file's `registration` says the rest.
+    They never cover the namespace of the Service, kube-system, or a namespace with the label rollcall.dev/exempt. The
+    file's `registration` sets the rest.
 
     **Examples**
 
@@ -168,7 +168,7 @@ def rbac(
     """Print the roles that `rollcall serve` and `rollcall reconcile` need, and their bindings.
 
     The server reads, and writes nothing. The reconciler writes the gang objects of the enabled schedulers, events, and
-    the Lease by which its replicas agree.
+    the Lease that elects the leader.
 
     **Examples**
 
@@ -188,9 +188,9 @@ def net(
     namespace: Annotated[str, typer.Option(metavar="NAME", help="Rollcall's own namespace.")] = NAMESPACE,
     output: Output = Format.TEXT,
 ) -> None:
-    """Print the ValidatingAdmissionPolicy by which the API server holds gangs together by itself, and its bindings.
+    """Print the ValidatingAdmissionPolicy with which the API server itself protects gangs, and its bindings.
 
-    The file's `registration.net` says what becomes of a pod that would start without its gang.
+    The file's `registration.net` says what happens to a pod that would start without its gang.
 
     **Examples**
 
@@ -235,11 +235,11 @@ def everything_(  # noqa: PLR0913 - one parameter for each option
     failure_policy: WithoutAnswer = None,
     output: Output = Format.TEXT,
 ) -> None:
-    """Print all that the configuration needs in a cluster, and no more: what runs, its rights, its certificates, its
-    network, and the webhook configurations.
+    """Print everything that the configuration needs in a cluster: workloads, rights, certificates, network, and the
+    webhook configurations.
 
-    With `certificates.mode: files` the certificate is in the Secret rollcall-tls, of cert-manager's or of your own;
-    with `selfManaged` the reconciler makes it.
+    With `certificates.mode: files` the certificate is in the Secret rollcall-tls, made by cert-manager or by you. With
+    `selfManaged` the reconciler makes it.
 
     **Examples**
 
@@ -265,10 +265,11 @@ def everything_(  # noqa: PLR0913 - one parameter for each option
 
 @manifests_app.command()
 def crds(*, config: Configuration = None, output: Output = Format.TEXT) -> None:
-    """Name the CustomResourceDefinitions of others that the configuration rests on. Rollcall has none of its own.
+    """List the CustomResourceDefinitions of other projects that the configuration depends on. Rollcall has none of its
+    own.
 
-    Those that are required must be served before a workload of that scheduler is admitted; the others are read where
-    they are served.
+    The required ones must be served before a workload of that scheduler is admitted. The others are read if they are
+    served.
 
     **Examples**
 
@@ -301,10 +302,10 @@ def write(
     ] = NAMESPACE,
     image: Annotated[str, typer.Option(metavar="IMAGE", help="The image to run.")] = IMAGE,
 ) -> None:
-    """Write the kustomizations base, cert-manager and self-managed, and the Helm chart, made of a configuration.
+    """Write the kustomizations base, cert-manager and self-managed, and the Helm chart, from a configuration.
 
-    The first two have certificates that somebody else keeps, whatever the file says, the third its own. What is in
-    DIR/monitoring becomes a part of the chart.
+    In the first two, another system provides the certificates, whatever the file says. In the third the reconciler
+    makes them. The content of DIR/monitoring becomes a part of the chart.
 
     **Examples**
 

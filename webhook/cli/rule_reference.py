@@ -16,10 +16,10 @@ from webhook.validators.registry import Example, Rule
 _HEAD = """\
 # Rules
 
-Made by `rollcall rules --output markdown`. Each rule guards against one thing that a scheduler does with a workload it
-cannot honour. *deny* refuses the object, *warn* tells its author; [configuration](configuration.md) says how to change
-that. A rule that *fails closed* cannot be softened: what it refuses cannot be translated for the scheduler. A *workload
-of another kind* is a [TrainJob, JobSet, LeaderWorkerSet or Job](other-workloads.md).
+Made by `rollcall rules --output markdown`. Each rule finds one thing in a workload that a scheduler cannot honour.
+*deny* refuses the object, *warn* warns its author; [configuration](configuration.md) says how to change that. A rule
+that *fails closed* cannot be weakened: what it refuses cannot be translated for the scheduler. A *workload of another
+kind* is a [TrainJob, JobSet, LeaderWorkerSet or Job](other-workloads.md).
 """
 
 
