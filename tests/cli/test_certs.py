@@ -59,7 +59,7 @@ def test_what_is_not_there_may_be_elsewhere(
     ran = rollcall("certs", *command.split(), "--namespace", "team")
     assert (ran.code, ran.out) == (3, "")
     assert ran.err == (
-        'rollcall: HTTP 404: namespaces "team" not found: is Rollcall installed elsewhere? --namespace says where\n'
+        'rollcall: HTTP 404: namespaces "team" not found: is Rollcall installed in another namespace? use --namespace\n'
     )
     assert rollcall("certs", *command.split(), "--namespace", "a/../b").code == 2
     assert rollcall("doctor", "--namespace", "a/../b").code == 2
@@ -150,7 +150,7 @@ def test_troubles_are_shown_too(rollcall: Run, api: CertificateApi) -> None:
     assert "none exist, so the API server does not call Rollcall" in rollcall("certs", "status").out
 
 
-def test_where_somebody_else_keeps_them_no_authority_is_shown(rollcall: Run, api: CertificateApi) -> None:
+def test_no_authority_is_shown_if_another_system_maintains_the_certificates(rollcall: Run, api: CertificateApi) -> None:
     del api.objects[f"{SECRETS}/rollcall-ca"]
     found = json.loads(rollcall("certs", "status", "-o", "json").out)
     assert (found["selfManaged"], found["authority"], found["step"]) == (False, None, None)
@@ -204,7 +204,7 @@ def test_another_renewal_is_not_the_one_that_was_asked_for(rollcall: Run, api: C
     assert "the rotation is not finished after 1 s" in ran.err
 
 
-def test_waiting_for_an_authority_ends_when_nobody_trusts_the_old_one_any_more(
+def test_waiting_for_an_authority_ends_when_the_old_one_is_no_longer_trusted(
     rollcall: Run, api: CertificateApi
 ) -> None:
     """A step is done with each look, by a world that does what the plan says."""

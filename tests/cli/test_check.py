@@ -221,7 +221,7 @@ def test_a_namespace_whose_label_is_no_string_is_no_input(rollcall: Run) -> None
     namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {rollcall.dev/enforcement: off}}\n"
     ran = rollcall("check", *KOORD, "-", stdin=f"{NVLINK}---\n{namespace}")
     assert ran.code == 2
-    assert "Namespace: a string is needed where there is bool" in ran.err
+    assert "Namespace: expected a string, found bool" in ran.err
     assert rollcall("check", *KOORD, "-", stdin=f"{NVLINK}---\n{namespace}".replace("off", "'off'")).code == 0
 
 

@@ -141,7 +141,7 @@ def test_the_configuration_that_is_shipped_is_right(rollcall: Run) -> None:
 def test_a_configuration_is_one_document(rollcall: Run, tmp_path: Path, content: str, why: str) -> None:
     (tmp_path / "c.yaml").write_text(content)
     ran = rollcall("config", "check", str(tmp_path / "c.yaml"))
-    assert (ran.code, ran.err) == (2, f"rollcall: {tmp_path}/c.yaml: one document is needed, and {why}\n")
+    assert (ran.code, ran.err) == (2, f"rollcall: {tmp_path}/c.yaml: exactly one document is needed, but {why}\n")
 
 
 def test_development_certificates_are_written_where_asked(rollcall: Run, tmp_path: Path) -> None:

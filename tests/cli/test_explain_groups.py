@@ -223,7 +223,7 @@ def test_a_workload_and_a_tree_are_explained_side_by_side(rollcall: Run) -> None
 def test_what_cannot_be_read_is_told_with_its_place(rollcall: Run) -> None:
     ran = rollcall("explain", "-", stdin=f"{TOP}---\n{TREE.replace('minCount: 2', 'minCount: two')}")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "rollcall: <stdin>:8:1: PodGroup team-a/worker: a whole number is needed where there is str\n"
+    assert ran.err == "rollcall: <stdin>:8:1: PodGroup team-a/worker: expected a whole number, found str\n"
 
 
 # SVG

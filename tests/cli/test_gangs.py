@@ -131,7 +131,7 @@ def test_a_cluster_that_cannot_be_read_is_no_verdict(
     cluster.failing = httpx.Response(403, json=failure(403, "you may not"))
     ran = rollcall("gangs", "--config", config)
     assert (ran.code, ran.out) == (3, "")
-    assert "rollcall: cluster: which kinds it serves is not known: HTTP 403: you may not" in ran.err
+    assert "rollcall: cluster: the served kinds are not known: HTTP 403: you may not" in ran.err
     cluster.failing = None
     cluster.served = [one for one in cluster.served if one.plural != "podgangs"]
     assert rollcall("gangs", "--config", config).code == 0, "there may be Jobs"
@@ -162,7 +162,7 @@ PodGang team-a/demo-0: inPart
         goes: leaving
         runs: on node n1, unmutated
         waits: waiting, gate example.com/gate, gate rollcall.dev/gang-sync, unmutated
-    strange: of other, which is no member of the PodGang
+    strange: of other, which is not a member of the PodGang
 
     GangInPart
         why  a part of the gang is on nodes and the rest is not: demo-0-a has 1 of 2

@@ -72,7 +72,7 @@ def stored(leaf: x509.Certificate, *bundle: x509.Certificate, **known: Any) -> W
     return replace(world, parts={**world.parts, PART: (secret,)})
 
 
-def test_where_nobody_can_be_reached_the_secret_tells() -> None:
+def test_if_no_server_can_be_reached_the_secret_is_checked() -> None:
     pair, other = signed(), signed()
     assert said(stored(pair.leaf, pair.authority), "server/certificate") == []
     assert said(stored(pair.leaf, other.authority, pair.authority), "server/certificate") == []
@@ -115,7 +115,7 @@ def test_a_certificate_that_is_its_own_authority_is_believed() -> None:
     assert said(stored(leaf, leaf), "server/certificate") == []
 
 
-def test_who_answers_for_somebody_else_at_a_pod_s_address_says_nothing() -> None:
+def test_another_server_at_a_pod_s_address_is_not_rollcall() -> None:
     pair, proxy = signed(), signed(host="proxy.example.com")
     shown = certified(proxy, refused="certificate verify failed").presented
     world = replace(stored(pair.leaf, pair.authority), presented=shown)

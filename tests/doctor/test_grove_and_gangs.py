@@ -77,7 +77,7 @@ def test_a_configuration_of_another_shape_is_not_known_and_stops_nothing() -> No
     world = installed(operator=operator(scheduler="koord-scheduler"))
     diagnosis = examine(world, EVERY_CHECK)
     assert [one.check for one in diagnosis.not_known if one.check.startswith("grove/")] == ["grove/schedulers"]
-    assert "an object is not understood: an object is needed where there is str" in diagnosis.not_known[-1].why
+    assert "an object cannot be read: expected an object, found str" in diagnosis.not_known[-1].why
 
 
 def test_who_lifts_no_gates_needs_no_exemption() -> None:
@@ -104,7 +104,7 @@ def test_sets_without_a_record_are_told_by_namespace_and_not_all_of_them_by_name
     ]
 
 
-def test_workloads_of_every_kind_may_be_on_record_for_nobody() -> None:
+def test_workloads_recorded_for_an_unknown_scheduler_are_reported() -> None:
     job = thing("batch/v1", "Job", "train", {"rollcall.dev/scheduler": "volcano"}, "team-a")
     unlabelled = thing("batch/v1", "Job", "other", {}, "team-a")
     found = told(installed(job, unlabelled, pod_clique_set("demo", "kai-scheduler")), "gangs/profile")

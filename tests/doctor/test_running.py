@@ -114,12 +114,12 @@ LEASES: dict[str, tuple[list[Manifest], str]] = {
 
 
 @pytest.mark.parametrize(("leases", "said"), LEASES.values(), ids=LEASES)
-def test_a_lease_that_nobody_holds(leases: list[Manifest], said: str) -> None:
+def test_a_lease_without_a_live_holder(leases: list[Manifest], said: str) -> None:
     found = told(installed(*leases, without=("Lease",)), "reconciler/leader")
     assert found == [(Level.ERROR, "Lease rollcall-system/rollcall-reconciler", said)]
 
 
-def test_where_nobody_makes_gang_objects_no_leader_is_missed() -> None:
+def test_without_gang_objects_no_leader_is_needed() -> None:
     assert told(world(settings=configured({"name": "lpx-scheduler"})), "reconciler/leader") == []
 
 
@@ -132,7 +132,7 @@ def gated(name: str, created: str, *gates: str) -> Manifest:
 OLD, FRESH = "2026-09-01T11:00:00Z", "2026-09-01T11:59:00Z"
 
 
-def test_pods_that_bear_the_gate() -> None:
+def test_pods_that_have_the_gate() -> None:
     pods = [gated("a", OLD), gated("b", FRESH), gated("c", OLD, "grove.io/podgang-pending-creation")]
     waits = configured({"name": "koord-scheduler", "gate": True})
     assert told(installed(gated("b", FRESH), settings=waits), "reconciler/gated-pods") == []

@@ -54,7 +54,7 @@ def test_where_servers_are_ready_and_nothing_comes_back_pods_cannot_be_reached(s
     assert "--host-network (chart: hostNetwork): docs/managed-clusters.md" in remedy
 
 
-def test_where_somebody_else_refuses_the_connection_ports_are_to_be_compared() -> None:
+def test_if_the_connection_is_refused_the_ports_are_to_be_compared() -> None:
     why, remedy = told(f"{CALL}: dial tcp 10.0.0.1:8443: connect: connection refused", on(8443))
     assert why.startswith("2 servers are ready, but no server listens where the API server calls")
     assert "compare the Service's targetPort with port 8443 of the Pods" in remedy

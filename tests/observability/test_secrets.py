@@ -183,5 +183,5 @@ def test_what_a_library_says_is_a_line_like_ours_without_what_follows_it(
         logging.getLogger("uvicorn.error").exception("Exception in ASGI application\n")
     first, second = map(json.loads, lines().splitlines())
     assert (first["library"], first["why"]) == ("asyncio", "Task exception was never retrieved")
-    assert (second["event"], second["library"]) == ("fault of a library", "uvicorn.error")
+    assert (second["event"], second["library"]) == ("error in a library", "uvicorn.error")
     assert second["exception"].endswith("RuntimeError")

@@ -125,7 +125,7 @@ def test_what_lasts_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
     told(story())
 
 
-def test_who_starts_anew_does_not_say_everything_again() -> None:
+def test_a_restarted_process_does_not_repeat_every_event() -> None:
     async def story() -> None:
         cluster = world("demo-0-a")
         async with running_written(cluster):

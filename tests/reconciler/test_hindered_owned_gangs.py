@@ -62,7 +62,7 @@ LEFT_ALONE: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("path", "found", "why"), LEFT_ALONE.values(), ids=LEFT_ALONE)
-def test_what_somebody_else_sees_to_is_left_alone_without_a_warning(path: str, found: dict[str, Any], why: str) -> None:
+def test_a_gang_of_another_system_is_skipped_without_a_warning(path: str, found: dict[str, Any], why: str) -> None:
     async def story() -> None:
         cluster = owner_world((path, found))
         async with running(cluster) as started:
@@ -145,7 +145,7 @@ def test_a_gang_that_its_scheduler_would_not_follow_is_frozen_while_it_has_pods(
     told(story())
 
 
-def test_a_workload_that_nobody_can_read_keeps_what_it_has_and_stops_nobody() -> None:
+def test_an_unreadable_workload_keeps_its_objects_and_blocks_no_other() -> None:
     async def story() -> None:
         cluster = owner_world((JOB_SET_PATH, job_set("x", ("a", 1))))
         async with running(cluster) as found:

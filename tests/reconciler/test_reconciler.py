@@ -48,7 +48,7 @@ def test_what_a_gang_needs_is_written_once_and_what_it_no_longer_needs_is_delete
     told(story())
 
 
-def test_an_object_that_somebody_changes_or_deletes_is_put_back() -> None:
+def test_a_changed_or_deleted_object_is_restored() -> None:
     async def story() -> None:
         cluster = world("demo-0-a")
         async with running(cluster):
@@ -79,7 +79,7 @@ def test_a_status_or_a_version_is_no_change() -> None:
     told(story())
 
 
-def test_nothing_is_written_beside_an_object_of_somebody_else_and_one_event_says_so() -> None:
+def test_a_foreign_object_blocks_the_gang_and_one_event_says_so() -> None:
     async def story() -> None:
         cluster = world()
         foreign = {"metadata": {"name": "demo-0-b", "namespace": "team-a", "uid": "f"}, "spec": {"minMember": 9}}
@@ -251,7 +251,7 @@ def test_once_says_when_something_cannot_be_done() -> None:
         asyncio.run(reconciler(cluster).once())
 
 
-def test_once_ends_with_an_error_where_a_gang_waits_for_somebody_else() -> None:
+def test_once_ends_with_an_error_if_a_gang_waits_for_another_system() -> None:
     cluster = world()
     cluster.put(GROUPS, {"metadata": {"name": "demo-0-b", "namespace": "team-a", "uid": "f"}, "spec": {"minMember": 9}})
 
@@ -276,7 +276,7 @@ def forbidden(collection: str) -> WritableWorld:
 
 
 UNREADABLE: dict[str, tuple[WritableWorld, str]] = {
-    "nobody answers": (unreachable(), "which kinds it serves is not known: ConnectError: refused (https://cluster)"),
+    "nobody answers": (unreachable(), "the served kinds are not known: ConnectError: refused (https://cluster)"),
     "there is no right to": (forbidden(GANGS), "PodGang objects are not read yet: HTTP 403: forbidden"),
 }
 

@@ -89,7 +89,7 @@ def test_who_is_killed_between_deleting_and_creating_leaves_it_to_the_next() -> 
     told(story())
 
 
-def test_what_somebody_changes_or_deletes_is_put_back_and_what_is_theirs_stays() -> None:
+def test_a_changed_or_deleted_topology_is_restored_and_added_fields_stay() -> None:
     async def story() -> None:
         cluster = world(binding(ZONE, RACK))
         async with running(cluster, settings=KAI) as found:

@@ -136,7 +136,7 @@ def test_strict_makes_what_was_not_judged_a_failure(client: httpx.Client) -> Non
     ("content", "why"),
     [
         (b"a: [", "body:1:5: is not YAML"),
-        (b"just text", "body:1:1: is no manifest"),
+        (b"just text", "body:1:1: is not a manifest"),
         (b"\xff", "body: is not UTF-8"),
         (b'{"kind": "AdmissionReview"}', "apiVersion is null"),
     ],

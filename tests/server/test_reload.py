@@ -208,7 +208,7 @@ def test_a_doctor_sees_the_certificate_and_the_clock(tmp_path: Path) -> None:
         assert "date" in server.health("/healthz").headers
 
 
-def test_the_health_port_tells_health_and_nothing_else(tmp_path: Path) -> None:
+def test_the_health_port_serves_only_health(tmp_path: Path) -> None:
     with serving_process(tmp_path, Authority(tmp_path).issue("tls")) as server:
         assert [server.health(path).status_code for path in ("/healthz", "/readyz", "/metrics")] == [200] * 3
         assert "rollcall_admission_requests_total" in server.health("/metrics").text

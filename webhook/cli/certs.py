@@ -202,7 +202,7 @@ def _asked(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:
         try:
             return await work(client)
         except NotFound as error:
-            raise FactsUnavailable(f"{error}: is Rollcall installed elsewhere? --namespace says where") from None
+            raise FactsUnavailable(f"{error}: is Rollcall installed in another namespace? use --namespace") from None
         except RequestFailed as error:
             raise FactsUnavailable(f"the certificates cannot be read: {error}") from None
         finally:

@@ -104,7 +104,7 @@ def print_gang(one: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
                 _say(out, 2, f"{pod.name}: {', '.join((*_standing(pod), *((escape.escape.value,) if escape else ())))}")
     strangers = [pod for pod in pods if pod.podclique not in {label_value(member.name) for member in one.members}]
     for pod in strangers:
-        _say(out, 1, f"{pod.name}: of {pod.podclique or 'no PodClique'}, which is no member of the {one.kind}")
+        _say(out, 1, f"{pod.name}: of {pod.podclique or 'no PodClique'}, which is not a member of the {one.kind}")
     for obstacle in one.obstacles:
         out.print()
         out.print(Text.assemble("    ", (obstacle.reason.value, "bold red")))

@@ -50,7 +50,7 @@ Configuration = Annotated[
 
 def _namespace(written: str) -> str:
     if not re.fullmatch(NAMESPACE_PATTERN, written):
-        raise typer.BadParameter(f"{written!r} is no name of a namespace")
+        raise typer.BadParameter(f"{written!r} is not the name of a namespace")
     return written
 
 

@@ -94,6 +94,6 @@ def scheduler_gates(world: World) -> Symptoms:
         yield Symptom(
             where,
             f"without {', '.join(absent)}",
-            f"the API server serves {spoken}, and a scheduler without those gates enforces nothing of it",
+            f"the API server serves {spoken}, and a scheduler without those gates does not enforce it",
             f"start kube-scheduler with {on} and set schedulerGates; or set gangScheduling: false",
         )

@@ -30,7 +30,7 @@ def service(world: World) -> Symptoms:
         return
     wanted, found = world.address().port, world.one(SERVICE)
     where = f"Service {world.namespace}/{SERVER}"
-    why = "the API server finds nobody to ask, and refuses every gang"
+    why = "the API server finds no server to call, and refuses every gang"
     if found is None:
         yield Symptom(
             where, "it is not there", why, "install it, or use --namespace if Rollcall is in another namespace"
@@ -63,7 +63,7 @@ def endpoints(world: World) -> Symptoms:
     ready = [one for one in everybody if name is None or name in one.ports]
     nodes = {one.node for one in ready if one.node}
     where = f"Service {world.namespace}/{SERVER}"
-    why = "the API server finds nobody to ask, and refuses every gang"
+    why = "the API server finds no server to call, and refuses every gang"
     if not everybody:
         see = f"kubectl -n {world.namespace} get pods -l app.kubernetes.io/name={SERVER}"
         remedy = f"find out why: {see}; each Pod says why at /readyz on its port `health`"
