@@ -320,7 +320,7 @@ def test_a_reconciler_that_is_gone_is_told(installation: Installation) -> None:
     installation.reconciler.program.stop()
     try:
         (found,) = (one for one in installation.diagnosis().found if one.check == "reconciler/leader")
-        assert found.symptom.found == "nobody holds it"
+        assert found.symptom.found == "it has no holder"
     finally:
         installation.reconciler.program.start()
         installation.reconciler.until_leading()

@@ -208,7 +208,7 @@ def test_an_endpoint_with_a_certificate_of_somebody_else_is_named(installation: 
         eventually(told, "it is served, and named")
         found = [one for one in doctored(installation) if one["check"] == "server/certificate"]
         assert [one["where"] for one in found] == [f"https://{installation.place('b')}"]
-        assert f"it is not trusted as {HOST}" in found[0]["found"]
+        assert f"the caBundle does not trust it as {HOST}" in found[0]["found"]
 
     def good() -> bool:
         installation.command("certs", "verify")

@@ -97,7 +97,7 @@ def status_text(found: dict[str, Any]) -> Iterator[str]:
         yield _line("next certificate", serving["next"])
     yield from _trouble("certificate", serving["trouble"])
     for one in found["configurations"]:
-        trusts = ", ".join(_short(one["trusts"])) or "nobody"
+        trusts = ", ".join(_short(one["trusts"])) or "no authority"
         differs = f"; differs in: {', '.join(one['differing'])}" if one["differing"] else ""
         yield f"{one['name']:18}trusts {trusts}{differs}"
     if not found["configurations"]:
