@@ -40,7 +40,7 @@ def registered(world: World) -> Symptoms:
         if world.configuration(part) is None:
             yield Symptom(
                 f"{part.resource.api.kind} {name}",
-                "it is not there",
+                "it is missing",
                 "the API server does not call Rollcall: gangs are neither checked nor made",
                 f"install it: {_APPLY if world.one(SERVICE) or world.address().url else _INSTALL}",
             )
