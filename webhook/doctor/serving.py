@@ -32,9 +32,7 @@ def service(world: World) -> Symptoms:
     where = f"Service {world.namespace}/{SERVER}"
     why = "the API server finds no server to call, and refuses every gang"
     if found is None:
-        yield Symptom(
-            where, "it is missing", why, "install it, or use --namespace if Rollcall is in another namespace"
-        )
+        yield Symptom(where, "it is missing", why, "install it, or use --namespace if Rollcall is in another namespace")
         return
     ports = [mapping(one).get("port") for one in sequence(mapping(found.get("spec")).get("ports"))]
     if wanted not in ports:
