@@ -36,7 +36,7 @@ FROM ${BASE}
 ARG VERSION=unversioned
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="rollcall" \
-      org.opencontainers.image.description="Gang-scheduling admission for Kubernetes: every pod present, or nobody starts." \
+      org.opencontainers.image.description="Gang-scheduling admission for Kubernetes: a gang starts as a whole, or not at all." \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"

@@ -1,4 +1,4 @@
-"""Rollcall: gang-scheduling admission for Kubernetes. Every pod present, or nobody starts.
+"""Rollcall: gang-scheduling admission for Kubernetes. A gang starts as a whole, or not at all.
 
 `webhook.admission` makes the whole decision, without I/O; the server and the commands call it. `webhook.model` has the
 data types, `webhook.backends` has one folder for each scheduler.

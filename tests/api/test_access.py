@@ -28,7 +28,7 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_in_a_pod_the_token_is_read_anew_for_it_is_replaced(account: Path) -> None:
+def test_in_a_pod_the_token_is_read_again_because_it_is_replaced(account: Path) -> None:
     found = in_cluster(account)
     assert (found.url, found.authorization()) == ("https://10.0.0.1:443", "Bearer first")
     (account / "token").write_text("second\n")
@@ -90,7 +90,7 @@ def test_a_client_certificate_is_loaded(tmp_path: Path) -> None:
         from_kubeconfig(kubeconfig(tmp_path, user), None)
 
 
-def test_a_token_file_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "RELOAD_SECONDS", -1)
     (tmp_path / "token").write_text("first\n")
     found = from_kubeconfig(kubeconfig(tmp_path, {"tokenFile": str(tmp_path / "token")}), None)
@@ -101,22 +101,22 @@ def test_a_token_file_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_server_that_is_no_url_is_told(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, {"token": "x"}, server="cluster:6443")
-    with pytest.raises(AccessError, match="the server 'cluster:6443' is no URL"):
+    with pytest.raises(AccessError, match="the server 'cluster:6443' is not a URL"):
         from_kubeconfig(path, None)
 
 
 def test_what_is_wrong_with_a_kubeconfig_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     absent = tmp_path / "absent"
-    with pytest.raises(AccessError, match=f"no way to a cluster: {absent}: "):
+    with pytest.raises(AccessError, match=f"cannot connect to a cluster: {absent}: "):
         from_kubeconfig(absent, None)
     path = kubeconfig(tmp_path, {})
     with pytest.raises(AccessError, match="two"):
         from_kubeconfig(path, "two")
     path.write_text("7\n")
-    with pytest.raises(AccessError, match=f"no way to a cluster: {path}: "):
+    with pytest.raises(AccessError, match=f"cannot connect to a cluster: {path}: "):
         from_kubeconfig(path, None)
     monkeypatch.setenv("KUBECONFIG", str(absent))
-    with pytest.raises(AccessError, match="no way to a cluster"):
+    with pytest.raises(AccessError, match="cannot connect to a cluster"):
         find()
 
 
@@ -126,12 +126,12 @@ def test_what_is_no_kubeconfig_is_told_in_one_line_of_our_own_words(
     def why(path: Path | None = tmp_path / "config") -> str:
         with pytest.raises(AccessError) as error:
             from_kubeconfig(path, None)
-        return str(error.value).removeprefix("no way to a cluster: ")
+        return str(error.value).removeprefix("cannot connect to a cluster: ")
 
     assert why() == f"{tmp_path}/config: no such file"
     for content in ("[]", "7", "clusters: {}\nusers: 5\ncontexts: x\ncurrent-context: here\n", "-----BEGIN X-----"):
         (tmp_path / "config").write_text(content)
-        assert why() == f"{tmp_path}/config: is no kubeconfig", content
+        assert why() == f"{tmp_path}/config: is not a kubeconfig", content
     (tmp_path / "config").write_text("a: [\n")
     assert why() == f"{tmp_path}/config: is not YAML"
     monkeypatch.delenv("KUBECONFIG", raising=False)
@@ -140,7 +140,7 @@ def test_what_is_no_kubeconfig_is_told_in_one_line_of_our_own_words(
 
 
 @pytest.mark.parametrize("program", [["/nowhere/program"], ["/bin/echo", '{"token": "secret"'], ["/bin/false"]])
-def test_a_program_that_gives_no_credentials_makes_nobody_of_us(
+def test_a_program_that_gives_no_credentials_is_an_error(
     tmp_path: Path, program: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     """What followed would be refused to an anonymous user whom nobody knows."""
@@ -153,7 +153,7 @@ def test_a_program_that_gives_no_credentials_makes_nobody_of_us(
             "args": arguments,
         }
     }
-    with pytest.raises(AccessError, match="gave no credentials; kubectl says more"):
+    with pytest.raises(AccessError, match="gave no credentials; run kubectl to see why"):
         from_kubeconfig(kubeconfig(tmp_path, user), None)
     assert "secret" not in capfd.readouterr().err
 

@@ -72,7 +72,7 @@ def test_reads_wait_for_a_connection_and_each_is_answered() -> None:
     assert (slow.most, slow.answered) == (REQUESTS_AT_ONCE, READS)
 
 
-def test_a_watch_waits_for_nobody() -> None:
+def test_a_watch_needs_no_free_connection() -> None:
     async def story() -> list[bytes]:
         slow = Slow()
         asked = client(slow)
@@ -87,7 +87,7 @@ def test_a_watch_waits_for_nobody() -> None:
     assert asyncio.run(story()) == [b"", b"{}"]
 
 
-def test_a_read_that_nobody_waits_for_gives_its_turn_back() -> None:
+def test_a_cancelled_read_gives_its_turn_back() -> None:
     async def story() -> Slow:
         slow = Slow()
         asked = client(slow)

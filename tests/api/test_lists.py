@@ -36,9 +36,9 @@ def test_a_list_of_nothing_is_empty() -> None:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        ((200, []), "the list is none: an object is needed where there is list"),
-        ((200, {"items": {}}), "the list is none: a list is needed where there is dict"),
-        ((200, {"items": [], "metadata": {"continue": 1}}), "the list is none: a string is needed where there is int"),
+        ((200, []), "the answer is not a list: expected an object, found list"),
+        ((200, {"items": {}}), "the answer is not a list: expected a list, found dict"),
+        ((200, {"items": [], "metadata": {"continue": 1}}), "the answer is not a list: expected a string, found int"),
         ((403, failure(403, "no right")), "HTTP 403: no right"),
     ],
 )

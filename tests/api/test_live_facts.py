@@ -112,7 +112,7 @@ def test_without_a_cluster_it_says_why_it_waits_and_goes_on_when_there_is_one() 
         world.failing = httpx.ConnectError("refused")
         async with followed(world) as (live, seen):
             await until(lambda: len(world.asked) > 3)
-            told = "cluster: which kinds it serves is not known: ConnectError: refused (https://cluster)"
+            told = "cluster: the served kinds are not known: ConnectError: refused (https://cluster)"
             assert (list(live.unready()), seen) == ([told], [])
             world.failing = None
             await until(lambda: live.facts.apis is not None and not list(live.unready()))
@@ -194,7 +194,7 @@ def test_a_fault_in_discovery_is_said_and_tried_again(monkeypatch: pytest.Monkey
         world.failing = ZeroDivisionError("our fault")
         async with followed(world) as (live, _):
             await until(lambda: len(world.asked) > 2)
-            assert next(live.unready()).endswith("a fault of ours; the log says more")
+            assert next(live.unready()).endswith("an internal error; see the log")
             world.failing = None
             await until(lambda: not list(live.unready()))
 

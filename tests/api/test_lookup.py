@@ -121,7 +121,7 @@ def test_a_kind_without_objects_is_empty_and_one_that_is_not_served_unknown() ->
 NAMES = ["../../../api/v1/secrets", "..", "a/b", "Demo", "demo?watch=1", "a" * 254, "", "demo\n"]
 
 
-def test_an_empty_name_is_nobody_s_and_not_a_whole_kind() -> None:
+def test_an_empty_name_does_not_read_the_whole_kind() -> None:
     """A TrainJob may name its runtime so, and a review its namespace: neither is worth a list of all there are."""
     for part in ("cluster_training_runtimes", "namespaces"):
         found, script = find(Needed(part, ""))
@@ -140,10 +140,10 @@ def test_a_name_that_no_object_can_have_is_never_asked_for(name: str) -> None:
 FAILURES: dict[str, tuple[Step, str]] = {
     "no right to": ((403, failure(403, "forbidden")), "HTTP 403: forbidden"),
     "nobody there": (httpx.ConnectError("refused"), "ConnectError: refused (https://cluster)"),
-    "nonsense": ((200, b"<html>"), "the answer is no JSON"),
+    "nonsense": ((200, b"<html>"), "the answer is not JSON"),
     "not understood": (
         (200, {"metadata": {"name": []}}),
-        "it is not understood: a string is needed where there is list",
+        "it cannot be read: expected a string, found list",
     ),
 }
 
@@ -155,7 +155,7 @@ def test_what_cannot_be_read_is_said_and_is_no_verdict(step: Step, why: str) -> 
     assert str(error.value) == f"the PodCliqueSet team-a/demo could not be read: {why}"
 
 
-def test_nobody_waits_longer_than_he_can(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_waits_no_longer_than_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     async def waited() -> Lookup:
         silent = lookup(Script())
         with pytest.raises(FactsUnavailable, match="no answer in time"):

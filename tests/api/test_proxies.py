@@ -134,5 +134,5 @@ def test_a_pod_uses_no_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_proxy_of_another_kind_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(AccessError, match="is of the kind 'socks5'; use one whose URL begins with http:// or https://"):
+    with pytest.raises(AccessError, match="has the scheme 'socks5'; use one whose URL begins with http:// or https://"):
         proxied(tmp_path, **{"proxy-url": "socks5://me:SECRET@127.0.0.1:1080"})

@@ -120,7 +120,9 @@ def test_the_dot_that_ends_an_absolute_name_is_in_no_certificate(tmp_path: Path)
 
 
 def test_a_file_without_authorities_is_named(tmp_path: Path, by_pod: Find) -> None:
-    with pytest.raises(AccessError, match=r"no way to a cluster: \S+/ca\.crt: there is no certificate in PEM form"):
+    with pytest.raises(
+        AccessError, match=r"cannot connect to a cluster: \S+/ca\.crt: there is no certificate in PEM form"
+    ):
         by_pod(tmp_path, 443, b"nothing")
-    with pytest.raises(AccessError, match=r"no way to a cluster: \S+/kubeconfig: .*no certificate in PEM form"):
+    with pytest.raises(AccessError, match=r"cannot connect to a cluster: \S+/kubeconfig: .*no certificate in PEM form"):
         by_kubeconfig(tmp_path, 443, b"nothing")

@@ -90,7 +90,7 @@ AFTER_TROUBLE: dict[str, tuple[Step, list[str]]] = {
 
 
 @pytest.mark.parametrize(("trouble", "then"), AFTER_TROUBLE.values(), ids=AFTER_TROUBLE)
-def test_after_trouble_it_goes_on_where_it_was_or_lists_anew(trouble: Step, then: list[str]) -> None:
+def test_after_an_error_the_watch_resumes_or_lists_again(trouble: Step, then: list[str]) -> None:
     watch, script = follow(listed("5", namespace("a")), trouble, *([listed("9", namespace("b"))] * (then == [LIST])))
     assert script.paths[:3] == [LIST, FROM_5, *then]
     # What vanished meanwhile is forgotten.

@@ -59,7 +59,7 @@ def test_what_is_not_there_may_be_elsewhere(
     ran = rollcall("certs", *command.split(), "--namespace", "team")
     assert (ran.code, ran.out) == (3, "")
     assert ran.err == (
-        'rollcall: HTTP 404: namespaces "team" not found: is Rollcall installed elsewhere? --namespace says where\n'
+        'rollcall: HTTP 404: namespaces "team" not found: is Rollcall installed in another namespace? use --namespace\n'
     )
     assert rollcall("certs", *command.split(), "--namespace", "a/../b").code == 2
     assert rollcall("doctor", "--namespace", "a/../b").code == 2
@@ -78,7 +78,7 @@ def test_files_that_do_not_go_together_are_told(rollcall: Run, tmp_path: Path, f
     assert "bad     " in ran.out
     assert "not valid for 'elsewhere.example'" in ran.out
     ran = rollcall("certs", "verify", files[0], f"--key={other / 'tls.key'}", "--ca", ca)
-    assert (ran.code, "the key of another certificate" in ran.out) == (1, True)
+    assert (ran.code, "the key does not belong to" in ran.out) == (1, True)
     assert "PRIVATE" not in ran.out + ran.err
 
 
@@ -144,13 +144,13 @@ def test_troubles_are_shown_too(rollcall: Run, api: CertificateApi) -> None:
     api.objects[f"{SECRETS}/rollcall-tls"]["data"]["tls.key"] = ""
     api.objects[CONFIGURATIONS["v-rollcall"]]["webhooks"][0]["clientConfig"]["caBundle"] = ""
     out = rollcall("certs", "status").out
-    assert "certificate       tls.crt and tls.key: the key is no private key" in out
-    assert "not so: pods.validate.rollcall.dev" in out
+    assert "certificate       tls.crt and tls.key: the key is not a private key" in out
+    assert "differs in: pods.validate.rollcall.dev" in out
     del api.objects[CONFIGURATIONS["m-rollcall"]], api.objects[CONFIGURATIONS["v-rollcall"]]
-    assert "there are none, so nobody is asked" in rollcall("certs", "status").out
+    assert "none exist, so the API server does not call Rollcall" in rollcall("certs", "status").out
 
 
-def test_where_somebody_else_keeps_them_no_authority_is_shown(rollcall: Run, api: CertificateApi) -> None:
+def test_no_authority_is_shown_if_another_system_maintains_the_certificates(rollcall: Run, api: CertificateApi) -> None:
     del api.objects[f"{SECRETS}/rollcall-ca"]
     found = json.loads(rollcall("certs", "status", "-o", "json").out)
     assert (found["selfManaged"], found["authority"], found["step"]) == (False, None, None)
@@ -171,7 +171,7 @@ def test_a_rotation_is_asked_for_by_an_annotation(rollcall: Run, api: Certificat
 def test_waiting_for_a_rotation_ends_when_it_is_over_or_too_long(rollcall: Run, api: CertificateApi) -> None:
     ran = rollcall("certs", "rotate", "--leaf", "--wait", "--timeout", "1")
     assert ran.code == 3
-    assert "the rotation is not over after 1 s: it is at step" in ran.err
+    assert "the rotation is not finished after 1 s: it is at step" in ran.err
     # Somebody obeys.
     world = CertificateWorld()
     world.settle()
@@ -201,10 +201,10 @@ def test_another_renewal_is_not_the_one_that_was_asked_for(rollcall: Run, api: C
     api.meanwhile["rollcall-tls"] = renewed
     ran = rollcall("certs", "rotate", "--leaf", "--wait", "--timeout", "1")
     assert ran.code == 3
-    assert "the rotation is not over after 1 s" in ran.err
+    assert "the rotation is not finished after 1 s" in ran.err
 
 
-def test_waiting_for_an_authority_ends_when_nobody_trusts_the_old_one_any_more(
+def test_waiting_for_an_authority_ends_when_the_old_one_is_no_longer_trusted(
     rollcall: Run, api: CertificateApi
 ) -> None:
     """A step is done with each look, by a world that does what the plan says."""
@@ -266,9 +266,9 @@ def test_a_cluster_is_verified_and_what_cannot_be_reached_is_unknown(rollcall: R
     told = rollcall("certs", "verify").out
     assert "bad     m-rollcall rollcall.rollcall-system.svc: no server behind the Service is ready" in told
     api.objects[CONFIGURATIONS["v-rollcall"]] = configuration("v-rollcall")
-    assert "there is none, so the API server trusts its machine's own authorities" in rollcall("certs", "verify").out
+    assert "it is empty, so the API server trusts the authorities of its own machine" in rollcall("certs", "verify").out
     del api.objects[CONFIGURATIONS["v-rollcall"]]
-    assert "bad     v-rollcall: there is no such configuration" in rollcall("certs", "verify").out
+    assert "bad     v-rollcall: this configuration does not exist" in rollcall("certs", "verify").out
 
 
 @pytest.mark.parametrize("command", ["status", "verify"])

@@ -221,7 +221,7 @@ def test_a_namespace_whose_label_is_no_string_is_no_input(rollcall: Run) -> None
     namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {rollcall.dev/enforcement: off}}\n"
     ran = rollcall("check", *KOORD, "-", stdin=f"{NVLINK}---\n{namespace}")
     assert ran.code == 2
-    assert "Namespace: a string is needed where there is bool" in ran.err
+    assert "Namespace: expected a string, found bool" in ran.err
     assert rollcall("check", *KOORD, "-", stdin=f"{NVLINK}---\n{namespace}".replace("off", "'off'")).code == 0
 
 
@@ -272,7 +272,7 @@ def test_an_unknown_scheduler_is_a_usage_error(rollcall: Run) -> None:
     assert ran == (
         2,
         "",
-        'rollcall: command line: --scheduler: "slurm": is no scheduler with a backend '
+        'rollcall: command line: --scheduler: "slurm": is not a scheduler with a backend '
         "(allowed: default-scheduler, koord-scheduler, volcano, kai-scheduler, lpx-scheduler, "
         "scheduler-plugins-scheduler)\n",
     )
@@ -295,7 +295,7 @@ def test_nothing_in_a_manifest_can_speak_to_the_terminal(rollcall: Run, file: Pa
     ran = rollcall("check", *KOORD, str(file))
     assert "    object PodCliqueSet default/a\\x1b[31m\\n0 errors\n" in ran.out
     file.write_text('{"a\\u001b[31m": 1, "a\\u001b[31m": 2}')
-    assert rollcall("check", str(file)).err == f"rollcall: {file}:1:20: the key a\\x1b[31m is there twice\n"
+    assert rollcall("check", str(file)).err == f"rollcall: {file}:1:20: the key a\\x1b[31m appears twice\n"
 
 
 def test_a_number_that_json_cannot_hold_is_no_manifest(rollcall: Run, file: Path) -> None:

@@ -132,7 +132,7 @@ def test_every_mistake_in_a_configuration_is_told_with_its_line(rollcall: Run, t
         "(allowed: Strict, NonStrict)\n"
         f'rollcall: {file}:9:5: scheduler.profiles[1].colour: "red": is an unknown key '
         "(allowed: name, config, gate, schedulerVersion, controllers, enforcement)\n"
-        f'rollcall: {file}:4:3: scheduler.defaultProfileName: "volcano": is none of the profiles '
+        f'rollcall: {file}:4:3: scheduler.defaultProfileName: "volcano": is not one of the profiles '
         "(allowed: koord-scheduler, default-scheduler)\n"
     )
 
@@ -145,7 +145,7 @@ def test_the_configuration_that_is_shipped_is_right(rollcall: Run) -> None:
 def test_a_configuration_is_one_document(rollcall: Run, tmp_path: Path, content: str, why: str) -> None:
     (tmp_path / "c.yaml").write_text(content)
     ran = rollcall("config", "check", str(tmp_path / "c.yaml"))
-    assert (ran.code, ran.err) == (2, f"rollcall: {tmp_path}/c.yaml: one document is needed, and {why}\n")
+    assert (ran.code, ran.err) == (2, f"rollcall: {tmp_path}/c.yaml: exactly one document is needed, but {why}\n")
 
 
 def test_development_certificates_are_written_where_asked(rollcall: Run, tmp_path: Path) -> None:
@@ -184,7 +184,10 @@ def test_what_is_no_host_gets_no_certificate(rollcall: Run, tmp_path: Path, host
             "--port and --health-port are both 8443",
         ),
         (["--standalone", "--next-cert", "a", "--next-key", "b", "--next-port", "8443"], "--port and --next-port"),
-        (["--standalone", "--client-name", "kube-apiserver"], "--client-name narrows whom --client-ca lets in"),
+        (
+            ["--standalone", "--client-name", "kube-apiserver"],
+            "--client-name needs --client-ca: it limits the callers that --client-ca allows",
+        ),
     ],
 )
 def test_serving_asks_for_what_it_needs(rollcall: Run, arguments: list[str], why: str) -> None:

@@ -67,7 +67,7 @@ def well(*more: Manifest) -> World:
 
 def test_all_is_well(rollcall: Run, cluster: Reads) -> None:
     cluster(well())
-    assert rollcall("doctor") == (0, "40 checks, all is well\n", "")
+    assert rollcall("doctor") == (0, "40 checks, no problems found\n", "")
     assert rollcall("doctor", "--strict").code == 0
     found = json.loads(rollcall("doctor", "-o", "json").out)
     assert (found["well"], found["findings"], found["notKnown"], len(found["checks"])) == (True, [], [], 40)
@@ -80,13 +80,13 @@ def test_what_is_wrong_is_printed_with_what_to_do(rollcall: Run, cluster: Reads)
         """\
 error namespaces/scheduler
     where  Namespace team-b
-    found  rollcall.dev/scheduler=koord-schedular, which is no profile
-    why    every new workload there that names no scheduler itself is refused
-    do     name one of koord-scheduler, default-scheduler, or enable koord-schedular in the configuration
+    found  rollcall.dev/scheduler=koord-schedular, which is not a profile
+    why    every new workload there that does not name a scheduler itself is refused
+    do     set it to one of koord-scheduler, default-scheduler, or enable koord-schedular in the configuration
 note namespaces/exempt
     where  Namespace team-b
-    found  it bears the label rollcall.dev/exempt
-    why    nothing of it is asked about: gangs are neither checked nor made there
+    found  it has the label rollcall.dev/exempt
+    why    the API server does not call Rollcall for it: gangs are neither checked nor made there
     do     when the emergency is over: kubectl label namespace team-b rollcall.dev/exempt-
 40 checks, 1 error, 1 note
 """,
@@ -168,8 +168,8 @@ def test_it_judges_by_what_is_installed_unless_a_file_is_given(
     assert rollcall("doctor", "--config", str(tmp_path / "rollcall.yaml")).err == ""
     monkeypatch.setattr(installed, "installed_settings", unknown)
     assert rollcall("doctor").err == (
-        "rollcall: what is installed is not known (HTTP 403: forbidden), and there is no --config: every scheduler "
-        "counts as enabled\n"
+        "rollcall: the installed configuration is not known (HTTP 403: forbidden) and there is no --config: "
+        "every scheduler counts as enabled\n"
     )
     assert [set(settings.profiles) for settings in judged] == [
         {"koord-scheduler", "default-scheduler"},
@@ -194,13 +194,14 @@ def test_on_a_terminal_a_long_line_goes_on_below_its_own_start() -> None:
     print_diagnosis(examine(well(namespace("team-b", scheduler="nobody")), EVERY_CHECK), out)
     shown = out.file.getvalue()  # type: ignore[attr-defined]
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in shown.splitlines()]
-    assert lines[:4] == [
+    assert lines[:5] == [
         "error namespaces/scheduler",
         "    where Namespace team-b",
-        "    found rollcall.dev/scheduler=nobody, which is no profile",
-        "    why   every new workload there that names no scheduler",
+        "    found rollcall.dev/scheduler=nobody, which is not a",
+        "          profile",
+        "    why   every new workload there that does not name a",
     ]
-    assert lines[4].startswith("          itself")
+    assert lines[5].startswith("          scheduler itself")
 
 
 def test_the_list_of_checks_in_the_documentation_is_not_stale(rollcall: Run) -> None:

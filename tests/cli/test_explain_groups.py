@@ -66,7 +66,7 @@ def test_a_tree_is_put_together_from_all_files_and_the_reason_stands_first(rollc
         1,
         f"""\
 {folder}/top.yaml:1:1: CompositePodGroup team-a/job
-    can never start: PodGroup worker starts with 2 pods, and one is there
+    can never start: PodGroup worker needs 2 pods to start, and one is there
 
     CompositePodGroup team-a/job: starts with 2 of 2 groups, 1 can start, requires one example.com/rack
     ├── PodGroup worker: starts with 2 pods, has 1
@@ -87,11 +87,11 @@ def test_the_pod_that_was_missing_makes_it_start(rollcall: Run, folder: Path) ->
 @pytest.mark.parametrize(
     ("content", "code", "said"),
     [
-        (f"{TREE}---\n{TOP}", 3, "    not told whether it can start: no pods here name a group"),
+        (f"{TREE}---\n{TOP}", 3, "    not known whether it can start: no pods here name a group"),
         (
             TREE,
             1,
-            "    can never start: CompositePodGroup job is not there, and PodGroup worker and PodGroup helper name it "
+            "    can never start: CompositePodGroup job is missing, and PodGroup worker and PodGroup helper name it "
             "as their parent",
         ),
         (f"{TREE}---\n{TOP}---\n{HELPER}---\n{FIRST}---\n{SECOND}", 0, "    can start"),
@@ -99,7 +99,7 @@ def test_the_pod_that_was_missing_makes_it_start(rollcall: Run, folder: Path) ->
             "apiVersion: scheduling.k8s.io/v1alpha2\nkind: Workload\nmetadata: {name: job}\n"
             "spec: {podGroupTemplates: [{name: worker, schedulingPolicy: {basic: {}}}]}\n",
             3,
-            "    not told whether it can start: no group here is made from its templates",
+            "    not known whether it can start: no group here was made from its templates",
         ),
     ],
     ids=["no pods", "no parent", "all", "templates alone"],
@@ -116,7 +116,7 @@ def test_of_two_trees_the_one_that_cannot_start_decides(rollcall: Run) -> None:
     assert ran.code == 1
     assert [line for line in ran.out.splitlines() if "start" in line and "──" not in line and "of" not in line] == [
         "    can start",
-        "    can never start: CompositePodGroup other starts with 2 groups, and none is below it",
+        "    can never start: CompositePodGroup other needs 2 groups to start, and none is below it",
     ]
 
 
@@ -127,8 +127,8 @@ def test_many_reasons_are_a_number_after_the_first(rollcall: Run) -> None:
     ran = rollcall("explain", "-", stdin=f"{TOP.replace('Count: 2', 'Count: 9')}---\n{groups}---\n{HELPER}")
     said = ran.out.split("\n\n")[0].splitlines()[1:]
     assert len(said) == 6
-    assert said[0] == "    can never start: PodGroup worker-0 starts with 2 pods, and none is there"
-    assert said[1] == "        and PodGroup worker-1 starts with 2 pods, and none is there"
+    assert said[0] == "    can never start: PodGroup worker-0 needs 2 pods to start, and none is there"
+    assert said[1] == "        and PodGroup worker-1 needs 2 pods to start, and none is there"
     assert said[-1] == "        and 4 more"
 
 
@@ -148,7 +148,7 @@ def test_json_has_the_verdict_the_reasons_and_every_minimum(rollcall: Run, folde
                     "kind": "PodGroup",
                     "name": "team-a/worker",
                     "level": 2,
-                    "message": "PodGroup worker starts with 2 pods, and one is there",
+                    "message": "PodGroup worker needs 2 pods to start, and one is there",
                 }
             ],
             "tree": {
@@ -199,9 +199,9 @@ def test_a_GangGroup_of_Koordinator_is_explained_too(rollcall: Run) -> None:
     assert ran.code == 1
     assert ran.out == (
         "<stdin>:1:1: GangGroup default/a\n"
-        "    can never start: gang c is listed without a namespace, and so is never found: default/a and default/b "
+        "    can never start: gang c is listed without a namespace, so it is never found: default/a and default/b "
         "list it\n"
-        "        and gang default/b starts with 1 pod, and none is there\n"
+        "        and gang default/b needs 1 pod to start, and none is there\n"
         "\n"
         "    GangGroup default/a: starts with all of 3 gangs, 1 can start\n"
         "    ├── gang default/a: starts with 1 pod, has 1\n"
@@ -223,7 +223,7 @@ def test_a_workload_and_a_tree_are_explained_side_by_side(rollcall: Run) -> None
 def test_what_cannot_be_read_is_told_with_its_place(rollcall: Run) -> None:
     ran = rollcall("explain", "-", stdin=f"{TOP}---\n{TREE.replace('minCount: 2', 'minCount: two')}")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "rollcall: <stdin>:8:1: PodGroup team-a/worker: a whole number is needed where there is str\n"
+    assert ran.err == "rollcall: <stdin>:8:1: PodGroup team-a/worker: expected a whole number, found str\n"
 
 
 # SVG

@@ -74,7 +74,7 @@ def test_gangs_are_a_table(rollcall: Run, cluster: WritableWorld, config: str) -
         0,
         """\
 NAMESPACE  GANG    SCHEDULER        BOUND  PODS  AGE  HEALTH             WHY
-team-a     demo-0  koord-scheduler  0/2    0     -    GangObjectMissing  PodGroup demo-0-a is not there
+team-a     demo-0  koord-scheduler  0/2    0     -    GangObjectMissing  PodGroup demo-0-a is missing
 """,
         "",
     )
@@ -131,7 +131,7 @@ def test_a_cluster_that_cannot_be_read_is_no_verdict(
     cluster.failing = httpx.Response(403, json=failure(403, "you may not"))
     ran = rollcall("gangs", "--config", config)
     assert (ran.code, ran.out) == (3, "")
-    assert "rollcall: cluster: which kinds it serves is not known: HTTP 403: you may not" in ran.err
+    assert "rollcall: cluster: the served kinds are not known: HTTP 403: you may not" in ran.err
     cluster.failing = None
     cluster.served = [one for one in cluster.served if one.plural != "podgangs"]
     assert rollcall("gangs", "--config", config).code == 0, "there may be Jobs"
@@ -155,14 +155,14 @@ def test_one_gang_is_explained(rollcall: Run, cluster: WritableWorld, config: st
     assert ran.code == 1
     assert ran.out.startswith("""\
 PodGang team-a/demo-0: inPart
-    scheduler koord-scheduler; 1 of the 2 pods that it starts with are on nodes
+    scheduler koord-scheduler; 1 of the 2 pods that it needs to start are on nodes
 
-    demo-0-a: 2 present, 1 on nodes, starts with 2
+    demo-0-a: 2 present, 1 on nodes, needs 2 to start
         fails: failed
         goes: leaving
         runs: on node n1, unmutated
         waits: waiting, gate example.com/gate, gate rollcall.dev/gang-sync, unmutated
-    strange: of other, which is no member of the PodGang
+    strange: of other, which is not a member of the PodGang
 
     GangInPart
         why  a part of the gang is on nodes and the rest is not: demo-0-a has 1 of 2
@@ -204,14 +204,14 @@ def test_the_gate_is_taken_off_by_hand(rollcall: Run, cluster: WritableWorld) ->
 
     cluster.answering = lifted
     said = "pod team-a/both of demo-0: "
-    assert rollcall("gangs", "ungate", "--all", "--dry-run") == (0, f"{said}bears the gate\n", "")
+    assert rollcall("gangs", "ungate", "--all", "--dry-run") == (0, f"{said}has the gate\n", "")
     assert sent == []
     assert rollcall("gangs", "ungate", "demo-0", "-n", "team-a") == (0, f"{said}ungated\n", "")
     assert sent == [
         '/api/v1/namespaces/team-a/pods/both [{"op":"test","path":"/spec/schedulingGates/1/name",'
         f'"value":"{GATE}"}},{{"op":"remove","path":"/spec/schedulingGates/1"}}]'
     ]
-    nobody = (0, "", f"rollcall: no pod bears the gate {GATE}\n")
+    nobody = (0, "", f"rollcall: no pod has the gate {GATE}\n")
     assert rollcall("gangs", "ungate", "other", "-n", "team-a") == nobody
     assert rollcall("gangs", "ungate", "demo-0") == nobody
 
@@ -222,7 +222,7 @@ def test_a_gate_that_cannot_be_taken_off_is_said(rollcall: Run, cluster: Writabl
     assert rollcall("gangs", "ungate", "--all") == (3, "", "rollcall: pod team-a/one: HTTP 403: you may not\n")
     cluster.answering = lambda _: httpx.Response(422, json=failure(422, "the test failed"))
     ran = rollcall("gangs", "ungate", "--all")
-    assert (ran.code, ran.out) == (3, "pod team-a/one of demo-0: changed meanwhile; try again\n")
+    assert (ran.code, ran.out) == (3, "pod team-a/one of demo-0: it changed in the meantime; try again\n")
     cluster.failing = httpx.Response(403, json=failure(403, "you may not"))
     ran = rollcall("gangs", "ungate", "--all")
     assert (ran.code, ran.err) == (3, "rollcall: the pods cannot be read: HTTP 403: you may not\n")
@@ -308,14 +308,14 @@ def test_the_gangs_of_a_workload_are_explained(
 def test_a_workload_without_gangs_is_told(rollcall: Run, owners: WritableWorld, config: str) -> None:
     ran = rollcall("explain", "jobset/train", "-n", "team-a", "--config", config)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "rollcall: there is no JobSet team-a/train, or none that Rollcall makes gangs of\n"
+    assert ran.err == "rollcall: there is no JobSet team-a/train, or Rollcall makes no gang of it\n"
 
 
 def test_the_gate_comes_off_the_pods_of_workloads_by_the_name_of_gang_or_workload(
     rollcall: Run, owners: WritableWorld
 ) -> None:
-    said = "pod team-a/serve-0-0-new of serve-0-new: bears the gate\n"
+    said = "pod team-a/serve-0-0-new of serve-0-new: has the gate\n"
     assert rollcall("gangs", "ungate", "serve", "-n", "team-a", "--dry-run").out == said
     assert rollcall("gangs", "ungate", "serve-0-new", "-n", "team-a", "--dry-run").out == said
     every = rollcall("gangs", "ungate", "--all", "--dry-run").out
-    assert every == f"{said}pod team-a/train-0 of train: bears the gate\n"
+    assert every == f"{said}pod team-a/train-0 of train: has the gate\n"

@@ -134,7 +134,7 @@ def test_without_a_file_there_is_none_in_the_cluster(rollcall: Run) -> None:
         assert not any(argument.startswith("--config") for argument in container["args"])
 
 
-def test_in_an_emergency_nobody_is_held_up(rollcall: Run) -> None:
+def test_the_failure_policy_can_be_overridden_in_an_emergency(rollcall: Run) -> None:
     for command in ("webhooks", "all"):
         printed = yaml.safe_load_all(rollcall("manifests", command, "--failure-policy", "Ignore").out)
         policies = {hook["failurePolicy"] for one in printed for hook in one.get("webhooks", ())}

@@ -120,7 +120,7 @@ def test_a_pod_of_somebody_else_s_job_is_left_alone(rollcall: Run) -> None:
 
 def test_of_what_is_suspended_nothing_is_written_yet(rollcall: Run) -> None:
     ran = rollcall("render", *VOLCANO, "-", stdin=JOB.replace("  completionMode", "  suspend: true\n  completionMode"))
-    assert comments(ran.out).count("# suspended: nothing is written before it is resumed") == 2
+    assert comments(ran.out).count("# suspended: nothing is written until it is resumed") == 2
 
 
 def test_a_name_that_is_yet_to_be_made_is_shown_as_such(rollcall: Run) -> None:
@@ -136,7 +136,7 @@ def test_a_name_that_is_yet_to_be_made_is_shown_as_such(rollcall: Run) -> None:
         ((), JOB, 0, "<stdin>:1:1: Job default/demo: not opted in: "),
         (KOORD, JOB.replace("completions: 2", "completions: 5"), 1, "<stdin>:7:3: owner/completions at spec.comp"),
         (KOORD, TRAIN_JOB, 3, "<stdin>:5:16: owner/runtime at spec.runtimeRef.name: not judged: "),
-        (KOORD, "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n", 0, "makes no pods, and so has no gang"),
+        (KOORD, "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n", 0, "makes no pods, so it has no gang"),
         (KOORD, RUNTIME, 0, "nothing to render: "),
     ],
     ids=["not opted in", "refused", "without its runtime", "empty", "a runtime alone"],

@@ -195,7 +195,7 @@ def test_words_that_kubectl_would_take_for_something_else_are_quoted(rollcall: R
 
 def test_an_object_that_is_none_is_told_with_its_place(rollcall: Run) -> None:
     ran = rollcall("render", *KOORD, "-", stdin="apiVersion: v1\nkind: Pod\nmetadata: 5\n")
-    assert ran == (2, "", "rollcall: <stdin>:1:1: an object is needed where there is int\n")
+    assert ran == (2, "", "rollcall: <stdin>:1:1: expected an object, found int\n")
 
 
 def test_what_has_no_gang_is_left_out_with_a_note(rollcall: Run) -> None:

@@ -80,7 +80,7 @@ def server(plane: ControlPlane) -> Iterator[RollcallServer]:
 
 
 BAD = {
-    "the key of another": "tls.key: the key of another certificate",
+    "the key of another": "tls.key: the key does not belong to",
     "empty": "tls.crt: no certificate in PEM form",
     "half written": "tls.crt: no certificate in PEM form",
     "gone": "tls.key: no such file",

@@ -156,7 +156,7 @@ def test_a_certificate_that_has_run_out_is_told(mended: Installation, tmp_path: 
         mended.change(lambda hook: hook.update(clientConfig=server.client_config(hook["clientConfig"])))
         mended.until_told("server/certificate", "webhooks/answered")
         found = [one.symptom.found for one in mended.diagnosis().found if one.check == "server/certificate"]
-        assert any(said.startswith("the certificate that is served ran out at") for said in found)
+        assert any(said.startswith("the certificate that is served expired at") for said in found)
     finally:
         server.close()
 
@@ -251,7 +251,7 @@ def test_an_installation_behind_a_service_is_looked_at_by_its_objects(mended: In
     found = mended.diagnosis()
     assert {one.check for one in found.found} >= {"server/endpoints", "server/disruption-budget", "webhooks/answered"}
     (why,) = (one.why for one in found.not_known if one.check == "server/certificate")
-    assert why.endswith("there is nobody to be reached, and Secret rollcall-system/rollcall-tls is not there")
+    assert why.endswith("no server can be reached, and Secret rollcall-system/rollcall-tls is missing")
     mended.plane.kubectl("delete", "service", "rollcall", "-n", ROLLCALL_NAMESPACE, check=True)
 
 
@@ -320,7 +320,7 @@ def test_a_reconciler_that_is_gone_is_told(installation: Installation) -> None:
     installation.reconciler.program.stop()
     try:
         (found,) = (one for one in installation.diagnosis().found if one.check == "reconciler/leader")
-        assert found.symptom.found == "nobody holds it"
+        assert found.symptom.found == "it has no holder"
     finally:
         installation.reconciler.program.start()
         installation.reconciler.until_leading()

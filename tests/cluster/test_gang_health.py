@@ -271,7 +271,7 @@ def test_each_reason_is_named_as_it_is(
     eventually(partial(says, gangs, expected), "it is said what is")
     held = gangs.run("explain", "podgang/room-0", "-n", namespace)
     assert held.returncode == REFUSED
-    assert "why  koord-scheduler says of pod room-0-leader-" in held.stdout
+    assert "why  koord-scheduler reports for pod room-0-leader-" in held.stdout
     assert "nodes are available" in held.stdout
     assert gangs.run("explain", f"podgang/{namespace}/whole-0").returncode == CLEAN
     assert gangs.run("explain", "podgang/nobody-0").returncode == UNREADABLE

@@ -189,7 +189,7 @@ def test_a_circle_ends_when_one_group_is_created_anew_without_a_parent(
     assert following.metric("rollcall_group_circles") == 1
     described = plane.kubectl("describe", "compositepodgroup", "demo-b", "-n", namespace).out
     assert "GroupCircle" in described
-    assert "demo-a and demo-b are above each other" in described
+    assert "demo-a and demo-b are parents of each other" in described
     plane.http.delete(path_of(root)).raise_for_status()
 
     def allowed() -> bool:

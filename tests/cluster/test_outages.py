@@ -103,7 +103,7 @@ def test_a_server_without_a_cluster_says_what_it_waits_for(
 
     try:
         assert eventually(told, "it says why it is not ready").startswith(
-            "cluster: which kinds it serves is not known: ConnectError"
+            "cluster: the served kinds are not known: ConnectError"
         )
     finally:
         plane.api_server.start()

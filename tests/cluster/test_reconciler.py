@@ -90,7 +90,9 @@ def test_a_pod_group_of_somebody_else_is_left_alone_and_the_gang_told(
         return [event["note"] for event in plane.items(path) if event["reason"] == "GangObjectOwned"]
 
     (note,) = eventually(lambda: told() or None, "the PodGang is told")
-    assert note.startswith("PodGroup demo-0-leader belongs to whoever made it (me), so nothing of this gang is written")
+    assert note.startswith(
+        "PodGroup demo-0-leader belongs to another manager (me), so no object of this gang is written"
+    )
     assert set(pod_groups(plane, namespace)) == {"demo-0-leader"}
     assert pod_groups(plane, namespace)["demo-0-leader"]["spec"]["minMember"] == 7
     plane.kubectl("delete", POD_GROUPS, "demo-0-leader", "-n", namespace, check=True)

@@ -208,7 +208,7 @@ def test_an_endpoint_with_a_certificate_of_somebody_else_is_named(installation: 
         eventually(told, "it is served, and named")
         found = [one for one in doctored(installation) if one["check"] == "server/certificate"]
         assert [one["where"] for one in found] == [f"https://{installation.place('b')}"]
-        assert f"it is not trusted as {HOST}" in found[0]["found"]
+        assert f"the caBundle does not trust it as {HOST}" in found[0]["found"]
 
     def good() -> bool:
         installation.command("certs", "verify")
@@ -265,7 +265,7 @@ def test_a_target_port_that_no_container_has_is_told(mended: Installation) -> No
     assert set(found) <= {"server/endpoints", "webhooks/answered"}
     told = found["server/endpoints"]
     assert (told["level"], told["where"]) == ("error", f"Service {ROLLCALL_NAMESPACE}/rollcall")
-    assert told["found"] == "no endpoint that is ready has its port 443 (https)"
+    assert told["found"] == "no ready endpoint has its port 443 (https)"
     checked = mended.command("certs", "verify", code=1).splitlines()
     assert [line for line in checked if not line.startswith("good ")] == [
         f"bad     {name} {mended.pods.address}: it has no port https of the Service"

@@ -173,7 +173,7 @@ def test_a_topology_of_somebody_else_is_left_alone_and_the_binding_told(
     bound("foreign", ZONE, RACK)
     note = (
         f"Topology foreign has the levels {ROW}, and ClusterTopologyBinding foreign has {ZONE}, {RACK}; "
-        "it belongs to whoever made it (me), so it is left alone"
+        "it belongs to another manager (me), so it is not changed"
     )
     eventually(lambda: told(plane, "foreign") == [("TopologyDrift", note)], "the binding is told once")
     until_counted(leader, "TopologyDrift", 1)

@@ -148,7 +148,7 @@ def test_a_tree_with_a_worker_too_few_hangs_until_it_is_there(
     code, (tree,) = explained(plane, namespace)
     assert (code, [cause["message"] for cause in tree["why"]]) == (
         1,
-        ["PodGroup stage-1-worker starts with 4 pods, and 3 are there"],
+        ["PodGroup stage-1-worker needs 4 pods to start, and 3 are there"],
     )
     deadline = time.monotonic() + QUIET_SECONDS
     while time.monotonic() < deadline:

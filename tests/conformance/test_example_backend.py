@@ -91,7 +91,7 @@ def test_without_the_package_the_profile_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rollcall.yaml").write_text(CONFIGURATION)
     checked = python("-m", "webhook", "config", "check", "rollcall.yaml", cwd=tmp_path)
     assert checked.returncode == 2
-    assert "is no scheduler with a backend" in checked.stderr
+    assert "is not a scheduler with a backend" in checked.stderr
 
 
 def test_its_rules_are_listed_with_all_others(rollcall: Run) -> None:

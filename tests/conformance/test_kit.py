@@ -86,7 +86,7 @@ BROKEN: dict[str, list[Case]] = {
     ],
     "test_it_says_at_start_that_the_kinds_it_writes_are_not_served": [
         Case(broken(required_apis=SoundBackend.required_apis[:1]), "required_apis does not list"),
-        Case(broken(required_apis=()), "init has nothing to say"),
+        Case(broken(required_apis=()), "init reports nothing"),
     ],
     "test_each_rule_has_an_id_of_its_own_under_one_prefix": [
         Case(broken(rules=(topology, topology)), "two rules are called sound/topology"),
@@ -136,7 +136,7 @@ BROKEN: dict[str, list[Case]] = {
     "test_what_a_pod_is_given_is_legal": [
         Case(
             preparing(lambda member, made: replace(made, labels={f"{GROUP}/part": member.podgang + member.podclique})),
-            "no pod can bear",
+            "no pod can have",
         ),
         Case(preparing(lambda _, made: replace(made, scheduler_name="other")), "give it the backend's own name"),
         Case(preparing(lambda _, made: replace(made, annotations={"a": 1})), "annotations are strings"),  # type: ignore[dict-item]
@@ -168,7 +168,7 @@ BROKEN: dict[str, list[Case]] = {
         Case(preparing(lambda _, made: replace(made, default_fields={"pod-group-name": "mine"})), "is changed")
     ],
     "test_the_net_lets_a_prepared_pod_through": [
-        Case(broken(membership=((Mark("labels", f"{GROUP}/other"),),)), "bears none of"),
+        Case(broken(membership=((Mark("labels", f"{GROUP}/other"),),)), "has none of"),
     ],
     "test_the_net_stops_a_pod_that_nobody_prepared": [
         Case(broken(membership=((),)), "let through by ((),), and prepare_pod would still write"),
@@ -191,12 +191,12 @@ BROKEN: dict[str, list[Case]] = {
         Case(broken(rules=()), "names the rules"),
     ],
     "test_gang_objects_are_the_same_every_time_and_leave_the_podgang_as_it_is": [
-        Case(translating(vandal), "changed the PodGang"),
+        Case(translating(vandal), "changed its argument, the PodGang"),
         Case(translating(lambda _, made: [{**made[0], "spec": {"n": next(COUNTER)}}]), "other objects the second time"),
         Case(translating(lambda _, made: [{**made[0], "spec": {"names": ("a", "b")}}]), "what it will be in JSON"),
     ],
     "test_gang_objects_belong_to_their_podgang": [
-        Case(translating(lambda _, made: [with_metadata(one, labels={}) for one in made]), "does not bear"),
+        Case(translating(lambda _, made: [with_metadata(one, labels={}) for one in made]), "does not have"),
         Case(translating(lambda _, made: [with_metadata(one, ownerReferences=[]) for one in made]), "not controlled"),
         Case(translating(lambda _, made: [with_metadata(one, namespace="x") for one in made]), "put it into"),
         Case(translating(lambda _, made: [{**one, "status": {}} for one in made]), "brings status"),
@@ -225,16 +225,16 @@ BROKEN: dict[str, list[Case]] = {
     ],
     "test_adoption_survives_any_live_object": [
         Case(adopting(lambda desired, live: {**desired, "was": live and live["spec"]["queue"]}), "adopt raised"),
-        Case(adopting(emptied), "changed an object that it was given"),
+        Case(adopting(emptied), "changed one of its arguments"),
     ],
     "test_adoption_keeps_whose_an_object_is_and_writes_no_status": [
         Case(adopting(lambda desired, live: with_metadata(desired, ownerReferences=[])), "adopt lost"),
-        Case(adopting(lambda desired, live: {**desired, "status": {}}), "what others write"),
+        Case(adopting(lambda desired, live: {**desired, "status": {}}), "that other writers own"),
     ],
     "test_adoption_has_settled_after_one_step": [
         Case(
             adopting(lambda desired, live: {**desired, "spec": {"n": desired["spec"].get("n", 0) + 1}}),
-            "nothing left to do",
+            "make adopt idempotent",
         ),
         Case(
             adopting(
@@ -254,7 +254,7 @@ BROKEN: dict[str, list[Case]] = {
         Case(mapping_out(lambda made: []), "nothing is made of a binding"),
         Case(mapping_out(lambda made: [*made, *made]), "make one at most"),
         Case(mapping_out(lambda made: [with_metadata(one, namespace="team") for one in made]), "what others write"),
-        Case(mapping_out(lambda made: [with_metadata(one, labels={}) for one in made]), "does not bear"),
+        Case(mapping_out(lambda made: [with_metadata(one, labels={}) for one in made]), "does not have"),
         Case(mapping_out(lambda made: [with_metadata(one, ownerReferences=[]) for one in made]), "not controlled"),
         Case(mapping_out(lambda made: [{**one, "spec": {"n": next(COUNTER)}} for one in made]), "the second time"),
     ],
@@ -286,8 +286,14 @@ BROKEN: dict[str, list[Case]] = {
     ],
     "test_a_topology_object_survives_whatever_is_in_the_cluster": [
         Case(mapped(topology_must_be_remade=lambda self, desired, live: live["spec"]["keys"][0] == 1), "raised"),
-        Case(mapped(topology_must_be_remade=lambda self, desired, live: bool(desired.pop("spec"))), "was changed"),
-        Case(mapped(adopt=lambda self, desired, live: with_metadata(desired, labels={})), "may no longer be ours"),
+        Case(
+            mapped(topology_must_be_remade=lambda self, desired, live: bool(desired.pop("spec"))),
+            "changed one of its arguments",
+        ),
+        Case(
+            mapped(adopt=lambda self, desired, live: with_metadata(desired, labels={})),
+            "may no longer be recognised as ours",
+        ),
         Case(
             mapped(adopt=lambda self, desired, live: {**desired, "spec": {"n": next(COUNTER)}}),
             "written again",
@@ -298,9 +304,9 @@ BROKEN: dict[str, list[Case]] = {
     ],
     "test_what_is_frozen_can_be_made_anew": [
         Case(freezing(raising), "frozen raised"),
-        Case(freezing(lambda desired, live: live.clear()), "changed an object that it was given"),
-        Case(freezing(lambda desired, live: (*desired, {})), "is not among the live objects"),
-        Case(freezing(lambda desired, live: live[:1]), "and so for ever"),
+        Case(freezing(lambda desired, live: live.clear()), "changed one of its arguments"),
+        Case(freezing(lambda desired, live: (*desired, {})), "is not one of the live objects"),
+        Case(freezing(lambda desired, live: live[:1]), "in an endless loop"),
     ],
 }
 CASES = [(check, case) for check, cases in BROKEN.items() for case in cases]

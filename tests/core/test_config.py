@@ -120,5 +120,5 @@ def test_without_a_file_every_backend_is_there_and_the_plain_scheduler_is_the_de
 def test_a_forced_scheduler_needs_no_profile_but_a_backend() -> None:
     settings = force_scheduler(settings_from(dict(HEAD), "rollcall.yaml"), "koord-scheduler")
     assert (settings.forced, "koord-scheduler" in settings.available) == ("koord-scheduler", True)
-    with pytest.raises(ConfigurationError, match="is no scheduler with a backend"):
+    with pytest.raises(ConfigurationError, match="is not a scheduler with a backend"):
         force_scheduler(settings, "slurm")

@@ -17,7 +17,7 @@ KEYS = (
 )
 
 MISTAKES: dict[str, tuple[Any, list[str]]] = {
-    "not a mapping": ([1], ["the document: [1]: is no RollcallConfiguration"]),
+    "not a mapping": ([1], ["the document: [1]: is not a RollcallConfiguration"]),
     "another kind": (
         {"apiVersion": "v1", "kind": "ConfigMap"},
         [
@@ -40,22 +40,22 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     "a scheduler that nobody knows": (
         scheduler({"name": "koordinator"}, KOORD),
         [
-            'scheduler.profiles[0].name: "koordinator": is no scheduler with a backend '
+            'scheduler.profiles[0].name: "koordinator": is not a scheduler with a backend '
             "(allowed: default-scheduler, koord-scheduler, volcano, kai-scheduler, lpx-scheduler, "
             "scheduler-plugins-scheduler)"
         ],
     ),
-    "a duplicate profile": (scheduler(KOORD, KOORD), ['scheduler.profiles[1].name: "koord-scheduler": is there twice']),
+    "a duplicate profile": (scheduler(KOORD, KOORD), ['scheduler.profiles[1].name: "koord-scheduler": appears twice']),
     "a default that is no profile": (
         scheduler(KOORD, default="volcano"),
         [
-            'scheduler.defaultProfileName: "volcano": is none of the profiles '
+            'scheduler.defaultProfileName: "volcano": is not one of the profiles '
             "(allowed: koord-scheduler, default-scheduler)",
         ],
     ),
     "a default that is not a string": (
         scheduler(default=7),  # type: ignore[arg-type]
-        ["scheduler.defaultProfileName: 7: is no string; quote it"],
+        ["scheduler.defaultProfileName: 7: must be a string; quote it"],
     ),
     "an unknown value": (
         scheduler({**KOORD, "config": {"gangMode": "strict"}}),
@@ -85,11 +85,11 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     ),
     "a version that is none": (
         scheduler({**KOORD, "schedulerVersion": "latest"}),
-        ['scheduler.profiles[0].schedulerVersion: "latest": is no version, such as 1.8.0'],
+        ['scheduler.profiles[0].schedulerVersion: "latest": is not a version, such as 1.8.0'],
     ),
     "a version that YAML takes for a number": (
         scheduler({**KOORD, "schedulerVersion": 1.10}),
-        ["scheduler.profiles[0].schedulerVersion: 1.1: is no string; quote it"],
+        ["scheduler.profiles[0].schedulerVersion: 1.1: must be a string; quote it"],
     ),
     "a version that is too old": (
         scheduler({**KOORD, "schedulerVersion": "1.4.1"}),
@@ -113,7 +113,7 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
         scheduler(KOORD, namespaces={"team-a": {"scheduler": "volcano", "enforcement": "no"}}),
         [
             'namespaces.team-a.enforcement: "no": is not allowed (allowed: deny, warn, audit, off)',
-            'namespaces.team-a.scheduler: "volcano": is none of the profiles '
+            'namespaces.team-a.scheduler: "volcano": is not one of the profiles '
             "(allowed: koord-scheduler, default-scheduler)",
         ],
     ),
@@ -156,7 +156,7 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     ),
     "a namespace that cannot be": (
         {**HEAD, "registration": {"excludedNamespaces": ["Team_A"]}},
-        ['registration.excludedNamespaces[0]: "Team_A": is no name of a namespace'],
+        ['registration.excludedNamespaces[0]: "Team_A": is not the name of a namespace'],
     ),
     "an exemption for everybody": (
         {**HEAD, "tenancy": {"exemptUsers": ["system:anonymous", "system:serviceaccounts:team-a"]}},
@@ -169,7 +169,7 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     "users without a name, and by a pattern": (
         {**HEAD, "tenancy": {"reconcilers": [""], "exemptUsers": ["system:serviceaccount:*:argocd"]}},
         [
-            'tenancy.reconcilers[0]: "": is no name of a user, such as system:serviceaccount:NAMESPACE:NAME',
+            'tenancy.reconcilers[0]: "": is not the name of a user, such as system:serviceaccount:NAMESPACE:NAME',
             'tenancy.exemptUsers[0]: "system:serviceaccount:*:argocd": has a *, which no user has in its name; name '
             "each user",
         ],
@@ -214,13 +214,15 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
         {**HEAD, "certificates": {"mode": "selfManaged", "leafValidityDays": 1, "overlapSeconds": 28_945}},
         [
             "certificates.overlapSeconds: 28945: is more than half of the 57888 s after which a certificate is "
-            "renewed, so that no rotation of the authority would end; raise leafValidityDays or renewAtPercent, or "
+            "renewed, so no rotation of the authority would end; raise leafValidityDays or renewAtPercent, or "
             "lower it"
         ],
     ),
     "a collector that is no URL": (
         {**HEAD, "tracing": {"endpoint": "otel:4318"}},
-        ['tracing.endpoint: "otel:4318": is no http:// or https:// URL, such as http://collector.monitoring.svc:4318'],
+        [
+            'tracing.endpoint: "otel:4318": is not an http:// or https:// URL, such as http://collector.monitoring.svc:4318'
+        ],
     ),
     "many at once, on every level": (
         {
@@ -239,8 +241,8 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
             "scheduler.bar: 2: is an unknown key (allowed: profiles, defaultProfileName)",
             'scheduler.profiles[0].gate: "yes": input should be a valid boolean',
             'scheduler.profiles[0].config.gangMode: "x": is not allowed (allowed: Strict, NonStrict)',
-            'scheduler.profiles[1]: "text": is no mapping',
-            'scheduler.defaultProfileName: "nobody": is none of the profiles '
+            'scheduler.profiles[1]: "text": must be a mapping',
+            'scheduler.defaultProfileName: "nobody": is not one of the profiles '
             "(allowed: koord-scheduler, default-scheduler)",
         ],
     ),
@@ -300,6 +302,6 @@ def test_a_collector_s_url_has_a_host_and_a_port_that_there_is(endpoint: str, po
 def test_an_unknown_rule_is_told_with_all_that_there_are() -> None:
     (problem,) = problems({**HEAD, "enforcement": {"rules": {"koordinator/mnvl": "warn"}}})
     assert problem.startswith(
-        'enforcement.rules[koordinator/mnvl]: "warn": is a mode for a rule that there is not (allowed: '
+        'enforcement.rules[koordinator/mnvl]: "warn": is a mode for a rule that does not exist (allowed: '
     )
     assert "koordinator/mnnvl" in problem

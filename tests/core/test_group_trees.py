@@ -31,13 +31,13 @@ CASES: dict[str, tuple[Manifests, dict[str, list[str]]]] = {
         {
             "CompositePodGroup team-a/job": [
                 "cannot",
-                "PodGroup worker starts with 2 pods, and one is there",
+                "PodGroup worker needs 2 pods to start, and one is there",
             ]
         },
     ),
     "pods are told of, and one group has none": (
         [*PAIR, *pods("worker", 2)],
-        {"CompositePodGroup team-a/job": ["cannot", "PodGroup leader starts with 1 pod, and none is there"]},
+        {"CompositePodGroup team-a/job": ["cannot", "PodGroup leader needs 1 pod to start, and none is there"]},
     ),
     "one group is enough": (
         [composite("job", 1), group("leader", 1, "job"), group("worker", 2, "job"), *pods("leader", 1)],
@@ -53,7 +53,8 @@ CASES: dict[str, tuple[Manifests, dict[str, list[str]]]] = {
     ),
     "a minimum above the groups that there are, whatever their pods": (
         [composite("job", 3), group("leader", 1, "job"), group("worker", 2, "job")],
-        {"CompositePodGroup team-a/job": ["cannot", "CompositePodGroup job starts with 3 groups, and 2 are below it"]},
+        {"CompositePodGroup team-a/job": ["cannot", "CompositePodGroup job needs 3 groups to start, and 2 are "
+                                                    "below it"]},
     ),
     "the deepest cause comes first": (
         [
@@ -63,8 +64,8 @@ CASES: dict[str, tuple[Manifests, dict[str, list[str]]]] = {
         {
             "CompositePodGroup team-a/job": [
                 "cannot",
-                "PodGroup b starts with 4 pods, and 3 are there",
-                "CompositePodGroup job starts with 2 groups, and one is below it",
+                "PodGroup b needs 4 pods to start, and 3 are there",
+                "CompositePodGroup job needs 2 groups to start, and one is below it",
             ]
         },
     ),
@@ -73,7 +74,7 @@ CASES: dict[str, tuple[Manifests, dict[str, list[str]]]] = {
         {
             "CompositePodGroup team-a/job": [
                 "cannot",
-                "CompositePodGroup job is not there, and PodGroup a and PodGroup b name it as their parent",
+                "CompositePodGroup job is missing, and PodGroup a and PodGroup b name it as their parent",
             ]
         },
     ),
@@ -83,17 +84,17 @@ CASES: dict[str, tuple[Manifests, dict[str, list[str]]]] = {
             "PodGroup team-a/a": ["can"],
             "CompositePodGroup team-a/a": [
                 "cannot",
-                "CompositePodGroup a is not there, and PodGroup b names it as its parent",
+                "CompositePodGroup a is missing, and PodGroup b names it as its parent",
             ],
         },
     ),
     "a cycle": (
         [composite("b", 1, "a"), composite("a", 1, "c"), composite("c", 1, "b"), group("p", 1, "b"), *pods("p", 1)],
-        {"CompositePodGroup team-a/a": ["cannot", "CompositePodGroup a stands above itself: a -> c -> b -> a"]},
+        {"CompositePodGroup team-a/a": ["cannot", "CompositePodGroup a is its own ancestor: a -> c -> b -> a"]},
     ),
     "its own parent": (
         [composite("a", 1, "a")],
-        {"CompositePodGroup team-a/a": ["cannot", "CompositePodGroup a stands above itself: a -> a"]},
+        {"CompositePodGroup team-a/a": ["cannot", "CompositePodGroup a is its own ancestor: a -> a"]},
     ),
     "four levels": (
         [composite("a", 1), composite("b", 1, "a"), composite("c", 1, "b"), group("p", 1, "c"), *pods("p", 1)],
@@ -104,11 +105,11 @@ CASES: dict[str, tuple[Manifests, dict[str, list[str]]]] = {
             composite("a", 1), composite("b", 1, "a"), composite("c", 1, "b"), composite("d", 1, "c"),
             group("p", 1, "d"), *pods("p", 1),
         ],
-        {"CompositePodGroup team-a/a": ["cannot", "PodGroup p is at level 5, and a tree has no more than 4"]},
+        {"CompositePodGroup team-a/a": ["cannot", "PodGroup p is at level 5, and a tree has at most 4"]},
     ),
     "pods of a group that is not there": (
         pods("job", 3),
-        {"PodGroup team-a/job": ["cannot", "PodGroup job is not there, and 3 pods name it"]},
+        {"PodGroup team-a/job": ["cannot", "PodGroup job is missing, and 3 pods name it"]},
     ),
     "the parent is in another namespace": (
         [("scheduling.k8s.io", "v1alpha3", {"kind": "CompositePodGroup", "metadata": {"name": "job"}}),
@@ -116,11 +117,11 @@ CASES: dict[str, tuple[Manifests, dict[str, list[str]]]] = {
         {
             "CompositePodGroup default/job": [
                 "cannot",
-                "CompositePodGroup job starts with 1 group, and none is below it",
+                "CompositePodGroup job needs 1 group to start, and none is below it",
             ],
             "CompositePodGroup team-a/job": [
                 "cannot",
-                "CompositePodGroup job is not there, and PodGroup a names it as its parent",
+                "CompositePodGroup job is missing, and PodGroup a names it as its parent",
             ],
         },
     ),
@@ -161,7 +162,7 @@ GENERATIONS: dict[str, tuple[Manifests, dict[str, list[str]]]] = {
             workload("job", "v1alpha1", podGroups=ENTRIES),
             *first_pods("job", "leader", 1), *first_pods("job", "worker", 2, "0"), *first_pods("job", "worker", 1, "1"),
         ],
-        {"Workload team-a/job": ["cannot", "group worker, replica 1 starts with 2 pods, and one is there"]},
+        {"Workload team-a/job": ["cannot", "group worker, replica 1 needs 2 pods to start, and one is there"]},
     ),
     "1.35: no pods": ([workload("job", "v1alpha1", podGroups=ENTRIES)], {"Workload team-a/job": ["notTold"]}),
     "1.35: an entry that is not there": (
@@ -169,11 +170,11 @@ GENERATIONS: dict[str, tuple[Manifests, dict[str, list[str]]]] = {
             workload("job", "v1alpha1", podGroups=ENTRIES[:1]),
             *first_pods("job", "leader", 1), *first_pods("job", "worker", 2),
         ],
-        {"Workload team-a/job": ["cannot", "group worker is not there, and 2 pods name it"]},
+        {"Workload team-a/job": ["cannot", "group worker is missing, and 2 pods name it"]},
     ),
     "1.35: a Workload that is not there": (
         first_pods("job", "worker", 1),
-        {"Workload team-a/job": ["cannot", "Workload job is not there, and one pod names it"]},
+        {"Workload team-a/job": ["cannot", "Workload job is missing, and one pod names it"]},
     ),
     "1.36: PodGroups are made from templates": (
         [
@@ -266,18 +267,18 @@ GANGS: dict[str, tuple[Manifests, dict[str, list[str]]]] = {
     "no pods, and none are needed": ([gang("a", 0)], {"GangGroup team-a/a": ["can"]}),
     "too few pods": (
         [gang("a", 1, BOTH), gang("b", 2, BOTH), *gang_pods("a", 1)],
-        {"GangGroup team-a/a": ["cannot", "gang team-a/b starts with 2 pods, and none is there"]},
+        {"GangGroup team-a/a": ["cannot", "gang team-a/b needs 2 pods to start, and none is there"]},
     ),
     "a listed gang that is not there": (
         [gang("a", 1, BOTH), *gang_pods("a", 1)],
-        {"GangGroup team-a/a": ["cannot", "gang team-a/b is not there, and team-a/a lists it"]},
+        {"GangGroup team-a/a": ["cannot", "gang team-a/b is missing, and team-a/a lists it"]},
     ),
     "listed without a namespace": (
         [gang("a", 1, '["team-a/a","b"]'), gang("b", 1), *gang_pods("a", 1), *gang_pods("b", 1)],
         {
             "GangGroup team-a/a": [
                 "cannot",
-                "gang b is listed without a namespace, and so is never found: team-a/a lists it",
+                "gang b is listed without a namespace, so it is never found: team-a/a lists it",
             ],
             "GangGroup team-a/b": ["can"],
         },
@@ -287,7 +288,7 @@ GANGS: dict[str, tuple[Manifests, dict[str, list[str]]]] = {
         {
             "GangGroup team-a/a": [
                 "cannot",
-                'gang "" is listed without a namespace, and so is never found: team-a/a lists it',
+                'gang "" is listed without a namespace, so it is never found: team-a/a lists it',
             ]
         },
     ),
@@ -318,7 +319,7 @@ GANGS: dict[str, tuple[Manifests, dict[str, list[str]]]] = {
     ),
     "pods that name a gang which nobody describes": (
         gang_pods("a", 2),
-        {"GangGroup team-a/a": ["cannot", "gang team-a/a is not there, and 2 pods name it"]},
+        {"GangGroup team-a/a": ["cannot", "gang team-a/a is missing, and 2 pods name it"]},
     ),
 }
 
@@ -342,7 +343,7 @@ def test_a_chain_of_thousands_and_a_cycle_of_thousands_are_told_and_cut() -> Non
     chain = [composite(f"c{index}", 1, f"c{index - 1}" if index else None) for index in range(3000)]
     (tree,) = trees_of(chain)
     assert [str(cause) for cause in judge(tree).causes if cause.branch.fault] == [
-        "CompositePodGroup c4 is at level 5, and a tree has no more than 4"
+        "CompositePodGroup c4 is at level 5, and a tree has at most 4"
     ]
     assert len(list(walk(tree))) == 8
     assert sum(branch.hidden for branch, _ in walk(tree)) == 2992

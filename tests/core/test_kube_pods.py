@@ -102,7 +102,7 @@ def test_a_membership_that_is_there_is_kept() -> None:
 @pytest.mark.parametrize("apis", [None, NEITHER, frozenset({COORDINATED})])
 def test_a_pod_whose_membership_would_be_dropped_is_not_admitted(apis: frozenset[Api] | None) -> None:
     settings = settings_of("default-scheduler", {"gangScheduling": True}, standalone=False)
-    with pytest.raises(FactsUnavailable, match="serves no form of its API"):
+    with pytest.raises(FactsUnavailable, match="serves no version of its API"):
         admission.mutate(request(gang_pod()), on(apis), settings)
 
 

@@ -126,9 +126,13 @@ def test_each_account_that_is_trusted_and_not_there_is_told_with_the_field_that_
     settings = configured({"name": "koord-scheduler"}, {"name": "default-scheduler"}, tenancy=tenancy)
     absent = dict.fromkeys((KOORD, ARGO, GROVE), False)
     assert told(installed(settings=settings, accounts=absent), "accounts/there") == [
-        (Level.WARNING, "scheduler.profiles[koord-scheduler].controllers", f"the service account {KOORD} is not there"),
-        (Level.WARNING, "tenancy.exemptUsers", f"the service account {ARGO} is not there"),
-        (Level.WARNING, "tenancy.groveOperators", f"the service account {GROVE} is not there"),
+        (
+            Level.WARNING,
+            "scheduler.profiles[koord-scheduler].controllers",
+            f"the service account {KOORD} does not exist",
+        ),
+        (Level.WARNING, "tenancy.exemptUsers", f"the service account {ARGO} does not exist"),
+        (Level.WARNING, "tenancy.groveOperators", f"the service account {GROVE} does not exist"),
     ]
     assert told(installed(settings=settings, accounts=dict.fromkeys(absent, True)), "accounts/there") == []
 

@@ -37,7 +37,7 @@ def test_a_ca_bundle_that_is_none_is_told_once() -> None:
             hook["clientConfig"]["caBundle"] = b64encode(b"nonsense").decode()
 
     found = told(installed(changed=spoil), "webhooks/ca-bundle")
-    assert found == [(Level.ERROR, FIRST, "its caBundle is no certificate in PEM form")]
+    assert found == [(Level.ERROR, FIRST, "its caBundle is not a certificate in PEM form")]
 
 
 def test_old_and_new_authority_side_by_side_are_well() -> None:
@@ -47,7 +47,7 @@ def test_old_and_new_authority_side_by_side_are_well() -> None:
 def test_an_authority_that_is_about_to_run_out_is_a_warning() -> None:
     # Ten days old, and a tenth of its life is more than a day.
     found = told(bundled(signed(days=1).authority), "webhooks/ca-bundle")
-    assert found == [(Level.WARNING, FIRST, "the authority in its caBundle runs out at 2026-09-02 12:00 UTC")]
+    assert found == [(Level.WARNING, FIRST, "the authority in its caBundle expires at 2026-09-02 12:00 UTC")]
 
 
 def test_webhooks_that_believe_different_authorities_are_a_warning() -> None:
@@ -61,7 +61,7 @@ def test_webhooks_that_believe_different_authorities_are_a_warning() -> None:
 
 def test_a_certificate_that_ran_out_is_told_though_the_rest_is_well() -> None:
     found = told(certified(signed(days=-1)), "server/certificate")
-    assert found == [(Level.ERROR, SHOWN, "the certificate that is served ran out at 2026-08-31 12:00 UTC")]
+    assert found == [(Level.ERROR, SHOWN, "the certificate that is served expired at 2026-08-31 12:00 UTC")]
 
 
 def stored(leaf: x509.Certificate, *bundle: x509.Certificate, **known: Any) -> World:
@@ -72,7 +72,7 @@ def stored(leaf: x509.Certificate, *bundle: x509.Certificate, **known: Any) -> W
     return replace(world, parts={**world.parts, PART: (secret,)})
 
 
-def test_where_nobody_can_be_reached_the_secret_tells() -> None:
+def test_if_no_server_can_be_reached_the_secret_is_checked() -> None:
     pair, other = signed(), signed()
     assert said(stored(pair.leaf, pair.authority), "server/certificate") == []
     assert said(stored(pair.leaf, other.authority, pair.authority), "server/certificate") == []
@@ -85,7 +85,7 @@ def test_where_nobody_can_be_reached_the_secret_tells() -> None:
     ]
     old = signed(days=-1)
     assert said(stored(old.leaf, old.authority), "server/certificate") == [
-        "the certificate that is served ran out at 2026-08-31 12:00 UTC"
+        "the certificate that is served expired at 2026-08-31 12:00 UTC"
     ]
 
 
@@ -94,7 +94,7 @@ def test_a_stored_certificate_that_cannot_be_read_is_told() -> None:
     world = stored(pair.leaf, pair.authority)
     secret = thing("v1", "Secret", "rollcall-tls", data={"tls.crt": b64encode(b"nonsense").decode()})
     spoiled = replace(world, parts={**world.parts, PART: (secret,)})
-    assert said(spoiled, "server/certificate") == ["its tls.crt is no certificate in PEM form"]
+    assert said(spoiled, "server/certificate") == ["its tls.crt is not a certificate in PEM form"]
 
 
 def test_a_ca_bundle_that_is_none_says_nothing_about_what_is_stored() -> None:
@@ -107,7 +107,7 @@ def test_a_ca_bundle_that_is_none_says_nothing_about_what_is_stored() -> None:
     world = installed(changed=spoil)
     known = replace(world, parts={**world.parts, PART: stored(pair.leaf, pair.authority).parts[PART]})
     assert said(known, "server/certificate") == []
-    assert said(known, "webhooks/ca-bundle") == ["its caBundle is no certificate in PEM form"]
+    assert said(known, "webhooks/ca-bundle") == ["its caBundle is not a certificate in PEM form"]
 
 
 def test_a_certificate_that_is_its_own_authority_is_believed() -> None:
@@ -115,21 +115,21 @@ def test_a_certificate_that_is_its_own_authority_is_believed() -> None:
     assert said(stored(leaf, leaf), "server/certificate") == []
 
 
-def test_who_answers_for_somebody_else_at_a_pod_s_address_says_nothing() -> None:
+def test_another_server_at_a_pod_s_address_is_not_rollcall() -> None:
     pair, proxy = signed(), signed(host="proxy.example.com")
     shown = certified(proxy, refused="certificate verify failed").presented
     world = replace(stored(pair.leaf, pair.authority), presented=shown)
     assert said(world, "server/certificate") == []
     nothing = replace(bundled(pair.authority), presented=shown)
     assert unknown(nothing, "server/certificate") == [
-        f"which certificate is served: {SHOWN}: somebody else answers, and {SECRET} is not there"
+        f"which certificate is served: {SHOWN}: another server answers, and {SECRET} is missing"
     ]
 
 
 def test_where_nothing_can_be_looked_at_that_is_said() -> None:
     nobody = bundled(signed().authority, presented=(Presented(SHOWN, HOST, trouble="timed out"),))
     assert unknown(nobody, "server/certificate") == [
-        f"which certificate is served: {SHOWN}: timed out, and {SECRET} is not there"
+        f"which certificate is served: {SHOWN}: timed out, and {SECRET} is missing"
     ]
 
 
@@ -148,7 +148,7 @@ def test_what_the_reconciler_keeps_is_not_to_be_written_by_hand() -> None:
     }
     for check, world in worlds.items():
         assert remedies(world, check) == [
-            "the reconciler keeps it: see what keeps it from that by rollcall certs status and kubectl -n "
+            "the reconciler maintains it; to find out why it has not, run rollcall certs status and kubectl -n "
             "rollcall-system logs deployment/rollcall-reconciler"
         ]
         assert "--ca ca.crt" in remedies(replace(world, settings=configured()), check)[0]

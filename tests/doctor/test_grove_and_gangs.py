@@ -42,7 +42,7 @@ SCHEDULERS: dict[str, tuple[list[dict[str, Any]], Manifest | None, list[tuple[Le
     "the chart's default": (
         [KOORDINATOR],
         scheduling(DEFAULT, "kai-scheduler"),
-        [(Level.NOTE, "kai-scheduler is among them")],
+        [(Level.NOTE, "kai-scheduler is one of them")],
     ),
     "KAI for all, and Koordinator here": (
         [KOORDINATOR],
@@ -77,7 +77,7 @@ def test_a_configuration_of_another_shape_is_not_known_and_stops_nothing() -> No
     world = installed(operator=operator(scheduler="koord-scheduler"))
     diagnosis = examine(world, EVERY_CHECK)
     assert [one.check for one in diagnosis.not_known if one.check.startswith("grove/")] == ["grove/schedulers"]
-    assert "an object is not understood: an object is needed where there is str" in diagnosis.not_known[-1].why
+    assert "an object cannot be read: expected an object, found str" in diagnosis.not_known[-1].why
 
 
 def test_who_lifts_no_gates_needs_no_exemption() -> None:
@@ -104,20 +104,20 @@ def test_sets_without_a_record_are_told_by_namespace_and_not_all_of_them_by_name
     ]
 
 
-def test_workloads_of_every_kind_may_be_on_record_for_nobody() -> None:
+def test_workloads_recorded_for_an_unknown_scheduler_are_reported() -> None:
     job = thing("batch/v1", "Job", "train", {"rollcall.dev/scheduler": "volcano"}, "team-a")
     unlabelled = thing("batch/v1", "Job", "other", {}, "team-a")
     found = told(installed(job, unlabelled, pod_clique_set("demo", "kai-scheduler")), "gangs/profile")
     assert [said for _, _, said in found] == [
-        "1 PodCliqueSet on record for kai-scheduler, which is no profile",
-        "1 Job on record for volcano, which is no profile",
+        "1 PodCliqueSet recorded for kai-scheduler, which is not a profile",
+        "1 Job recorded for volcano, which is not a profile",
     ]
 
 
 def test_pods_with_a_podgang_that_grove_did_not_make_are_told() -> None:
     labels = {"grove.io/podgang": "demo-0", "app.kubernetes.io/managed-by": "somebody"}
     (found,) = told(installed(thing("v1", "Pod", "a", labels, "team-a")), "gangs/asked-about")
-    assert found[2] == "pods that name a PodGang are not such as Grove makes them: a"
+    assert found[2] == "pods that name a PodGang are not like those that Grove makes: a"
 
 
 def test_what_an_exempt_namespace_has_is_not_asked_about() -> None:
@@ -143,7 +143,7 @@ ACCOUNTS: dict[str, tuple[list[str], str, list[tuple[Level, str, str]]]] = {
             (
                 Level.WARNING,
                 "tenancy.groveOperators",
-                f"it names the account in any namespace, and Deployment dynamo/grove-operator runs as {OPERATOR}",
+                f"it names the account in every namespace, but Deployment dynamo/grove-operator runs as {OPERATOR}",
             )
         ],
     ),
@@ -154,7 +154,7 @@ ACCOUNTS: dict[str, tuple[list[str], str, list[tuple[Level, str, str]]]] = {
             (
                 Level.ERROR,
                 "Deployment dynamo/grove-operator",
-                "it runs as system:serviceaccount:dynamo:dynamo-grove, which tenancy.groveOperators does not name",
+                "it runs as system:serviceaccount:dynamo:dynamo-grove, which is not in tenancy.groveOperators",
             )
         ],
     ),
@@ -165,7 +165,7 @@ ACCOUNTS: dict[str, tuple[list[str], str, list[tuple[Level, str, str]]]] = {
             (
                 Level.ERROR,
                 "Deployment dynamo/grove-operator",
-                "it runs as system:serviceaccount:dynamo:default, which tenancy.groveOperators does not name",
+                "it runs as system:serviceaccount:dynamo:default, which is not in tenancy.groveOperators",
             )
         ],
     ),
@@ -193,6 +193,6 @@ def test_the_account_that_grove_s_operator_runs_as_is_the_one_that_is_trusted(
 def test_what_to_set_is_said_and_never_the_account_of_a_tenant_s_deployment() -> None:
     settings = configured(KOORDINATOR)
     world = installed(DEFAULTING, running("grove-operator"), running("grove-operator", "team-a"), settings=settings)
-    assert remedies(world, "grove/operator-account") == [f"say tenancy.groveOperators: [{OPERATOR}]"]
+    assert remedies(world, "grove/operator-account") == [f"set tenancy.groveOperators: [{OPERATOR}]"]
     # Without Grove's webhooks nothing says where its operator is.
     assert told(installed(running("other", "team-a"), settings=settings), "grove/operator-account") == []

@@ -79,7 +79,7 @@ def test_the_clock_is_that_of_the_answer(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nDate: soon\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n"])
-def test_an_answer_without_a_date_tells_no_time(serve: Serve, answer: bytes) -> None:
+def test_an_answer_without_a_date_gives_no_time(serve: Serve, answer: bytes) -> None:
     assert look(Endpoint("127.0.0.1", serve(answer), "rollcall")).clock is None
 
 

@@ -211,7 +211,7 @@ def test_what_grove_s_operator_is_told_is_read_from_what_it_mounts() -> None:
     assert unread.right == "get configmaps grove-cm in grove-system"
 
 
-def test_the_secret_is_read_only_where_nobody_shows_a_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_secret_is_read_only_if_no_server_presents_a_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Seen] = []
 
     async def look(*_: Any) -> list[Seen]:

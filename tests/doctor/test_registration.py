@@ -53,7 +53,7 @@ CHANGES: dict[str, tuple[Callable[[Manifest], None], list[tuple[str, str]]]] = {
     ),
     "two fields at once, one of them long": (
         lambda hook: hook.update(matchPolicy="Exact", namespaceSelector={}),
-        [(PODS, 'matchPolicy is "Exact" and not "Equivalent", namespaceSelector is another')],
+        [(PODS, 'matchPolicy is "Exact" and not "Equivalent", namespaceSelector differs')],
     ),
     "a condition": (
         lambda hook: hook.update(matchConditions=[{"name": "mine", "expression": "true"}]),
@@ -105,7 +105,7 @@ def test_a_namespace_that_a_cluster_recovers_by_is_asked_about(
         hook["failurePolicy"] = policy
 
     found = told(installed(changed=of_pods(changed)), "webhooks/out-of-the-way")
-    asked = "it is asked about: MutatingWebhookConfiguration m-rollcall, pods.mutate.rollcall.dev"
+    asked = "the webhooks cover it: MutatingWebhookConfiguration m-rollcall, pods.mutate.rollcall.dev"
     assert found == [(Level.ERROR, where, asked) for where in wanted]
 
 
@@ -131,7 +131,7 @@ def test_without_the_right_to_read_them_nothing_is_said_of_webhooks() -> None:
 ANSWERS: dict[str, tuple[Tried, list[str], list[str]]] = {
     "stored": (
         Tried({}),
-        ["the API server would have stored one for a scheduler that there is not"],
+        ["the API server would have stored one for a scheduler that does not exist"],
         [],
     ),
     "refused by the rule": (Tried(None, "… rollcall/scheduler-unknown at …"), [], []),
@@ -144,7 +144,7 @@ ANSWERS: dict[str, tuple[Tried, list[str], list[str]]] = {
         Tried(None, 'admission webhook "pcs.validating.webhooks.grove.io" denied the request'),
         [],
         [
-            "somebody else refused what Rollcall was to be asked about: "
+            "another webhook or the API server refused the object first: "
             'admission webhook "pcs.validating.webhooks.grove.io" denied the request'
         ],
     ),
@@ -167,18 +167,18 @@ ORDER: dict[str, tuple[str, str, list[tuple[Level, str]]]] = {
     "Koordinator by another": (
         "site-koordinator",
         "mpod-create.koordinator.sh",
-        [(Level.ERROR, "Koordinator's runs after m-rollcall")],
+        [(Level.ERROR, "Koordinator's webhook runs after m-rollcall")],
     ),
-    "Kueue by another": ("z-kueue", "mpod.kb.io", [(Level.ERROR, "Kueue's runs after m-rollcall")]),
+    "Kueue by another": ("z-kueue", "mpod.kb.io", [(Level.ERROR, "Kueue's webhook runs after m-rollcall")]),
     "KAI before ours, of no profile": (
         "kai-admission",
         "admission.kai-scheduler.svc",
-        [(Level.NOTE, "KAI's runs before m-rollcall")],
+        [(Level.NOTE, "KAI's webhook runs before m-rollcall")],
     ),
     "Volcano's pods": (
         "volcano-admission-service-pods-mutate",
         "mutatepod.volcano.sh",
-        [(Level.WARNING, "Volcano's runs after m-rollcall")],
+        [(Level.WARNING, "Volcano's webhook runs after m-rollcall")],
     ),
     "somebody before ours": ("istio-sidecar-injector", "sidecar-injector.istio.io", []),
 }
@@ -213,22 +213,22 @@ NETS: dict[str, tuple[str, list[Manifest], list[tuple[str, str]]]] = {
         "off",
         changing(""),
         [
-            (f"{POLICY} rollcall-net", "it is there, and would not be printed"),
-            (f"{BINDING} rollcall-net", "it is there, and would not be printed"),
-            (f"{BINDING} rollcall-net-opted-in", "it is there, and would not be printed"),
+            (f"{POLICY} rollcall-net", "it exists, but would not be printed"),
+            (f"{BINDING} rollcall-net", "it exists, but would not be printed"),
+            (f"{BINDING} rollcall-net-opted-in", "it exists, but would not be printed"),
         ],
     ),
     "wanted, and there": ("Deny", changing(""), []),
     "filled in by the API server": ("Deny", changing(POLICY, failurePolicy="Fail"), []),
-    "wanted, and a binding is not there": (
+    "wanted, and a binding is missing": (
         "Deny",
         changing("")[:2],
-        [(f"{BINDING} rollcall-net-opted-in", "it is not there")],
+        [(f"{BINDING} rollcall-net-opted-in", "it is missing")],
     ),
     "of another configuration": (
         "Deny",
         changing(POLICY, validations=[]),
-        [(f"{POLICY} rollcall-net", "its validations are not those that are printed")],
+        [(f"{POLICY} rollcall-net", "its validations differ from those that are printed")],
     ),
     "bound otherwise": (
         "Deny",

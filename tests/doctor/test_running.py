@@ -63,7 +63,7 @@ def test_endpoints_without_the_port_of_the_service_are_none() -> None:
 
     others = {"name": "health", "port": 8081}, {"name": "next", "port": 8444}
     assert told(installed(changed=leads_to("web", *others)), "server/endpoints") == [
-        (Level.ERROR, SERVICE_IS, "no endpoint that is ready has its port 443 (https)")
+        (Level.ERROR, SERVICE_IS, "no ready endpoint has its port 443 (https)")
     ]
     assert told(installed(changed=leads_to(9443, *others, {"name": "https", "port": 9443})), "server/endpoints") == []
 
@@ -107,19 +107,19 @@ def test_a_budget_for_other_pods_is_none() -> None:
 
 
 LEASES: dict[str, tuple[list[Manifest], str]] = {
-    "never": ([], "it is not there: no reconciler has ever run here"),
-    "given up": ([lease(holderIdentity="")], "nobody holds it"),
+    "never": ([], "it does not exist: no reconciler has ever run here"),
+    "given up": ([lease(holderIdentity="")], "it has no holder"),
     "not renewed at all": ([lease(renewTime=None)], "rollcall-reconciler-1 holds it and has never renewed it"),
 }
 
 
 @pytest.mark.parametrize(("leases", "said"), LEASES.values(), ids=LEASES)
-def test_a_lease_that_nobody_holds(leases: list[Manifest], said: str) -> None:
+def test_a_lease_without_a_live_holder(leases: list[Manifest], said: str) -> None:
     found = told(installed(*leases, without=("Lease",)), "reconciler/leader")
     assert found == [(Level.ERROR, "Lease rollcall-system/rollcall-reconciler", said)]
 
 
-def test_where_nobody_makes_gang_objects_no_leader_is_missed() -> None:
+def test_without_gang_objects_no_leader_is_needed() -> None:
     assert told(world(settings=configured({"name": "lpx-scheduler"})), "reconciler/leader") == []
 
 
@@ -132,15 +132,15 @@ def gated(name: str, created: str, *gates: str) -> Manifest:
 OLD, FRESH = "2026-09-01T11:00:00Z", "2026-09-01T11:59:00Z"
 
 
-def test_pods_that_bear_the_gate() -> None:
+def test_pods_that_have_the_gate() -> None:
     pods = [gated("a", OLD), gated("b", FRESH), gated("c", OLD, "grove.io/podgang-pending-creation")]
     waits = configured({"name": "koord-scheduler", "gate": True})
     assert told(installed(gated("b", FRESH), settings=waits), "reconciler/gated-pods") == []
     assert told(installed(*pods, settings=waits), "reconciler/gated-pods") == [
-        (Level.WARNING, "Namespace team-a", f"1 pod bears the gate {GATE}")
+        (Level.WARNING, "Namespace team-a", f"1 pod has the gate {GATE}")
     ]
     assert told(installed(*pods, settings=waits, without=("Lease",)), "reconciler/gated-pods") == [
-        (Level.ERROR, "Namespace team-a", f"2 pods bear the gate {GATE}")
+        (Level.ERROR, "Namespace team-a", f"2 pods have the gate {GATE}")
     ]
 
 
@@ -181,7 +181,7 @@ def test_where_it_is_not_known_what_is_served_nothing_is_said() -> None:
 
 def test_a_pod_that_could_not_be_tried_says_nothing_about_gates() -> None:
     tried = world(settings=configured(GANGS), apis=served(*OF_137), grouped=Tried(None, "quota exceeded"))
-    assert unknown(tried, "gates/pod-field") == ["a pod of a group could not be tried: quota exceeded"]
+    assert unknown(tried, "gates/pod-field") == ["the dry run of a pod with a group failed: quota exceeded"]
     assert told(replace(tried, grouped=None), "gates/pod-field") == []
 
 
@@ -221,7 +221,7 @@ IMAGES: dict[str, tuple[str, str, bool]] = {
 def test_a_scheduler_is_known_by_its_image(scheduler: str, image: str, is_it: bool) -> None:
     settings = configured({"name": scheduler})
     found = told(installed(deployment("it", image), settings=settings), "schedulers/running")
-    assert found == ([] if is_it else [(Level.WARNING, f"profile {scheduler}", "no Deployment runs an image of it")])
+    assert found == ([] if is_it else [(Level.WARNING, f"profile {scheduler}", "no Deployment runs its image")])
     assert told(installed(deployment("it", image), settings=settings), "schedulers/version") == []
 
 
@@ -241,7 +241,7 @@ def test_kube_scheduler_is_known_by_its_lease() -> None:
     (stopped,) = told(world(kube_lease("2026-09-01T11:00:00.000000Z"), settings=settings), "schedulers/running")
     assert stopped[2] == "Lease kube-system/kube-scheduler was not renewed since 2026-09-01T11:00:00.000000Z"
     (absent,) = told(world(settings=settings), "schedulers/running")
-    assert absent[2] == "there is no Lease kube-system/kube-scheduler that anybody holds"
+    assert absent[2] == "no process holds a Lease kube-system/kube-scheduler"
 
 
 def test_a_version_that_cannot_be_worked_with_is_told_whatever_is_stated() -> None:

@@ -16,7 +16,7 @@ from webhook.model.reading import Manifest
 
 CALL = 'Post "https://rollcall.rollcall-system.svc:443/mutate?timeout=5s"'
 FAILED = 'failed calling webhook "podcliquesets.mutate.rollcall.dev": failed to call webhook'
-UNKNOWN = "the API server cannot ask Rollcall, and refuses every gang"
+UNKNOWN = "the API server cannot reach Rollcall, and refuses every gang"
 
 
 def on(port: int) -> World:
@@ -48,27 +48,27 @@ def told(message: str, world: World) -> tuple[str, str]:
 )
 def test_where_servers_are_ready_and_nothing_comes_back_pods_cannot_be_reached(said: str) -> None:
     why, remedy = told(said, on(10443))
-    assert why.startswith("2 servers are ready, and the API server gets no answer")
-    assert "from a managed control plane Pods cannot be reached" in why
+    assert why.startswith("2 servers are ready, but the API server gets no answer")
+    assert "a managed control plane cannot reach Pods" in why
     assert "let the control plane reach port 10443 of the Pods" in remedy
     assert "--host-network (chart: hostNetwork): docs/how-to/managed-clusters.md" in remedy
 
 
-def test_where_somebody_else_refuses_the_connection_ports_are_to_be_compared() -> None:
+def test_if_the_connection_is_refused_the_ports_are_to_be_compared() -> None:
     why, remedy = told(f"{CALL}: dial tcp 10.0.0.1:8443: connect: connection refused", on(8443))
-    assert why.startswith("2 servers are ready, and where the API server calls nobody listens")
+    assert why.startswith("2 servers are ready, but no server listens where the API server calls")
     assert "compare the Service's targetPort with port 8443 of the Pods" in remedy
     assert "--host-network" in remedy
 
 
 OTHERS = {
-    'no endpoints available for service "rollcall"': "behind the Service no server is ready",
+    'no endpoints available for service "rollcall"': "no server behind the Service is ready",
     f"{CALL}: tls: failed to verify certificate: x509: certificate signed by unknown authority": (
-        "the API server reaches a server and does not trust its certificate"
+        "the API server reaches a server but does not trust its certificate"
     ),
-    f"{CALL}: No agent available": "the control plane's tunnel to the nodes has no agent that is connected",
-    f"{CALL}: EOF": "a server ends the connection before it answers, as it does where it asks for a client certificate",
-    f"{CALL}: remote error: tls: certificate required": "a server ends the connection before it answers",
+    f"{CALL}: No agent available": "the control plane's tunnel to the nodes has no connected agent",
+    f"{CALL}: EOF": "a server closes the connection before it answers, as it does if it requires a client certificate",
+    f"{CALL}: remote error: tls: certificate required": "a server closes the connection before it answers",
     "the server is currently unable to handle the request": UNKNOWN,
 }
 

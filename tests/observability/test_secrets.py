@@ -148,7 +148,7 @@ def test_writes_and_refusals_of_the_reconciler_tell_nothing_of_an_object(receive
     assert any(MARKER in event["note"] for event in cluster.events), "the event is where the object is"
     written = lines()
     events = {json.loads(line)["event"]: json.loads(line) for line in written.splitlines()}
-    assert events["not done"]["why"] == "HTTP 422: Invalid scheduling.sigs.k8s.io PodGroup spec.quota"
+    assert events["not reconciled"]["why"] == "HTTP 422: Invalid scheduling.sigs.k8s.io PodGroup spec.quota"
     assert events["told"].keys() >= {"reason", "kind", "name", "namespace"}
     for one in (*exposed, *receiver.raw, written):
         assert MARKER.encode() not in one
@@ -183,5 +183,5 @@ def test_what_a_library_says_is_a_line_like_ours_without_what_follows_it(
         logging.getLogger("uvicorn.error").exception("Exception in ASGI application\n")
     first, second = map(json.loads, lines().splitlines())
     assert (first["library"], first["why"]) == ("asyncio", "Task exception was never retrieved")
-    assert (second["event"], second["library"]) == ("fault of a library", "uvicorn.error")
+    assert (second["event"], second["library"]) == ("error in a library", "uvicorn.error")
     assert second["exception"].endswith("RuntimeError")

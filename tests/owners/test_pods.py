@@ -290,4 +290,4 @@ def test_the_pods_of_a_job_that_only_says_that_a_jobset_made_it_are_left_as_they
     ]
     pod, verdict = mutate(job_pod("demo", recorded()), facts=known(owned))
     assert GANG not in pod["metadata"]["labels"], "nobody makes its group, and it would wait for ever"
-    assert "JobSet run made it" in verdict.notes[0]
+    assert "names JobSet run as its controller" in verdict.notes[0]

@@ -84,7 +84,7 @@ def test_the_port_is_that_which_the_service_leads_to(
     assert found == [Place("10.0.0.1", port, HOST, trouble=trouble)]
 
 
-def test_a_service_that_cannot_be_read_for_other_reasons_hides_nobody() -> None:
+def test_a_service_that_cannot_be_read_for_other_reasons_hides_no_server() -> None:
     with pytest.raises(RequestFailed):
         places(BEHIND, endpoint_slice(PORTS, "10.0.0.1"), service=(500, failure(500, "no space left")))
 
@@ -100,6 +100,6 @@ def test_every_address_is_a_place_and_also_those_that_are_not_ready() -> None:
     ]
 
 
-def test_a_slice_that_cannot_be_read_hides_nobody() -> None:
+def test_a_slice_that_cannot_be_read_hides_no_server() -> None:
     with pytest.raises(Malformed):
         places(BEHIND, "10.0.0.1")

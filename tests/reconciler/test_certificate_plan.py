@@ -76,7 +76,7 @@ def test_an_authority_that_is_due_is_rotated(world: CertificateWorld) -> None:
     assert set(world.bundles.values()) == {current(world)}
 
 
-def test_somebody_may_ask_for_either(world: CertificateWorld) -> None:
+def test_a_rotation_of_either_may_be_requested(world: CertificateWorld) -> None:
     world.asked = {"leaf"}
     assert world.settle() == ["Issue"]
     world.asked = {"ca"}
@@ -232,7 +232,7 @@ def test_a_lost_authority_is_found_in_the_caBundles_where_both_secrets_are_gone(
     assert world.serves
 
 
-def test_certificates_that_somebody_else_kept_before_stay_trusted_until_ours_are_served() -> None:
+def test_earlier_certificates_stay_trusted_until_ours_are_served() -> None:
     world = CertificateWorld()
     theirs = new_authority("cert-manager", NOW, timedelta(days=90))
     leaf = new_leaf(theirs, world.stored.hosts, NOW, NOW + timedelta(days=30))
@@ -262,7 +262,7 @@ def test_a_certificate_that_cannot_be_used_is_signed_at_once(
     assert world.serves
 
 
-def test_a_certificate_of_somebody_else_is_replaced(world: CertificateWorld) -> None:
+def test_a_foreign_certificate_is_replaced(world: CertificateWorld) -> None:
     theirs = new_authority("somebody", NOW, timedelta(days=90))
     leaf = new_leaf(theirs, world.stored.hosts, NOW, NOW + timedelta(days=30))
     world.serving = {"tls.crt": leaf.certificate_pem, "tls.key": leaf.key_pem, "others": b"kept"}
@@ -274,7 +274,7 @@ def test_a_certificate_of_somebody_else_is_replaced(world: CertificateWorld) -> 
 def test_a_certificate_that_has_ended_is_signed_at_once(world: CertificateWorld) -> None:
     world.passes(days=40)
     assert isinstance(action := world.next_action(), Issue)
-    assert action.why == "it does not hold now"
+    assert action.why == "it is not valid now"
     assert world.settle() == ["Issue"]
 
 
@@ -291,7 +291,7 @@ def test_an_authority_that_has_ended_is_followed_by_one_that_signs_at_once(world
     assert len(read_certificates(current(world))) == 1
 
 
-def test_when_the_clock_was_wrong_and_is_set_back_all_is_made_anew(world: CertificateWorld) -> None:
+def test_everything_is_recreated_after_a_wrong_clock_is_set_back(world: CertificateWorld) -> None:
     world.passes(days=-400)
     world.settle()
     assert world.serves
@@ -299,14 +299,14 @@ def test_when_the_clock_was_wrong_and_is_set_back_all_is_made_anew(world: Certif
     assert authority.not_valid_before_utc == world.now - timedelta(minutes=5)
 
 
-def test_what_somebody_else_wrote_into_a_caBundle_is_written_over(world: CertificateWorld) -> None:
+def test_a_foreign_caBundle_is_overwritten(world: CertificateWorld) -> None:
     world.bundles["v-rollcall"] = pem([new_authority("somebody", NOW, timedelta(days=1)).certificate])
     world.claimed.clear()
     assert world.settle() == ["Publish", "Disown"]
     assert world.serves
 
 
-def test_a_configuration_that_is_made_anew_gets_its_caBundle_and_its_owner(world: CertificateWorld) -> None:
+def test_a_recreated_configuration_gets_its_caBundle_and_its_owner(world: CertificateWorld) -> None:
     world.bundles["m-rollcall"] = b""
     world.owned.discard("m-rollcall")
     action = world.next_action()
@@ -333,7 +333,7 @@ def test_a_name_that_is_missing_is_signed_for_at_once(world: CertificateWorld) -
     assert (action.place, action.why) == ("tls", "it is not for hook.example")
 
 
-def test_nobody_sees_a_key_where_a_step_is_printed(world: CertificateWorld) -> None:
+def test_a_printed_step_contains_no_key(world: CertificateWorld) -> None:
     world.asked = {"ca", "leaf"}
     shown = []
     while not isinstance(action := world.step(), Rest):

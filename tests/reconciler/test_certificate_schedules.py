@@ -49,7 +49,7 @@ def rounds(*besides: str) -> st.SearchStrategy[list[tuple[frozenset[str], str]]]
 
 @settings(max_examples=25, deadline=None)
 @given(rounds())
-def test_whoever_hears_of_what_and_when_the_server_is_trusted_at_every_moment(
+def test_the_server_is_trusted_at_every_moment_whatever_the_order_of_updates(
     told: list[tuple[frozenset[str], str]],
 ) -> None:
     unbroken(told)
@@ -62,7 +62,7 @@ def test_also_when_secrets_are_lost_and_spoilt_on_the_way(told: list[tuple[froze
 
 
 @pytest.mark.parametrize("deaf", PARTIES)
-def test_whoever_hears_of_nothing_more_from_any_write_on_is_waited_for(deaf: str) -> None:
+def test_a_process_that_misses_updates_is_waited_for(deaf: str) -> None:
     for write in range(len(ROTATION)):
         world = CertificateWorld()
         world.settle()

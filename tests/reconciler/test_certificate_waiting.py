@@ -76,7 +76,7 @@ def test_both_waits_last_for_the_overlap(clock: Clock) -> None:
     run(story)
 
 
-def test_what_is_not_seen_once_is_waited_for_anew(clock: Clock) -> None:
+def test_a_failed_observation_restarts_the_wait(clock: Clock) -> None:
     async def story(api: CertificateApi) -> None:
         async with keeping(api, PATIENT) as kept:
             await rotating(api, kept)
@@ -180,7 +180,7 @@ def test_a_configuration_that_changes_before_it_is_written_is_looked_at_again() 
     run(story)
 
 
-def test_a_configuration_that_goes_before_it_is_written_is_not_made_anew() -> None:
+def test_a_configuration_deleted_before_the_write_is_not_recreated() -> None:
     async def story(api: CertificateApi) -> None:
         def deleted() -> None:
             del api.objects[CONFIGURATIONS["m-rollcall"]]

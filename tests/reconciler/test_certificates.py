@@ -162,7 +162,7 @@ def test_what_was_lost_is_counted_and_told_once() -> None:
         assert kept.metric("rollcall_certificate_repairs_total", what="ca") == 1
         (event,) = api.events
         assert event["reason"] == "CertificateReplaced"
-        assert "ca.crt and ca.key: the key is no private key in PEM form" in event["note"]
+        assert "ca.crt and ca.key: the key is not a private key in PEM form" in event["note"]
         assert "bm90aGluZw" not in event["note"]
 
     run(story)

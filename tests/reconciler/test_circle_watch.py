@@ -83,7 +83,7 @@ async def known(found: Reconciler, cluster: WritableWorld) -> None:
 
 
 @pytest.mark.parametrize("settings", [GANGS, FLAT], ids=["with trees of our own", "without"])
-def test_both_groups_of_a_circle_are_told_once_and_it_counts_until_one_is_created_anew(settings: Any) -> None:
+def test_both_groups_of_a_circle_get_one_event_and_it_counts_until_one_is_recreated(settings: Any) -> None:
     async def story() -> None:
         cluster = world(group("root"), group("inner", "root"), group("a", "b"))
         async with running(cluster, settings=settings) as found:
@@ -98,8 +98,8 @@ def test_both_groups_of_a_circle_are_told_once_and_it_counts_until_one_is_create
                 assert (event["type"], event["regarding"]["kind"]) == ("Warning", "CompositePodGroup")
                 assert event["metadata"]["namespace"] == event["regarding"]["namespace"] == "team-a"
                 assert event["note"] == (
-                    "The CompositePodGroups a and b are above each other, so no pod below them is ever scheduled; "
-                    "delete the one that is to be the root, and create it without a parent"
+                    "The CompositePodGroups a and b are parents of each other, so no pod below them is ever scheduled; "
+                    "delete the one that should be the root, and recreate it without a parent"
                 )
             # What comes below it is no part of it.
             cluster.put(COMPOSITES, group("c", "b"))
@@ -128,7 +128,7 @@ def test_a_circle_that_is_closed_again_is_told_again() -> None:
     told(story())
 
 
-def test_who_starts_anew_finds_the_circle_and_does_not_say_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restarted_process_finds_the_circle_and_does_not_report_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     # No matter when the test begins.
     monkeypatch.setattr(events, "SAME_SECONDS", 1e12)
 
@@ -208,7 +208,7 @@ def test_of_one_namespace_only_its_own_circles_are_looked_for() -> None:
     told(story())
 
 
-def test_what_is_no_longer_served_counts_no_more_and_without_gangs_nobody_looks() -> None:
+def test_a_kind_that_is_no_longer_served_does_not_count_and_without_gangs_there_is_no_watch() -> None:
     async def story() -> None:
         cluster = world(group("a", "a"))
         async with running(cluster, settings=GANGS) as found:
@@ -241,20 +241,22 @@ def circle(*names: str) -> circle_watch.Circle:
 
 
 WORDS = {
+    ("a",): "CompositePodGroup a is its own parent, so no pod below it is ever scheduled; delete it, and recreate "
+    "it without a parent",
     (
         "a",
-    ): "CompositePodGroup a is above itself, so no pod below it is ever scheduled; delete it, and create it without "
-    "a parent",
-    ("a", "b", "c"): "The CompositePodGroups a, b and c are above each other, so no pod below them is ever scheduled; "
-    "delete the one that is to be the root, and create it without a parent",
+        "b",
+        "c",
+    ): "The CompositePodGroups a, b and c are parents of each other, so no pod below them is ever scheduled; "
+    "delete the one that should be the root, and recreate it without a parent",
     (
         "a",
         "b",
         "c",
         "d",
         "e",
-    ): "The CompositePodGroups a, b, c and 2 more are above each other, so no pod below them is "
-    "ever scheduled; delete the one that is to be the root, and create it without a parent",
+    ): "The CompositePodGroups a, b, c and 2 more are parents of each other, so no pod below them is "
+    "ever scheduled; delete the one that should be the root, and recreate it without a parent",
 }
 
 

@@ -109,9 +109,13 @@ WHOSE = {
     "another controller's": (owned(OTHER), "TrainJob train", False),
     "a PodGang's of the same name that is gone": (owned({**OWNER, "uid": "old"}), "PodGang demo-0", False),
     "ours, cut loose": (owned(), None, False),
-    "somebody's by hand": (owned(manager=None), "whoever made it (it names nobody)", False),
-    "a chart's": (owned(manager="Helm"), "whoever made it (Helm)", False),
-    "owned, and not controlled": (owned({**OTHER, "controller": False}, manager="me"), "whoever made it (me)", False),
+    "somebody's by hand": (
+        owned(manager=None),
+        "another manager (it has no label app.kubernetes.io/managed-by)",
+        False,
+    ),
+    "a chart's": (owned(manager="Helm"), "another manager (Helm)", False),
+    "owned, and not controlled": (owned({**OTHER, "controller": False}, manager="me"), "another manager (me)", False),
 }
 
 

@@ -223,8 +223,8 @@ def test_forged_pods_are_counted_and_named_and_never_deleted() -> None:
             await until(lambda: sample(found, "rollcall_escaped_pods", **UNOWNED) == 1)
             await until(lambda: [event["reason"] for event in cluster.events] == ["GangTooFewPods"])
             assert cluster.events[0]["note"].endswith(
-                "(and besides: GangPodsUnowned: 1 pod (forged) has its labels, and is not of this PodCliqueSet by uid, "
-                "so not counted)"
+                "(also: GangPodsUnowned: 1 pod (forged) has its labels but does not belong to this "
+                "PodCliqueSet by uid, so not counted)"
             )
             await settled(found)
             assert [path for method, path in cluster.writes if method == "DELETE"] == []

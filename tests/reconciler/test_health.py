@@ -44,8 +44,8 @@ def test_pods_that_are_not_of_the_gang_are_named_hide_nothing_and_hold_nothing()
     found = judged(Roster(whole(), unowned=[*forged, gone]))
     assert [one.reason for one in found.obstacles] == [Reason.SILENT, Reason.UNOWNED]
     assert found.obstacles[1].why == (
-        "2 pods (demo-0-worker-7, demo-0-worker-8) have its labels, and are not of this PodCliqueSet by uid, so not "
-        "counted"
+        "2 pods (demo-0-worker-7, demo-0-worker-8) have its labels but do not belong to this PodCliqueSet by "
+        "uid, so not counted"
     )
     assert [(one.pod.name, one.escape) for one in found.escaped] == [
         ("demo-0-worker-7", Escape.UNOWNED),
@@ -84,14 +84,15 @@ NO_NODE = "0/1 nodes are available:"
 CASES: dict[str, tuple[dict[str, Any], str]] = {
     "a pod that the PodGang names is gone": (
         {"pods": whole()[:2]},
-        "GangPodMissing: demo-0-worker has 1 pod of the 2 that it starts with: the PodGang names demo-0-worker-1, and "
-        "no such pod is there any more; see what keeps Grove from replacing it: kubectl describe podclique "
+        "GangPodMissing: demo-0-worker has 1 pod of the 2 that it needs to start: the PodGang names "
+        "demo-0-worker-1, and "
+        "this pod no longer exists; find out why Grove does not replace it: kubectl describe podclique "
         "demo-0-worker -n default",
     ),
     "a pod was never created": (
         {"pods": whole()[:2], "gang": UNNAMED, "objects": in_step(UNNAMED)},
-        "GangTooFewPods: demo-0-worker has 1 pod of the 2 that it starts with; see what keeps Grove from creating the "
-        "others, such as a ResourceQuota: kubectl describe podclique demo-0-worker -n default",
+        "GangTooFewPods: demo-0-worker has 1 pod of the 2 that it needs to start; find out why Grove does not "
+        "create the others, for example a ResourceQuota: kubectl describe podclique demo-0-worker -n default",
     ),
     "a pod is there and the PodGang does not name it yet": (
         {
@@ -99,8 +100,8 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
             "gang": UNNAMED,
             "objects": in_step(UNNAMED),
         },
-        "GangPodsUnnamed: demo-0-worker has 1 pod of the 2 that it starts with: the PodGang does not name "
-        "demo-0-worker-1 yet; Grove's operator names the pods that it made; see its log",
+        "GangPodsUnnamed: demo-0-worker has 1 pod of the 2 that it needs to start: the PodGang does not name "
+        "demo-0-worker-1 yet; Grove's operator adds the pods that it made to the PodGang; read its log",
     ),
     "a pod that is not of the gang completes it": (
         {"pods": Roster(whole()[:2], unowned=[pod("worker", 1)])},
@@ -112,28 +113,31 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an object is not there": (
         {"objects": {}},
-        "GangObjectMissing: PodGroup demo-0-leader is not there; see whether rollcall reconcile runs, and its log",
+        "GangObjectMissing: PodGroup demo-0-leader is missing; check that rollcall reconcile is running, "
+        "and read its log",
     ),
     "an object is not as it should be": (
         {"objects": changed("demo-0-worker", "spec.minMember", 5)},
-        "GangObjectDiffers: PodGroup demo-0-worker is not what it should be: spec.minMember is 5, and should be 2; see",
+        "GangObjectDiffers: PodGroup demo-0-worker differs from the desired object: spec.minMember is 5, and "
+        "should be 2; check",
     ),
     "an object is somebody else's": (
         {"objects": changed("demo-0-worker", "metadata.ownerReferences", [
             {"kind": "Job", "name": "other", "uid": "o", "controller": True}
         ])},
-        "GangObjectOwned: PodGroup demo-0-worker belongs to Job other; it has to go, or be renamed",
+        "GangObjectOwned: PodGroup demo-0-worker belongs to Job other; delete or rename it",
     ),
     "an object is leaving": (
         {"objects": changed("demo-0-worker", "metadata.deletionTimestamp", "2026-01-01T00:00:00Z")},
-        "GangObjectLeaving: PodGroup demo-0-worker is on its way out; see which finalizer keeps it",
+        "GangObjectLeaving: PodGroup demo-0-worker is being deleted; check which finalizer keeps it",
     ),
     "an object is that of an earlier PodGang": (
         {"objects": changed("demo-0-worker", "metadata.ownerReferences", [
             {"apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang", "name": "demo-0", "uid": "before",
              "controller": True}
         ])},
-        "GangObjectLeaving: PodGroup demo-0-worker is still that of an earlier PodGang of this name; it goes by itself",
+        "GangObjectLeaving: PodGroup demo-0-worker still belongs to an earlier PodGang of this name; the "
+        "garbage collector deletes it",
     ),
     "its quota was deleted": (
         {"workload": QUOTA},
@@ -152,28 +156,29 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "Grove has not lifted its gate": (
         {"pods": whole(**GATED)},
-        "GangGated: 3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1) still bear the gate "
-        "grove.io/podgang-pending-creation; Grove's operator takes it off when the PodGang names the pod; see its log",
+        "GangGated: 3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1) still have the gate "
+        "grove.io/podgang-pending-creation; Grove's operator removes it when the PodGang names the pod; read its log",
     ),
     "Grove waits for the base gang": (
         {"pods": whole(**GATED, base="base-0")},
-        "GangGated: 3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1) still bear the gate "
-        "grove.io/podgang-pending-creation; Grove takes it off when the base gang runs: rollcall explain "
+        "GangGated: 3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1) still have the gate "
+        "grove.io/podgang-pending-creation; Grove removes it when the base gang runs: rollcall explain "
         "podgang/base-0 -n default",
     ),
     "our own gate is on": (
         {"pods": [*whole()[:2], pod("worker", 1, gates=("rollcall.dev/gang-sync",))]},
-        "GangGated: 1 pod (demo-0-worker-1) still bears the gate rollcall.dev/gang-sync; the reconciler takes it off "
-        "when all pods and objects are there, and no other gate; by hand: rollcall gangs ungate demo-0 -n default",
+        "GangGated: 1 pod (demo-0-worker-1) still has the gate rollcall.dev/gang-sync; the reconciler removes "
+        "it when all pods and objects exist and no other gate is left; by hand: rollcall gangs ungate demo-0 "
+        "-n default",
     ),
     "somebody's gate is on": (
         {"pods": whole(gates=("kueue.x-k8s.io/admission",))},
-        "GangGated: 3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1) still bear the gate "
-        "kueue.x-k8s.io/admission; whoever put it there takes it off",
+        "GangGated: 3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1) still have the gate "
+        "kueue.x-k8s.io/admission; the system that added it must remove it",
     ),
     "a pod came past the webhook": (
         {"pods": [*whole()[:2], pod("worker", 1, annotations={}, spec={"schedulerName": "default-scheduler"})]},
-        "GangPodsEscaped: 1 pod (demo-0-worker-1) came past the webhook, without a mark of the gang",
+        "GangPodsEscaped: 1 pod (demo-0-worker-1) bypassed the webhook, without a mark of the gang",
     ),
     "there is no room": (
         {"pods": [
@@ -181,8 +186,9 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
             pod("worker", 0, unscheduled=told("Unschedulable", "0/2 nodes are available:\n 2 Insufficient cpu.")),
             pod("worker", 1),
         ]},
-        "GangNoRoom: koord-scheduler says of pod demo-0-worker-0: 0/2 nodes are available: 2 Insufficient cpu.; make "
-        "room for the whole gang, or ask for less; if there is room, delete the pods: koord-scheduler may not look",
+        "GangNoRoom: koord-scheduler reports for pod demo-0-worker-0: 0/2 nodes are available: 2 Insufficient "
+        "cpu.; free resources for the whole gang, or request less; if there is room, delete the pods: "
+        "koord-scheduler may not look",
     ),
     "there is no room for one, and the others gave theirs up": (
         {"pods": [
@@ -190,28 +196,29 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
             pod("worker", 0, unscheduled=told("Unschedulable", f"{NO_NODE} 1 optimistic rejection in PostFilter.")),
             pod("worker", 1, unscheduled=told("Unschedulable", f"{NO_NODE} 1 Insufficient cpu.")),
         ]},
-        "GangNoRoom: koord-scheduler says of pod demo-0-worker-1: 0/1 nodes are available: 1 Insufficient cpu.; make ",
+        "GangNoRoom: koord-scheduler reports for pod demo-0-worker-1: 0/1 nodes are available: 1 Insufficient "
+        "cpu.; free ",
     ),
     "the scheduler failed": (
         {"pods": whole(unscheduled=told("SchedulerError", "no such plugin"))},
-        "GangSchedulerError: koord-scheduler says of pod demo-0-leader-0: no such plugin; see its log",
+        "GangSchedulerError: koord-scheduler reports for pod demo-0-leader-0: no such plugin; read its log",
     ),
     "the scheduler is silent": (
         {},
-        "GangSchedulerSilent: all pods are there without a gate, and koord-scheduler has said nothing about them; see "
-        "whether koord-scheduler runs, and what its log says; if there is room",
+        "GangSchedulerSilent: all pods exist and have no gate, but koord-scheduler has not reported on them; "
+        "check that koord-scheduler is running, and read its log; if there is room",
     ),
     "its set has no record": (
         {"facts": replace(FACTS, pod_clique_sets={("default", "demo"): Record(None)})},
-        "GangUnrecorded: its PodCliqueSet is older than Rollcall or was admitted without it",
+        "GangUnrecorded: its PodCliqueSet predates Rollcall or was admitted without it",
     ),
     "its scheduler is not enabled": (
         {"settings": settings_of("volcano", standalone=False)},
-        "GangNoProfile: the scheduler that its PodCliqueSet records is no profile of this configuration",
+        "GangNoProfile: the scheduler recorded on its PodCliqueSet is not a profile of this configuration",
     ),
     "its set is not known": (
         {"facts": replace(FACTS, pod_clique_sets={})},
-        "GangObjectMissing: nothing can be written for it: the PodCliqueSet default/demo of the PodGang is not known",
+        "GangObjectMissing: its objects cannot be made: the PodCliqueSet default/demo of the PodGang is not known",
     ),
 }  # fmt: skip
 

@@ -125,7 +125,7 @@ def test_a_gang_that_has_come_too_far_to_change_says_what_is_frozen() -> None:
     first = found.obstacles[0]
     assert first.reason is Reason.FROZEN
     assert "demo-0-new" in first.why
-    assert first.remedy == "undo the change, or delete the PodCliqueSet and create it anew"
+    assert first.remedy == "undo the change, or delete and recreate the PodCliqueSet"
 
 
 def test_health_as_json() -> None:

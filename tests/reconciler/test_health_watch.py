@@ -42,8 +42,9 @@ def test_what_holds_a_gang_is_told_once_and_counted_until_it_changes() -> None:
             event = cluster.events[0]
             assert event["regarding"]["name"] == "demo-0"
             assert event["note"] == (
-                "The gang does not start: demo-0-a has 0 pods of the 2 that it starts with; see what keeps Grove from "
-                "creating the others, such as a ResourceQuota: kubectl describe podclique demo-0-a -n team-a"
+                "The gang does not start: demo-0-a has 0 pods of the 2 that it needs to start; find out why "
+                "Grove does not create the others, for example a ResourceQuota: kubectl describe podclique "
+                "demo-0-a -n team-a"
             )
             held = {"scheduler": "koord-scheduler", "health": "GangTooFewPods"}
             assert sample(found, "rollcall_gangs", **held) == 1
@@ -124,7 +125,7 @@ def test_what_lasts_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
     told(story())
 
 
-def test_who_starts_anew_does_not_say_everything_again() -> None:
+def test_a_restarted_process_does_not_repeat_every_event() -> None:
     async def story() -> None:
         cluster = world("demo-0-a")
         async with running_written(cluster):

@@ -38,7 +38,7 @@ def test_where_two_gangs_want_one_object_the_second_is_told_and_nothing_of_it_is
                 "namespace": "team-a",
                 "uid": "jobset-x",
             }
-            assert event["note"].startswith("PodGroup x-a belongs to Job x-a, so nothing of this gang is written")
+            assert event["note"].startswith("PodGroup x-a belongs to Job x-a, so no object of this gang is written")
             assert names(cluster) == ["x-a"]
             assert sample(found, "rollcall_reconciled_total", outcome="conflict") > 0
 
@@ -62,7 +62,7 @@ LEFT_ALONE: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("path", "found", "why"), LEFT_ALONE.values(), ids=LEFT_ALONE)
-def test_what_somebody_else_sees_to_is_left_alone_without_a_warning(path: str, found: dict[str, Any], why: str) -> None:
+def test_a_gang_of_another_system_is_skipped_without_a_warning(path: str, found: dict[str, Any], why: str) -> None:
     async def story() -> None:
         cluster = owner_world((path, found))
         async with running(cluster) as started:
@@ -136,7 +136,7 @@ def test_a_gang_that_its_scheduler_would_not_follow_is_frozen_while_it_has_pods(
             await until(lambda: names(cluster) == ["x-a"])
             cluster.apply(JOB_SET_PATH, job_set("x", ("a", 1), ("b", 1)))
             await until(lambda: [event["reason"] for event in cluster.events] == ["GangShapeFrozen"])
-            assert "delete the JobSet and create it anew" in cluster.events[0]["note"]
+            assert "delete and recreate the JobSet" in cluster.events[0]["note"]
             assert names(cluster) == ["x-a"]
             cluster.remove(PODS, "team-a", "x-a-0-0")
             cluster.apply(JOB_SET_PATH, {"metadata": {"name": "x", "namespace": "team-a", "annotations": {"a": "b"}}})
@@ -145,7 +145,7 @@ def test_a_gang_that_its_scheduler_would_not_follow_is_frozen_while_it_has_pods(
     told(story())
 
 
-def test_a_workload_that_nobody_can_read_keeps_what_it_has_and_stops_nobody() -> None:
+def test_an_unreadable_workload_keeps_its_objects_and_blocks_no_other() -> None:
     async def story() -> None:
         cluster = owner_world((JOB_SET_PATH, job_set("x", ("a", 1))))
         async with running(cluster) as found:

@@ -158,7 +158,7 @@ def test_a_leader_that_renews_too_late_looks_at_everything_again() -> None:
     told(story())
 
 
-def test_a_leader_whose_lease_somebody_took_stops_at_once() -> None:
+def test_a_leader_whose_lease_was_taken_stops_at_once() -> None:
     async def story() -> None:
         cluster = Cluster()
         first = Replica(cluster, "first")

@@ -90,8 +90,8 @@ CASES: dict[str, Case] = {
         (prepared(job_pod(0)),),
         State.HELD,
         [
-            "GangTooFewPods: train has 1 pod of the 2 that it starts with; see what keeps its controller from creating "
-            "the others, such as a ResourceQuota: kubectl describe job train -n team-a"
+            "GangTooFewPods: train has 1 pod of the 2 that it needs to start; find out why its controller "
+            "does not create the others, for example a ResourceQuota: kubectl describe job train -n team-a"
         ],
     ),
     "all are on nodes": (
@@ -115,7 +115,7 @@ CASES: dict[str, Case] = {
         (JOB_PATH, job(scheduler="slurm")),
         (job_pod(0), job_pod(1)),
         State.HELD,
-        ["GangNoProfile: the scheduler that its Job records is no profile of this configuration"],
+        ["GangNoProfile: the scheduler recorded on its Job is not a profile of this configuration"],
     ),
     "a Job with a tail": (
         TRAIN,
@@ -130,9 +130,9 @@ CASES: dict[str, Case] = {
         (unprepared(job_pod(0)), unprepared(job_pod(1))),
         State.HELD,
         [
-            "GangPodsEscaped: 2 pods (train-0, train-1) came past the webhook, without a mark of the gang; delete what "
-            "is not on a node yet, and its controller creates it anew, which its Job counts as a failure: kubectl "
-            "delete pod train-0 train-1 -n team-a"
+            "GangPodsEscaped: 2 pods (train-0, train-1) bypassed the webhook, without a mark of the gang; "
+            "delete each pod that is not on a node yet, and its controller recreates it, which its Job counts "
+            "as a failure: kubectl delete pod train-0 train-1 -n team-a"
         ],
     ),
     "a part that starts after another": (
@@ -147,21 +147,21 @@ CASES: dict[str, Case] = {
         (JOB_SET_PATH, job_set("x", ("a", 1), ("b", 2), **IN_TURN)),
         (),
         State.HELD,
-        ["GangTooFewPods: x-a has 0 pods of the 1 that it starts with"],
+        ["GangTooFewPods: x-a has 0 pods of the 1 that it needs to start"],
     ),
     "pods of a part that came past the webhook": (
         key("x-b", "JobSet", "x"),
         (JOB_SET_PATH, job_set("x", ("a", 1), ("b", 1), **IN_TURN)),
         (job_set_pod("b", 0, of="x"),),
         State.HELD,
-        ["GangPodsEscaped: 1 pod (x-b-0-0) came past the webhook"],
+        ["GangPodsEscaped: 1 pod (x-b-0-0) bypassed the webhook"],
     ),
     "a group with one of its pods": (
         key("serve-0-new", "LeaderWorkerSet", "serve"),
         (LWS_PATH, lws()),
         (prepared(lws_pod(0, 0, "new")), prepared(lws_pod(1, 0, "new"))),
         State.HELD,
-        ["GangTooFewPods: serve-0-new has 1 pod of the 2 that it starts with"],
+        ["GangTooFewPods: serve-0-new has 1 pod of the 2 that it needs to start"],
     ),
 }
 
@@ -189,7 +189,7 @@ def test_a_group_of_a_leader_worker_set_is_told_on_the_set_by_its_name() -> None
         async with running_written(cluster) as found:
             await until(lambda: len(cluster.events) == 2)
             notes = sorted(event["note"] for event in cluster.events)
-            start = "gang serve-{}-new: The gang does not start: serve-{}-new has 1 pod of the 2 that it starts with"
+            start = "gang serve-{}-new: The gang does not start: serve-{}-new has 1 pod of the 2 that it needs to start"
             assert [note.startswith(start.format(index, index)) for index, note in enumerate(notes)] == [True, True]
             assert {event["regarding"]["name"] for event in cluster.events} == {"serve"}
             held = {"scheduler": "koord-scheduler", "health": "GangTooFewPods"}

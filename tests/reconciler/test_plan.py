@@ -70,7 +70,7 @@ ALONE = {
 
 
 @pytest.mark.parametrize(("gang", "facts", "why"), ALONE.values(), ids=ALONE)
-def test_what_is_somebody_else_s_to_do_is_left_to_them(gang: PodGang, facts: ClusterFacts, why: Aside) -> None:
+def test_gangs_of_another_system_are_skipped(gang: PodGang, facts: ClusterFacts, why: Aside) -> None:
     assert plan(gang, facts, SETTINGS) is why
 
 

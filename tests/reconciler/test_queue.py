@@ -91,7 +91,7 @@ def test_who_is_asked_to_wait_waits_at_least_so_long() -> None:
     told(story)
 
 
-def test_while_the_queue_is_held_nobody_gets_a_key_and_none_is_lost() -> None:
+def test_while_the_queue_is_held_no_key_is_taken_and_none_is_lost() -> None:
     async def story(queue: KeyQueue[str]) -> None:
         loop = asyncio.get_running_loop()
         begun = loop.time()

@@ -48,7 +48,7 @@ def test_what_a_gang_needs_is_written_once_and_what_it_no_longer_needs_is_delete
     told(story())
 
 
-def test_an_object_that_somebody_changes_or_deletes_is_put_back() -> None:
+def test_a_changed_or_deleted_object_is_restored() -> None:
     async def story() -> None:
         cluster = world("demo-0-a")
         async with running(cluster):
@@ -79,7 +79,7 @@ def test_a_status_or_a_version_is_no_change() -> None:
     told(story())
 
 
-def test_nothing_is_written_beside_an_object_of_somebody_else_and_one_event_says_so() -> None:
+def test_a_foreign_object_blocks_the_gang_and_one_event_says_so() -> None:
     async def story() -> None:
         cluster = world()
         foreign = {"metadata": {"name": "demo-0-b", "namespace": "team-a", "uid": "f"}, "spec": {"minMember": 9}}
@@ -90,7 +90,9 @@ def test_nothing_is_written_beside_an_object_of_somebody_else_and_one_event_says
             (event,) = cluster.events
             assert (event["reason"], event["type"]) == ("GangObjectOwned", "Warning")
             assert event["regarding"]["uid"] == "gang-team-a"
-            assert event["note"].startswith("PodGroup demo-0-b belongs to whoever made it (it names nobody)")
+            assert event["note"].startswith(
+                "PodGroup demo-0-b belongs to another manager (it has no label app.kubernetes.io/managed-by)"
+            )
             cluster.remove(GROUPS, "team-a", "demo-0-b")
             await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
 
@@ -245,11 +247,11 @@ def test_once_ends_when_everything_is_as_it_should_be() -> None:
 def test_once_says_when_something_cannot_be_done() -> None:
     cluster = WritableWorld()
     cluster.put(GANGS, podgang("demo-0-a"))
-    with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be worked on"):
+    with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be reconciled"):
         asyncio.run(reconciler(cluster).once())
 
 
-def test_once_ends_with_an_error_where_a_gang_waits_for_somebody_else() -> None:
+def test_once_ends_with_an_error_if_a_gang_waits_for_another_system() -> None:
     cluster = world()
     cluster.put(GROUPS, {"metadata": {"name": "demo-0-b", "namespace": "team-a", "uid": "f"}, "spec": {"minMember": 9}})
 
@@ -257,7 +259,7 @@ def test_once_ends_with_an_error_where_a_gang_waits_for_somebody_else() -> None:
         async with asyncio.timeout(20):
             await reconciler(cluster).once()
 
-    with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be worked on"):
+    with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be reconciled"):
         told(story())
 
 
@@ -274,7 +276,7 @@ def forbidden(collection: str) -> WritableWorld:
 
 
 UNREADABLE: dict[str, tuple[WritableWorld, str]] = {
-    "nobody answers": (unreachable(), "which kinds it serves is not known: ConnectError: refused (https://cluster)"),
+    "nobody answers": (unreachable(), "the served kinds are not known: ConnectError: refused (https://cluster)"),
     "there is no right to": (forbidden(GANGS), "PodGang objects are not read yet: HTTP 403: forbidden"),
 }
 

@@ -35,8 +35,8 @@ from webhook.reconciler import queue as queues
 
 BOUND, WAITING = pod("p") | {"spec": {"nodeName": "n1"}}, pod("p")
 NOTE = (
-    "demo-0-c is new: Koordinator never follows a change of a gang's members, so nothing of this gang is written while "
-    "any of its pods is there; undo the change, or delete the PodCliqueSet and create it anew"
+    "demo-0-c is new: Koordinator never follows a change of a gang's members, so no object of this gang is "
+    "written while any of its pods exists; undo the change, or delete and recreate the PodCliqueSet"
 )
 
 
@@ -82,7 +82,7 @@ def test_a_member_more_is_told_of_and_nothing_written_while_there_are_pods(there
     told(story())
 
 
-def test_without_pods_the_members_are_made_anew_and_none_of_the_old_stays_beside_the_new() -> None:
+def test_without_pods_the_members_are_recreated_and_no_old_one_stays() -> None:
     async def story() -> None:
         cluster = world()
         async with running(cluster) as found:
@@ -104,7 +104,7 @@ def test_without_pods_the_members_are_made_anew_and_none_of_the_old_stays_beside
     told(story())
 
 
-def test_a_gang_that_was_frozen_is_made_anew_once_its_pods_are_gone() -> None:
+def test_a_frozen_gang_is_recreated_once_its_pods_are_gone() -> None:
     async def story() -> None:
         cluster = world()
         put_pods(cluster, BOUND)
@@ -177,7 +177,7 @@ def test_where_a_later_object_would_be_refused_the_earlier_ones_are_not_written(
     told(story())
 
 
-def test_what_somebody_else_edits_is_put_back_under_bound_pods_as_well() -> None:
+def test_a_foreign_edit_is_reverted_also_with_bound_pods() -> None:
     async def story() -> None:
         cluster = world()
         put_pods(cluster, BOUND)

@@ -89,7 +89,7 @@ def test_who_is_killed_between_deleting_and_creating_leaves_it_to_the_next() -> 
     told(story())
 
 
-def test_what_somebody_changes_or_deletes_is_put_back_and_what_is_theirs_stays() -> None:
+def test_a_changed_or_deleted_topology_is_restored_and_added_fields_stay() -> None:
     async def story() -> None:
         cluster = world(binding(ZONE, RACK))
         async with running(cluster, settings=KAI) as found:
@@ -128,8 +128,8 @@ FOREIGN = {
         },
         "it belongs to Site north",
     ),
-    "of whoever made it": Foreign(topology(ROW, owner=None, manager="helm"), "it belongs to whoever made it (helm)"),
-    "of no binding any more": Foreign(topology(ROW, owner=None), "no binding controls it"),
+    "of whoever made it": Foreign(topology(ROW, owner=None, manager="helm"), "it belongs to another manager (helm)"),
+    "of no binding any more": Foreign(topology(ROW, owner=None), "no ClusterTopologyBinding controls it"),
 }
 
 
@@ -146,7 +146,7 @@ def test_one_that_is_not_ours_is_left_alone_and_what_differs_told_once(case: For
             assert (event["type"], event["reason"]) == ("Warning", "TopologyDrift")
             assert event["note"] == (
                 f"Topology dc has the levels {ROW}, and ClusterTopologyBinding dc has {ZONE}, {RACK}; "
-                f"{case.why}, so it is left alone"
+                f"{case.why}, so it is not changed"
             )
             assert cluster.writes == []
             # Its owner takes it away.

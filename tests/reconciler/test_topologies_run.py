@@ -53,7 +53,7 @@ def test_once_ends_when_an_object_has_been_made_again() -> None:
 def test_once_says_when_an_object_that_has_to_go_does_not() -> None:
     held = topology(ROW)
     held["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be worked on"):
+    with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be reconciled"):
         asyncio.run(reconciler(world(binding(ZONE), there=held), settings=KAI).once())
 
 

@@ -217,8 +217,8 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "no JSON": (b"{", "the body is not JSON"),
     "not UTF-8": (b'{"kind": "\xff"}', "the body is not JSON"),
     "too deep": (b"[" * 5000 + b"]" * 5000, "the body is not JSON"),
-    "a list": (b"[]", "the body is no JSON object"),
-    "null": (b"null", "the body is no JSON object"),
+    "a list": (b"[]", "the body is not a JSON object"),
+    "null": (b"null", "the body is not a JSON object"),
     "another kind": (b'{"kind": "Pod", "apiVersion": "v1"}', 'kind is "Pod", not AdmissionReview'),
     "an unknown version": (
         json.dumps({**review(), "apiVersion": "admission.k8s.io/v2"}).encode(),

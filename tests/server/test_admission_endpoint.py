@@ -176,7 +176,7 @@ def test_a_fault_of_ours_is_500_and_never_a_verdict(state: ServerState) -> None:
     state.settings.profiles["koord-scheduler"].backend.prepare_pod = broken  # type: ignore[assignment, method-assign]
     with capture_logs() as lines:
         made = call(state, Call(body(review(gang_pod())), path="/mutate"))
-    assert (made.status, made.text) == (500, "internal error: RuntimeError; the log says more\n")
+    assert (made.status, made.text) == (500, "internal error: RuntimeError; see the server's log\n")
     assert lines == [{"event": "failed", "log_level": "error", "endpoint": "mutate", "exc_info": True}]
     assert counted(state, "failed", "mutate") == 1
 

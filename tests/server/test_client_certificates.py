@@ -75,7 +75,7 @@ def test_only_clients_of_the_authority_are_let_in(world: World, tmp_path: Path) 
         assert server.metric("rollcall_admission_requests_total", endpoint="validate", outcome="allowed") == 2
 
 
-def test_names_narrow_whom_the_authority_lets_in(world: World, tmp_path: Path) -> None:
+def test_only_clients_with_an_allowed_name_are_accepted(world: World, tmp_path: Path) -> None:
     names = ("--client-name", "kube-apiserver", "--client-name", "other")
     with serving_process(tmp_path, world.files, "--client-ca", world.allowed, *names) as server:
         with world.caller(world.ours.issue("api-server", common_name="kube-apiserver")) as client:
@@ -83,7 +83,7 @@ def test_names_narrow_whom_the_authority_lets_in(world: World, tmp_path: Path) -
         with world.caller(world.ours.issue("somebody", common_name="somebody")) as client:
             answer = client.post(f"{server.url}/validate", json=review())
             assert answer.status_code == 403
-            assert answer.text == "a client certificate for 127.0.0.1, localhost, somebody is not let in\n"
+            assert answer.text == "a client certificate for 127.0.0.1, localhost, somebody is not accepted\n"
             # Nothing is to be had there.
             assert client.get(f"{server.url}/metrics").status_code == 403
 
@@ -98,7 +98,7 @@ def test_a_name_that_is_a_whole_directory_s_is_none(world: World, tmp_path: Path
     ):
         answer = client.post(f"{server.url}/validate", json=review())
         assert answer.status_code == 403
-        assert answer.text == "a client certificate for 127.0.0.1, localhost, somebody is not let in\n"
+        assert answer.text == "a client certificate for 127.0.0.1, localhost, somebody is not accepted\n"
 
 
 def test_an_alternative_name_is_as_good(world: World, tmp_path: Path) -> None:
@@ -156,7 +156,9 @@ def test_authorities_that_only_one_parser_reads_are_none(world: World, tmp_path:
         server.until_readiness(200, "client-ca: not loaded")
 
 
-def test_without_an_authority_nobody_is_let_in_and_it_is_not_ready(world: World, tmp_path: Path) -> None:
+def test_without_a_client_authority_no_client_is_accepted_and_the_server_is_not_ready(
+    world: World, tmp_path: Path
+) -> None:
     world.allowed.unlink()
     files = world.ours.issue("client")
     with serving_process(tmp_path, world.files, "--client-ca", world.allowed) as server:

@@ -341,7 +341,7 @@ def test_a_client_that_takes_each_answer_late_is_not_cut(state: ServerState) -> 
     run(story)
 
 
-def test_an_answer_that_nobody_takes_is_not_kept(state: ServerState) -> None:
+def test_an_answer_that_the_client_does_not_read_is_dropped(state: ServerState) -> None:
     async def story() -> None:
         connections = Kept()
         async with opened(state, connections, 2) as clients:

@@ -101,7 +101,7 @@ def test_a_stop_under_load_loses_no_request(tmp_path: Path, authority: Authority
         assert server.stop() == 0
 
 
-def test_the_delay_is_kept_and_then_nobody_listens(tmp_path: Path, authority: Authority) -> None:
+def test_the_port_closes_after_the_delay(tmp_path: Path, authority: Authority) -> None:
     with serving_process(tmp_path, authority.issue("tls"), "--drain", "1") as server:
         told = time.monotonic()
         assert server.stop() == 0
@@ -245,7 +245,7 @@ def test_a_connection_is_kept_for_ever_where_no_age_is_set(tmp_path: Path, autho
         eventually(lambda: server.metric("rollcall_connections") == 0, "the connection is gone")
 
 
-def test_a_stop_while_large_reviews_are_judged_ends_in_its_time_and_tells_every_client(
+def test_a_stop_while_large_reviews_are_judged_ends_in_time_and_answers_every_client(
     tmp_path: Path, authority: Authority
 ) -> None:
     # Each takes seconds, so that most are not answered when the time for that is over.

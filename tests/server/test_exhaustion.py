@@ -105,7 +105,9 @@ def limited(tmp_path: Path, authority: Authority) -> Iterator[ServingProcess]:
 
 
 @pytest.mark.parametrize("attacker", [tcp, secured, half_a_head, half_a_body, health])
-def test_idle_connections_keep_nobody_out(limited: ServingProcess, authority: Authority, attacker: Attacker) -> None:
+def test_idle_connections_do_not_block_other_clients(
+    limited: ServingProcess, authority: Authority, attacker: Attacker
+) -> None:
     client = trusting(authority.file)
     statuses: list[tuple[int, int]] = []
     with ExitStack() as attackers, asking(limited, client) as known:

@@ -54,7 +54,7 @@ def test_a_fault_in_looking_at_files_leaves_the_pair_that_serves(
 
     with capture_logs() as lines:
         asyncio.run(story())
-    assert {line["event"] for line in lines} == {"certificates not looked at"}
+    assert {line["event"] for line in lines} == {"certificates not checked"}
 
 
 def test_what_ends_beside_the_answering_ends_the_process_with_its_fault(

@@ -141,7 +141,7 @@ def test_keys_with_numbers_are_cut_too() -> None:
     assert len(turns) > 5
 
 
-def test_decoding_stops_when_nobody_waits() -> None:
+def test_decoding_stops_when_the_caller_is_gone() -> None:
     def stop() -> None:
         raise Stopped("nobody waits")
 

@@ -121,7 +121,7 @@ def test_a_scheduler_can_be_asked_for(client: httpx.Client) -> None:
     assert client.post("/check?scheduler=default-scheduler", content=REFUSED).status_code == 200
     response = client.post("/check?scheduler=slurm", content=REFUSED)
     assert response.status_code == 400
-    assert "is no scheduler with a backend" in response.json()["error"]
+    assert "is not a scheduler with a backend" in response.json()["error"]
 
 
 def test_strict_makes_what_was_not_judged_a_failure(client: httpx.Client) -> None:
@@ -136,7 +136,7 @@ def test_strict_makes_what_was_not_judged_a_failure(client: httpx.Client) -> Non
     ("content", "why"),
     [
         (b"a: [", "body:1:5: is not YAML"),
-        (b"just text", "body:1:1: is no manifest"),
+        (b"just text", "body:1:1: is not a manifest"),
         (b"\xff", "body: is not UTF-8"),
         (b'{"kind": "AdmissionReview"}', "apiVersion is null"),
     ],

@@ -42,7 +42,7 @@ def test_in_a_cluster_they_are_off_and_say_what_turns_them_on(path: str) -> None
     (answer,) = ask(following(World()), "POST", path, FINE)
     assert (answer.status_code, answer.text) == (
         403,
-        f'POST {path} is off; serving.check: "on" in the configuration turns it on\n',
+        f'POST {path} is disabled; serving.check: "on" in the configuration enables it\n',
     )
 
 

@@ -97,7 +97,7 @@ def test_bad_files_are_told_while_the_old_pair_serves(tmp_path: Path) -> None:
     expired = authority.issue("expired", (-2, -1))
     bad = {
         "expired at ": (expired.certificate, expired.key),
-        "the key of another certificate than ": (good.certificate, authority.issue("other").key),
+        "the key does not belong to ": (good.certificate, authority.issue("other").key),
         "no certificate in PEM form": (good.key, good.key),
     }
     with serving_process(tmp_path, mounted.files) as server, asking(server.url, client, fresh=True) as answered:
@@ -118,7 +118,7 @@ NOTHING_GOOD: dict[str, tuple[Callable[[Authority], PairFiles | None], str]] = {
     "an expired one": (lambda authority: authority.issue("expired", (-2, -1)), "tls.crt: expired at "),
     "a key that does not match": (
         lambda authority: PairFiles(authority.issue("one").certificate, authority.issue("other").key),
-        "tls.key: the key of another certificate than ",
+        "tls.key: the key does not belong to ",
     ),
 }
 
@@ -208,7 +208,7 @@ def test_a_doctor_sees_the_certificate_and_the_clock(tmp_path: Path) -> None:
         assert "date" in server.health("/healthz").headers
 
 
-def test_the_health_port_tells_health_and_nothing_else(tmp_path: Path) -> None:
+def test_the_health_port_serves_only_health(tmp_path: Path) -> None:
     with serving_process(tmp_path, Authority(tmp_path).issue("tls")) as server:
         assert [server.health(path).status_code for path in ("/healthz", "/readyz", "/metrics")] == [200] * 3
         assert "rollcall_admission_requests_total" in server.health("/metrics").text

@@ -81,7 +81,7 @@ def test_another_certificate_is_not_ours(state: ServerState, tmp_path: Path) -> 
         other = load_pair(*Authority(tmp_path).issue("other"))
         async with port(server_context(other)) as address:
             await SelfProbe(state, address, client_ca=False).look()
-        assert own_port(state) == ["own port: another certificate is shown than the one that was loaded"]
+        assert own_port(state) == ["own port: the port presents a certificate other than the loaded one"]
 
     asyncio.run(story())
 

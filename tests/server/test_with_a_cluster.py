@@ -186,7 +186,7 @@ def test_the_namespace_of_a_new_set_is_read_live_when_no_cache_has_it() -> None:
 
 def test_a_server_without_its_caches_is_not_ready() -> None:
     state = following(World())
-    assert "cluster: which kinds it serves is not known: not asked yet" in list(state.unready())
+    assert "cluster: the served kinds are not known: not asked yet" in list(state.unready())
 
 
 def test_the_caches_are_counted() -> None:

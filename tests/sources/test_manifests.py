@@ -118,22 +118,25 @@ UNREADABLE: dict[str, tuple[str | bytes, str]] = {
     "a tab": ("a:\n\tb: 1", "f.yaml:2:1: is not YAML: found character that cannot start any token"),
     "two colons": ("a: b: c", "f.yaml:1:5: is not YAML: mapping values are not allowed in this context"),
     "an unknown alias": ("a: *x", "f.yaml:1:4: there is no anchor x"),
-    "a key twice": ("a:\n  b: 1\n  b: 2", "f.yaml:3:3: the key b is there twice"),
-    "a key twice in JSON": ('{"b": {"a": 1},\n"a": 1, "a": 2}', "f.yaml:2:9: the key a is there twice"),
-    "a list": ("- 1", "f.yaml:1:1: is no manifest: a mapping is needed and this is a list"),
-    "text": ("hello", 'f.yaml:1:1: is no manifest: a mapping is needed and this is plain text or a number ("hello")'),
+    "a key twice": ("a:\n  b: 1\n  b: 2", "f.yaml:3:3: the key b appears twice"),
+    "a key twice in JSON": ('{"b": {"a": 1},\n"a": 1, "a": 2}', "f.yaml:2:9: the key a appears twice"),
+    "a list": ("- 1", "f.yaml:1:1: is not a manifest: it must be a mapping, and this is a list"),
+    "text": (
+        "hello",
+        'f.yaml:1:1: is not a manifest: it must be a mapping, and this is plain text or a number ("hello")',
+    ),
     "a Python object": ("a: !!python/object:os.system x", "f.yaml:1:4: has the tag !!python/object:os.system, which a"),
     "a tag": ("a: !secret x", "f.yaml:1:4: has the tag !secret, which a manifest cannot have"),
-    "a list as key": ("? [a]\n: 1", "f.yaml:1:3: a key must be a word, and this is a list"),
-    "null as key": ("~: 1", "f.yaml:1:1: a key must be a word, and this is null"),
-    "a fraction as key": ("1.5: 1", "f.yaml:1:1: a key must be a word, and this is the number 1.5"),
-    "a template": ("a: {{ .Values.x }}", "f.yaml:1:5: a key must be a word, and this is a mapping: is it a template"),
-    "a word as number": ("a: !!int x", "f.yaml:1:4: 'x' is no !!int"),
-    "not a number in JSON": ('{"a": NaN}', "f.yaml:1:1: NaN is no number in JSON"),
+    "a list as key": ("? [a]\n: 1", "f.yaml:1:3: a key must be a word, but this is a list"),
+    "null as key": ("~: 1", "f.yaml:1:1: a key must be a word, but this is null"),
+    "a fraction as key": ("1.5: 1", "f.yaml:1:1: a key must be a word, but this is the number 1.5"),
+    "a template": ("a: {{ .Values.x }}", "f.yaml:1:5: a key must be a word, but this is a mapping: is it a template"),
+    "a word as number": ("a: !!int x", "f.yaml:1:4: 'x' is not a !!int"),
+    "not a number in JSON": ('{"a": NaN}', "f.yaml:1:1: NaN is not a number in JSON"),
     "a number too large": ('{"a": 1e999}', "f.yaml:1:1: 1e999 is out of the range of numbers"),
     "a merge of a word": ("<<: x", "f.yaml:1:5: only a mapping can be merged"),
-    "not a number": ("a: .nan", "f.yaml:1:4: .nan is no number in JSON"),
-    "infinity": ("a: -.inf", "f.yaml:1:4: -.inf is no number in JSON"),
+    "not a number": ("a: .nan", "f.yaml:1:4: .nan is not a number in JSON"),
+    "infinity": ("a: -.inf", "f.yaml:1:4: -.inf is not a number in JSON"),
     "half a surrogate": ('{"a": "\\ud800"}', "f.yaml:1:1: has half of a surrogate pair"),
     "half a surrogate in text": ("a: \ud800", "f.yaml:1:4: has half of a surrogate pair"),
     "UTF-16": ("a: 1".encode("utf-16"), "f.yaml: is UTF-16; save it as UTF-8"),
@@ -278,7 +281,7 @@ def test_what_never_ends_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("second", ["0", "1e3", "true", '"a"'])
 def test_a_plain_value_behind_a_json_document_is_no_manifest(second: str) -> None:
-    assert why('{"kind": "A"}\n' + second).startswith("f.yaml:2:1: is no manifest: a mapping is needed")
+    assert why('{"kind": "A"}\n' + second).startswith("f.yaml:2:1: is not a manifest: it must be a mapping")
     # The second is JSON as far as it goes, and all of it is no YAML.
     assert why('{"kind": "A"}\n' + second + "o").startswith("f.yaml:2:1: is not YAML")
 
@@ -315,7 +318,7 @@ def test_a_string_that_never_ends_is_searched_once() -> None:
 
 
 @pytest.mark.parametrize("text", ["a:\n" + "- 1\n" * 2000, '{"a": [' + "{}," * 2000 + "{}]}"])
-def test_reading_stops_when_nobody_waits(text: str) -> None:
+def test_reading_stops_when_the_caller_is_gone(text: str) -> None:
     def stop() -> None:
         raise Stopped("nobody waits")
 

@@ -87,10 +87,12 @@ def pair_of(certificate: Path, key: Path, chain: bytes, private: bytes) -> Pair:
     own = loaded.public_key().public_bytes(*_KEY_FORM)
     if own != public:
         if own in _public_keys(chain):
-            raise CertificateError(f"{certificate}: the certificate of {key} must come first, then those who signed it")
-        raise CertificateError(f"{key}: the key of another certificate than {certificate}")
+            raise CertificateError(
+                f"{certificate}: the certificate of {key} must come first, then the certificates that signed it"
+            )
+        raise CertificateError(f"{key}: the key does not belong to {certificate}")
     if not _names_any(found):
-        raise CertificateError(f"{certificate}: no subjectAltName, and API servers look for the host nowhere else")
+        raise CertificateError(f"{certificate}: no subjectAltName, and API servers look for the host only there")
     leaf = found.public_bytes(serialization.Encoding.DER)
     pair = Pair(certificate, key, found.not_valid_before_utc, found.not_valid_after_utc, leaf, chain, private)
     if (why := validity(pair, datetime.now(UTC))) is not None:
@@ -192,7 +194,7 @@ def unusable(directory: Path, hosts: Iterable[str] = ()) -> str | None:
     except CertificateError as error:
         return str(error)
     if not issued_by(leaf, authority):
-        return f"{CERTIFICATE_FILE} is not of {CA_FILE}"
+        return f"{CERTIFICATE_FILE} is not signed by {CA_FILE}"
     if pair.not_after - datetime.now(UTC) < _SPARE:
         return f"{CERTIFICATE_FILE} ends within a day"
     return f"{CERTIFICATE_FILE} is not for {', '.join(missing)}" if missing else None
@@ -270,7 +272,7 @@ def _open_regular(path: str, flags: int) -> int:
     # Reading a directory fails later with its own message.
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         os.close(handle)
-        raise OSError(errno.EINVAL, "it is no regular file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
     return handle
 
 
@@ -283,7 +285,7 @@ def _read(path: Path, opener: Callable[[str, int], int]) -> bytes:
     except OSError as error:
         raise CertificateError(f"{path}: cannot be read: {error.strerror}") from None
     if len(content) > _MAX_BYTES:
-        raise CertificateError(f"{path}: longer than 1 MiB, so neither a certificate nor a key")
+        raise CertificateError(f"{path}: longer than 1 MiB, so it is neither a certificate nor a key")
     return content
 
 

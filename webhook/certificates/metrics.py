@@ -23,18 +23,19 @@ class CertificateMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.authorities = Gauge(
             "rollcall_ca_expiry_timestamp_seconds",
-            "When the self-managed authority ends, the current and during a rotation the next; 0 where there is none.",
+            "When the self-managed authority expires: the current one and, during a rotation, the next one; 0 "
+            "if there is none.",
             ["ca"],
             registry=registry,
         )
         self.leaf = Gauge(
             "rollcall_leaf_expiry_timestamp_seconds",
-            "When the self-managed serving certificate ends, as stored; 0 where there is none.",
+            "When the stored self-managed serving certificate expires; 0 if there is none.",
             registry=registry,
         )
         self.step = Gauge(
             "rollcall_rotation_step",
-            "1 for the step that self-managed certificates are at; none: nothing is to be done.",
+            "1 for the current step of the self-managed certificates; step none: nothing is to be done.",
             ["step"],
             registry=registry,
         )
@@ -43,7 +44,7 @@ class CertificateMetrics:
         )
         self.repairs = Counter(
             "rollcall_certificate_repairs",
-            "Secrets of certificates that were lost or could not be used, and were made anew.",
+            "Secrets of certificates that were lost or unusable and were recreated.",
             ["what"],
             registry=registry,
         )
@@ -52,7 +53,7 @@ class CertificateMetrics:
         )
         self.failures = Counter(
             "rollcall_certificate_failures",
-            "Times that a step of self-managed certificates could not be done.",
+            "Times that a step of the self-managed certificates failed.",
             registry=registry,
         )
         for which in ("current", "next"):

@@ -102,7 +102,7 @@ async def _unproven(
         return ""
     shown = next((said for said in answer.warnings if said.startswith(NEXT_WARNING)), None)
     if shown is not None:
-        return f"a server still shows another next certificate than {fingerprint(leaf)[:16]}"
+        return f"a server still presents a next certificate other than {fingerprint(leaf)[:16]}"
     return (
         f"the API server has not accepted the next certificate by way of {configuration.name}: it does not use the new "
         "caBundle yet, or a server does not have the certificate yet"

@@ -156,18 +156,18 @@ def _authority(stored: Stored, now: datetime, settings: Certificates) -> Action 
     if found.next is not None:
         if holds(found.next.certificate, now):
             return None
-        return NewAuthority(_without_next(stored.authority.data), NEXT, "the next authority does not hold now")
+        return NewAuthority(_without_next(stored.authority.data), NEXT, "the next authority is not valid now")
     why = "" if found.current is None else _end(found.current.certificate, now, settings)
     if not why and found.asked:
-        why = "somebody asked for it"
+        why = "a rotation was requested"
     return NewAuthority(_without_next(stored.authority.data), NEXT, why) if why else None
 
 
 def _end(certificate: x509.Certificate, now: datetime, settings: Certificates) -> str:
     """Why an authority must be replaced; empty if it need not be."""
     if not holds(certificate, now):
-        return "it does not hold now"
-    return "it is due" if now >= renewal(certificate, settings.renew_at) else ""
+        return "it is not valid now"
+    return "it is due for renewal" if now >= renewal(certificate, settings.renew_at) else ""
 
 
 def _without_next(data: Mapping[str, bytes] | None) -> dict[str, bytes]:
@@ -201,9 +201,9 @@ def _leaf(stored: Stored, now: datetime, settings: Certificates) -> Action | Non
         return Issue(signer, SERVED, serving.trouble, repair=serving.data is not None)
     by = signer_of(pair.certificate, authority.certificates)
     if by is None:
-        return Issue(signer, SERVED, "nobody trusts who signed it", repair=True)
+        return Issue(signer, SERVED, "its signer is not trusted", repair=True)
     if not holds(pair.certificate, now) or not holds(by, now):
-        return Issue(signer, SERVED, "it does not hold now")
+        return Issue(signer, SERVED, "it is not valid now")
     for one in (authority.current, authority.next):
         # A renewal by the same authority needs no wait: that authority is trusted already.
         if one is not None and one.certificate == by and (why := _renewal(pair, one, stored, now, settings)):
@@ -216,8 +216,8 @@ def _renewal(pair: KeyPair, signer: KeyPair, stored: Stored, now: datetime, sett
     if missing := names_missing(pair.certificate, stored.hosts):
         return f"it is not for {', '.join(missing)}"
     if stored.serving.asked and pair is stored.serving.pair:
-        return "somebody asked for it"
-    return "it is due" if now >= _leaf_due(pair, signer, now, settings) else ""
+        return "a rotation was requested"
+    return "it is due for renewal" if now >= _leaf_due(pair, signer, now, settings) else ""
 
 
 def _leaf_due(pair: KeyPair, signer: KeyPair, now: datetime, settings: Certificates) -> datetime:
@@ -239,9 +239,9 @@ def _rotation(stored: Stored, now: datetime, seen: Seen, settings: Certificates)
         served = seen.served == fingerprint(signer.certificate)
         return Promote(signer) if served else Survey(signer.certificate)
     if ready is None or not issued_by(ready.certificate, signer.certificate):
-        return Issue(signer, NEXT, "the next authority has signed none yet")
+        return Issue(signer, NEXT, "the next authority has not signed one yet")
     if not holds(ready.certificate, now):
-        return Issue(signer, NEXT, "it does not hold now")
+        return Issue(signer, NEXT, "it is not valid now")
     if why := _renewal(ready, signer, stored, now, settings):
         return Issue(signer, NEXT, why)
     if stored.is_asked and seen.proven != fingerprint(ready.certificate):

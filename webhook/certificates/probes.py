@@ -49,7 +49,7 @@ async def cluster_checks(client: Client, snapshot: Snapshot) -> list[Check]:
     known = {one.name: one for one in snapshot.stored.registered}
     for name in CONFIGURATIONS:
         if name not in known:
-            found.append(Check(name, "there is no such configuration, so nobody is asked"))
+            found.append(Check(name, "this configuration does not exist, so the API server does not call Rollcall"))
             continue
         # Hooks with the same target and the same authorities are checked once.
         hooks = {(hook.bundle, hook.host, hook.port): hook for hook in known[name].hooks if not is_next(hook)}
@@ -57,7 +57,7 @@ async def cluster_checks(client: Client, snapshot: Snapshot) -> list[Check]:
             found += await _hook_checks(client, name, hook, snapshot)
         for hook in known[name].hooks:
             if is_next(hook) and hook.bundle not in {one[0] for one in hooks}:
-                found.append(Check(f"{name} {hook.name}", "its caBundle is another than that of the other hooks"))
+                found.append(Check(f"{name} {hook.name}", "its caBundle differs from that of the other hooks"))
     found += _stored_checks(snapshot)
     return found
 
@@ -114,13 +114,13 @@ def _stored_checks(snapshot: Snapshot) -> Iterator[Check]:
 def bundle_problem(bundle: bytes, now: datetime) -> str:
     """What is wrong with a caBundle; empty if nothing is."""
     if not bundle:
-        return "there is none, so the API server trusts its machine's own authorities"
+        return "it is empty, so the API server trusts the authorities of its own machine"
     try:
         certificates = read_certificates(bundle)
     except CertificateError as error:
         return str(error)
     if not any(holds(one, now) for one in certificates):
-        return "none of its certificates holds now"
+        return "none of its certificates is valid now"
     return ""
 
 
@@ -172,4 +172,4 @@ def handshake(pair: Pair, bundle: bytes, name: str) -> str:
             return error.verify_message
         except ssl.SSLError as error:
             return str(error)
-    return "" if asking.getpeercert() else "the handshake does not end"
+    return "" if asking.getpeercert() else "the handshake does not complete"

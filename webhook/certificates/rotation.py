@@ -35,13 +35,13 @@ async def ask_for_rotation(client: Client, namespace: str, *, authority: bool) -
     snapshot = await read_snapshot(client, namespace)
     if why := snapshot.stored.authority.trouble:
         raise FactsUnavailable(
-            f"the Secret {namespace}/{CA_SECRET} holds no authority of the reconciler's ({why}): certificates are not "
-            "self-managed here, or it has not begun"
+            f"the Secret {namespace}/{CA_SECRET} has no authority of the reconciler ({why}): certificates are "
+            f"not self-managed here, or the reconciler has not started"
         )
     name = CA_SECRET if authority else TLS_SECRET
     live = snapshot.secrets[name]
     if live is None:
-        raise FactsUnavailable(f"there is no Secret {namespace}/{name}; the reconciler makes it when it can")
+        raise FactsUnavailable(f"the Secret {namespace}/{name} does not exist; the reconciler creates it when it can")
     metadata = {
         "name": name,
         "namespace": namespace,
@@ -53,7 +53,7 @@ async def ask_for_rotation(client: Client, namespace: str, *, authority: bool) -
     try:
         await client.write(requests.apply(SECRETS, asked, "rollcall-certs"))
     except NotFound as error:
-        raise FactsUnavailable(f"the Secret {namespace}/{name} is gone: {error}") from None
+        raise FactsUnavailable(f"the Secret {namespace}/{name} was deleted: {error}") from None
     return Before(authority, _current(snapshot, authority=authority))
 
 
@@ -77,8 +77,8 @@ async def until_rotated(
             told(f"step {said}")
         if time.monotonic() > end:
             raise FactsUnavailable(
-                f"the rotation is not over after {seconds:g} s: it is at step {said}; events of the Secrets in "
-                f"{namespace} and the reconciler's log say what it waits for"
+                f"the rotation is not finished after {seconds:g} s: it is at step {said}; the events of the "
+                f"Secrets in {namespace} and the reconciler's log say what it waits for"
             )
         await asyncio.sleep(LOOK_SECONDS)
 

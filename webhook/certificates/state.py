@@ -160,14 +160,14 @@ def is_next(hook: Hook) -> bool:
 def authority_state(secret: Manifest | None) -> AuthorityState:
     """The state of the Secret rollcall-ca."""
     if secret is None:
-        return AuthorityState(trouble="there is no such Secret")
+        return AuthorityState(trouble="this Secret does not exist")
     data, asked = secret_data(secret), _asked(secret)
     try:
         trusted = read_certificates(data.get("ca.crt", b""))
         current = _authority(data, CURRENT) if data.get("ca.key") else None
         following = _authority(data, NEXT) if data.get("next.crt") or data.get("next.key") else None
         if current is None and following is None:
-            raise CertificateError("ca.key: there is none")
+            raise CertificateError("ca.key: missing")
     except CertificateError as error:
         known = distinct((*readable(data.get("ca.crt")), *readable(data.get("next.crt"))))
         return AuthorityState(known, trouble=str(error), asked=asked, data=data)
@@ -177,7 +177,7 @@ def authority_state(secret: Manifest | None) -> AuthorityState:
 def serving_state(secret: Manifest | None) -> ServingState:
     """The state of the Secret rollcall-tls."""
     if secret is None:
-        return ServingState(trouble="there is no such Secret")
+        return ServingState(trouble="this Secret does not exist")
     data = secret_data(secret)
     pair, trouble = _pair(data, SERVED)
     following, _ = _pair(data, NEXT)
@@ -239,7 +239,7 @@ def _authority(data: Mapping[str, bytes], place: str) -> KeyPair:
     except CertificateError as error:
         raise CertificateError(f"{place}.crt and {place}.key: {error}") from None
     if not is_authority(pair.certificate) or not isinstance(pair.key, ec.EllipticCurvePrivateKey):
-        raise CertificateError(f"{place}.crt: no authority with a key of an elliptic curve")
+        raise CertificateError(f"{place}.crt: not an authority with an elliptic curve key")
     return pair
 
 

@@ -97,11 +97,11 @@ def status_text(found: dict[str, Any]) -> Iterator[str]:
         yield _line("next certificate", serving["next"])
     yield from _trouble("certificate", serving["trouble"])
     for one in found["configurations"]:
-        trusts = ", ".join(_short(one["trusts"])) or "nobody"
-        differs = f"; not so: {', '.join(one['differing'])}" if one["differing"] else ""
+        trusts = ", ".join(_short(one["trusts"])) or "no authority"
+        differs = f"; differs in: {', '.join(one['differing'])}" if one["differing"] else ""
         yield f"{one['name']:18}trusts {trusts}{differs}"
     if not found["configurations"]:
-        yield f"{'configurations':18}there are none, so nobody is asked"
+        yield f"{'configurations':18}none exist, so the API server does not call Rollcall"
     for what in found["asked"]:
         yield f"{'asked for':18}{what}"
     if found["step"] is not None:

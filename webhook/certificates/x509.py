@@ -66,7 +66,7 @@ def new_leaf(authority: KeyPair, hosts: Iterable[str], now: datetime, until: dat
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "rollcall")])
     issuer, signing = authority.certificate, authority.key
     if not isinstance(signing, ec.EllipticCurvePrivateKey):
-        raise CertificateError("the authority's key is none of an elliptic curve")
+        raise CertificateError("the authority's key is not an elliptic curve key")
     certificate = (
         _builder(subject, issuer.subject, key.public_key(), now, until)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -86,10 +86,10 @@ def read_pair(certificate: bytes, key: bytes) -> KeyPair:
     try:
         private = serialization.load_pem_private_key(key, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise CertificateError("the key is no private key in PEM form without a password") from None
+        raise CertificateError("the key is not a private key in PEM form without a password") from None
     form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     if private.public_key().public_bytes(*form) != found.public_key().public_bytes(*form):
-        raise CertificateError("the key is that of another certificate")
+        raise CertificateError("the key belongs to another certificate")
     return KeyPair(found, private)
 
 
@@ -163,7 +163,7 @@ def general_names(hosts: Iterable[str]) -> list[x509.GeneralName]:
             try:
                 names.append(x509.DNSName(host))
             except ValueError:
-                raise CertificateError(f"{host}: no host name or address that a certificate can bear") from None
+                raise CertificateError(f"{host}: not a host name or address that a certificate can contain") from None
     return names
 
 

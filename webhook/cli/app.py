@@ -22,7 +22,7 @@ from webhook.cli.serve import serve
 
 app = typer.Typer(
     name="rollcall",
-    help="Gang-scheduling admission for Kubernetes: every pod present, or nobody starts.",
+    help="Gang-scheduling admission for Kubernetes: a gang starts as a whole, or not at all.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
@@ -50,4 +50,4 @@ def root(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an internal error comes from.")] = False,
 ) -> None:
-    """Gang-scheduling admission for Kubernetes: every pod present, or nobody starts."""
+    """Gang-scheduling admission for Kubernetes: a gang starts as a whole, or not at all."""

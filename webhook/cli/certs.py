@@ -31,7 +31,7 @@ _HOST = re.compile(rf"(?=.{{1,253}}$)(?:\*\.)?{_LABEL}(?:\.{_LABEL})*")
 
 @certs_app.callback()
 def root() -> None:
-    """Certificates: for development, by hand, and those that the reconciler keeps."""
+    """Certificates: for development, for work by hand, and those that the reconciler maintains."""
 
 
 def _hosts(written: list[str] | None) -> list[str] | None:
@@ -47,7 +47,7 @@ def _hosts(written: list[str] | None) -> list[str] | None:
 @certs_app.command()
 def dev(
     *,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where they are written.")] = Path("certs"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write them to.")] = Path("certs"),
     host: Annotated[
         list[str] | None,
         typer.Option(
@@ -55,7 +55,7 @@ def dev(
         ),
     ] = None,
 ) -> None:
-    """Make a throw-away authority and a certificate for localhost and the service's names in a cluster.
+    """Make a temporary authority and a certificate for localhost and for the Service's names in a cluster.
 
     Writes ca.crt, tls.crt and tls.key. The authority's key is not kept.
 
@@ -80,11 +80,12 @@ def status(
     namespace: OwnNamespace = NAMESPACE,
     output: Output = Format.TEXT,
 ) -> None:
-    """Show the certificates of a cluster: what the two Secrets hold, whom the API server trusts, how far a rotation is.
+    """Show the certificates of a cluster: what the two Secrets contain, which authorities the API server trusts, and
+    the step of a rotation.
 
-    Reads the cluster and writes nothing. No key is shown.
+    Reads the cluster and writes nothing. Keys are not shown.
 
-    Exit code 3 where the cluster cannot be read.
+    Exit code 3 if the cluster cannot be read.
 
     **Examples**
 
@@ -107,20 +108,20 @@ def status(
 @certs_app.command()
 def rotate(  # noqa: PLR0913 - one parameter for each option
     *,
-    ca: Annotated[bool, typer.Option("--ca", help="The authority, and the certificate with it.")] = False,
-    leaf: Annotated[bool, typer.Option("--leaf", help="The serving certificate alone.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Until it is done.")] = False,
-    timeout: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="How long to wait.")] = 1800,
+    ca: Annotated[bool, typer.Option("--ca", help="Rotate the authority, and with it the certificate.")] = False,
+    leaf: Annotated[bool, typer.Option("--leaf", help="Rotate only the serving certificate.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the rotation is done.")] = False,
+    timeout: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="How long --wait waits.")] = 1800,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
     namespace: OwnNamespace = NAMESPACE,
 ) -> None:
-    """Have a self-managed certificate replaced now, whatever its age.
+    """Replace a self-managed certificate now, whatever its age.
 
-    An annotation on the Secret asks the reconciler's leader, who does it as any rotation: serving does not break. A
-    certificate takes seconds; an authority twice the overlap (certificates.overlapSeconds) and a few minutes.
+    Sets an annotation on the Secret. The reconciler's leader then rotates as usual, and serving is not interrupted. A
+    certificate takes seconds. An authority takes twice the overlap (certificates.overlapSeconds) and a few minutes.
 
-    Exit code 3 where the cluster cannot be read, certificates are not self-managed, or the waiting is over.
+    Exit code 3 if the cluster cannot be read, if certificates are not self-managed, or if --wait timed out.
 
     **Examples**
 
@@ -128,7 +129,7 @@ def rotate(  # noqa: PLR0913 - one parameter for each option
     - `rollcall certs rotate --ca --wait`
     """
     if ca == leaf:
-        raise typer.BadParameter("say --ca or --leaf")
+        raise typer.BadParameter("give --ca or --leaf")
     from webhook.certificates.rotation import ask_for_rotation, until_rotated
     from webhook.cluster.access import find
 
@@ -161,13 +162,13 @@ def verify(  # noqa: PLR0913 - one parameter for each option
     ] = None,
     output: Output = Format.TEXT,
 ) -> None:
-    """Check that the API server can trust the server: authorities, names and dates, by handshakes as it makes them.
+    """Check that the API server can trust the server: authorities, names and dates, with the same handshakes.
 
-    In a cluster each caBundle of both configurations is held against what every server presents, and against the
-    Secret that servers read. Servers behind a Service can be reached from inside of the cluster alone; from elsewhere
-    they are unknown. Files are held against each other.
+    In a cluster each caBundle of both configurations is compared with the certificate that every server presents, and
+    with the Secret that servers read. Servers behind a Service can be reached only from inside the cluster; from
+    elsewhere their state is unknown. Files are compared with each other.
 
-    Exit code 1 where something is wrong, 3 where nothing is, but something could not be seen.
+    Exit code 1 if something is wrong, 3 if nothing is wrong but something could not be checked.
 
     **Examples**
 
@@ -201,7 +202,7 @@ def _asked(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:
         try:
             return await work(client)
         except NotFound as error:
-            raise FactsUnavailable(f"{error}: is Rollcall installed elsewhere? --namespace says where") from None
+            raise FactsUnavailable(f"{error}: is Rollcall installed in another namespace? use --namespace") from None
         except RequestFailed as error:
             raise FactsUnavailable(f"the certificates cannot be read: {error}") from None
         finally:

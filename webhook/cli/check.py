@@ -42,16 +42,17 @@ def check(
     scheduler: Scheduler = None,
     facts: Facts = None,
     config: Configuration = None,
-    strict: Annotated[bool, typer.Option("--strict", help="What could not be judged is a failure.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail if a rule could not be judged.")] = False,
     output: Output = Format.TEXT,
 ) -> None:
     """Judge manifests as the webhook would, without a cluster.
 
-    Reads YAML, JSON, folders, `kustomize build` output and recorded AdmissionReviews. Judged are PodCliqueSets, the
-    TrainJobs, JobSets, LeaderWorkerSets and Jobs that are opted in, gang objects, and pods. What is read is one world:
-    a TrainJob finds its runtime in another file.
+    Reads YAML, JSON, folders, the output of kustomize build and recorded AdmissionReviews. Judges PodCliqueSets,
+    opted-in TrainJobs, JobSets, LeaderWorkerSets and Jobs, gang objects, and pods. All files are judged together: a
+    TrainJob finds its runtime in another file.
 
-    Exit code 0: nothing is refused. 1: something is. 2: something cannot be read. 3: could not be evaluated.
+    Exit code 0: nothing is refused. 1: something is refused. 2: something cannot be read. 3: something could not be
+    evaluated.
 
     **Examples**
 

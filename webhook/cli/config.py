@@ -22,9 +22,9 @@ def root() -> None:
 
 @config_app.command()
 def check(file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)]) -> None:
-    """Judge a configuration file and print what it comes to.
+    """Check a configuration file and print its effect.
 
-    Every mistake is told, with its line, path, value and what is allowed, and the exit code is 2.
+    Prints every mistake with its line, path, value and the allowed values; the exit code is then 2.
 
     **Examples**
 

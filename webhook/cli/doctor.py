@@ -32,19 +32,19 @@ def doctor(
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
     namespace: OwnNamespace = NAMESPACE,
-    strict: Annotated[bool, typer.Option("--strict", help="Let warnings fail, too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail on warnings, too.")] = False,
     output: Annotated[
         Format, typer.Option("--output", "-o", help="What to print; `markdown` is the list of checks, of no cluster.")
     ] = Format.TEXT,
 ) -> None:
-    """Look at a cluster, and say what is wrong with the installation there, why it matters and what to do.
+    """Check the installation in a cluster: what is wrong, why it matters and what to do.
 
-    Reads with your own rights and stores nothing: two creations are tried as dry runs. It is judged by the
-    configuration that Rollcall runs with there, or by `--config`, to see what a file would change. A check that lacks a
-    right says so, and is never taken as passed.
+    Reads with your own rights and stores nothing: two objects are created as dry runs. It uses the configuration that
+    Rollcall runs with there, or the file of `--config`, to see the effect of that file. A check that lacks a right says
+    so, and never counts as passed.
 
-    Exit code 0 where all is well, 1 where something is wrong, 3 where nothing is wrong as far as could be seen, and
-    something could not be.
+    Exit code 0 if no problem was found, 1 if there is a problem, 3 if no problem was found but something could not be
+    checked.
 
     **Examples**
 
@@ -69,7 +69,10 @@ def doctor(
     settings, unknown = (given, "") if given else asyncio.run(installed_settings(access, namespace))
     diagnosis = examine(asyncio.run(read_world(settings, access, namespace)), EVERY_CHECK)
     if unknown:
-        tell(f"what is installed is not known ({unknown}), and there is no --config: every scheduler counts as enabled")
+        tell(
+            f"the installed configuration is not known ({unknown}) and there is no --config: every scheduler "
+            f"counts as enabled"
+        )
     if output is Format.JSON:
         typer.echo(as_json_text(diagnosis.as_json(strict=strict)))
     else:

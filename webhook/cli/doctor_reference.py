@@ -8,31 +8,31 @@ from inspect import cleandoc
 from webhook.doctor.checking import Check, examine
 
 _HEAD = """\
-# What `rollcall doctor` looks at
+# What `rollcall doctor` checks
 
-Made by `rollcall doctor --output markdown`. `rollcall doctor` reads the cluster that it is pointed at, once, with the
-rights of whoever runs it, and says what is wrong with the installation there, why it matters and what to do. It stores
-nothing: two creations are tried as dry runs.
+Made by `rollcall doctor --output markdown`. `rollcall doctor` reads the cluster once, with the rights of the user who
+runs it. It reports what is wrong with the installation, why it matters and what to do. It stores nothing: two objects
+are created as dry runs.
 
 * **error**: gangs are refused, held or torn, or will be. Exit code 1.
-* **warning**: they may be one day. Exit code 1 with `--strict`.
+* **warning**: this may happen one day. Exit code 1 with `--strict`.
 * **note**: worth knowing, and never a failure.
-* **not known**: what the check needs could not be read; the right that is missing is named. Exit code 3, where nothing
-  is wrong besides.
+* **not known**: what the check needs could not be read; the missing right is named. Exit code 3 if nothing else is
+  wrong.
 
-It is judged by the configuration that Rollcall runs with, in the ConfigMap that the Deployment `rollcall` mounts, or by
-the file that `--config` names: where that cannot be read, or to see what another would change. Without either every
-scheduler that there is a backend for counts as enabled, and it is said so. `-o json` prints the same for machines:
-`well`, `checks`, `findings` and `notKnown`. Whoever may read everything and create PodCliqueSets (a cluster's
-administrator) has every right that it takes; Secrets are read only where no endpoint can be reached, and of Rollcall's
-own the certificates alone are kept.
+The checks use the configuration that Rollcall runs with, from the ConfigMap that the Deployment `rollcall` mounts. If
+it cannot be read, or to see the effect of another one, name a file with `--config`. Without either, every scheduler
+with a backend counts as enabled, and the output says so. `-o json` prints the same for programs: `well`, `checks`,
+`findings` and `notKnown`. A user who may read everything and create PodCliqueSets, such as a cluster administrator, has
+every right that is needed. Secrets are read only if no endpoint can be reached, and of Rollcall's own Secrets only the
+certificates are kept.
 """
 
 
 def reference(checks: Iterable[Check]) -> str:
     """Return the page: the checks as a table and one by one."""
     every = tuple(checks)
-    lines = [_HEAD, "| check | | looks at |", "|---|---|---|"]
+    lines = [_HEAD, "| check | level | what must hold |", "|---|---|---|"]
     lines += [f"| [{one.id}](#{_anchor(one)}) | {one.level} | {_summary(one)} |" for one in every]
     for one in every:
         lines += ["", *_section(one)]
@@ -58,7 +58,7 @@ def _section(check: Check) -> Iterator[str]:
     for paragraph in paragraphs(check):
         yield ""
         yield paragraph
-    yield from ("", "Told as:", "", "```text")
+    yield from ("", "Output:", "", "```text")
     for found in examine(check.ill(), [check]).found:
         told = found.symptom
         yield f"{found.level} {found.check}"

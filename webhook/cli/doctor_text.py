@@ -29,7 +29,7 @@ def summary(diagnosis: Diagnosis) -> str:
     counted = [_count(len(diagnosis.of(level)), level.value) for level in Level if diagnosis.of(level)]
     if diagnosis.not_known:
         counted.append(f"{len({one.check for one in diagnosis.not_known})} not known")
-    return ", ".join([_count(len(diagnosis.checks), "check"), *(counted or ["all is well"])])
+    return ", ".join([_count(len(diagnosis.checks), "check"), *(counted or ["no problems found"])])
 
 
 def _print(found: Found, out: Console) -> None:

@@ -47,11 +47,11 @@ _KINDS = {
     Kind.COMPOSITE_TEMPLATE: Shape.GANG,
 }
 _FAULTS = {
-    Fault.ABSENT: "not there",
-    Fault.CYCLE: "above itself",
+    Fault.ABSENT: "missing",
+    Fault.CYCLE: "its own ancestor",
     Fault.TOO_DEEP: "too deep",
     Fault.NO_NAMESPACE: "listed without a namespace",
-    Fault.NOT_DESCRIBED: "its pods do not say how many it starts with",
+    Fault.NOT_DESCRIBED: "its pods do not say how many it needs to start",
 }
 
 # Only the names of these are known, from the objects that refer to them.

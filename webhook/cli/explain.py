@@ -84,19 +84,19 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
 ) -> None:
-    """Say which schedulers could run a workload, what stops each of the others, and the smallest edit that would help.
-    Of gang objects written by hand: whether their trees can ever start. Of a PodGang, Job, JobSet or LeaderWorkerSet
-    in a cluster: why it does not.
+    """Show which schedulers could run a workload, what stops each of the others, and the smallest edit that would help.
+    For gang objects written by hand: whether their trees can ever start. For a PodGang, Job, JobSet or LeaderWorkerSet
+    in a cluster: why it does not start.
 
-    Prints, for each PodCliqueSet, what it asks for by scheduler, the edits, and its gangs as a tree; of each TrainJob,
-    JobSet, LeaderWorkerSet and Job the same without edits; `-o mermaid` the tree as a flowchart, `-o svg` as a drawing.
-    Without `--config` every installed scheduler is asked, kube-scheduler with gangs switched on. PodGroups,
-    CompositePodGroups, Workloads and pods of all files are one world: each tree that they make, with the minimum and
-    what is there at every level, and why it can never start.
+    For each PodCliqueSet it prints what the set asks for, each scheduler's answer, the edits, and the gangs as a tree.
+    For each TrainJob, JobSet, LeaderWorkerSet and Job it prints the same without edits. `-o mermaid` prints the tree as
+    a flowchart, `-o svg` as a drawing. Without `--config` every installed scheduler is considered, and kube-scheduler
+    with gangs enabled. PodGroups, CompositePodGroups, Workloads and pods of all files are read together: each of their
+    trees is shown with the minimum and the actual number at every level, and why it can never start.
 
-    Exit code 0: the scheduler that is chosen for it refuses nothing, the tree can start. 1: it refuses, the tree
-    cannot. 2: something cannot be read. 3: it cannot be told without more facts, or pods. For `KIND/NAME` 0: it has
-    started. 1: it is held. 2: there is none. 3: the cluster cannot be read.
+    Exit code 0: the chosen scheduler refuses nothing and the tree can start. 1: the scheduler refuses something or the
+    tree cannot start. 2: something cannot be read. 3: more facts or pods are needed to decide. For KIND/NAME 0: the
+    gang has started. 1: it is held. 2: it does not exist. 3: the cluster cannot be read.
 
     **Examples**
 

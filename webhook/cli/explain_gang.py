@@ -64,7 +64,7 @@ def explain_gangs(
                 kind, space = _KINDS[one["kind"]], one["namespace"] or namespace or "default"
                 gangs = list(look.named(kind, space, one["name"]))
                 if not gangs:
-                    of = "" if kind == "PodGang" else ", or none that Rollcall makes gangs of"
+                    of = "" if kind == "PodGang" else ", or Rollcall makes no gang of it"
                     tell(f"there is no {kind} {space}/{one['name']}{of}")
                     code = UNREADABLE
                 for health, pods in gangs:

@@ -21,7 +21,7 @@ from webhook.sources.manifests import Document
 
 _CODES = {Standing.CAN: CLEAN, Standing.CANNOT: REFUSED, Standing.NOT_TOLD: NOT_EVALUATED}
 _ANSWERS = {Standing.CAN: ("can start", "green"), Standing.CANNOT: ("can never start", "bold red")}
-_NOT_TOLD = ("not told whether it can start", "cyan")
+_NOT_TOLD = ("not known whether it can start", "cyan")
 # The first causes are printed: the later ones often follow from them.
 _TOLD = 5
 
@@ -48,7 +48,7 @@ class FoundTree:
     def untold(self) -> str:
         """Return what must be known for a verdict."""
         if any(branch.kind is Kind.TEMPLATE for branch, _ in walk(self.tree)):
-            return "no group here is made from its templates"
+            return "no group here was made from its templates"
         return "no pods here name a group"
 
     def as_json(self) -> dict[str, Any]:

@@ -91,18 +91,20 @@ def print_gang(one: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
     title = f"{one.kind} {one.namespace}/{one.workload or one.name}{several}: {one.state.value}"
     out.print(Text(printable(title), "bold"))
     scheduler = "no scheduler on record" if one.scheduler is None else f"scheduler {one.scheduler}"
-    _say(out, 1, f"{scheduler}; {one.bound} of the {one.minimum} pods that it starts with are on nodes")
+    _say(out, 1, f"{scheduler}; {one.bound} of the {one.minimum} pods that it needs to start are on nodes")
     out.print()
     escapes = {found.pod.key: found for found in one.escaped}
     for member in one.members:
-        _say(out, 1, f"{member.name}: {member.present} present, {member.bound} on nodes, starts with {member.minimum}")
+        _say(
+            out, 1, f"{member.name}: {member.present} present, {member.bound} on nodes, needs {member.minimum} to start"
+        )
         for pod in pods:
             if pod.podclique == label_value(member.name):
                 escape = escapes.get(pod.key)
                 _say(out, 2, f"{pod.name}: {', '.join((*_standing(pod), *((escape.escape.value,) if escape else ())))}")
     strangers = [pod for pod in pods if pod.podclique not in {label_value(member.name) for member in one.members}]
     for pod in strangers:
-        _say(out, 1, f"{pod.name}: of {pod.podclique or 'no PodClique'}, which is no member of the {one.kind}")
+        _say(out, 1, f"{pod.name}: of {pod.podclique or 'no PodClique'}, which is not a member of the {one.kind}")
     for obstacle in one.obstacles:
         out.print()
         out.print(Text.assemble("    ", (obstacle.reason.value, "bold red")))

@@ -33,15 +33,16 @@ def gangs(  # noqa: PLR0913 - one parameter for each option
     context: KubeContext = None,
     namespace: Namespace = None,
     held: Annotated[bool, typer.Option("--held", help="Only gangs that have not started.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on with each gang that changes.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Then print each gang that changes.")] = False,
     output: Output = Format.TEXT,
 ) -> None:
-    """Show the gangs of a cluster: how many of the pods that each starts with are on nodes, and why it does not start.
+    """Show the gangs of a cluster: how many of the pods that a gang needs to start are on nodes, and why it does not
+    start.
 
-    Reads the cluster and writes nothing; `rollcall explain KIND/NAME` says more about one gang. With `-o json` and
+    Reads the cluster and writes nothing. `rollcall explain KIND/NAME` shows more about one gang. With `-o json` and
     `--watch` each line is one gang.
 
-    Exit code 3 where the cluster cannot be read.
+    Exit code 3 if the cluster cannot be read.
 
     **Examples**
 
@@ -97,21 +98,22 @@ def ungate(
     *,
     namespace: Annotated[
         str | None,
-        typer.Option("--namespace", "-n", metavar="NAME", help="Of which namespace.", show_default="default"),
+        typer.Option("--namespace", "-n", metavar="NAME", help="The namespace of the gangs.", show_default="default"),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Every gang of the namespace, or without -n of the cluster.")
+        bool, typer.Option("--all", help="Every gang of the namespace; without -n, of the cluster.")
     ] = False,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which pods bear the gate.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which pods have the gate.")] = False,
 ) -> None:
-    """Take Rollcall's gate (rollcall.dev/gang-sync) off the pods of gangs, whether their gang objects are there or not.
+    """Remove Rollcall's gate (rollcall.dev/gang-sync) from the pods of gangs, whether or not their gang objects exist.
 
-    The way out where Rollcall was removed, or a profile's `gate` was turned off, while pods bore the gate. Goes by
-    labels, so also off pods that are not of the gang that they name; `rollcall explain` shows which these are.
+    Use it if Rollcall was removed, or a profile's `gate` was turned off, while pods had the gate. It selects pods by
+    label, so it also ungates pods that do not belong to the gang that they name; `rollcall explain` shows which pods
+    these are.
 
-    Exit code 3 where a pod could not be changed.
+    Exit code 3 if a pod could not be changed.
 
     **Examples**
 
@@ -119,7 +121,7 @@ def ungate(
     - `rollcall gangs ungate --all --dry-run`
     """
     if every == bool(names):
-        raise typer.BadParameter("name the gangs, or say --all")
+        raise typer.BadParameter("name the gangs, or give --all")
     from webhook.cluster.access import find
 
     space = namespace if every else namespace or "default"
@@ -144,7 +146,7 @@ async def _ungate(access: Access, namespace: str | None, names: list[str] | None
                 failed += 1
                 tell(f"pod {pod.namespace}/{pod.name}: {error}")
             else:
-                said = "bears the gate" if dry_run else "ungated" if done else "changed meanwhile; try again"
+                said = "has the gate" if dry_run else "ungated" if done else "it changed in the meantime; try again"
                 failed += 0 if done else 1
                 typer.echo(f"pod {pod.namespace}/{pod.name} of {pod.podgang}: {said}")
     except RequestFailed as error:
@@ -152,5 +154,5 @@ async def _ungate(access: Access, namespace: str | None, names: list[str] | None
     finally:
         await client.close()
     if not found:
-        tell(f"no pod bears the gate {GATE}")
+        tell(f"no pod has the gate {GATE}")
     return failed

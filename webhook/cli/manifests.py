@@ -65,8 +65,8 @@ _IMAGE = re.compile(
 IMAGE = f"rollcall:{__version__}"
 
 _KEY_APART = (
-    "with certificates of its own the reconciler holds the authority's key, which the server's Pods must not be able "
-    "to read"
+    "with self-managed certificates the reconciler has the authority's key, which the server's Pods "
+    "must not be able to read"
 )
 
 
@@ -82,14 +82,14 @@ Authority = Annotated[
     typer.Option(
         "--ca",
         metavar="FILE",
-        help="The authority of its certificate, PEM.",
-        show_default="left to who injects it",
+        help="The authority of the server's certificate, PEM.",
+        show_default="injected by another system",
     ),
 ]
 WithoutAnswer = Annotated[
     FailurePolicy | None,
     typer.Option(
-        help="What the API server does without an answer, whatever the file says. Ignore is for emergencies.",
+        help="What the API server does without an answer; overrides the file. Ignore is for emergencies.",
         show_default="registration.failurePolicy",
     ),
 ]
@@ -108,14 +108,15 @@ def webhooks(  # noqa: PLR0913 - one parameter for each option
         str, typer.Option(metavar="NAMESPACE/NAME[:PORT]", help="The Service in front of `rollcall serve`.")
     ] = f"{NAMESPACE}/{SERVER}:{SERVICE_PORT}",
     url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Where it is instead, outside of a cluster.", show_default=False)
+        str | None,
+        typer.Option(metavar="URL", help="The server's URL instead, outside of a cluster.", show_default=False),
     ] = None,
     next_url: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="Where the server shows its next certificate (--next-port), outside of a cluster; where certificates "
-            "are self-managed.",
+            help="The URL at which the server presents its next certificate (--next-port), outside of a "
+            "cluster; needed if certificates are self-managed.",
             show_default=False,
         ),
     ] = None,
@@ -125,8 +126,8 @@ def webhooks(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """Print the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration.
 
-    The namespace of the Service is never asked about, nor is kube-system, nor a namespace with the label
-    rollcall.dev/exempt. The file's `registration` says the rest.
+    They never cover the namespace of the Service, kube-system, or a namespace with the label rollcall.dev/exempt. The
+    file's `registration` sets the rest.
 
     **Examples**
 
@@ -141,16 +142,14 @@ def webhooks(  # noqa: PLR0913 - one parameter for each option
         for said, option in ((url, "--url"), (next_url or url, "--next-url")):
             if not _reachable(said):
                 raise typer.BadParameter(
-                    f"{said!r} is no https:// URL of a host and a port, without user, query and fragment",
+                    f"{said!r} is not an https:// URL of a host and a port, without user, query and fragment",
                     param_hint=option,
                 )
         if settings.certificates.self_managed and next_url is None:
-            raise typer.BadParameter(
-                "certificates are self-managed, so it is needed beside --url", param_hint="--next-url"
-            )
+            raise typer.BadParameter("certificates are self-managed, so --url needs it too", param_hint="--next-url")
         address = Address(url=url, next_url=f"{(next_url or '').rstrip('/')}/{NEXT_PATH}")
     elif next_url is not None:
-        raise typer.BadParameter("it goes with --url", param_hint="--next-url")
+        raise typer.BadParameter("it needs --url", param_hint="--next-url")
     _print(webhook_configurations(settings, address, namespace, _bundle(ca)), output)
 
 
@@ -169,7 +168,7 @@ def rbac(
     """Print the roles that `rollcall serve` and `rollcall reconcile` need, and their bindings.
 
     The server reads, and writes nothing. The reconciler writes the gang objects of the enabled schedulers, events, and
-    the Lease by which its replicas agree.
+    the Lease that elects the leader.
 
     **Examples**
 
@@ -189,9 +188,9 @@ def net(
     namespace: Annotated[str, typer.Option(metavar="NAME", help="Rollcall's own namespace.")] = NAMESPACE,
     output: Output = Format.TEXT,
 ) -> None:
-    """Print the ValidatingAdmissionPolicy by which the API server holds gangs together by itself, and its bindings.
+    """Print the ValidatingAdmissionPolicy with which the API server itself protects gangs, and its bindings.
 
-    The file's `registration.net` says what becomes of a pod that would start without its gang.
+    The file's `registration.net` says what happens to a pod that would start without its gang.
 
     **Examples**
 
@@ -207,19 +206,21 @@ def net(
 def everything_(  # noqa: PLR0913 - one parameter for each option
     *,
     config: Configuration = None,
-    namespace: Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="Where it runs.")] = NAMESPACE,
-    image: Annotated[str, typer.Option(metavar="IMAGE", help="What it runs.")] = IMAGE,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", metavar="NAME", help="The namespace to run in.")
+    ] = NAMESPACE,
+    image: Annotated[str, typer.Option(metavar="IMAGE", help="The image to run.")] = IMAGE,
     replicas: Annotated[int, typer.Option(min=1, help="How many Pods each Deployment has.")] = 2,
     reconciler: Annotated[
         Reconciler | None,
         typer.Option(
-            help="Where `rollcall reconcile` runs: in Pods and with rights of its own (moving: earlier sidecars keep "
-            "theirs meanwhile), or beside the server, which then has the rights of both.",
+            help="Where `rollcall reconcile` runs: in its own Pods with its own rights (while moving, earlier "
+            "sidecars keep theirs), or beside the server, which then has the rights of both.",
             show_default="deployment",
         ),
     ] = None,
     cert_manager: Annotated[
-        bool, typer.Option("--cert-manager", help="Have cert-manager make the certificates.")
+        bool, typer.Option("--cert-manager", help="Let cert-manager make the certificates.")
     ] = False,
     ca: Authority = None,
     client_ca: ClientAuthority = None,
@@ -234,11 +235,11 @@ def everything_(  # noqa: PLR0913 - one parameter for each option
     failure_policy: WithoutAnswer = None,
     output: Output = Format.TEXT,
 ) -> None:
-    """Print all that the configuration needs in a cluster, and no more: what runs, its rights, its certificates, its
-    network, and the webhook configurations.
+    """Print everything that the configuration needs in a cluster: workloads, rights, certificates, network, and the
+    webhook configurations.
 
-    With `certificates.mode: files` the certificate is in the Secret rollcall-tls, of cert-manager's or of your own;
-    with `selfManaged` the reconciler makes it.
+    With `certificates.mode: files` the certificate is in the Secret rollcall-tls, made by cert-manager or by you. With
+    `selfManaged` the reconciler makes it.
 
     **Examples**
 
@@ -264,10 +265,11 @@ def everything_(  # noqa: PLR0913 - one parameter for each option
 
 @manifests_app.command()
 def crds(*, config: Configuration = None, output: Output = Format.TEXT) -> None:
-    """Name the CustomResourceDefinitions of others that the configuration rests on. Rollcall has none of its own.
+    """List the CustomResourceDefinitions of other projects that the configuration depends on. Rollcall has none of its
+    own.
 
-    Those that are required must be served before a workload of that scheduler is admitted; the others are read where
-    they are served.
+    The required ones must be served before a workload of that scheduler is admitted. The others are read if they are
+    served.
 
     **Examples**
 
@@ -290,18 +292,20 @@ def crds(*, config: Configuration = None, output: Output = Format.TEXT) -> None:
 
 @manifests_app.command()
 def write(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files go.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write to.", show_default=False)],
     *,
     config: Annotated[
         Path, typer.Option("--config", metavar="FILE", help="A RollcallConfiguration.", show_default=False)
     ],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="Where it runs.")] = NAMESPACE,
-    image: Annotated[str, typer.Option(metavar="IMAGE", help="What it runs.")] = IMAGE,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", metavar="NAME", help="The namespace to run in.")
+    ] = NAMESPACE,
+    image: Annotated[str, typer.Option(metavar="IMAGE", help="The image to run.")] = IMAGE,
 ) -> None:
-    """Write the kustomizations base, cert-manager and self-managed, and the Helm chart, made of a configuration.
+    """Write the kustomizations base, cert-manager and self-managed, and the Helm chart, from a configuration.
 
-    The first two have certificates that somebody else keeps, whatever the file says, the third its own. What is in
-    DIR/monitoring becomes a part of the chart.
+    In the first two, another system provides the certificates, whatever the file says. In the third the reconciler
+    makes them. The content of DIR/monitoring becomes a part of the chart.
 
     **Examples**
 
@@ -323,11 +327,11 @@ def _deciding(settings: Settings, without_answer: FailurePolicy | None) -> Setti
 
 def _namespace(written: str) -> str:
     if not re.fullmatch(NAMESPACE_PATTERN, written):
-        raise typer.BadParameter(f"{written!r} is no name of a namespace", param_hint="--namespace")
+        raise typer.BadParameter(f"{written!r} is not the name of a namespace", param_hint="--namespace")
     if written in SHARED_NAMESPACES:
         raise typer.BadParameter(
-            f"{written!r} is no place for it: Pod Security 'restricted' is enforced on all of the namespace, and no "
-            f"gang in it is judged; choose one of its own, such as {NAMESPACE}",
+            f"{written!r} is not suitable: Pod Security 'restricted' is enforced in the whole namespace, and "
+            f"no gang in it is judged; choose a separate namespace, such as {NAMESPACE}",
             param_hint="--namespace",
         )
     return written
@@ -335,7 +339,9 @@ def _namespace(written: str) -> str:
 
 def _image(written: str) -> str:
     if not _IMAGE.fullmatch(written):
-        raise typer.BadParameter(f"{written!r} is no image, such as registry.example.com/{IMAGE}", param_hint="--image")
+        raise typer.BadParameter(
+            f"{written!r} is not an image, such as registry.example.com/{IMAGE}", param_hint="--image"
+        )
     return written
 
 
@@ -373,7 +379,7 @@ def _bundle(ca: Path | None) -> str | None:
 def _service(written: str, option: str) -> tuple[str, Address]:
     found = _SERVICE.fullmatch(written)
     if found is None or not 0 < int(found[3] or 443) < 2**16:
-        why = f"{written!r} is no NAMESPACE/NAME[:PORT], such as rollcall-system/rollcall"
+        why = f"{written!r} is not NAMESPACE/NAME[:PORT], such as rollcall-system/rollcall"
         raise typer.BadParameter(why, param_hint=option)
     return found[1], Address(found[1], found[2], int(found[3] or 443))
 
@@ -381,7 +387,7 @@ def _service(written: str, option: str) -> tuple[str, Address]:
 def _account(written: str, option: str) -> tuple[str, str]:
     found = _ACCOUNT.fullmatch(written)
     if found is None:
-        raise typer.BadParameter(f"{written!r} is no NAMESPACE/NAME of a service account", param_hint=option)
+        raise typer.BadParameter(f"{written!r} is not the NAMESPACE/NAME of a service account", param_hint=option)
     return found[1], found[2]
 
 

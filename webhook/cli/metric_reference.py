@@ -22,9 +22,9 @@ _HEAD = """\
 # Metrics
 
 Made by `rollcall metrics --output markdown`. Both processes answer `GET /metrics` in Prometheus' text format. Every
-series is there from the start, at zero, so that a rate or an alert never waits for a first event, and no label takes a
-value that is not known then: which schedulers, rules and kinds there are is the configuration's to say, and here all of
-them are enabled. [Observability](../how-to/observability.md) says which ones matter, and what to do when.
+series exists from the start, at zero, so a rate or an alert does not have to wait for a first event. All label values
+are known at the start: the configuration decides which schedulers, rules and kinds there are, and here all of them are
+enabled. [Observability](../how-to/observability.md) says which metrics matter, and what to do when.
 """
 
 # Labels with more values than fit in a table, or that another page lists.

@@ -23,13 +23,14 @@ def _listening(option: str, what: str) -> typer.models.OptionInfo:
 
 
 ServingPort = Annotated[int, _listening("--serving-port", "for AdmissionReviews")]
-NextPort = Annotated[int, _listening("--next-port", "to show the next certificate")]
+NextPort = Annotated[int, _listening("--next-port", "to present the next certificate")]
 HealthPort = Annotated[int, _listening("--health-port", "for the server's health and metrics")]
 ReconcilerPort = Annotated[int, _listening("--reconciler-port", "for the reconciler's health and metrics")]
 HostNetwork = Annotated[
     bool,
     typer.Option(
-        "--host-network", help="Give the server's Pods their nodes' network: the API server cannot reach Pods."
+        "--host-network",
+        help="Run the server's Pods in the network of their nodes, for clusters whose API server cannot reach Pods.",
     ),
 ]
 DnsChoice = Annotated[
@@ -45,7 +46,7 @@ Callers = Annotated[
     typer.Option(
         "--from",
         metavar="CIDR|NAMESPACE",
-        help="Who may call the server, by the NetworkPolicy. Repeatable.",
+        help="Who may call the server; the NetworkPolicy allows only these. Repeatable.",
         show_default="anybody",
     ),
 ]
@@ -54,14 +55,19 @@ ClientAuthority = Annotated[
     typer.Option(
         "--client-ca",
         metavar="KIND/NAME",
-        help="The ConfigMap or Secret (configmap/NAME, secret/NAME) whose ca.crt has the authorities of callers: the "
-        "API server must show a certificate.",
-        show_default="no certificate is asked for",
+        help="The ConfigMap or Secret (configmap/NAME, secret/NAME) whose ca.crt has the authorities of "
+        "callers: the API server must present a certificate.",
+        show_default="no client certificate is required",
     ),
 ]
 ClientNames = Annotated[
     list[str] | None,
-    typer.Option("--client-name", metavar="NAME", help="And it must be for this name. Repeatable.", show_default="any"),
+    typer.Option(
+        "--client-name",
+        metavar="NAME",
+        help="The client certificate must be for this name. Repeatable.",
+        show_default="any",
+    ),
 ]
 
 USUAL_PORTS = Ports()

@@ -36,7 +36,7 @@ Facts = Annotated[
     list[Path] | None,
     typer.Option(
         metavar="FILE|DIR",
-        help="What is known of the cluster: manifests of its queues, topologies, namespaces. Repeatable.",
+        help="What is known about the cluster: manifests of its queues, topologies, namespaces. Repeatable.",
         show_default=False,
     ),
 ]
@@ -50,7 +50,7 @@ Configuration = Annotated[
 
 def _namespace(written: str) -> str:
     if not re.fullmatch(NAMESPACE_PATTERN, written):
-        raise typer.BadParameter(f"{written!r} is no name of a namespace")
+        raise typer.BadParameter(f"{written!r} is not the name of a namespace")
     return written
 
 
@@ -63,7 +63,7 @@ Kubeconfig = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="The cluster to follow.",
+        help="The kubeconfig of the cluster.",
         show_default="that of the pod it runs in, else $KUBECONFIG, else ~/.kube/config",
     ),
 ]
@@ -114,7 +114,7 @@ def inputs_of(names: Sequence[str]) -> Iterator[str | Path]:
 class _Console(Console):
     def on_broken_pipe(self) -> None:
         """Raise `BrokenPipeError` for `cli.run`: Rich would exit with 1, which is a verdict here."""
-        raise BrokenPipeError(errno.EPIPE, "the reader has had enough")
+        raise BrokenPipeError(errno.EPIPE, "the reader closed the pipe")
 
 
 def console() -> Console:

@@ -32,27 +32,28 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Ask the API server what it would say to each write, and change nothing.")
+        bool, typer.Option("--dry-run", help="Send each write as a dry run, and change nothing.")
     ] = False,
-    once: Annotated[
-        bool, typer.Option("--once", help="End when everything is as it should be; without a lease.")
-    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="End when nothing is left to write; takes no lease.")] = False,
     lease_namespace: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Where the Lease is by which several replicas agree on one that writes."),
+        typer.Option(metavar="NAME", help="The namespace of the Lease that elects the replica that writes."),
     ] = NAMESPACE,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where health and metrics are.", show_default="every address")
+        str,
+        typer.Option(
+            metavar="ADDRESS", help="The address that serves health and metrics.", show_default="every address"
+        ),
     ] = EVERYWHERE,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Their port.")] = RECONCILER_PORT,
 ) -> None:
-    """Keep the schedulers' gang objects in step with Grove's PodGangs, and with Jobs, JobSets and LeaderWorkerSets.
+    """Keep the schedulers' gang objects up to date with Grove's PodGangs, and with Jobs, JobSets and LeaderWorkerSets.
 
-    For each gang the objects that its scheduler needs are applied in the order of their creation, and those that it
-    no longer needs are deleted; what is in step costs no write. For schedulers that have a kind for it, one topology
-    object is kept for each ClusterTopologyBinding. Run it beside the webhook, in a Deployment of its own.
+    For each gang it applies the objects that the scheduler needs, in the order of their creation, and deletes those
+    that are no longer needed. Objects that are up to date cost no write. For schedulers that have topology objects, it
+    keeps one for each ClusterTopologyBinding. Run it beside the webhook, in its own Deployment.
 
-    Exit code 3 with --once where a gang or a topology could not be worked on, or the cluster not be read.
+    Exit code 3 with `--once` if a gang or a topology could not be reconciled, or the cluster could not be read.
 
     **Examples**
 

@@ -80,17 +80,17 @@ def render(
     config: Configuration = None,
     output: Annotated[Syntax, typer.Option("--output", "-o", help="What to print.")] = Syntax.YAML,
 ) -> None:
-    """Print what a workload would get: its gang objects and one stamped pod a gang.
+    """Print what a workload would get: its gang objects and one stamped pod for each gang.
 
-    For a PodCliqueSet: for each PodGang that it would have, the scheduler's gang objects, in the order of creation,
-    and one pod as the webhook leaves it. For a PodGang: exactly its gang objects. For a Pod: the pod as the webhook
-    leaves it. For a ClusterTopologyBinding: the topology objects of the enabled schedulers that have their own.
+    For a PodCliqueSet: for each of its PodGangs the scheduler's gang objects, in the order of creation, and one pod as
+    the webhook would change it. For a PodGang: only its gang objects. For a Pod: the pod as the webhook would change
+    it. For a ClusterTopologyBinding: the topology objects of the enabled schedulers that have such objects.
 
     For a TrainJob, JobSet, LeaderWorkerSet or Job that is opted in, or with `--scheduler`: its gang objects and one pod
-    of each of its parts; of a LeaderWorkerSet those of its first group, of a TrainJob, whose runtime must be among the
-    files, those of its JobSet.
+    for each of its parts. For a LeaderWorkerSet these are those of its first group. For a TrainJob these are those of
+    its JobSet, and its runtime must be among the files.
 
-    Exit code 1 where the scheduler cannot express a gang: then nothing of it is printed.
+    Exit code 1 if the scheduler cannot express a gang: then nothing of that gang is printed.
 
     **Examples**
 
@@ -201,7 +201,7 @@ def _owner(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rend
         raise Inexpressible(verdict.denials)
     named = f"{judgement.kind} {judgement.namespace}/{judgement.name}"
     if verdict.scheduler is None:
-        yield ": ".join((named, *verdict.notes)) if verdict.notes else f"{named} is left as it is"
+        yield ": ".join((named, *verdict.notes)) if verdict.notes else f"{named} is not changed"
         return
     if blind := tuple(missing for missing in verdict.unjudged if missing.rule == runtime.id):
         raise Inexpressible((), blind)
@@ -212,7 +212,7 @@ def _owner(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rend
     for comment, made in found:
         yield Rendered("\n".join(map(printable, (*comment, *named_later))), made)
     if not found:
-        yield f"{named} makes no pods, and so has no gang"
+        yield f"{named} makes no pods, so it has no gang"
 
 
 def _given_a_name(manifest: Manifest) -> tuple[str, ...]:

@@ -16,9 +16,9 @@ from webhook.validators.registry import Example, Rule
 _HEAD = """\
 # Rules
 
-Made by {maker}. Each rule guards against one thing that a scheduler does with a workload
-that it cannot honour. *deny* refuses the object, *warn* warns its author;
-[configuration](../configuration.md#enforcement) says how to change that. A rule that *fails closed* cannot be softened:
+Made by {maker}. Each rule finds one thing in a workload that a scheduler cannot honour.
+*deny* refuses the object, *warn* warns its author;
+[configuration](../configuration.md#enforcement) says how to change that. A rule that *fails closed* cannot be weakened:
 what it refuses cannot be translated for the scheduler. A *workload of another kind* is a
 [TrainJob, JobSet, LeaderWorkerSet or Job](../../how-to/other-workloads.md).
 """

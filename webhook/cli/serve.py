@@ -23,7 +23,9 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     config: Configuration = None,
     standalone: Annotated[
         bool,
-        typer.Option("--standalone", help="No cluster: choose a scheduler for every object, make certificates."),
+        typer.Option(
+            "--standalone", help="Run without a cluster: choose a scheduler for every object, make certificates."
+        ),
     ] = False,
     facts: Facts = None,
     kubeconfig: Kubeconfig = None,
@@ -40,35 +42,40 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     ] = None,
     next_cert: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="The certificate that is to follow, shown on --next-port.", show_default=False
-        ),
+        typer.Option(metavar="FILE", help="The next certificate, presented on --next-port.", show_default=False),
     ] = None,
     next_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key.", show_default=False)] = None,
     next_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="The port that shows it; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="The port that presents it; 0 takes a free one.")
     ] = NEXT_PORT,
     client_ca: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Whoever calls must have a certificate of one of these authorities.",
+            help="Callers must have a certificate of one of these authorities.",
             show_default=False,
         ),
     ] = None,
     client_name: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="And it must be for this name. Repeatable.", show_default="any"),
+        typer.Option(
+            metavar="NAME", help="The client certificate must be for this name. Repeatable.", show_default="any"
+        ),
     ] = None,
     host: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESS", help="Where to listen.", show_default="127.0.0.1 standalone, else every address"
+            metavar="ADDRESS", help="The address to listen on.", show_default="127.0.0.1 standalone, else every address"
         ),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = SERVING_PORT,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes a free one.")
+    ] = SERVING_PORT,
     health_host: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Where to tell health.", show_default="that of --host")
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="The address that serves health and metrics.", show_default="that of --host"
+        ),
     ] = None,
     health_port: Annotated[
         int, typer.Option(min=0, max=65535, help="A port for health and metrics in plain HTTP; 0 for none.")
@@ -78,7 +85,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
         typer.Option(
             min=0,
             metavar="SECONDS",
-            help="How long to go on answering after SIGTERM.",
+            help="How long to keep answering after SIGTERM.",
             show_default="serving.drainSeconds of the configuration; 0 standalone",
         ),
     ] = None,
@@ -95,19 +102,19 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     - `rollcall serve --cert tls.crt --key tls.key --client-ca callers.crt --client-name kube-apiserver`
     """
     if standalone and (kubeconfig is not None or context is not None):
-        raise typer.BadParameter("--kubeconfig and --context name a cluster, and --standalone says that there is none")
+        raise typer.BadParameter("--kubeconfig and --context name a cluster, and --standalone runs without one")
     if facts and not standalone:
-        raise typer.BadParameter("--facts stands for a cluster; it goes with --standalone")
+        raise typer.BadParameter("--facts replaces a cluster; it needs --standalone")
     _together("--cert", cert, "--key", key)
     if cert is None and not standalone:
-        raise typer.BadParameter("--cert and --key are needed, or --standalone, which makes certificates of its own")
+        raise typer.BadParameter("--cert and --key are needed, or --standalone, which makes its own certificates")
     if certs is not None and (cert is not None or not standalone):
         raise typer.BadParameter(
             "--certs is for the development certificates of --standalone, without --cert and --key"
         )
     _together("--next-cert", next_cert, "--next-key", next_key)
     if client_name and client_ca is None:
-        raise typer.BadParameter("--client-name narrows whom --client-ca lets in")
+        raise typer.BadParameter("--client-name needs --client-ca: it limits the callers that --client-ca allows")
     # Other machines call a webhook.
     address = host or ("127.0.0.1" if standalone else EVERYWHERE)
     places = {"--port": (address, port), "--health-port": (health_host or address, health_port)}

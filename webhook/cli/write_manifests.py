@@ -57,7 +57,7 @@ def _refuse_links(folder: Path, target: Path) -> None:
             return
         if place.is_symlink():
             raise InputError(
-                str(place), "is a link, and nothing is written through links; remove it, or name its target"
+                str(place), "is a link, and Rollcall does not write through links; remove it, or name its target"
             )
 
 

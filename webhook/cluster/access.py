@@ -61,10 +61,10 @@ def in_cluster(folder: Path | None = None) -> Access:
         tls = trusting(authorities.read_bytes())
         token.read_bytes()
     except CertificateError as error:
-        raise AccessError(f"no way to a cluster: {authorities}: {error}") from None
+        raise AccessError(f"cannot connect to a cluster: {authorities}: {error}") from None
     except OSError as error:
         needs = "a pod that reads its cluster needs automountServiceAccountToken"
-        raise AccessError(f"no way to a cluster: {folder}: {_why(error)}; {needs}") from None
+        raise AccessError(f"cannot connect to a cluster: {folder}: {_why(error)}; {needs}") from None
 
     def authorization() -> str:
         return f"Bearer {token.read_text().strip()}"
@@ -103,7 +103,7 @@ def from_kubeconfig(path: Path | None, context: str | None) -> Access:
         if complaints:
             # The library would continue without credentials. Its text may quote the output of the program, which may be
             # a token.
-            raise ConfigException("the program that it names (exec) gave no credentials; kubectl says more")
+            raise ConfigException("the program that it names (exec) gave no credentials; run kubectl to see why")
         return configuration
 
     shown = str(path or os.environ.get("KUBECONFIG") or "~/.kube/config")
@@ -111,15 +111,15 @@ def from_kubeconfig(path: Path | None, context: str | None) -> Access:
         configuration = load()
         way, tls = _way(configuration), _tls(configuration)
     except YAMLError:
-        raise AccessError(f"no way to a cluster: {shown}: is not YAML") from None
+        raise AccessError(f"cannot connect to a cluster: {shown}: is not YAML") from None
     except (TypeError, KeyError, AttributeError):
         # The library does not check the shape of the document.
-        raise AccessError(f"no way to a cluster: {shown}: is no kubeconfig") from None
+        raise AccessError(f"cannot connect to a cluster: {shown}: is not a kubeconfig") from None
     except (ConfigException, CertificateError, OSError, ValueError) as error:
         # $KUBECONFIG may name several files.
         alone = path or (None if os.environ.get("KUBECONFIG") else Path("~/.kube/config").expanduser())
         why = _why(error) if alone is None or alone.exists() else "no such file"
-        raise AccessError(f"no way to a cluster: {shown}: {why}") from None
+        raise AccessError(f"cannot connect to a cluster: {shown}: {why}") from None
     loaded = time.monotonic()
 
     def authorization() -> str | None:
@@ -162,12 +162,12 @@ def _way(configuration: Any) -> _Way:
     url = str(configuration.host).rstrip("/")
     host = _host(url)
     if host is None:
-        raise ValueError(f"the server {url!r} is no URL")
+        raise ValueError(f"the server {url!r} is not a URL")
     proxy = configuration.proxy or proxy_for(url, os.environ)
     if proxy is not None and not proxy.startswith(("http://", "https://")):
         kind = proxy.partition(":")[0]
         raise ValueError(
-            f"the proxy for {url} is of the kind {kind!r}; use one whose URL begins with http:// or https://"
+            f"the proxy for {url} has the scheme {kind!r}; use one whose URL begins with http:// or https://"
         )
     return _Way(url, proxy, configuration.tls_server_name or _certified_name(host))
 

@@ -139,7 +139,7 @@ class Client:
                 version, token = text(metadata.get("resourceVersion")), text(metadata.get("continue"))
                 read = Page(sequence(found.get("items")), version)
             except Malformed as error:
-                raise RequestFailed(f"the list is none: {error}") from None
+                raise RequestFailed(f"the answer is not a list: {error}") from None
             del answer, found
             yield read
             del read
@@ -263,14 +263,14 @@ class Client:
         except Exception as error:  # noqa: BLE001 - a plugin of a kubeconfig may fail in any way it likes
             # The error quotes the output of the program, which may be a token, and our text is written to logs and
             # /readyz.
-            raise RequestFailed(f"no credentials: {type(error).__name__}; kubectl says more") from None
+            raise RequestFailed(f"no credentials: {type(error).__name__}; run kubectl to see why") from None
         # Decompression would delay admissions, and the network is near.
         headers = {**headers, "accept-encoding": "identity", **spans.outgoing()}
         if authorization is not None:
             authorization = authorization.strip()
             if not (authorization.isascii() and authorization.isprintable()):
                 # The HTTP library would raise too, but quote the value, and our text is written to logs and /readyz.
-                raise RequestFailed("no credentials: what was found has characters that no header may have")
+                raise RequestFailed("no credentials: they have characters that a header must not have")
             headers["authorization"] = authorization
         extensions = {} if self._access.server_name is None else {"sni_hostname": self._access.server_name}
         return self._http.build_request(
@@ -295,7 +295,7 @@ async def _received(response: httpx.Response, most: int) -> bytearray:
 
 
 def _too_large(most: int) -> str:
-    return f"the answer has more than {most} bytes, and no more are read at once"
+    return f"the answer has more than {most} bytes, the most that are read at once"
 
 
 def _proxy(access: Access) -> httpx.Proxy | None:
@@ -329,7 +329,7 @@ def read_event(line: bytes) -> tuple[str, dict[str, Any]]:
     """
     event = _parse(line)
     if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
-        raise RequestFailed("a watch event is no object")
+        raise RequestFailed("a watch event is not an object")
     kind, found = str(event.get("type")), event["object"]
     if kind == "ERROR":
         code = found.get("code")
@@ -341,7 +341,7 @@ def _parse(content: bytes | bytearray) -> Any:
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError:
-        raise RequestFailed("the answer is no JSON") from None
+        raise RequestFailed("the answer is not JSON") from None
 
 
 def _check(code: int, content: bytes | bytearray, retry_after: str | None = None) -> None:

@@ -36,7 +36,7 @@ class Discovery:
         try:
             self.resources = _kinds(answer.content)
         except Malformed as error:
-            raise RequestFailed(f"the discovery document is none: {error}") from None
+            raise RequestFailed(f"the answer is not a discovery document: {error}") from None
         self._etag = answer.etag
         self.apis = frozenset(self.resources)
         return self.apis
@@ -46,7 +46,7 @@ def _kinds(document: Any) -> dict[Api, Resource]:
     items = mapping(document).get("items")
     if not isinstance(items, list):
         # An APIGroupList from a server or a proxy that does not know the requested format. It has no kinds.
-        raise RequestFailed(f"the discovery document is none: it is {document.get('kind')}, without items")
+        raise RequestFailed(f"the answer is not a discovery document: it is {document.get('kind')}, without items")
     found: dict[Api, Resource] = {}
     for group in map(mapping, items):
         name = text(mapping(group.get("metadata")).get("name")) or ""

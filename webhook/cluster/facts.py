@@ -113,7 +113,7 @@ class LiveFacts:
         is known.
         """
         if self.facts.apis is None:
-            yield f"cluster: which kinds it serves is not known: {self.trouble}"
+            yield f"cluster: the served kinds are not known: {self.trouble}"
         for projection, watch in self.watches.items():
             if projection in self._awaited:
                 why = f": {watch.trouble}" if watch.trouble else ""
@@ -132,7 +132,7 @@ class LiveFacts:
                     log.warning("discovery failed", why=self.trouble)
                 await asyncio.sleep(max(backoff(failures, 1.0), error.wait or 0.0))
             except Exception:  # noqa: BLE001 - a server that follows nothing any more must not go unnoticed
-                self.trouble = "a fault of ours; the log says more"
+                self.trouble = "an internal error; see the log"
                 log.exception("discovery failed")
                 await asyncio.sleep(FAULT_SECONDS)
             else:
@@ -193,7 +193,7 @@ class LiveFacts:
             except Exception:  # noqa: BLE001 - whatever it is, the other kinds go on
                 # This is a bug, so it is logged as an error. The kind is unknown from now on, rather than out of date.
                 log.exception("watch failed", kind=projection.resource.api.kind)
-                watch.trouble = "a fault of ours; the log says more"
+                watch.trouble = "an internal error; see the log"
                 self._set(**{projection.part: None})
                 await asyncio.sleep(FAULT_SECONDS)
                 watch = self._watch(projection)

@@ -119,7 +119,7 @@ class Lookup:
         except NotFound:
             return None
         except Malformed as error:
-            raise RequestFailed(f"it is not understood: {error}") from None
+            raise RequestFailed(f"it cannot be read: {error}") from None
 
     def _served(self, projections: list[Projection]) -> Projection:
         return next((one for one in projections if one.resource.api in self._discovery.resources), projections[0])

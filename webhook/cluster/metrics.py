@@ -32,20 +32,24 @@ class CacheCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metric families, with a sample for each kind, even if the cluster does not serve it."""
-        objects = GaugeMetricFamily("rollcall_cache_objects", "Objects known of each kind.", labels=_LABELS)
-        lists = CounterMetricFamily("rollcall_cache_lists", "Times that a whole kind was listed.", labels=_LABELS)
+        objects = GaugeMetricFamily("rollcall_cache_objects", "Known objects, by kind.", labels=_LABELS)
+        lists = CounterMetricFamily(
+            "rollcall_cache_lists", "Times that all objects of a kind were listed.", labels=_LABELS
+        )
         left_out = GaugeMetricFamily(
             "rollcall_cache_left_out",
-            "Objects of each kind of which nothing is kept: what is needed of them is too large, or not understood.",
+            "Objects that are not kept, by kind: their needed part is too large, or cannot be read.",
             labels=_LABELS,
         )
         failing = GaugeMetricFamily(
-            "rollcall_cache_failing", "1 while a kind cannot be followed, and what is known grows old.", labels=_LABELS
+            "rollcall_cache_failing",
+            "1 while a kind cannot be watched, so that its known objects become out of date.",
+            labels=_LABELS,
         )
         age = GaugeMetricFamily(
             "rollcall_cache_age_seconds",
-            "Seconds since the API server last said anything of a kind: a list, an event, or about once a minute a "
-            "bookmark; 0 for one that is not served.",
+            "Seconds since the API server last sent anything about a kind: a list, an event, or about once a "
+            "minute a bookmark; 0 for a kind that is not served.",
             labels=_LABELS,
         )
         failing.add_metric(("", "discovery"), 0 if self._cluster.trouble is None else 1)
@@ -59,7 +63,7 @@ class CacheCollector(Collector):
             failing.add_metric(kind, int(any(watch.trouble is not None for watch in watches)))
             age.add_metric(kind, max((now - watch.heard for watch in watches), default=0))
         lookups = CounterMetricFamily(
-            "rollcall_lookups", "Facts that no cache had and that were read live, by outcome.", labels=("outcome",)
+            "rollcall_lookups", "Facts that were not in a cache and were read live, by outcome.", labels=("outcome",)
         )
         for outcome, count in self._cluster.lookup.outcomes.items():
             lookups.add_metric((outcome,), count)

@@ -46,7 +46,7 @@ class Schemas:
                 try:
                     read = _fields(answer.content, kinds)
                 except Malformed as error:
-                    raise RequestFailed(f"the schemas of {'/'.join(place)} are not understood: {error}") from None
+                    raise RequestFailed(f"the schemas of {'/'.join(place)} cannot be read: {error}") from None
                 self._etags[place] = answer.etag
             # Set together with the ETag, without an await in between: after a "not modified" answer the fields must be
             # here.

@@ -36,7 +36,7 @@ PATIENCE = 3
 # this share of the time. The API server waits that long.
 LONG_EVENT_SECONDS = 0.005
 EVENTS_SHARE = 0.2
-_TOO_LARGE = "what is needed of it is larger than is kept of one object"
+_TOO_LARGE = "its needed part is larger than the limit for one object"
 # A watch that ends earlier than this without an event counts as a failure: otherwise it would be retried forever
 # without a pause.
 SHORT_SECONDS = 1.0
@@ -79,7 +79,7 @@ class Index:
         except Exception as error:  # noqa: BLE001 - one object must not keep all others from being known
             # The object was stored under an older schema, or the code has a bug. It counts as missing.
             read, why = None, outline(error)
-            self._warn("object not understood", source, why, exc_info=not isinstance(error, Malformed))
+            self._warn("object cannot be read", source, why, exc_info=not isinstance(error, Malformed))
         else:
             if why is not None:
                 self._warn("object not kept", source, why)
@@ -239,7 +239,7 @@ class Watch:
                         self.trouble = None
                         log.info("watch resumed", kind=self._resource.api.kind)
         if not opened:
-            raise RequestFailed("the watch is not answered")
+            raise RequestFailed("the watch got no answer")
         if not told and time.monotonic() - begun < SHORT_SECONDS:
             raise RequestFailed("the watch ended at once")
         self._failures = 0

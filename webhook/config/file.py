@@ -57,7 +57,7 @@ def settings_from(document: object, source: str) -> Settings:
     Raises `ConfigurationError` with every mistake in it.
     """
     if not isinstance(document, dict):
-        raise ConfigurationError(source, [Problem("", document, f"is no {KIND}")])
+        raise ConfigurationError(source, [Problem("", document, f"is not a {KIND}")])
     problems: list[Problem] = []
     configuration = read_section(RollcallConfiguration, document, "", problems)
     if configuration is None:
@@ -71,13 +71,13 @@ def settings_from(document: object, source: str) -> Settings:
     default = scheduler.defaultProfileName or DEFAULT_SCHEDULER
     known = tuple(profiles)
     if default not in profiles:
-        problems.append(Problem("scheduler.defaultProfileName", default, "is none of the profiles", known))
+        problems.append(Problem("scheduler.defaultProfileName", default, "is not one of the profiles", known))
     namespaces = {}
     for name, raw in configuration.namespaces.items():
         path = path_of((name,), "namespaces")
         section = read_section(NamespaceSection, raw, path, problems) or NamespaceSection()
         if section.scheduler is not None and section.scheduler not in profiles:
-            problems.append(Problem(f"{path}.scheduler", section.scheduler, "is none of the profiles", known))
+            problems.append(Problem(f"{path}.scheduler", section.scheduler, "is not one of the profiles", known))
         namespaces[name] = NamespaceDefaults(section.scheduler, _action(section.enforcement))
     registered = read_section(RegistrationSection, configuration.registration, "registration", problems)
     escapes = read_section(EscapesSection, configuration.escapes, "escapes", problems) or EscapesSection()
@@ -127,7 +127,7 @@ def force_scheduler(settings: Settings, scheduler: str) -> Settings:
     if scheduler not in profiles:
         backends = installed_backends()
         if scheduler not in backends:
-            problem = Problem("--scheduler", scheduler, "is no scheduler with a backend", tuple(backends))
+            problem = Problem("--scheduler", scheduler, "is not a scheduler with a backend", tuple(backends))
             raise ConfigurationError("command line", [problem])
         backend = backends[scheduler]
         profiles[scheduler] = Profile(backend(backend.settings_model()), Enforcement(), Enforcement())
@@ -149,10 +149,10 @@ def _profiles(
             continue
         backend = backends.get(section.name)
         if backend is None:
-            problems.append(Problem(f"{path}.name", section.name, "is no scheduler with a backend", tuple(backends)))
+            problems.append(Problem(f"{path}.name", section.name, "is not a scheduler with a backend", tuple(backends)))
             continue
         if section.name in found:
-            problems.append(Problem(f"{path}.name", section.name, "is there twice"))
+            problems.append(Problem(f"{path}.name", section.name, "appears twice"))
         rules = general_rules | {rule.id: rule for rule in backend.rules}
         own = _enforcement(section.enforcement, f"{path}.enforcement", rules, problems)
         controllers = None if section.controllers is None else tuple(section.controllers)
@@ -170,7 +170,7 @@ def _backend(section: ProfileSection, backend: BackendClass, path: str, problems
     version = None
     if section.schedulerVersion is not None:
         version = Version.parse(section.schedulerVersion)
-        why = "is no version, such as 1.8.0" if version is None else backend.version_problem(version)
+        why = "is not a version, such as 1.8.0" if version is None else backend.version_problem(version)
         if why is not None:
             problems.append(Problem(f"{path}.schedulerVersion", section.schedulerVersion, why))
     settings = read_section(backend.settings_model, section.config or {}, f"{path}.config", problems)
@@ -184,7 +184,7 @@ def _enforcement(raw: object, path: str, rules: dict[str, Rule], problems: list[
         place = f"{path}.rules[{rule_id}]"
         action = Action[mode.upper()]
         if rule_id not in rules:
-            problems.append(Problem(place, mode, "is a mode for a rule that there is not", tuple(sorted(rules))))
+            problems.append(Problem(place, mode, "is a mode for a rule that does not exist", tuple(sorted(rules))))
         elif rules[rule_id].fails_closed and action is not Action.DENY:
             why = "cannot be set: what the rule refuses cannot be translated, so the gang would never start"
             problems.append(Problem(place, mode, why, ("deny",)))
@@ -244,8 +244,8 @@ def _certificates(raw: object, problems: list[Problem]) -> Certificates:
     renewed = leaf * section.renewAtPercent / 100
     if section.mode == "selfManaged" and 2 * overlap > renewed:
         why = (
-            f"is more than half of the {renewed.total_seconds():.0f} s after which a certificate is renewed, so that "
-            "no rotation of the authority would end; raise leafValidityDays or renewAtPercent, or lower it"
+            f"is more than half of the {renewed.total_seconds():.0f} s after which a certificate is "
+            f"renewed, so no rotation of the authority would end; raise leafValidityDays or renewAtPercent, or lower it"
         )
         problems.append(Problem("certificates.overlapSeconds", section.overlapSeconds, why))
     return Certificates(section.mode == "selfManaged", ca, leaf, section.renewAtPercent / 100, overlap)

@@ -23,9 +23,9 @@ NAMESPACE_PATTERN = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 _PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _ENDPOINT = rf"^(https?://([^\s/?#@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s\[\]/?#@:]+)(:{_PORT})?([/?#]\S*)?)?$"
 _OF_PATTERN = {
-    NAMESPACE_PATTERN: "is no name of a namespace",
-    _ENDPOINT: "is no http:// or https:// URL, such as http://collector.monitoring.svc:4318",
-    USER_PATTERN: "is no name of a user, such as system:serviceaccount:NAMESPACE:NAME",
+    NAMESPACE_PATTERN: "is not the name of a namespace",
+    _ENDPOINT: "is not an http:// or https:// URL, such as http://collector.monitoring.svc:4318",
+    USER_PATTERN: "is not the name of a user, such as system:serviceaccount:NAMESPACE:NAME",
 }
 
 User = Annotated[str, Field(pattern=USER_PATTERN)]
@@ -85,7 +85,7 @@ class NamespaceSection(_Section):
 
 
 class RegistrationSection(_Section):
-    """What `rollcall manifests webhooks` writes: who decides when no answer comes, and where nobody is asked."""
+    """What `rollcall manifests webhooks` writes: what happens without an answer, and which namespaces are left out."""
 
     failurePolicy: Literal["Fail", "Ignore"] = "Fail"
     # The API server accepts 1 to 30.
@@ -96,8 +96,8 @@ class RegistrationSection(_Section):
 
 
 class ServingSection(_Section):
-    """The server's own life: how many calls read live at once, how many connections it keeps and how old they grow,
-    how much of its memory bodies may take, how it ends.
+    """The server's limits: how many calls read live at once, how many connections it keeps and for how long, how much
+    of its memory bodies may use, and how long it drains.
     """
 
     maxInFlight: Annotated[int, Field(ge=1, le=100_000)] = 256
@@ -110,8 +110,8 @@ class ServingSection(_Section):
 
 
 class CertificatesSection(_Section):
-    """Whose the serving certificate is: `files` that somebody else keeps, or the reconciler's own (`selfManaged`), and
-    then how long each certificate holds, when it is renewed, and how long old and new authority overlap.
+    """The source of the serving certificate: `files` that another system provides, or the reconciler (`selfManaged`).
+    For the latter: how long each certificate is valid, when it is renewed, and how long old and new authority overlap.
     """
 
     mode: Literal["files", "selfManaged"] = "files"
@@ -122,7 +122,7 @@ class CertificatesSection(_Section):
 
 
 class TracingSection(_Section):
-    """Where OpenTelemetry traces go (OTLP over HTTP), and how many of those that nobody else has decided about."""
+    """Where OpenTelemetry traces go (OTLP over HTTP), and the sampled share of traces that have no earlier decision."""
 
     endpoint: Annotated[str, Field(pattern=_ENDPOINT)] = ""
     sampleRatio: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.1
@@ -201,11 +201,11 @@ def _translate(error: ValidationError, model: type[BaseModel], prefix: str) -> I
             allowed = tuple(re.findall(r"'([^']*)'", found["ctx"]["expected"])) or (found["ctx"]["expected"],)
             yield Problem(place, found["input"], "is not allowed", allowed)
         elif kind == "string_type":
-            yield Problem(place, found["input"], "is no string; quote it")
+            yield Problem(place, found["input"], "must be a string; quote it")
         elif kind == "string_pattern_mismatch":
             yield Problem(place, found["input"], _OF_PATTERN[found["ctx"]["pattern"]])
         elif kind in {"model_type", "dict_type"}:
-            yield Problem(place, found["input"], "is no mapping")
+            yield Problem(place, found["input"], "must be a mapping")
         else:
             yield Problem(place, found["input"], found["msg"][:1].lower() + found["msg"][1:])
 

@@ -137,7 +137,9 @@ class Profile:
         backend = self.backend
         dialect = backend.dialect(facts)
         if dialect is None:
-            raise FactsUnavailable(f"{self.name}: the cluster serves no form of its API, or that is not known")
+            raise FactsUnavailable(
+                f"{self.name}: the cluster serves no version of its API, or it is not known whether it does"
+            )
         priority = None
         if backend.carries_priority and record.priority_class is not None:
             found = (facts.priority_classes or {}).get(record.priority_class)

@@ -20,7 +20,7 @@ from webhook.model.users import account_of, service_account
 
 _MOVE = 'docs/how-to/installing.md, "From a sidecar to a Deployment"'
 
-_WHY = "whoever takes over the server, which takes requests from others, may write gang objects and change pods"
+_WHY = "the server is open to requests; an attacker who takes it over can write gang objects and change pods"
 
 
 def reconciler_accounts(world: World) -> frozenset[str]:
@@ -56,9 +56,9 @@ def _beside() -> list[Manifest]:
     ill=lambda: installed(*_beside()),
 )
 def apart(world: World) -> Symptoms:
-    """The server's service account has no right to write: the reconciler runs in Pods and with an account of its own,
-    and no binding that an earlier installation needed is left. Where it runs beside the server on purpose this is a
-    note, a binding that is left a warning.
+    """The server's service account has no right to write. The reconciler runs in its own Pods with its own account, and
+    no binding of an earlier installation is left. A reconciler beside the server is a note, because it may be there on
+    purpose. A binding that is left is a warning.
 
     Source: webhook/installation/access.py; a Pod has one service account, whatever runs in it.
     """
@@ -68,14 +68,14 @@ def apart(world: World) -> Symptoms:
             f"Deployment {world.namespace}/{beside[0]}",
             f"a reconciler runs in it as {user_of(world, SERVER)}, as the server does",
             _WHY,
-            f"give the reconciler Pods and an account of its own: {_MOVE}",
+            f"give the reconciler its own Pods and its own account: {_MOVE}",
         )
     elif SERVER in _bound(world):
         yield Symptom(
             f"ClusterRoleBinding {RECONCILER_ROLE}",
             f"it is bound to {user_of(world, SERVER)}, and no reconciler runs with that account",
             _WHY,
-            f"when the last sidecar has gone, apply with --reconciler deployment: {_MOVE}",
+            f"when the last sidecar is gone, apply with --reconciler deployment: {_MOVE}",
             Level.WARNING,
         )
 
@@ -101,8 +101,8 @@ def _renamed() -> list[Manifest]:
     ill=lambda: installed(*_renamed()),
 )
 def exempt(world: World) -> Symptoms:
-    """The service account that the reconciler really runs as is among the users whose gang objects are not judged:
-    those of the manifests, or the ones that `tenancy.reconcilers` of the configuration names.
+    """The reconciler's service account is one of the users whose gang objects are not judged. These are the account in
+    the manifests, or the accounts in `tenancy.reconcilers` of the configuration.
 
     Source: webhook/installation/exempt.py, of which the webhooks' matchConditions are made.
     """
@@ -112,8 +112,8 @@ def exempt(world: World) -> Symptoms:
             yield Symptom(
                 f"Deployment {world.namespace}/{name}",
                 f"its reconciler runs as {user_of(world, account)}, whose gang objects are judged",
-                "what it writes waits for an answer: while no server gives one, no gang object is written",
-                f"name it in the configuration: tenancy.reconcilers: [{user_of(world, account)}]",
+                "its writes wait for the webhook: while no server answers, no gang object is written",
+                f"list it in the configuration: tenancy.reconcilers: [{user_of(world, account)}]",
             )
 
 
@@ -146,9 +146,9 @@ def _trusting(*, there: bool) -> World:
     ill=lambda: _trusting(there=False),
 )
 def there(world: World) -> Symptoms:
-    """The service accounts are there that `controllers` of a profile, `tenancy.exemptUsers` and
-    `tenancy.groveOperators` name. The name alone is trusted, so a tenant who may create an account of that name is
-    exempt; and a controller that runs with another account is judged. Accounts of kube-system are not looked at.
+    """The service accounts exist that `controllers` of a profile, `tenancy.exemptUsers` and `tenancy.groveOperators`
+    name. Only the name is trusted: a tenant who may create an account of that name becomes exempt, and a controller
+    that runs with another account is judged. Accounts of kube-system are not checked.
 
     Source: webhook/config/settings.py (`exempt_users`); Kubernetes documentation, "Authenticating" (service accounts).
     """
@@ -156,7 +156,8 @@ def there(world: World) -> Symptoms:
         if not known(world.accounts.get(user, True)):
             yield Symptom(
                 place,
-                f"the service account {user} is not there",
-                "a tenant who may create it is exempt, and a controller that runs with another account is not",
-                "name the accounts that run, and no others; [] where there are none",
+                f"the service account {user} does not exist",
+                "a tenant who may create it becomes exempt, and a controller that runs with another account "
+                "is not exempt",
+                "list only accounts that are in use; [] if there are none",
             )

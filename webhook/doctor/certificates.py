@@ -32,13 +32,13 @@ def _again(world: World, by_hand: str) -> str:
     if not world.settings.certificates.self_managed:
         return f"{by_hand}: {_REDO}"
     logs = f"kubectl -n {world.namespace} logs deployment/{RECONCILER}"
-    return f"the reconciler keeps it: see what keeps it from that by rollcall certs status and {logs}"
+    return f"the reconciler maintains it; to find out why it has not, run rollcall certs status and {logs}"
 
 
 @check("webhooks/ca-bundle", well=lambda: bundled(signed().authority), ill=lambda: bundled(signed(days=-1).authority))
 def ca_bundle(world: World) -> Symptoms:
-    """Every webhook has a caBundle; it is PEM, the same everywhere, and none of its authorities has run out. The API
-    server believes whoever serves only by it, and a webhook that it does not believe refuses every gang.
+    """Every webhook has a caBundle, it is PEM, it is the same everywhere, and at least one of its authorities is valid.
+    The API server trusts a server only by the caBundle. A webhook that it does not trust refuses every gang.
 
     Source: Kubernetes API reference, admissionregistration/v1 WebhookClientConfig.
     """
@@ -51,14 +51,14 @@ def ca_bundle(world: World) -> Symptoms:
         else:
             seen.setdefault(bundle, where)
     if without:
-        why = "the API server trusts the authorities of its own machine then, of which Rollcall's is none"
-        yield Symptom(first_of(without), "there is no caBundle", why, _again(world, "have it injected, or say it"))
+        why = "the API server then trusts only the authorities of its own machine, and Rollcall's is not one of them"
+        yield Symptom(first_of(without), "there is no caBundle", why, _again(world, "have it injected, or set it"))
     if len(seen) > 1:
         yield Symptom(
             next(iter(seen.values())),
             f"there are {len(seen)} different caBundles, one of them in {list(seen.values())[1]}",
-            "a rotation was cut, or some were written by hand: some webhooks may be believed and others not",
-            _again(world, "write them all"),
+            "a rotation was interrupted, or some were written by hand: some webhooks may be trusted and others not",
+            _again(world, "set all of them again"),
             Level.WARNING,
         )
     for bundle, where in seen.items():
@@ -69,8 +69,8 @@ def _bundle(bundle: str, where: str, world: World) -> Iterator[Symptom]:
     try:
         found = authorities(bundle)
     except ValueError:
-        why = "the API server cannot read it, and calls nobody"
-        yield Symptom(where, "its caBundle is no certificate in PEM form", why, _again(world, "write it again"))
+        why = "the API server cannot read it, and makes no calls"
+        yield Symptom(where, "its caBundle is not a certificate in PEM form", why, _again(world, "set it again"))
         return
     # After a rotation an expired authority may stay beside a valid one.
     holding = [one for one in found if _age(one, world.now) is None]
@@ -79,8 +79,8 @@ def _bundle(bundle: str, where: str, world: World) -> Iterator[Symptom]:
         yield Symptom(
             where,
             f"the authority in its caBundle {said}",
-            "the API server believes no certificate that it signed",
-            _again(world, "write the one that signs now"),
+            "the API server does not trust any certificate that it signed",
+            _again(world, "set it to the current authority"),
             level,
         )
 
@@ -91,8 +91,8 @@ def _bundle(bundle: str, where: str, world: World) -> Iterator[Symptom]:
     ill=lambda: certified(signed(), refused="certificate verify failed: unable to get local issuer certificate"),
 )
 def certificate(world: World) -> Symptoms:
-    """The certificate that Rollcall shows has not run out, and is one that every caBundle vouches for under the name by
-    which the API server calls. Where Rollcall cannot be reached from here, the one in its Secret is looked at.
+    """The certificate that Rollcall presents has not expired, and every caBundle trusts it for the name that the API
+    server calls. If Rollcall cannot be reached from here, the certificate in its Secret is checked instead.
 
     Source: Kubernetes documentation, "Contacting the webhook" (SERVICE.NAMESPACE.svc).
     """
@@ -125,7 +125,7 @@ def _presented(shown: Presented, world: World) -> Iterator[Symptom]:
     if found is not None and (aged := _age(found, world.now)) is not None:
         yield _old(shown.where, aged)
     for why in dict.fromkeys(shown.refused.values()):
-        yield _distrusted(world, shown.where, f"by the caBundle it is not trusted as {shown.host}: {why}")
+        yield _distrusted(world, shown.where, f"the caBundle does not trust it as {shown.host}: {why}")
 
 
 def _stored(world: World) -> Iterator[Symptom]:
@@ -134,13 +134,13 @@ def _stored(world: World) -> Iterator[Symptom]:
     where = f"Secret {world.namespace}/{TLS_SECRET}"
     content = None if secret is None else text(mapping(secret.get("data")).get("tls.crt"))
     if content is None:
-        tried = "; ".join(f"{one.where}: {one.trouble or 'somebody else answers'}" for one in world.presented)
-        tried = tried or "there is nobody to be reached"
-        raise FactsUnavailable(f"which certificate is served: {tried}, and {where} is not there")
+        tried = "; ".join(f"{one.where}: {one.trouble or 'another server answers'}" for one in world.presented)
+        tried = tried or "no server can be reached"
+        raise FactsUnavailable(f"which certificate is served: {tried}, and {where} is missing")
     try:
         leaf, *between = x509.load_pem_x509_certificates(b64decode(content))
     except ValueError:
-        yield _distrusted(world, where, "its tls.crt is no certificate in PEM form")
+        yield _distrusted(world, where, "its tls.crt is not a certificate in PEM form")
         return
     if (aged := _age(leaf, world.now)) is not None:
         yield _old(where, aged)
@@ -160,8 +160,8 @@ def _old(where: str, aged: tuple[Level, str]) -> Symptom:
     return Symptom(
         where,
         f"the certificate that is served {said}",
-        "the API server refuses every gang once it has run out",
-        "rollcall certs rotate --leaf, or look why whoever keeps the certificates has not renewed it",
+        "once it has expired, the API server refuses every gang",
+        "rollcall certs rotate --leaf, or find out why the system that maintains the certificates has not renewed it",
         level,
     )
 
@@ -170,8 +170,8 @@ def _distrusted(world: World, where: str, found: str) -> Symptom:
     return Symptom(
         where,
         found,
-        "the API server believes nobody there, and refuses every gang",
-        _again(world, "serve with a certificate of that authority, or say the right one"),
+        "the API server trusts no server there, and refuses every gang",
+        _again(world, "serve with a certificate of that authority, or set the right caBundle"),
     )
 
 
@@ -229,7 +229,7 @@ def _age(found: x509.Certificate, now: datetime) -> tuple[Level, str] | None:
     if now < begins:
         return Level.ERROR, f"is not valid before {begins:%Y-%m-%d %H:%M} UTC"
     if now >= ends:
-        return Level.ERROR, f"ran out at {ends:%Y-%m-%d %H:%M} UTC"
+        return Level.ERROR, f"expired at {ends:%Y-%m-%d %H:%M} UTC"
     if ends - now < (ends - begins) * _REST:
-        return Level.WARNING, f"runs out at {ends:%Y-%m-%d %H:%M} UTC"
+        return Level.WARNING, f"expires at {ends:%Y-%m-%d %H:%M} UTC"
     return None

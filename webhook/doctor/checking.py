@@ -140,5 +140,5 @@ def examine(world: World, checks: Iterable[Check]) -> Diagnosis:
             diagnosis.not_known.append(NotKnown(one.id, str(error)))
         except Malformed as error:
             # The API server has validated what it stores, but a string field may contain anything.
-            diagnosis.not_known.append(NotKnown(one.id, f"an object is not understood: {error}"))
+            diagnosis.not_known.append(NotKnown(one.id, f"an object cannot be read: {error}"))
     return diagnosis

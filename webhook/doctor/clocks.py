@@ -24,8 +24,9 @@ _TOO_FAR = timedelta(minutes=5)
     ill=lambda: installed(clocks=(Clock("the API server", -412.0),)),
 )
 def agree(world: World) -> Symptoms:
-    """The clocks of the API server and of Rollcall's endpoints agree with the one here, by the Date of their answers;
-    and no Lease was renewed in the future. Five minutes apart a fresh certificate is not valid yet.
+    """The clocks of the API server and of Rollcall's endpoints agree with the clock here, and no Lease was renewed in
+    the future. The clocks are read from the Date of the answers. If they differ by five minutes, a new certificate is
+    not valid yet.
 
     Source: RFC 9110, Date; Kubernetes API reference, coordination.k8s.io/v1.
     """
@@ -37,7 +38,7 @@ def agree(world: World) -> Symptoms:
     if renewed is not None:
         ahead = (datetime.fromisoformat(renewed) - world.now).total_seconds()
         if ahead > _TOLERATED.total_seconds():
-            yield _apart(f"the clock of whoever renewed Lease {world.namespace}/{LEASE_NAME}", ahead)
+            yield _apart(f"the clock of the process that renewed Lease {world.namespace}/{LEASE_NAME}", ahead)
 
 
 def _apart(where: str, ahead: float) -> Symptom:
@@ -45,7 +46,9 @@ def _apart(where: str, ahead: float) -> Symptom:
     return Symptom(
         where,
         f"it is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the clock here",
-        "a fresh certificate is not valid yet there, or an old one still is" if far else "ages and dates are off",
-        "have both machines follow a time server (NTP)",
+        "a new certificate is not valid yet there, or an expired one is still accepted"
+        if far
+        else "ages and dates are wrong",
+        "synchronise both machines with a time server (NTP)",
         Level.ERROR if far else None,
     )

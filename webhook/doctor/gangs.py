@@ -30,8 +30,8 @@ _NAMED = 5
     ),
 )
 def asked_about(world: World) -> Symptoms:
-    """The PodCliqueSets in the cluster, and the pods of PodGangs, are such as the webhooks' selectors take: their
-    namespace is neither excluded nor exempt, and the pods bear the labels by which they are known.
+    """The webhooks' selectors match the PodCliqueSets in the cluster and the pods of PodGangs. Their namespace is
+    neither excluded nor exempt, and the pods have the labels that identify them.
 
     Source: ai-dynamo/grove, operator/api/common/labels.go.
     """
@@ -46,18 +46,18 @@ def asked_about(world: World) -> Symptoms:
         for where, named in _by_namespace(outside):
             yield Symptom(
                 where,
-                f"the webhooks are not about it, and it has PodCliqueSets: {named}",
-                "they are neither checked nor made gangs of: their pods start one by one",
-                "take it out of `registration.excludedNamespaces` or off the label, or move them",
+                f"the webhooks do not cover it, and it has PodCliqueSets: {named}",
+                "they are not checked and no gangs are made of them: their pods start one by one",
+                "remove it from `registration.excludedNamespaces`, remove its label, or move the PodCliqueSets",
             )
     if pods is not None:
         strange = [raw for raw in world.all(GANG_PODS) if not selects(pods.get("objectSelector"), labels_of(raw))]
         for where, named in _by_namespace(strange):
             yield Symptom(
                 where,
-                f"pods that name a PodGang are not such as Grove makes them: {named}",
-                f"the webhooks are about pods with {grove.LABEL_MANAGED_BY}={grove.MANAGED_BY_GROVE} alone",
-                "find who else makes pods with Grove's labels",
+                f"pods that name a PodGang are not like those that Grove makes: {named}",
+                f"the webhooks cover only pods with {grove.LABEL_MANAGED_BY}={grove.MANAGED_BY_GROVE}",
+                "find out what else makes pods with Grove's labels",
             )
 
 
@@ -68,8 +68,8 @@ def asked_about(world: World) -> Symptoms:
     ill=lambda: installed(pod_clique_set("demo", None)),
 )
 def recorded(world: World) -> Symptoms:
-    """Every PodCliqueSet has its scheduler on record. One without is older than Rollcall, or was admitted while it was
-    down: its pods are left as they are, also those that replace others.
+    """Every PodCliqueSet has a recorded scheduler. A set without a record predates Rollcall, or was admitted while
+    Rollcall was down. Its pods are not changed, and neither are the pods that replace them.
 
     Source: webhook/mutators/record.py; a gang of stamped and unstamped pods starts under no scheduler.
     """
@@ -78,8 +78,8 @@ def recorded(world: World) -> Symptoms:
         yield Symptom(
             where,
             f"PodCliqueSets without a record: {named}",
-            "they are older than Rollcall or were admitted while it was down; their pods are no gang to any scheduler",
-            f"adopt each while none of its pods runs: kubectl label podcliqueset NAME {SCHEDULER_LABEL}=PROFILE",
+            "they predate Rollcall or were admitted while it was down; no scheduler treats their pods as a gang",
+            f"label each while none of its pods runs: kubectl label podcliqueset NAME {SCHEDULER_LABEL}=PROFILE",
         )
 
 
@@ -89,8 +89,8 @@ def recorded(world: World) -> Symptoms:
     ill=lambda: installed(pod_clique_set("demo", "volcano")),
 )
 def profile(world: World) -> Symptoms:
-    """Every workload is on record with a scheduler that the configuration still enables. For any other nobody prepares
-    replacement pods or keeps gang objects in step.
+    """Every workload is recorded for a scheduler that the configuration still enables. For any other scheduler,
+    Rollcall does not prepare replacement pods and does not update gang objects.
 
     Source: webhook/mutators/record.py and webhook/gangs/plan.py (where is the record of a gang).
     """
@@ -103,9 +103,9 @@ def profile(world: World) -> Symptoms:
         for (where, name), number in sorted(lost.items()):
             yield Symptom(
                 f"Namespace {where}",
-                f"{number} {part.resource.api.kind} on record for {name}, which is no profile",
-                "nobody prepares their pods or keeps their gang objects in step any more",
-                f"enable {name} until they are gone, or delete them and apply them for another scheduler",
+                f"{number} {part.resource.api.kind} recorded for {name}, which is not a profile",
+                "their pods are not prepared and their gang objects are not updated any more",
+                f"enable {name} until they are deleted, or delete them and apply them again for another scheduler",
             )
 
 

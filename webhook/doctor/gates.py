@@ -36,9 +36,9 @@ def pod_field(spoken: Generation) -> str:
     ill=_tried,
 )
 def pod_field_kept(world: World) -> Symptoms:
-    """Where `default-scheduler` is to make gangs, the API server keeps the field of a pod that says of which group it
-    is. With the gate GenericWorkload off it drops it in silence, and every pod starts alone. Tried with a pod in
-    Rollcall's own namespace, as a dry run: nothing is stored.
+    """If `default-scheduler` makes gangs, the API server keeps the field of a pod that names its group. If the feature
+    gate GenericWorkload is off, the API server drops the field silently, and every pod starts alone. The check creates
+    a pod in Rollcall's own namespace as a dry run. Nothing is stored.
 
     Source: kubernetes, pkg/api/pod (a field whose gate is off is dropped).
     """
@@ -48,14 +48,14 @@ def pod_field_kept(world: World) -> Symptoms:
     if not backend.settings.gangScheduling or spoken is None or tried is None:
         return
     if tried.stored is None:
-        raise FactsUnavailable(f"a pod of a group could not be tried: {tried.message}")
+        raise FactsUnavailable(f"the dry run of a pod with a group failed: {tried.message}")
     field = pod_field(spoken)
     if not mapping(tried.stored.get("spec")).get(field):
         yield Symptom(
             "the API server",
-            f"it serves {spoken}, and drops spec.{field} of a pod",
-            "the pods of a gang are of no group, and start one by one",
-            "switch the gate GenericWorkload on, of the API server, the controller-manager and the scheduler",
+            f"it serves {spoken}, but drops spec.{field} of a pod",
+            "the pods of a gang belong to no group, and start one by one",
+            "enable the feature gate GenericWorkload in the API server, the controller-manager and the scheduler",
         )
 
 
@@ -65,9 +65,9 @@ def pod_field_kept(world: World) -> Symptoms:
     ill=lambda: world(settings=_gangs(schedulerGates=[]), apis=served(*OF_137)),
 )
 def scheduler_gates(world: World) -> Symptoms:
-    """The gates of kube-scheduler, as `schedulerGates` of the configuration states them, are those that gangs need. No
-    API shows them: with GenericWorkload off in the scheduler alone everything is stored and nothing is enforced. Where
-    the configuration does not state them, that is noted.
+    """The feature gates of kube-scheduler, as `schedulerGates` of the configuration states them, are those that gangs
+    need. No API shows them. If GenericWorkload is off only in the scheduler, everything is stored and nothing is
+    enforced. If the configuration does not state the gates, the finding is a note.
 
     Source: kubernetes, pkg/features; kubernetes/enhancements, KEP-4671 and KEP-6012; seen with v1.37.0.
     """
@@ -85,15 +85,15 @@ def scheduler_gates(world: World) -> Symptoms:
         yield Symptom(
             where,
             "the configuration does not state the gates of kube-scheduler",
-            "no API shows them; they are taken to agree with what the API server serves, and if they do not, nothing "
-            "is enforced",
-            f"see that it was started with {on}, and state them as schedulerGates",
+            "no API shows them; Rollcall assumes that they agree with what the API server serves; if not, "
+            "nothing is enforced",
+            f"check that it was started with {on}, and set schedulerGates to them",
             Level.NOTE,
         )
     elif absent := sorted(needed.difference(settings.schedulerGates)):
         yield Symptom(
             where,
             f"without {', '.join(absent)}",
-            f"the API server serves {spoken}, and a scheduler without those gates enforces nothing of it",
-            f"start kube-scheduler with {on}, and state so; or say gangScheduling: false",
+            f"the API server serves {spoken}, and a scheduler without those gates does not enforce it",
+            f"start kube-scheduler with {on} and set schedulerGates; or set gangScheduling: false",
         )

@@ -51,7 +51,7 @@ def _scheduling(default: str, *profiles: str) -> Manifest:
 
 @check("grove/podgangmaps", well=installed, ill=lambda: installed(apis=served(POD_GANG_MAP)))
 def pod_gang_maps(world: World) -> Symptoms:
-    """Grove is not of the generation that serves PodGangMaps (v0.1.0-alpha.12): that one rewrites the label
+    """Grove is not of the generation that serves PodGangMaps (v0.1.0-alpha.12). That generation rewrites the label
     grove.io/podgang of running pods and deletes PodGangs, which Rollcall does not support yet.
 
     Source: ai-dynamo/grove, pull request 778.
@@ -61,9 +61,9 @@ def pod_gang_maps(world: World) -> Symptoms:
         yield Symptom(
             "Grove",
             f"the cluster serves {found[0]}",
-            "this Grove rewrites grove.io/podgang on running pods and replaces PodGangs: gang objects go with them, "
-            "and what pods were stamped with no longer holds",
-            "stay with Grove v0.1.0-alpha.11 or older; remove the CRD podgangmaps.grove.io where it was left behind",
+            "this Grove rewrites grove.io/podgang on running pods and replaces PodGangs: their gang objects "
+            "are deleted, and the stamps of pods become invalid",
+            "use Grove v0.1.0-alpha.11 or older; delete the CRD podgangmaps.grove.io if it was left behind",
         )
 
 
@@ -73,9 +73,9 @@ def pod_gang_maps(world: World) -> Symptoms:
     ill=lambda: installed(operator=_scheduling("kai-scheduler", DEFAULT_SCHEDULER, "kai-scheduler")),
 )
 def schedulers(world: World) -> Symptoms:
-    """Grove's own backends leave the gangs to Rollcall. Where Grove's default is volcano or kai-scheduler it writes
-    their PodGroups itself, for every set that names no scheduler, and Rollcall stands aside; where it only enables one
-    of them that holds for sets whose pod templates name it, which is noted.
+    """Grove's own backends leave the gangs to Rollcall. If Grove's default is volcano or kai-scheduler, Grove itself
+    writes the PodGroups of every set that names no scheduler, and Rollcall does not. If Grove only enables one of them,
+    this holds for sets whose pod templates name it, and the finding is a note.
 
     Source: ai-dynamo/grove, operator/api/config (scheduler profiles), operator/internal/scheduler/{volcano,kai}.
     """
@@ -86,9 +86,9 @@ def schedulers(world: World) -> Symptoms:
         yield Symptom(
             f"{_WHERE}, scheduler.defaultProfileName",
             default,
-            "Grove writes the PodGroups of every set that names no scheduler, and Rollcall stands aside from them, "
-            "also where it has another scheduler on record: that one never sees the gang",
-            f"say defaultProfileName: {DEFAULT_SCHEDULER}; Rollcall chooses the scheduler, {default} among them",
+            "Grove writes the PodGroups of every set that names no scheduler, and Rollcall does not make its "
+            "own, even if it recorded another scheduler: that scheduler never sees the gang",
+            f"set defaultProfileName: {DEFAULT_SCHEDULER}; Rollcall then chooses the scheduler, also {default}",
             # If no other scheduler can be chosen, Grove and Rollcall mean the same gangs.
             None if set(world.settings.profiles) - {default, DEFAULT_SCHEDULER} else Level.NOTE,
         )
@@ -96,9 +96,9 @@ def schedulers(world: World) -> Symptoms:
         if name in _WRITERS and name != default:
             yield Symptom(
                 f"{_WHERE}, scheduler.profiles",
-                f"{name} is among them",
-                f"Grove writes the PodGroups itself of sets whose pod templates name {name}, and Rollcall stands aside",
-                f"leave it out for Rollcall to make them, or have them apply to {name} as Grove makes them",
+                f"{name} is one of them",
+                f"Grove itself writes the PodGroups of sets whose pod templates name {name}, and Rollcall does not",
+                f"remove it if Rollcall should write them; keep it if {name} should get those that Grove writes",
                 Level.NOTE,
             )
 
@@ -123,8 +123,8 @@ _GATED = {"name": "koord-scheduler", "gate": True}
     ill=lambda: installed(settings=configured(_GATED), operator=_authorizing()),
 )
 def authorizer(world: World) -> Symptoms:
-    """Grove's authorizer, where it is on, lets Rollcall's reconciler change pods: else nobody can lift the pod gate.
-    Not looked at where no profile has `gate`.
+    """If Grove's authorizer is enabled, it lets Rollcall's reconciler change pods. Otherwise the pod gate cannot be
+    removed. Not checked if no profile has `gate`.
 
     Source: ai-dynamo/grove, authorizer-webhook (UPDATE of pods).
     """
@@ -138,8 +138,8 @@ def authorizer(world: World) -> Symptoms:
     if missing:
         yield Symptom(
             f"{_WHERE}, authorizer.exemptServiceAccountUserNames",
-            "the authorizer is on, and Rollcall's reconciler is not exempt",
-            "Grove refuses it to lift the gate rollcall.dev/gang-sync: pods that bear it never start",
+            "the authorizer is enabled, and Rollcall's reconciler is not exempt",
+            "Grove does not let it remove the gate rollcall.dev/gang-sync: pods with the gate never start",
             f"add {' and '.join(missing)}",
         )
 
@@ -155,8 +155,8 @@ def authorizer(world: World) -> Symptoms:
     ),
 )
 def topology(world: World) -> Symptoms:
-    """Whether Grove honours topology: with topologyAwareScheduling off it refuses constraints at CREATE and writes none
-    into PodGangs, whatever the scheduler could do.
+    """Grove honours topology. If topologyAwareScheduling is off, Grove refuses topology constraints at CREATE and
+    writes none into PodGangs, whatever the scheduler supports.
 
     Source: ai-dynamo/grove, operator/api/config (topologyAwareScheduling).
     """
@@ -166,8 +166,8 @@ def topology(world: World) -> Symptoms:
         yield Symptom(
             f"{_WHERE}, topologyAwareScheduling.enabled",
             "it is off",
-            "sets with a topologyConstraint are refused, and older ones run without",
-            "switch it on where workloads are to be kept together",
+            "sets with a topologyConstraint are refused, and existing ones run without it",
+            "enable it if workloads must be kept together",
         )
 
 
@@ -186,8 +186,8 @@ _WEBHOOKS = ((MUTATING_WEBHOOKS, _DEFAULTING), (VALIDATING_WEBHOOKS, _VALIDATING
     ill=lambda: installed(operator=_operator()),
 )
 def webhooks(world: World) -> Symptoms:
-    """Grove's own webhooks are registered where its operator runs: without them a set is stored without the defaults
-    by which Rollcall judges it, and Grove refuses it only later.
+    """Grove's own webhooks are registered if its operator runs. Without them a set is stored without the defaults that
+    Rollcall needs to judge it, and Grove refuses a wrong set only later.
 
     Source: ai-dynamo/grove, operator/charts/templates (*-webhook-config.yaml).
     """
@@ -197,8 +197,8 @@ def webhooks(world: World) -> Symptoms:
         if not any(name_of(raw) == name for raw in world.all(part)):
             yield Symptom(
                 f"{part.resource.api.kind} {name}",
-                "it is not there, and Grove's operator is",
-                "sets are stored without Grove's defaults, or with what Grove cannot do",
+                "it is missing, but Grove's operator is installed",
+                "sets are stored without Grove's defaults, or with settings that Grove cannot handle",
                 "install Grove's chart again",
             )
 
@@ -218,9 +218,9 @@ def _operated(*operators: str, account: str = _OPERATOR) -> World:
     ill=lambda: _operated(service_account("grove-system", _OPERATOR), account="grove"),
 )
 def operator_account(world: World) -> Symptoms:
-    """The service account that Grove's operator runs as is in `tenancy.groveOperators`, by its full name: a `*` for the
-    namespace also trusts accounts of that name that tenants create, and is a warning. Grove's operator is looked for
-    in the namespace that its webhook configurations name, because only an administrator writes these.
+    """The service account of Grove's operator is in `tenancy.groveOperators`, by its full name. A `*` for the namespace
+    is a warning: it also trusts accounts of that name that tenants create. Grove's operator is searched in the
+    namespace that its webhook configurations name, because only an administrator writes these.
 
     Source: ai-dynamo/grove, operator/charts (Deployment and `serviceAccount.name`); webhook/model/users.py.
     """
@@ -229,16 +229,16 @@ def operator_account(world: World) -> Symptoms:
         if not tenancy.is_grove_operator(user):
             yield Symptom(
                 where,
-                f"it runs as {user}, which tenancy.groveOperators does not name",
+                f"it runs as {user}, which is not in tenancy.groveOperators",
                 "the pods that it creates are judged like those of a tenant: each is reported, and some are refused",
-                f"say tenancy.groveOperators: [{user}]",
+                f"set tenancy.groveOperators: [{user}]",
             )
         elif user not in tenancy.grove_operators:
             yield Symptom(
                 "tenancy.groveOperators",
-                f"it names the account in any namespace, and {where} runs as {user}",
-                "a tenant who may create a service account of that name is taken for Grove's operator",
-                f"say tenancy.groveOperators: [{user}]",
+                f"it names the account in every namespace, but {where} runs as {user}",
+                "a tenant who may create a service account of that name is treated as Grove's operator",
+                f"set tenancy.groveOperators: [{user}]",
                 Level.WARNING,
             )
 

@@ -33,7 +33,7 @@ def served_kinds(world: World) -> Symptoms:
                     f"profile {profile.name}",
                     f"the cluster does not serve {api}" + (f", only {', '.join(others)}" if others else ""),
                     "its workloads are refused",
-                    f"install {profile.name} with its CRDs, or take the profile out of the configuration",
+                    f"install {profile.name} with its CRDs, or remove the profile from the configuration",
                 )
 
 
@@ -51,7 +51,7 @@ def served_kinds(world: World) -> Symptoms:
     ),
 )
 def fields(world: World) -> Symptoms:
-    """The CRDs have the fields that Rollcall writes: an older one of the same version drops them in silence, and half a
+    """The CRDs have the fields that Rollcall writes. An older CRD of the same version drops them silently, and half a
     gang starts.
 
     Source: `Backend.required_fields` of each backend.
@@ -63,8 +63,8 @@ def fields(world: World) -> Symptoms:
                 yield Symptom(
                     f"profile {profile.name}",
                     f"{wanted.api} has no spec.{wanted.name}, which came with {wanted.since}",
-                    "the API server would drop it in silence; its workloads are refused",
-                    f"apply the CRDs of {wanted.since} or newer: Helm does not renew those that are there",
+                    "the API server would drop it silently; workloads of this scheduler are refused",
+                    f"apply the CRDs of {wanted.since} or newer: Helm does not update existing CRDs",
                 )
 
 
@@ -79,8 +79,8 @@ def grove_kinds(world: World) -> Symptoms:
         yield Symptom(
             "Grove",
             f"the cluster does not serve {' and '.join(map(str, absent))}",
-            "there are no gangs of Grove's here, only those of other workloads",
-            "install Grove, if its workloads are meant to run here",
+            "Grove's workloads cannot run here, only other workloads",
+            "install Grove if its workloads should run here",
         )
 
 
@@ -92,9 +92,9 @@ def grove_kinds(world: World) -> Symptoms:
     ill=lambda: world(settings=configured(_GANGS), apis=frozenset(OF_137), version="v1.37.0"),
 )
 def workload_api(world: World) -> Symptoms:
-    """Where `default-scheduler` is to make gangs, the API server serves the Workload API in the generation that the
-    configuration states, or in any for `auto`. Each is gone in the next minor version of Kubernetes, and all of them
-    are off by default.
+    """If `default-scheduler` makes gangs, the API server serves the Workload API in the version that the configuration
+    states, or in any version for `auto`. Each version is removed in the next minor version of Kubernetes, and all of
+    them are off by default.
 
     Source: k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 (1.37); kubernetes, pkg/features.
     """
@@ -109,5 +109,6 @@ def workload_api(world: World) -> Symptoms:
         f"the API server {version} does not serve {missing(backend.settings)}; of {GROUP} it serves "
         f"{', '.join(found) or 'nothing but PriorityClass'}".replace("  ", " "),
         "its workloads are refused",
-        "say apiGeneration: auto, or have the API server serve it: --runtime-config, and the gate GenericWorkload",
+        "set apiGeneration: auto, or make the API server serve it: --runtime-config, and the feature gate "
+        "GenericWorkload",
     )

@@ -29,8 +29,8 @@ def _labelled(world: World, key: str) -> Iterator[tuple[str, str]]:
     ill=lambda: installed(namespace("team-b", scheduler="koord-schedular")),
 )
 def scheduler(world: World) -> Symptoms:
-    """The label rollcall.dev/scheduler of a namespace names a profile of the configuration. New workloads of one that
-    names none are refused, and nobody is told before somebody applies one.
+    """The label rollcall.dev/scheduler of a namespace names a profile of the configuration. Otherwise new workloads
+    there that name no scheduler are refused, which shows only when one is applied.
 
     Source: rule rollcall/scheduler-unknown.
     """
@@ -39,9 +39,9 @@ def scheduler(world: World) -> Symptoms:
         if value not in world.settings.profiles:
             yield Symptom(
                 f"Namespace {name}",
-                f"{SCHEDULER_LABEL}={value}, which is no profile",
-                "every new workload there that names no scheduler itself is refused",
-                f"name one of {profiles}, or enable {value} in the configuration",
+                f"{SCHEDULER_LABEL}={value}, which is not a profile",
+                "every new workload there that does not name a scheduler itself is refused",
+                f"set it to one of {profiles}, or enable {value} in the configuration",
             )
 
 
@@ -51,8 +51,8 @@ def scheduler(world: World) -> Symptoms:
     ill=lambda: installed(namespace("team-b", enforcement="warning")),
 )
 def enforcement(world: World) -> Symptoms:
-    """The label rollcall.dev/enforcement of a namespace is a mode that there is. Any other is as good as none: rules
-    are as strict there as everywhere, or less strict than somebody meant.
+    """The label rollcall.dev/enforcement of a namespace is a valid mode. Any other value has no effect: the rules there
+    are as strict as everywhere else, perhaps stricter than intended.
 
     Source: webhook/config/settings.py, `ceiling`.
     """
@@ -60,9 +60,9 @@ def enforcement(world: World) -> Symptoms:
         if Action.parse(value) is None:
             yield Symptom(
                 f"Namespace {name}",
-                f"{ENFORCEMENT_LABEL}={value}, which is no mode",
+                f"{ENFORCEMENT_LABEL}={value}, which is not a mode",
                 "the label has no effect: rules are as strict there as the configuration says",
-                f"say one of {', '.join(str(action) for action in Action)}",
+                f"set it to one of {', '.join(str(action) for action in Action)}",
             )
 
 
@@ -73,14 +73,14 @@ def enforcement(world: World) -> Symptoms:
     ill=lambda: installed(namespace("team-b", exempt="true")),
 )
 def exempt(world: World) -> Symptoms:
-    """Which namespaces are exempt by the label rollcall.dev/exempt: an emergency switch that is easily forgotten.
+    """No namespace is exempt by the label rollcall.dev/exempt: an emergency switch that is easily forgotten.
 
     Source: docs/how-to/emergency.md.
     """
     for name, _ in _labelled(world, EXEMPT_LABEL):
         yield Symptom(
             f"Namespace {name}",
-            f"it bears the label {EXEMPT_LABEL}",
-            "nothing of it is asked about: gangs are neither checked nor made there",
+            f"it has the label {EXEMPT_LABEL}",
+            "the API server does not call Rollcall for it: gangs are neither checked nor made there",
             f"when the emergency is over: kubectl label namespace {name} {EXEMPT_LABEL}-",
         )

@@ -39,11 +39,11 @@ BEFORE = (
         "koordinator", "Koordinator", "its ClusterColocationProfiles overwrite schedulerName, labels and priority"
     ),
     Neighbour("kueue", "Kueue", "it gates pods and writes the queue into their labels"),
-    Neighbour("lws", "LeaderWorkerSet", "it writes the labels and annotations by which a pod's group is told"),
+    Neighbour("lws", "LeaderWorkerSet", "it writes the labels and annotations that identify a pod's group"),
     Neighbour("jobset", "JobSet", "it writes the placement of a JobSet's pods"),
 )
-_KAI = Neighbour("kai", "KAI", "it prepares pods whose schedulerName is kai-scheduler, GPU fractions among them")
-_VOLCANO = Neighbour("volcano", "Volcano", "where it has resource groups, it sets schedulerName by namespace")
+_KAI = Neighbour("kai", "KAI", "it prepares pods whose schedulerName is kai-scheduler, including GPU fractions")
+_VOLCANO = Neighbour("volcano", "Volcano", "if it has resource groups, it sets schedulerName by namespace")
 
 
 @check(
@@ -55,9 +55,10 @@ _VOLCANO = Neighbour("volcano", "Volcano", "where it has resource groups, it set
     ),
 )
 def order(world: World) -> Symptoms:
-    """Mutating webhooks about pods run in the order of their configurations' names. Koordinator's, Kueue's,
-    LeaderWorkerSet's and JobSet's must come before Rollcall's, which would be overwritten; KAI's must come after: its
-    condition asks for the schedulerName that Rollcall sets, and whoever did not match is not called again.
+    """Mutating webhooks for pods run in the order of their configurations' names. Those of Koordinator, Kueue,
+    LeaderWorkerSet and JobSet must run before Rollcall's, because they would overwrite its changes. KAI's must run
+    after it: KAI's condition needs the schedulerName that Rollcall sets, and a webhook whose condition did not match is
+    not called again.
 
     Source: kai-scheduler/KAI-Scheduler, mutating-kai-admission (`scheduler-name-match`); koordinator-sh/koordinator,
     pkg/webhook/pod/mutating; volcano-sh/volcano, pkg/webhooks/admission/pods; kubernetes-sigs/lws, pkg/webhooks.
@@ -66,19 +67,19 @@ def order(world: World) -> Symptoms:
         where = f"{_MUTATING} {name}"
         if _is(name, _KAI) and name < MUTATING:
             level = Level.ERROR if KAI in world.settings.profiles else Level.NOTE
-            found = f"{_KAI.name}'s runs before {MUTATING}"
-            why = f"{_KAI.does}; it passes over those that Rollcall makes so after it"
+            found = f"{_KAI.name}'s webhook runs before {MUTATING}"
+            why = f"{_KAI.does}; it skips pods that get this schedulerName from Rollcall later"
             yield Symptom(where, found, why, "give it the name of KAI's own manifests, mutating-kai-admission", level)
         elif name > MUTATING:
             late = next((one for one in BEFORE if _is(name, one)), None)
             if late is not None:
-                why = f"{late.does}; what Rollcall has set before it is lost"
+                why = f"{late.does}; it overwrites what Rollcall has set before"
                 remedy = f"give it the name of {late.name}'s own manifests, which sorts before {MUTATING}"
-                yield Symptom(where, f"{late.name}'s runs after {MUTATING}", why, remedy)
+                yield Symptom(where, f"{late.name}'s webhook runs after {MUTATING}", why, remedy)
             elif _is(name, _VOLCANO):
-                why = f"{_VOLCANO.does}, also where Rollcall has set another"
-                remedy = "see that no resource group of Volcano's admission names a namespace of other schedulers"
-                yield Symptom(where, f"Volcano's runs after {MUTATING}", why, remedy, Level.WARNING)
+                why = f"{_VOLCANO.does}, even if Rollcall has set another one"
+                remedy = "check that no resource group of Volcano's admission names a namespace of other schedulers"
+                yield Symptom(where, f"Volcano's webhook runs after {MUTATING}", why, remedy, Level.WARNING)
 
 
 @check(
@@ -88,8 +89,8 @@ def order(world: World) -> Symptoms:
     ill=lambda: installed(webhook_of(_MUTATING, "pod-defaults", "pods.example.com")),
 )
 def unknown_neighbour(world: World) -> Symptoms:
-    """Who else changes the pods of gangs after Rollcall has. Most add a container or a variable, which is fine; one
-    that writes schedulerName, labels of a group or gates takes pods out of their gangs.
+    """No unknown webhook changes the pods of gangs after Rollcall. Most webhooks add a container or a variable, which
+    is fine. A webhook that writes schedulerName, labels of a group or gates takes pods out of their gangs.
 
     Source: Kubernetes documentation, "Dynamic Admission Control".
     """
@@ -99,8 +100,8 @@ def unknown_neighbour(world: World) -> Symptoms:
             yield Symptom(
                 f"{_MUTATING} {name}, {hook.get('name')}",
                 f"it runs after {MUTATING} on pods of gangs",
-                "what it overwrites of a pod's membership nobody restores",
-                "see that it writes neither schedulerName nor labels and annotations of a gang",
+                "if it overwrites a field of a pod's gang membership, nothing restores it",
+                "check that it does not write schedulerName or the labels and annotations of a gang",
             )
 
 

@@ -35,18 +35,18 @@ def _denying(changed: Callable[[Manifest], None] = lambda _: None) -> World:
 
 @check("net/registered", level=Level.WARNING, well=_denying, ill=lambda: _denying(_warning))
 def net(world: World) -> Symptoms:
-    """The net is as `registration.net` says: the policy rollcall-net and its bindings are those that `rollcall
-    manifests net` prints, with the action that is configured; and where it is off, none is left.
+    """The net is as `registration.net` says. The policy rollcall-net and its bindings are those that `rollcall
+    manifests net` prints, with the configured action. If the net is off, none is left.
 
     Source: Kubernetes documentation, "Validating Admission Policy".
     """
     live = {_key(raw): raw for part in (POLICIES, POLICY_BINDINGS) for raw in world.all(part) if _is_ours(raw)}
     wanted = {_key(raw): raw for raw in net_policy(world.settings, world.namespace)}
     for key in sorted(live.keys() - wanted.keys()):
-        why = "it goes on judging pods by what an earlier configuration said"
-        yield Symptom(" ".join(key), "it is there, and would not be printed", why, f"kubectl delete {'/'.join(key)}")
+        why = "it still judges pods by an earlier configuration"
+        yield Symptom(" ".join(key), "it exists, but would not be printed", why, f"kubectl delete {'/'.join(key)}")
     for key, said in _differences(wanted, live):
-        why = "while nobody answers, a gang's pod that was not made one starts alone, or one that was is refused"
+        why = "while no server answers, an unprepared pod of a gang can start alone, or a prepared one can be refused"
         yield Symptom(" ".join(key), said, why, f"apply what is printed: {_REDO}")
 
 
@@ -61,12 +61,12 @@ def _is_ours(raw: Manifest) -> bool:
 def _differences(wanted: Mapping[Key, Manifest], live: Mapping[Key, Manifest]) -> Iterator[tuple[Key, str]]:
     for key, printed in wanted.items():
         if key not in live:
-            yield key, "it is not there"
+            yield key, "it is missing"
             continue
         should, does = mapping(printed.get("spec")), mapping(live[key].get("spec"))
         fields = [field for field in _COMPARED if list(sequence(should.get(field))) != list(sequence(does.get(field)))]
         if fields:
-            yield key, f"its {' and '.join(fields)} are not those that are printed"
+            yield key, f"its {' and '.join(fields)} differ from those that are printed"
         actions, others = (set(sequence(spec.get("validationActions"))) for spec in (should, does))
         if actions != others:
             yield key, f"its validationActions are {', '.join(sorted(others))} and not {', '.join(sorted(actions))}"

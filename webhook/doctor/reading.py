@@ -199,7 +199,7 @@ async def _tried(what: str, ask: Callable[[], Awaitable[T]], right: str) -> T | 
     except RequestFailed as error:
         return Unread(what, str(error), right if error.code in _FORBIDDEN else None)
     except Malformed as error:
-        return Unread(what, f"the answer is not understood: {error}")
+        return Unread(what, f"the answer cannot be read: {error}")
 
 
 def _served(part: Part, apis: Any) -> bool:

@@ -30,8 +30,8 @@ def _is_wanted(world: World) -> bool:
     ill=lambda: installed(lease(renewTime="2026-09-01T11:30:00.000000Z"), without=("Lease",)),
 )
 def leader(world: World) -> Symptoms:
-    """A reconciler holds the Lease and renews it. Without one nobody makes the gang objects, and every gang that comes
-    is held. Not looked at where no enabled scheduler has any.
+    """A reconciler holds the Lease and renews it. Without a leader no gang objects are made, and every new gang is
+    held. Not checked if no enabled scheduler has gang objects.
 
     Source: webhook/reconciler/lease.py, which renews every two seconds what is good for 15.
     """
@@ -39,8 +39,8 @@ def leader(world: World) -> Symptoms:
         yield Symptom(
             f"Lease {world.namespace}/{LEASE_NAME}",
             said,
-            "nobody writes gang objects or lifts gates: every gang that comes is held",
-            f"see why the reconciler does not run: kubectl -n {world.namespace} get pods, logs of {RECONCILER}",
+            "gang objects are not written and gates are not removed: every new gang is held",
+            f"find out why the reconciler does not run: kubectl -n {world.namespace} get pods, logs of {RECONCILER}",
         )
 
 
@@ -48,11 +48,11 @@ def _unled(world: World) -> str | None:
     """Why no reconciler leads, or None."""
     found = world.one(LEASE)
     if found is None:
-        return "it is not there: no reconciler has ever run here"
+        return "it does not exist: no reconciler has ever run here"
     spec = mapping(found.get("spec"))
     holder, renewed = text(spec.get("holderIdentity")), text(spec.get("renewTime"))
     if holder is None:
-        return "nobody holds it"
+        return "it has no holder"
     if renewed is None:
         return f"{holder} holds it and has never renewed it"
     good_for = timedelta(seconds=integer(spec.get("leaseDurationSeconds")) or 0)
@@ -76,8 +76,8 @@ _UNGATED = {"name": "koord-scheduler", "gate": False}
     ill=lambda: installed(_gated(), settings=configured(_UNGATED)),
 )
 def gated_pods(world: World) -> Symptoms:
-    """No pod bears Rollcall's gate, rollcall.dev/gang-sync, with nobody to lift it: because no profile has `gate` any
-    more, or because no reconciler leads. One that has borne it for ten minutes beside a reconciler is a warning.
+    """No pod keeps Rollcall's gate, rollcall.dev/gang-sync, for ever. The gate stays if no profile has `gate` any more,
+    or if no reconciler leads. With a leader, a gate that has been there for ten minutes is a warning.
 
     Source: webhook/reconciler/gates.py.
     """
@@ -87,14 +87,14 @@ def gated_pods(world: World) -> Symptoms:
     lifted = any(profile.gate for profile in world.settings.profiles.values())
     if lifted and _unled(world) is None:
         waiting = [(where, since) for where, since in waiting if world.now - since > _PATIENCE]
-        why, level = "their gangs do not start, or they are not of the gang that they name", Level.WARNING
-        remedy = "rollcall gangs --held says why each gang does not, and -o json which pods are unowned"
+        why, level = "their gangs do not start, or they do not belong to the gang that they name", Level.WARNING
+        remedy = "rollcall gangs --held shows why each gang does not start; -o json also shows which pods are unowned"
     else:
         cause = "no reconciler leads" if lifted else "no profile of the configuration has `gate` any more"
-        why, level = f"{cause}: nobody lifts it, and their gangs never start", Level.ERROR
-        remedy = "have a reconciler run with `gate: true`, or take it off by hand: rollcall gangs ungate --all"
+        why, level = f"{cause}: the gate is not removed, and their gangs never start", Level.ERROR
+        remedy = "run a reconciler with `gate: true`, or remove the gate by hand: rollcall gangs ungate --all"
     for where, number in Counter(where for where, _ in waiting).items():
-        yield Symptom(where, f"{number} pod{'s bear' if number > 1 else ' bears'} the gate {GATE}", why, remedy, level)
+        yield Symptom(where, f"{number} pod{'s have' if number > 1 else ' has'} the gate {GATE}", why, remedy, level)
 
 
 def _waiting(world: World) -> Iterator[tuple[str, datetime]]:

@@ -31,8 +31,8 @@ _SHOWN = 60
     ill=lambda: installed(without=("MutatingWebhookConfiguration",)),
 )
 def registered(world: World) -> Symptoms:
-    """Both webhook configurations are in the cluster. Without the mutating one pods arrive unstamped and nobody records
-    a workload's scheduler; without the validating one what a scheduler cannot honour is admitted.
+    """Both webhook configurations are in the cluster. Without the mutating one pods are not stamped and the scheduler
+    of a workload is not recorded. Without the validating one a workload that its scheduler cannot honour is admitted.
 
     Source: Kubernetes documentation, "Dynamic Admission Control".
     """
@@ -40,8 +40,8 @@ def registered(world: World) -> Symptoms:
         if world.configuration(part) is None:
             yield Symptom(
                 f"{part.resource.api.kind} {name}",
-                "it is not there",
-                "the API server asks Rollcall nothing: gangs are neither checked nor made",
+                "it is missing",
+                "the API server does not call Rollcall: gangs are neither checked nor made",
                 f"install it: {_APPLY if world.one(SERVICE) or world.address().url else _INSTALL}",
             )
 
@@ -54,8 +54,8 @@ def _later(raw: Manifest) -> None:
 
 @check("webhooks/as-printed", well=installed, ill=lambda: installed(changed=_later))
 def as_printed(world: World) -> Symptoms:
-    """The configurations are what `rollcall manifests webhooks` prints for this configuration file: no webhook missing
-    or too many, and no other selectors, conditions, policies or times. caBundles have a check of their own.
+    """The configurations are what `rollcall manifests webhooks` prints for this configuration file. No webhook is
+    missing or too many, and selectors, conditions, policies and times are the same. Another check covers caBundles.
 
     Source: Kubernetes API reference, admissionregistration/v1, for the fields that the API server fills in.
     """
@@ -75,10 +75,15 @@ def _named(configuration: Manifest) -> dict[str, Manifest]:
 def _differences(where: str, wanted: dict[str, Manifest], live: dict[str, Manifest]) -> Iterator[Symptom]:
     older = "it was made from another configuration file, by another version, or by hand"
     for name in sorted(wanted.keys() - live.keys()):
-        yield Symptom(where, f"{name} is missing", "what it would be asked about passes unseen", f"apply it: {_APPLY}")
+        yield Symptom(
+            where,
+            f"{name} is missing",
+            "its objects are admitted without being checked or prepared",
+            f"apply it: {_APPLY}",
+        )
     for name in sorted(live.keys() - wanted.keys()):
-        why = f"{older}; what it brings is judged by nobody, and waits for an answer all the same"
-        yield Symptom(where, f"{name} would not be printed", why, f"apply what is: {_APPLY}")
+        why = f"{older}; its requests still wait for an answer, but Rollcall does not judge them"
+        yield Symptom(where, f"{name} would not be printed", why, f"apply what is printed: {_APPLY}")
     alike: dict[str, list[str]] = {}
     for name in sorted(wanted.keys() & live.keys()):
         fields = sorted(wanted[name].keys() | live[name].keys())
@@ -95,7 +100,7 @@ def _told(field: str, live: Any, wanted: Any) -> str:
         return ""
     shown = [json.dumps(value, separators=(", ", ": ")) for value in (live, wanted)]
     if any(len(one) > _SHOWN for one in shown):
-        return f"{field} is another"
+        return f"{field} differs"
     return f"{field} is {shown[0]} and not {shown[1]}"
 
 
@@ -124,8 +129,8 @@ def _everywhere(raw: Manifest) -> None:
 
 @check("webhooks/out-of-the-way", well=installed, ill=lambda: installed(changed=_everywhere))
 def out_of_the_way(world: World) -> Symptoms:
-    """No webhook that must be answered (failurePolicy Fail) is about kube-system or about Rollcall's own namespace: a
-    cluster in which Rollcall is down must be able to start it again.
+    """No webhook that must be answered (failurePolicy Fail) covers kube-system or Rollcall's own namespace. A cluster
+    in which Rollcall is down must be able to start it again.
 
     Source: Kubernetes documentation, "Admission Webhook Good Practices" (avoid dependency loops).
     """
@@ -140,7 +145,7 @@ def out_of_the_way(world: World) -> Symptoms:
         if about:
             yield Symptom(
                 f"Namespace {name}",
-                f"it is asked about: {first_of(about)}",
+                f"the webhooks cover it: {first_of(about)}",
                 "while Rollcall is down its own pods, or those that a cluster needs to recover, may not be created",
                 f"apply what is printed: {_APPLY}",
             )
@@ -151,8 +156,8 @@ _STRANGER = webhook_of("ValidatingWebhookConfiguration", "rollcall-old", "pods.v
 
 @check("webhooks/registered-twice", level=Level.WARNING, well=installed, ill=lambda: installed(_STRANGER))
 def registered_twice(world: World) -> Symptoms:
-    """No other configuration has webhooks of Rollcall's name: one that an older or a second installation left behind
-    asks for every object twice, and refuses all of them once nobody answers there.
+    """No other configuration has webhooks with Rollcall's names. One that an older or a second installation left behind
+    makes the API server ask twice for every object, and refuse all objects when no server answers there.
 
     Source: webhook/installation/webhooks.py (`*.rollcall.dev`).
     """
@@ -163,7 +168,7 @@ def registered_twice(world: World) -> Symptoms:
                 yield Symptom(
                     f"{part.resource.api.kind} {name_of(raw)}",
                     f"it registers {hooks[0]}, as {own} does",
-                    "objects are judged twice, and refused once nobody answers there",
+                    "objects are judged twice, and refused when no server answers there",
                     f"remove it: kubectl delete {part.resource.plural} {name_of(raw)}",
                 )
 
@@ -178,8 +183,8 @@ _REFUSED = Tried(None, "rollcall/scheduler-unknown at metadata.labels[rollcall.d
 
 @check("webhooks/answered", well=lambda: world(asked=_REFUSED), ill=lambda: world(asked=_BROKEN))
 def answered(world: World) -> Symptoms:
-    """The API server reaches Rollcall and believes its certificate: the creation of a PodCliqueSet for a scheduler that
-    there is not, as a dry run, is refused by the rule that says so. Nothing is stored.
+    """The API server reaches Rollcall and trusts its certificate. The check creates a PodCliqueSet for a scheduler that
+    does not exist, as a dry run: the rule for unknown schedulers must refuse it. Nothing is stored.
 
     Source: Kubernetes documentation, "Dry-run"; rule rollcall/scheduler-unknown, which nothing softens.
     """
@@ -190,12 +195,12 @@ def answered(world: World) -> Symptoms:
     if asked.stored is not None:
         yield Symptom(
             where,
-            "the API server would have stored one for a scheduler that there is not",
-            "Rollcall was not asked, or did not answer and failurePolicy is Ignore: nothing is checked",
-            "see what else is found about webhooks and server; the API server's log names the call that failed",
+            "the API server would have stored one for a scheduler that does not exist",
+            "the API server did not call Rollcall, or got no answer and failurePolicy is Ignore: nothing is checked",
+            "see the other findings on webhooks and server; the API server's log shows the call that failed",
         )
     elif ".rollcall.dev" in asked.message:
         yield Symptom(where, asked.message, *cause_of(asked.message, world))
     else:
         # The API server reports only one of several refusals; or another webhook refused the object first.
-        raise FactsUnavailable(f"somebody else refused what Rollcall was to be asked about: {asked.message}")
+        raise FactsUnavailable(f"another webhook or the API server refused the object first: {asked.message}")

@@ -73,9 +73,9 @@ def _split(image: str) -> tuple[str, str]:
     ill=lambda: installed(deployment("koord-manager", "ghcr.io/koordinator-sh/koord-manager:v1.8.0")),
 )
 def running(world: World) -> Symptoms:
-    """For each enabled profile the scheduler of that name runs: a pod whose schedulerName nobody serves waits for ever,
-    without an event. Told by the images of Deployments, for default-scheduler by kube-scheduler's Lease where it is to
-    make gangs; a scheduler that runs otherwise is not seen.
+    """For each enabled profile the scheduler of that name runs. A pod whose schedulerName belongs to no running
+    scheduler waits for ever, without an event. The check looks at the images of Deployments. For default-scheduler it
+    looks at kube-scheduler's Lease, if that scheduler makes gangs. A scheduler that runs in another way is not seen.
 
     Source: the schedulers' own Helm charts.
     """
@@ -83,7 +83,7 @@ def running(world: World) -> Symptoms:
         if name in _IMAGES:
             found = list(_processes(world, name))
             if not found:
-                said = "no Deployment runs an image of it"
+                said = "no Deployment runs its image"
             elif not any(process.available for process in found):
                 said = f"{found[0].where} has no available replica"
             else:
@@ -97,8 +97,8 @@ def _unserved(name: str, said: str) -> Symptom:
     return Symptom(
         f"profile {name}",
         said,
-        "pods that are made for it wait for ever, and no event says why",
-        f"install {name}, or take the profile out of the configuration; fine where it runs under another image",
+        "its pods wait for ever, and no event says why",
+        f"install {name}, or remove the profile from the configuration; ignore this if it runs under another image",
     )
 
 
@@ -106,7 +106,7 @@ def _kube_scheduler(world: World) -> Symptoms:
     found = world.one(SCHEDULER_LEASE)
     renewed = None if found is None else text(mapping(found.get("spec")).get("renewTime"))
     if renewed is None:
-        yield _unserved(DEFAULT_SCHEDULER, "there is no Lease kube-system/kube-scheduler that anybody holds")
+        yield _unserved(DEFAULT_SCHEDULER, "no process holds a Lease kube-system/kube-scheduler")
     elif world.now - datetime.fromisoformat(renewed) > _SILENCE:
         yield _unserved(DEFAULT_SCHEDULER, f"Lease kube-system/kube-scheduler was not renewed since {renewed}")
 
@@ -120,8 +120,8 @@ def _kube_scheduler(world: World) -> Symptoms:
     ),
 )
 def version(world: World) -> Symptoms:
-    """A scheduler's image is of the version that the configuration states (`schedulerVersion`), and of one that
-    Rollcall can work with at all. Rules judge by what is stated.
+    """A scheduler's image has the version that the configuration states (`schedulerVersion`), and a version that
+    Rollcall can work with. Rules use the stated version.
 
     Source: `Backend.version_problem` of each backend, and the rules that ask for a version.
     """
@@ -139,9 +139,9 @@ def _contradiction(profile: Profile, process: Process, runs: Version) -> Symptom
     if stated is not None and stated[:2] != runs[:2]:
         return Symptom(
             process.where,
-            f"it runs {runs}, and the profile states {stated}",
-            "rules judge by what is stated: what that version honours this one may not",
-            f"state schedulerVersion: {runs} for profile {profile.name}, or install {stated}",
+            f"it runs {runs}, but the profile states {stated}",
+            "rules use the stated version: the running one may not honour the same things",
+            f"set schedulerVersion: {runs} for profile {profile.name}, or install {stated}",
         )
     return None
 
@@ -162,8 +162,8 @@ def _colocation(scheduler: str) -> Manifest:
     ill=lambda: installed(_colocation("koord-scheduler"), settings=configured({"name": "volcano"}, _KOORD)),
 )
 def colocation_profile(world: World) -> Symptoms:
-    """No ClusterColocationProfile of Koordinator's sets the schedulerName of pods that are meant for another scheduler.
-    Koordinator's webhook runs first; Rollcall then finds a pod that somebody else has claimed, and leaves it alone.
+    """No ClusterColocationProfile of Koordinator sets the schedulerName of pods that are for another scheduler.
+    Koordinator's webhook runs first. Rollcall then finds a pod that another system has claimed, and does not change it.
 
     Source: koordinator-sh/koordinator, pkg/webhook/pod/mutating/cluster_colocation_profile.go.
     """
@@ -179,6 +179,7 @@ def colocation_profile(world: World) -> Symptoms:
             yield Symptom(
                 f"ClusterColocationProfile {name_of(raw)}",
                 f"it writes schedulerName {name} into the pods that it selects",
-                f"Rollcall leaves a pod of a gang that somebody has claimed: one for {', '.join(others)} never starts",
-                "take schedulerName out of it, or narrow its selectors to what is no gang",
+                f"Rollcall does not change a pod that another system has claimed: a gang for "
+                f"{', '.join(others)} never starts",
+                "remove schedulerName from it, or narrow its selectors to pods that are not in gangs",
             )

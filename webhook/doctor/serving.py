@@ -22,7 +22,7 @@ def _by_url(world: World) -> bool:
 
 @check("server/service", well=installed, ill=lambda: installed(without=("Service",)))
 def service(world: World) -> Symptoms:
-    """The Service that the webhooks name is there, with the port that they name. Not looked at where they name a URL.
+    """The Service that the webhooks name exists and has the port that they name. Not checked if they name a URL.
 
     Source: Kubernetes API reference, admissionregistration/v1 ServiceReference.
     """
@@ -30,9 +30,9 @@ def service(world: World) -> Symptoms:
         return
     wanted, found = world.address().port, world.one(SERVICE)
     where = f"Service {world.namespace}/{SERVER}"
-    why = "the API server finds nobody to ask, and refuses every gang"
+    why = "the API server finds no server to call, and refuses every gang"
     if found is None:
-        yield Symptom(where, "it is not there", why, "install it, or say --namespace where Rollcall is elsewhere")
+        yield Symptom(where, "it is missing", why, "install it, or use --namespace if Rollcall is in another namespace")
         return
     ports = [mapping(one).get("port") for one in sequence(mapping(found.get("spec")).get("ports"))]
     if wanted not in ports:
@@ -46,9 +46,9 @@ def _one_node(raw: Manifest) -> None:
 
 @check("server/endpoints", well=installed, ill=lambda: installed(changed=_one_node))
 def endpoints(world: World) -> Symptoms:
-    """Behind the Service at least two replicas are ready, on different nodes: with one, a roll or a lost machine
-    refuses every gang for as long as it takes. With none it is an error, and so it is where none of them has the port
-    that the Service leads to.
+    """At least two replicas behind the Service are ready, on different nodes. With one replica, a rollout or a lost
+    node refuses every gang until it is back. It is an error if no replica is ready, or if none has the port that the
+    Service leads to.
 
     Source: Kubernetes API reference, discovery.k8s.io/v1 (EndpointConditions, EndpointPort); a targetPort that no
     container has is left out of the slices.
@@ -61,21 +61,21 @@ def endpoints(world: World) -> Symptoms:
     ready = [one for one in everybody if name is None or name in one.ports]
     nodes = {one.node for one in ready if one.node}
     where = f"Service {world.namespace}/{SERVER}"
-    why = "the API server finds nobody to ask, and refuses every gang"
+    why = "the API server finds no server to call, and refuses every gang"
     if not everybody:
         see = f"kubectl -n {world.namespace} get pods -l app.kubernetes.io/name={SERVER}"
-        remedy = f"see why: {see}; each says more at /readyz on its port `health`"
+        remedy = f"find out why: {see}; each Pod says why at /readyz on its port `health`"
         yield Symptom(where, "no endpoint is ready", why, remedy)
     elif not ready:
-        said = f"no endpoint that is ready has its port {number}{f' ({name})' if name else ''}"
-        remedy = "let the targetPort of the Service be the name or the number of a port of the containers"
+        said = f"no ready endpoint has its port {number}{f' ({name})' if name else ''}"
+        remedy = "set the targetPort of the Service to the name or the number of a port of the containers"
         yield Symptom(where, said, why, remedy)
     elif len(ready) == 1:
-        why = "whenever it is replaced, or its node is lost, every gang is refused meanwhile"
+        why = "while it is replaced, or after its node is lost, every gang is refused"
         yield Symptom(where, "one endpoint is ready", why, "run two replicas or more", Level.WARNING)
     elif len(nodes) == 1:
-        why = "when that node is lost every gang is refused until others run"
-        remedy = "spread them, as the manifests do (topologySpreadConstraints)"
+        why = "if that node is lost, every gang is refused until others run"
+        remedy = "spread them over nodes, as the manifests do (topologySpreadConstraints)"
         yield Symptom(where, f"all {len(ready)} endpoints are on node {nodes.pop()}", why, remedy, Level.WARNING)
 
 
@@ -92,7 +92,8 @@ def ready_endpoints(world: World) -> Iterator[ServiceEndpoint]:
     ill=lambda: installed(without=("PodDisruptionBudget",)),
 )
 def disruption_budget(world: World) -> Symptoms:
-    """A PodDisruptionBudget is about the pods behind the Service: without it nodes are drained of all of them at once.
+    """A PodDisruptionBudget covers the pods behind the Service. Without it, draining nodes can evict all of them at
+    once.
 
     Source: Kubernetes documentation, "Specifying a Disruption Budget".
     """
@@ -106,7 +107,7 @@ def disruption_budget(world: World) -> Symptoms:
     if not any(selects(mapping(raw.get("spec")).get("selector"), labels) for raw in world.all(BUDGETS)):
         yield Symptom(
             f"Service {world.namespace}/{SERVER}",
-            "no PodDisruptionBudget is about the pods behind it",
-            "who drains nodes may take all replicas at once, and every gang is refused meanwhile",
-            "install the one of the manifests: one replica at a time may be away",
+            "no PodDisruptionBudget covers the pods behind it",
+            "draining nodes may evict all replicas at once, and every gang is refused until one is back",
+            "install the one from the manifests: it lets only one replica be evicted at a time",
         )

@@ -38,8 +38,8 @@ class Cause(NamedTuple):
 
 
 _UNKNOWN = Cause(
-    "the API server cannot ask Rollcall, and refuses every gang",
-    "see what else is found about webhooks and server: address, caBundle, certificate, endpoints",
+    "the API server cannot reach Rollcall, and refuses every gang",
+    "see the other findings on webhooks and server: address, caBundle, certificate, endpoints",
 )
 
 
@@ -47,24 +47,24 @@ def cause_of(message: str, world: World) -> Cause:
     """The likely cause of a call that failed with that message."""
     if "x509:" in message:
         return Cause(
-            "the API server reaches a server and does not trust its certificate: every gang is refused",
-            "see what is found about caBundle and certificate; rollcall certs verify makes the same handshakes",
+            "the API server reaches a server but does not trust its certificate: every gang is refused",
+            "see the findings on caBundle and certificate; rollcall certs verify makes the same handshakes",
         )
     if "no endpoints available" in message:
         return Cause(
-            "behind the Service no server is ready: every gang is refused",
-            f"see why: kubectl -n {world.namespace} get pods -l app.kubernetes.io/name={SERVER}",
+            "no server behind the Service is ready: every gang is refused",
+            f"find out why: kubectl -n {world.namespace} get pods -l app.kubernetes.io/name={SERVER}",
         )
     if any(words in message for words in _NO_TUNNEL):
         return Cause(
-            "the control plane's tunnel to the nodes has no agent that is connected: every gang is refused",
-            "see why konnectivity-agent does not run: kubectl -n kube-system get pods",
+            "the control plane's tunnel to the nodes has no connected agent: every gang is refused",
+            "find out why konnectivity-agent does not run: kubectl -n kube-system get pods",
         )
     if any(words in message for words in _CUT):
         return Cause(
-            "a server ends the connection before it answers, as it does where it asks for a client certificate "
-            "(--client-ca) that the API server does not show: every gang is refused",
-            "have the API server show one, or serve without --client-ca: docs/explanation/serving.md, "
+            "a server closes the connection before it answers, as it does if it requires a client certificate "
+            "(--client-ca) that the API server does not present: every gang is refused",
+            "let the API server present one, or serve without --client-ca: docs/explanation/serving.md, "
             '"Client certificates"',
         )
     if any(words in message for words in _SILENT):
@@ -80,8 +80,8 @@ def _silence(world: World) -> Cause:
     if not ready:
         return _UNKNOWN
     return Cause(
-        f"{ready} ready, and the API server gets no answer: from a managed control plane Pods cannot be reached, or a "
-        "firewall or NetworkPolicy is between; every gang is refused",
+        f"{ready} ready, but the API server gets no answer: a managed control plane cannot reach Pods, or a "
+        f"firewall or NetworkPolicy blocks the way; every gang is refused",
         f"let the control plane reach {where} (firewall, security group), or install with --host-network (chart: "
         f"hostNetwork): {PAGE}",
     )
@@ -92,10 +92,10 @@ def _refusal(world: World) -> Cause:
     if not ready:
         return _UNKNOWN
     return Cause(
-        f"{ready} ready, and where the API server calls nobody listens: it reaches somebody else's network under the "
-        "addresses of the Pods, or another port; every gang is refused",
-        f"compare the Service's targetPort with {where}; where a managed control plane has another network than the "
-        f"Pods, install with --host-network (chart: hostNetwork): {PAGE}",
+        f"{ready} ready, but no server listens where the API server calls: the addresses of the Pods lead it "
+        f"into another network, or it calls another port; every gang is refused",
+        f"compare the Service's targetPort with {where}; if a managed control plane has another network than "
+        f"the Pods, install with --host-network (chart: hostNetwork): {PAGE}",
     )
 
 
@@ -105,7 +105,7 @@ def _listening(world: World) -> tuple[str, str]:
     """
     try:
         if url := world.address().url:
-            return url, f"who answers at {url} may be"
+            return url, f"the server at {url} may be"
         ready = list(ready_endpoints(world))
     except FactsUnavailable:
         return "the servers", ""

@@ -167,18 +167,20 @@ class Cause:
         branch = self.branch
         named = f"{branch.kind} {branch.name}"
         if self.why is Why.TOO_FEW_PODS:
-            return f"{named} starts with {_counted(branch.needed, 'pod')}, and {_there(branch.pods or 0)} there"
+            return f"{named} needs {_counted(branch.needed, 'pod')} to start, and {_there(branch.pods or 0)} there"
         if self.why is Why.TOO_FEW_GROUPS:
-            return f"{named} starts with {_counted(branch.needed, 'group')}, and {_there(len(branch.below))} below it"
+            return (
+                f"{named} needs {_counted(branch.needed, 'group')} to start, and {_there(len(branch.below))} below it"
+            )
         if self.why is Why.ABSENT:
-            return f"{named} is not there, and {branch.named_by}"
+            return f"{named} is missing, and {branch.named_by}"
         if self.why is Why.CYCLE:
-            return f"{named} stands above itself: {branch.named_by}"
+            return f"{named} is its own ancestor: {branch.named_by}"
         if self.why is Why.TOO_DEEP:
-            return f"{named} is at level {self.level}, and a tree has no more than {MAX_DEPTH}"
+            return f"{named} is at level {self.level}, and a tree has at most {MAX_DEPTH}"
         if self.why is Why.NO_NAMESPACE:
-            return f"{named} is listed without a namespace, and so is never found: {branch.named_by}"
-        return f"{named} has no PodGroup, and its pods do not say how many of them it starts with"
+            return f"{named} is listed without a namespace, so it is never found: {branch.named_by}"
+        return f"{named} has no PodGroup, and its pods do not say how many of them it needs to start"
 
 
 @dataclass(frozen=True, slots=True)

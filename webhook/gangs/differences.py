@@ -98,4 +98,8 @@ def stranger(live: Manifest, uid: str) -> str | None:
         return None if controller.uid == uid else f"{controller.kind} {controller.name}"
     # No controller: Rollcall made it and its ownerReference was removed, or it existed before.
     manager = (live["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY)
-    return None if manager == MANAGED_BY_ROLLCALL else f"whoever made it ({manager or 'it names nobody'})"
+    return (
+        None
+        if manager == MANAGED_BY_ROLLCALL
+        else f"another manager ({manager or 'it has no label ' + LABEL_MANAGED_BY})"
+    )

@@ -222,7 +222,7 @@ def _in_part(counted: Sequence[Tally]) -> Obstacle:
     parts = ", ".join(f"{tally.member.name} has {tally.bound} of {tally.member.min_replicas}" for tally in short)
     why = f"a part of the gang is on nodes and the rest is not: {parts}"
     return Obstacle(
-        Reason.IN_PART, why, "see below what the rest waits for; what runs alone wastes its nodes until then"
+        Reason.IN_PART, why, "see below what the rest waits for; until then the running part wastes its nodes"
     )
 
 
@@ -237,7 +237,7 @@ def _of_objects(seen: Observed) -> Iterator[Obstacle]:
         yield Obstacle(Reason.INEXPRESSIBLE, str(refusal), remedy)
         return
     except FactsUnavailable as error:
-        yield Obstacle(Reason.OBJECT_MISSING, f"nothing can be written for it: {error}", "see why that is not there")
+        yield Obstacle(Reason.OBJECT_MISSING, f"its objects cannot be made: {error}", "find out why that is missing")
         return
     if isinstance(planned, Aside):
         if (told := _ASIDES.get(planned)) is not None:
@@ -262,7 +262,7 @@ def _frozen(seen: Observed, planned: Plan) -> Obstacle | None:
     # may be on a node.
     if frozen is None or _stage([*seen.roster.members, *seen.roster.unnamed]) <= frozen.until:
         return None
-    remedy = f"undo the change, or delete the {seen.podgang.workload_kind} and create it anew"
+    remedy = f"undo the change, or delete and recreate the {seen.podgang.workload_kind}"
     return Obstacle(Reason.FROZEN, f"{frozen.what}: {frozen.why}", remedy)
 
 
@@ -275,13 +275,13 @@ def _stage(pods: Sequence[GangPod]) -> Stage:
 _ASIDES = {
     Aside.UNRECORDED: Obstacle(
         Reason.UNRECORDED,
-        "its {kind} is older than Rollcall or was admitted without it, so its pods are left as they are",
+        "its {kind} predates Rollcall or was admitted without it, so its pods are not changed",
         f"set the label {SCHEDULER_LABEL} on the {{kind}} while none of its pods is on a node",
     ),
     Aside.NO_PROFILE: Obstacle(
         Reason.NO_PROFILE,
-        "the scheduler that its {kind} records is no profile of this configuration",
-        "enable the profile again, or create the {kind} anew for another scheduler",
+        "the scheduler recorded on its {kind} is not a profile of this configuration",
+        "enable the profile again, or recreate the {kind} for another scheduler",
     ),
 }
 
@@ -292,26 +292,30 @@ def _of_object(seen: Observed, planned: Plan, desired: Manifest) -> Obstacle | N
     try:
         live = seen.live(desired)
     except FactsUnavailable as error:
-        return Obstacle(Reason.API_MISSING, f"{name} cannot be there: {error}", "install the scheduler's CRDs")
+        return Obstacle(Reason.API_MISSING, f"{name} cannot exist: {error}", "install the scheduler's CRDs")
     if live is None:
         return Obstacle(
-            Reason.OBJECT_MISSING, f"{name} is not there", "see whether rollcall reconcile runs, and its log"
+            Reason.OBJECT_MISSING, f"{name} is missing", "check that rollcall reconcile is running, and read its log"
         )
     if left_behind(live, seen.podgang.owner):
-        why = f"{name} is still that of an earlier {seen.podgang.owner.kind} of this name"
-        return Obstacle(Reason.OBJECT_LEAVING, why, "it goes by itself; see whether the garbage collector runs")
+        why = f"{name} still belongs to an earlier {seen.podgang.owner.kind} of this name"
+        return Obstacle(
+            Reason.OBJECT_LEAVING,
+            why,
+            "the garbage collector deletes it; if it stays, check that the garbage collector is running",
+        )
     if (owner := stranger(live, seen.podgang.uid or "")) is not None:
-        return Obstacle(Reason.CONFLICT, f"{name} belongs to {owner}", "it has to go, or be renamed")
+        return Obstacle(Reason.CONFLICT, f"{name} belongs to {owner}", "delete or rename it")
     if live["metadata"].get("deletionTimestamp") is not None:
-        return Obstacle(Reason.OBJECT_LEAVING, f"{name} is on its way out", "see which finalizer keeps it")
+        return Obstacle(Reason.OBJECT_LEAVING, f"{name} is being deleted", "check which finalizer keeps it")
     try:
         wanted = to_apply(planned.profile.backend.adopt(desired, live))
     except Malformed as error:
         return Obstacle(Reason.OBJECT_DIFFERS, f"{name} cannot be read: {error}", "delete it")
     if in_step(wanted, live):
         return None
-    why = f"{name} is not what it should be: {first_difference(wanted, live)}"
-    return Obstacle(Reason.OBJECT_DIFFERS, why, "see whether rollcall reconcile runs, and its log")
+    why = f"{name} differs from the desired object: {first_difference(wanted, live)}"
+    return Obstacle(Reason.OBJECT_DIFFERS, why, "check that rollcall reconcile is running, and read its log")
 
 
 # The rules, checked again

@@ -68,17 +68,19 @@ def too_few(podgang: PodGang, counted: Sequence[Tally], unnamed: Sequence[GangPo
         known = {pod.name for pod in tally.pods}
         gone = [name for name in named.get(member.name, ()) if name not in known]
         late = waiting.get(label_value(member.name), [])
-        has = f"{member.name} has {_pods(there)} of the {member.min_replicas} that it starts with"
+        has = f"{member.name} has {_pods(there)} of the {member.min_replicas} that it needs to start"
         look = f"kubectl describe {kind} {of or member.name} -n {podgang.namespace}"
         if there + len(late) >= member.min_replicas:
             why = f"{has}: the PodGang does not name {_names(pod.name for pod in late)} yet"
-            yield Obstacle(Reason.UNNAMED, why, "Grove's operator names the pods that it made; see its log")
+            yield Obstacle(
+                Reason.UNNAMED, why, "Grove's operator adds the pods that it made to the PodGang; read its log"
+            )
         elif gone:
-            why = f"{has}: the PodGang names {_names(gone)}, and no such {'pod is' if len(gone) == 1 else 'pods are'}"
-            why = f"{why} there any more"
-            yield Obstacle(Reason.POD_MISSING, why, f"see what keeps {maker} from replacing it: {look}")
+            missing = "this pod no longer exists" if len(gone) == 1 else "these pods no longer exist"
+            why = f"{has}: the PodGang names {_names(gone)}, and {missing}"
+            yield Obstacle(Reason.POD_MISSING, why, f"find out why {maker} does not replace it: {look}")
         else:
-            remedy = f"see what keeps {maker} from creating the others, such as a ResourceQuota: {look}"
+            remedy = f"find out why {maker} does not create the others, for example a ResourceQuota: {look}"
             yield Obstacle(Reason.TOO_FEW_PODS, has, remedy)
 
 
@@ -90,19 +92,21 @@ def gated(counted: Sequence[Tally]) -> Iterator[Obstacle]:
             for gate in pod.gates:
                 by_gate.setdefault(gate, []).append(pod)
     for gate, pods in by_gate.items():
-        bears = f"{_pods(len(pods))} ({_names(pod.name for pod in pods)}) still {'bears' if len(pods) == 1 else 'bear'}"
-        yield Obstacle(Reason.GATED, f"{bears} the gate {gate}", _who_lifts(gate, pods[0]))
+        has = f"{_pods(len(pods))} ({_names(pod.name for pod in pods)}) still {'has' if len(pods) == 1 else 'have'}"
+        yield Obstacle(Reason.GATED, f"{has} the gate {gate}", _who_lifts(gate, pods[0]))
 
 
 def _who_lifts(gate: str, pod: GangPod) -> str:
     if gate == GATE:
         command = f"rollcall gangs ungate {pod.podgang} -n {pod.namespace}"
-        return f"the reconciler takes it off when all pods and objects are there, and no other gate; by hand: {command}"
+        return (
+            f"the reconciler removes it when all pods and objects exist and no other gate is left; by hand: {command}"
+        )
     if gate != grove.GATE:
-        return "whoever put it there takes it off"
+        return "the system that added it must remove it"
     if pod.base is not None:
-        return f"Grove takes it off when the base gang runs: rollcall explain podgang/{pod.base} -n {pod.namespace}"
-    return "Grove's operator takes it off when the PodGang names the pod; see its log"
+        return f"Grove removes it when the base gang runs: rollcall explain podgang/{pod.base} -n {pod.namespace}"
+    return "Grove's operator removes it when the PodGang names the pod; read its log"
 
 
 def unscheduled(counted: Sequence[Tally], scheduler: str, advice: str) -> Iterator[Obstacle]:
@@ -110,15 +114,15 @@ def unscheduled(counted: Sequence[Tally], scheduler: str, advice: str) -> Iterat
     waiting = [pod for tally in counted if not tally.started for pod in tally.pods if pod.node is None]
     told = [(pod.name, pod.unscheduled) for pod in waiting if pod.unscheduled is not None and pod.unscheduled.message]
     if not told:
-        why = f"all pods are there without a gate, and {scheduler} has said nothing about them"
-        yield Obstacle(Reason.SILENT, why, f"see whether {scheduler} runs, and what its log says{advice}")
+        why = f"all pods exist and have no gate, but {scheduler} has not reported on them"
+        yield Obstacle(Reason.SILENT, why, f"check that {scheduler} is running, and read its log{advice}")
         return
     name, said = min(told, key=lambda one: (*_tells_less(one[1].message), one[0]))
-    says = f"{scheduler} says of pod {name}: {_cut(said.message)}"
+    says = f"{scheduler} reports for pod {name}: {_cut(said.message)}"
     if said.reason == "SchedulerError":
-        yield Obstacle(Reason.SCHEDULER_ERROR, says, "see its log")
+        yield Obstacle(Reason.SCHEDULER_ERROR, says, "read its log")
     else:
-        yield Obstacle(Reason.NO_ROOM, says, f"make room for the whole gang, or ask for less{advice}")
+        yield Obstacle(Reason.NO_ROOM, says, f"free resources for the whole gang, or request less{advice}")
 
 
 def _tells_less(message: str) -> tuple[bool, bool]:
@@ -132,18 +136,18 @@ def astray(found: Sequence[Escaped], podgang: PodGang) -> Iterator[Obstacle]:
     for one in found:
         if one.dropped:
             field = one.dropped[0].replace("/", ".").lstrip(".")
-            why = f"the API server dropped {field} of pod {one.pod.name}, by which its scheduler knows the gang"
-            yield Obstacle(Reason.API_MISSING, why, "turn the API server's feature gate for that field on")
+            why = f"the API server dropped {field} of pod {one.pod.name}, which its scheduler needs to find the gang"
+            yield Obstacle(Reason.API_MISSING, why, "enable the API server's feature gate for that field")
         else:
             by_kind.setdefault(one.escape.value, []).append(one.pod)
     for kind, pods in by_kind.items():
         why = f"{_pods(len(pods))} ({_names(pod.name for pod in pods)}) {_ESCAPED[kind]}"
         names = " ".join(pod.name for pod in pods[:_NAMED])
         maker = _maker(podgang)[0]
-        anew = f"{maker} creates it anew"
+        anew = f"{maker} recreates it"
         if podgang.workload_kind in _COUNT_DELETIONS:
             anew = f"{anew}, which its Job counts as a failure"
-        remedy = f"delete what is not on a node yet, and {anew}: kubectl delete pod {names} -n "
+        remedy = f"delete each pod that is not on a node yet, and {anew}: kubectl delete pod {names} -n "
         yield Obstacle(Reason.ESCAPED, why, f"{remedy}{podgang.namespace}")
 
 
@@ -152,18 +156,18 @@ def unowned(roster: Roster, podgang: PodGang) -> Iterator[Obstacle]:
     create them.
     """
     if pods := [pod.name for pod in roster.unowned if pod.counts]:
-        have = "has its labels, and is" if len(pods) == 1 else "have its labels, and are"
-        why = f"{_pods(len(pods))} ({_names(pods)}) {have} not of this {podgang.workload_kind} by uid, so not counted"
-        remedy = "find out who created them, and delete them: its scheduler counts pods by label"
+        have = "has its labels but does not belong" if len(pods) == 1 else "have its labels but do not belong"
+        why = f"{_pods(len(pods))} ({_names(pods)}) {have} to this {podgang.workload_kind} by uid, so not counted"
+        remedy = "find out who created them and delete them: the scheduler counts pods by label"
         yield Obstacle(Reason.UNOWNED, why, remedy)
 
 
 # Deleting a pod of these workloads counts against backoffLimit.
 _COUNT_DELETIONS = frozenset({JOBS.api.kind, JOB_SETS.api.kind})
 _ESCAPED = {
-    "unmutated": "came past the webhook, without a mark of the gang",
-    "stale": "prepared from something else than what the gang is now",
-    "foreign": "with the mark of another gang scheduler",
+    "unmutated": "bypassed the webhook, without a mark of the gang",
+    "stale": "prepared for another version of the gang",
+    "foreign": "marked for another gang scheduler",
 }
 
 

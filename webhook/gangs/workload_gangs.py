@@ -162,7 +162,7 @@ class OwnedGangs:
                 return {gang for gang in self._named.members((kind, *key)) if gang in self._shapes}
             return set() if workload is None else {key_of_gang(gang) for gang in _gangs(workload)}
         except Malformed as error:
-            log.warning("workload not understood", kind=kind, namespace=key[0], name=key[1], why=outline(error))
+            log.warning("workload cannot be read", kind=kind, namespace=key[0], name=key[1], why=outline(error))
             return None
 
     # Changes, and the gangs they affect.

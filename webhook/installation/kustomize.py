@@ -19,7 +19,7 @@ from webhook.model.reading import Manifest
 
 # kustomize adds a hash of the content to this name and to all references.
 CONFIGURATION = "rollcall-configuration"
-GENERATED = "# Made by `rollcall manifests write`: a change here is lost when that is run again.\n"
+GENERATED = "# Made by `rollcall manifests write`: running it again overwrites changes here.\n"
 _KIND = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
 # The objects that are applied first are deleted first. So the webhooks come before the servers: an apply ends long
 # before a server is ready, in any order, but a deletion must not leave an API server that calls missing servers.

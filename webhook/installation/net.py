@@ -151,13 +151,14 @@ def _complaint(profile: Profile) -> str:
         ways = [f"the annotation {STAMP_ANNOTATION}"]
     lacks = f", {' or '.join(ways)}" if ways else ""
     if profile.name == DEFAULT_SCHEDULER:
-        wrong = f"it names {profile.name}, as every pod does by default, and nothing says that it was meant{lacks}"
+        wrong = f"it names {profile.name}, as every pod does by default, without a mark of the gang{lacks}"
     else:
-        wrong = f"it is for {profile.name} and lacks what that goes by: the schedulerName{lacks}"
+        wrong = (
+            f"it is for {profile.name} and lacks what this scheduler needs to find the gang: the schedulerName{lacks}"
+        )
     return (
-        f" would start without its gang: {wrong}; it came past Rollcall, or its workload is older: "
-        "have it created anew while Rollcall answers, or see docs/explanation/net.md for pods that are to stay as they "
-        "are"
+        f" would start without its gang: {wrong}; it bypassed Rollcall, or its workload predates it; "
+        f"recreate it while Rollcall is running, or see docs/explanation/net.md for pods that must not be changed"
     )
 
 

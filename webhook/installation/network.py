@@ -95,7 +95,7 @@ def _pods_of(component: str) -> list[Manifest]:
 def port_of(url: str) -> int:
     """The explicit or default port of a URL."""
     found = _PORT_IN_URL.match(url)
-    assert found is not None, "the configuration takes no other URLs"  # noqa: S101 - said once, in config.py
+    assert found is not None, "the configuration allows no other URLs"  # noqa: S101 - said once, in config.py
     return int(found[1]) if found[1] else 443 if url.startswith("https:") else 80
 
 

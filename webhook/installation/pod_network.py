@@ -64,7 +64,9 @@ class Network:
         if KUBELET_PORT in self.ports:
             return f"in the node's network port {KUBELET_PORT} is the kubelet's; choose another and open it"
         if self.callers:
-            return "NetworkPolicies have no effect on Pods in the node's network; limit callers by the nodes' firewall"
+            return (
+                "NetworkPolicies have no effect on Pods in the node's network; limit callers with the nodes' firewall"
+            )
         return None
 
     @property

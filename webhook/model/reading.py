@@ -21,7 +21,7 @@ class Malformed(TypeError):
     """A value does not have the type that the schema of its object requires."""
 
     def __init__(self, value: object, wanted: str) -> None:
-        super().__init__(f"{wanted} is needed where there is {type(value).__name__}")
+        super().__init__(f"expected {wanted}, found {type(value).__name__}")
 
 
 def mapping(value: object) -> Mapping[str, Any]:

@@ -23,7 +23,7 @@ MAX_TEXT_CHARACTERS = 1000
 def request_from(review: object) -> Request:
     """The request of a parsed AdmissionReview. Raises `ReviewError` with a one-line reason if it cannot be answered."""
     if not isinstance(review, dict):
-        raise ReviewError("the body is no JSON object")
+        raise ReviewError("the body is not a JSON object")
     if review.get("kind") != KIND:
         raise ReviewError(f"kind is {shown(review.get('kind'))}, not {KIND}")
     if review.get("apiVersion") not in API_VERSIONS:

@@ -113,7 +113,7 @@ def _podgang(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
     except Malformed:
         return decision.malformed(request, settings)
     if profile is None:
-        return Verdict(notes=("its scheduler has no profile here; it is left as it is",))
+        return Verdict(notes=("its scheduler has no profile here; it is not changed",))
     try:
         gang_objects(podgang, shown_record(podgang, profile, facts), profile, facts)
     except Malformed:

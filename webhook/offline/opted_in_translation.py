@@ -117,7 +117,7 @@ def _record(workload: OwnedWorkload, made: OwnedWorkload, profile: Profile) -> R
 
 def _notes(workload: OwnedWorkload, made: OwnedWorkload, runtime: Runtime | None, profile: Profile) -> Iterator[str]:
     if workload.suspended:
-        yield "suspended: nothing is written before it is resumed"
+        yield "suspended: nothing is written until it is resumed"
     if isinstance(made, LeaderWorkerSet):
         yield f"each of its {made.replicas} groups has its own; `{REVISION}` stands for the hash of its templates"
     for plugin in () if runtime is None else runtime.plugins:
@@ -125,13 +125,13 @@ def _notes(workload: OwnedWorkload, made: OwnedWorkload, runtime: Runtime | None
     backend, barred = profile.backend, no_gang(made)
     if any(any(claims_on(template)) for template in made.templates):
         if barred is not None and (runtime is None or not runtime.plugins):
-            yield f"no gang of Rollcall's: {barred.why}"
+            yield f"Rollcall makes no gang for it: {barred.why}"
     elif backend.groups_owners:
         yield f"{profile.name} makes the gang by itself: nothing is written beside it"
     elif not backend.makes_gangs_of_owners:
         yield f"no gangs for {profile.name}: its pods start one by one"
     elif barred is not None:
-        yield f"no gang of Rollcall's: {barred.why}"
+        yield f"Rollcall makes no gang for it: {barred.why}"
 
 
 def expected_gangs(workload: OwnedWorkload) -> Iterator[OwnedGang]:

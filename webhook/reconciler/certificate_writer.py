@@ -185,5 +185,8 @@ class CertificateWriting:
 
     async def _repaired(self, name: str, what: str, why: str, found: Snapshot) -> None:
         self._metrics.repairs.labels(what).inc()
-        note = f"{why}; another was made, and what servers present stays trusted until they present what it signs"
+        note = (
+            f"{why}; a new one was made; certificates that servers present now stay trusted until the "
+            f"servers present new ones"
+        )
         await self._events.warn(found.regarded(name), CertificateReason.REPLACED, note)

@@ -169,8 +169,8 @@ class CertificateController:
         except (RequestFailed, CertificateError) as error:
             return await self._failed(error)
         except Exception:  # noqa: BLE001 - a fault of ours here must not keep gangs from being written
-            log.exception("certificates not kept")
-            return await self._failed(RequestFailed("of a fault of ours; the log says more"))
+            log.exception("certificates not maintained")
+            return await self._failed(RequestFailed("internal error; see the log"))
         self._failures = 0
         return seconds
 
@@ -178,10 +178,10 @@ class CertificateController:
         self._failures += 1
         self._metrics.failures.inc()
         if self._failures.bit_count() == 1:
-            log.warning("certificates not kept", why=outline(error), failures=self._failures)
+            log.warning("certificates not maintained", why=outline(error), failures=self._failures)
         if isinstance(error, CertificateError) or error.code in REFUSALS:
             where = StoredCertificate(self._namespace, CA_SECRET, None)
-            await self._events.warn(where, CertificateReason.REFUSED, f"certificates are not kept: {error}")
+            await self._events.warn(where, CertificateReason.REFUSED, f"certificates are not maintained: {error}")
         return max(doubled(RETRY_SECONDS, self._failures), getattr(error, "wait", None) or 0.0)
 
     def _forget(self) -> None:
@@ -206,7 +206,7 @@ class CertificateController:
         if isinstance(action, Publish):
             name = action.configuration.name
             if rest := self._insistence.rest(name, action.bundle):
-                self._say(action.step, f"somebody else writes over the caBundle of {name}, again and again")
+                self._say(action.step, f"another writer keeps overwriting the caBundle of {name}")
                 return rest
             self._insistence.wrote(name, action.bundle)
         await self._writing.do(action, found)
@@ -244,7 +244,7 @@ class CertificateController:
         """Report what the step waits for: in the log when the reason changes, and by an event if it lasts."""
         self._say(step, why)
         if self._waiting.seen(step.value) >= PATIENCE_SECONDS:
-            note = f"the rotation of the authority waits, and nothing is broken meanwhile: {why}"
+            note = f"the rotation of the authority waits, and the present certificates keep working: {why}"
             await self._events.warn(found.regarded(TLS_SECRET), CertificateReason.WAITING, note)
 
     def _say(self, step: Step, why: str) -> None:

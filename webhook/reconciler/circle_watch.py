@@ -115,10 +115,10 @@ def note(circle: Circle) -> str:
     """The text about a circle: what is wrong and what to do."""
     kind, names = circle[0][0].kind, [name for _, (_, name) in circle]
     if len(names) == 1:
-        what, where, which = f"{kind} {names[0]} is above itself", "it", "it"
+        what, where, which = f"{kind} {names[0]} is its own parent", "it", "it"
     else:
         others = len(names) - NAMED
         listed = [*names[:NAMED], f"{others} more"] if others > 0 else names
-        what = f"The {kind}s {', '.join(listed[:-1])} and {listed[-1]} are above each other"
-        where, which = "them", "the one that is to be the root"
-    return f"{what}, so no pod below {where} is ever scheduled; delete {which}, and create it without a parent"
+        what = f"The {kind}s {', '.join(listed[:-1])} and {listed[-1]} are parents of each other"
+        where, which = "them", "the one that should be the root"
+    return f"{what}, so no pod below {where} is ever scheduled; delete {which}, and recreate it without a parent"

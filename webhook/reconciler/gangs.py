@@ -120,7 +120,7 @@ class GangReconciler:
         except Malformed as error:
             # The gang keeps its objects. A retry does not help: the watch reports when the gang can be read again.
             log.warning(
-                "gang not understood", kind=key.kind, namespace=key.namespace, name=key.name, why=outline(error)
+                "gang cannot be read", kind=key.kind, namespace=key.namespace, name=key.name, why=outline(error)
             )
             return "inexpressible", None
         if podgang is None:
@@ -185,9 +185,7 @@ class GangReconciler:
                 return "waiting", LOOK_AGAIN_SECONDS
             if (owner := stranger(one.live, uid)) is not None:
                 kind, name = one.live["kind"], one.live["metadata"]["name"]
-                note = (
-                    f"{kind} {name} belongs to {owner}, so nothing of this gang is written; it has to go, or be renamed"
-                )
+                note = f"{kind} {name} belongs to {owner}, so no object of this gang is written; delete or rename it"
                 await self._events.warn(podgang, Reason.CONFLICT, note)
                 return "conflict", LOOK_AGAIN_SECONDS
             if one.live["metadata"].get("deletionTimestamp") is not None:
@@ -224,10 +222,10 @@ class GangReconciler:
         now.
         """
         if await self._stage(podgang) > frozen.until:
-            some = "on a node" if frozen.until is Stage.WAITING else "there"
+            some = "is on a node" if frozen.until is Stage.WAITING else "exists"
             note = (
-                f"{frozen.what}: {frozen.why}, so nothing of this gang is written while any of its pods is {some}; "
-                f"undo the change, or delete the {podgang.workload_kind} and create it anew"
+                f"{frozen.what}: {frozen.why}, so no object of this gang is written while any of its pods {some}; "
+                f"undo the change, or delete and recreate the {podgang.workload_kind}"
             )
             await self._events.warn(podgang, Reason.FROZEN, note)
             return "frozen", FROZEN_SECONDS

@@ -161,6 +161,6 @@ def _note(health: GangHealth) -> str:
     first, *others = health.obstacles
     # Pods of other owners are listed by name, because no other output shows them.
     words = [f"{one.reason}: {one.why}" if one.reason is Reason.UNOWNED else one.reason.value for one in others]
-    more = f" (and besides: {', '.join(dict.fromkeys(words))})" if others else ""
+    more = f" (also: {', '.join(dict.fromkeys(words))})" if others else ""
     what = "The gang has started in part" if health.state is State.IN_PART else "The gang does not start"
     return f"{what}: {first}{more}"

@@ -144,7 +144,7 @@ class Lease:
                     await self._client.write(requests.replace(LEASES, self._record(live, released=True)))
                     log.info("lease given up")
         except (RequestFailed, TimeoutError) as error:
-            log.info("lease not given up", why=outline(error) or "no answer in time")
+            log.info("lease not released", why=outline(error) or "no answer in time")
 
     def _lead(self, since: float | None) -> None:
         led, lapsed = self._renewed is not None, self._renewed is not None and not self.leads()

@@ -43,57 +43,62 @@ class Metrics(Exposition):
             "rollcall_writes", "Writes to the cluster, by kind.", ["kind", "action"], registry=self.registry
         )
         self.outcomes = Counter(
-            "rollcall_reconciled", "Gangs worked on, by how that ended.", ["outcome"], registry=self.registry
+            "rollcall_reconciled", "Reconciled gangs, by outcome.", ["outcome"], registry=self.registry
         )
         self.asides = Counter(
-            "rollcall_left_alone", "Gangs of which nothing is wanted.", ["why"], registry=self.registry
+            "rollcall_left_alone", "Gangs for which no objects are wanted, by reason.", ["why"], registry=self.registry
         )
-        self.seconds = Histogram("rollcall_reconcile_seconds", "Seconds that one gang took.", registry=self.registry)
+        self.seconds = Histogram("rollcall_reconcile_seconds", "Seconds to reconcile one gang.", registry=self.registry)
         self.queue = Gauge(
-            "rollcall_queue_depth", "Gangs and topology bindings that wait to be worked on.", registry=self.registry
+            "rollcall_queue_depth", "Gangs and topology bindings that wait to be reconciled.", registry=self.registry
         )
         self.failing = Gauge(
             "rollcall_queue_failing",
-            "Gangs and topology bindings that failed when last worked on.",
+            "Gangs and topology bindings whose last reconcile failed.",
             registry=self.registry,
         )
         self.retries = Counter(
-            "rollcall_retries", "Times that a gang was put back, to be tried again.", ["why"], registry=self.registry
+            "rollcall_retries",
+            "Times that a gang was queued again after a failure, by reason.",
+            ["why"],
+            registry=self.registry,
         )
         self.interrupted = Gauge(
-            "rollcall_watches_interrupted", "Kinds that are not followed now.", registry=self.registry
+            "rollcall_watches_interrupted", "Kinds that cannot be watched now.", registry=self.registry
         )
-        self.leads = Gauge("rollcall_leads", "1 while this process is the one that writes.", registry=self.registry)
+        self.leads = Gauge(
+            "rollcall_leads", "1 while this process is the leader: only the leader writes.", registry=self.registry
+        )
         self.lease_lost = Counter(
-            "rollcall_lease_lost", "Times that the lease was lost without being given up.", registry=self.registry
+            "rollcall_lease_lost", "Times that the lease was lost without being released.", registry=self.registry
         )
         self.events = Counter("rollcall_events", "Events written, by reason.", ["reason"], registry=self.registry)
         self.topologies = Gauge(
             "rollcall_topology_problems",
-            "ClusterTopologyBindings whose topology object is not as it should be, by scheduler and event reason.",
+            "ClusterTopologyBindings whose topology object is missing or wrong, by scheduler and event reason.",
             ["scheduler", "reason"],
             registry=self.registry,
         )
         self.circles = Gauge(
             "rollcall_group_circles",
-            "Circles of groups that are above each other, so that no pod below is scheduled; 0 where another leads.",
+            "Circles of groups that are parents of each other: no pod below is scheduled. 0 unless this process leads.",
             registry=self.registry,
         )
         self.gangs = Gauge(
             "rollcall_gangs",
-            "Gangs by scheduler, and by how they are: started, or why not.",
+            "Gangs by scheduler and by health: started, or the reason why not.",
             ["scheduler", "health"],
             registry=self.registry,
         )
         self.escaped = Gauge(
             "rollcall_escaped_pods",
-            "Pods of gangs that do not carry what they should, and pods that only say that they are of a gang.",
+            "Pods of gangs that were not prepared correctly, and pods that only claim to belong to a gang.",
             ["scheduler", "escape"],
             registry=self.registry,
         )
         self.deleted = Counter(
             "rollcall_escaped_pods_deleted",
-            "Such pods deleted, so that Grove creates them anew.",
+            "Such pods deleted, so that Grove recreates them.",
             ["escape"],
             registry=self.registry,
         )

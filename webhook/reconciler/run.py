@@ -202,7 +202,7 @@ class Reconciler:
                     raise FactsUnavailable(f"nothing is ready after {READ_SECONDS:g} s: {why}")
                 if self._hopeless(seconds):
                     raise FactsUnavailable(
-                        f"{self.queue.stuck} gangs or topologies could not be worked on, the last because {self._why}"
+                        f"{self.queue.stuck} gangs or topologies could not be reconciled, the last because {self._why}"
                     )
         finally:
             running.cancel()
@@ -280,18 +280,18 @@ class Reconciler:
             seconds = self.queue.failed(key, wait)
             self._why = str(error)
             self.metrics.retry(error)
-            log.info("not done", **_said(key), why=outline(error), againIn=round(seconds, 1))
+            log.info("not reconciled", **_said(key), why=outline(error), againIn=round(seconds, 1))
         except Exception as error:  # noqa: BLE001 - a fault of ours with one gang must not stop the others
             seconds = self.queue.failed(key)
-            self._why = f"of a fault of ours, {type(error).__name__}; the log says more"
+            self._why = f"of an internal error, {type(error).__name__}; see the log"
             self.metrics.retry(error)
-            log.exception("not done", **_said(key), againIn=round(seconds, 1))
+            log.exception("not reconciled", **_said(key), againIn=round(seconds, 1))
         else:
             if again is None:
                 self.queue.succeeded(key)
             else:
                 self.queue.put_off(key, again)
-                self._why = "it waits for somebody else"
+                self._why = "it waits for another system"
 
     async def _resync(self) -> None:
         while True:

@@ -203,7 +203,7 @@ class Topologies:
             if _leaving(live) or _outlived(live, one.binding):
                 return Done(again=LOOK_AGAIN_SECONDS)
             if (owner := _owner(live, uid)) is not None:
-                return Done(_drift(one.backend, one.binding, live, f"it belongs to {owner}, so it is left alone"))
+                return Done(_drift(one.backend, one.binding, live, f"it belongs to {owner}, so it is not changed"))
             if one.backend.topology_must_be_remade(one.desired, live):
                 return await self._clear(one, live)
         wanted = to_apply(one.backend.adopt(one.desired, live))
@@ -216,7 +216,9 @@ class Topologies:
         leader finds it missing and creates it.
         """
         if not is_ours(live, one.binding.uid or ""):
-            return Done(_drift(one.backend, one.binding, live, "no binding controls it, so it is left alone"))
+            return Done(
+                _drift(one.backend, one.binding, live, "no ClusterTopologyBinding controls it, so it is not changed")
+            )
         await self._writer.delete(one.store.resource, live)
         if self._writer.dry_run:
             return Done()

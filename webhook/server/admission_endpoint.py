@@ -113,7 +113,7 @@ class AdmissionEndpoint:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, it is our fault and no verdict
             log.exception("failed", endpoint=self._name)
-            return 500, f"internal error: {type(error).__name__}; the log says more".encode(), "failed"
+            return 500, f"internal error: {type(error).__name__}; see the server's log".encode(), "failed"
 
     async def _on_account(
         self, body: bytes | None, deadline: float, scope: Scope, receive: Receive, seconds: float
@@ -142,7 +142,7 @@ class AdmissionEndpoint:
     async def _verdict(self, body: bytes, deadline: float) -> Answer:
         begun = perf_counter()
         if begun >= deadline:
-            raise DeadlineExceeded("the time was up before the review was judged")
+            raise DeadlineExceeded("the time limit was reached before the review was judged")
         facts = self._state.facts
         found = self._deliberation(lambda: facts)
         try:

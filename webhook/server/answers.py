@@ -55,7 +55,7 @@ async def read_body(
     for name, value in scope["headers"]:
         if name == b"content-length":
             if not value.isdigit():
-                raise ReviewError("content-length is no number")
+                raise ReviewError("content-length is not a number")
             _check_size(int(value), most)
     if upload.carrier.holds_body(scope):
         # The body is already here. Most bodies arrive with their heads, and a timer costs as much as reading them.

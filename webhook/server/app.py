@@ -41,7 +41,7 @@ def _rest(state: ServerState) -> FastAPI:
     app = FastAPI(
         title="Rollcall",
         version=__version__,
-        description="Gang-scheduling admission for Kubernetes: every pod present, or nobody starts.",
+        description="Gang-scheduling admission for Kubernetes: a gang starts as a whole, or not at all.",
         redoc_url=None,
     )
     manifests = ManifestEndpoint(state)
@@ -60,11 +60,16 @@ def _rest(state: ServerState) -> FastAPI:
     async def explain(request: Request) -> Response:
         return await manifests.explain(request)
 
-    @app.get("/healthz", tags=["life"], summary="Whether the process answers", response_class=PlainTextResponse)
+    @app.get("/healthz", tags=["life"], summary="Whether the process is alive", response_class=PlainTextResponse)
     async def healthz() -> Response:
         return alive()
 
-    @app.get("/readyz", tags=["life"], summary="Whether it should get traffic", response_class=PlainTextResponse)
+    @app.get(
+        "/readyz",
+        tags=["life"],
+        summary="Whether the process should receive requests",
+        response_class=PlainTextResponse,
+    )
     async def readyz() -> Response:
         return readiness(state)
 

@@ -84,7 +84,7 @@ class ManifestEndpoint:
 
     async def _answer(self, request: Request, work: Work) -> Response:
         if not self._answers:
-            why = f'POST {request.url.path} is off; serving.check: "on" in the configuration turns it on\n'
+            why = f'POST {request.url.path} is disabled; serving.check: "on" in the configuration enables it\n'
             return PlainTextResponse(why, 403, {"Connection": "close"})
         try:
             status, content = await self._in_turn(request, work)

@@ -315,7 +315,9 @@ class _Refusal:
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """Answer 403 with the reason, for every request."""
-        await plain(send, 403, f"a client certificate for {', '.join(sorted(self._names)) or 'nobody'} is not let in")
+        await plain(
+            send, 403, f"a client certificate for {', '.join(sorted(self._names)) or 'no name'} is not accepted"
+        )
 
 
 def _names(certificate: dict[str, Any]) -> frozenset[str]:

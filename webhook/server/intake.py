@@ -39,7 +39,7 @@ HALF_SECONDS = 0.1
 # A body up to this size may use the memory reserved for small bodies. Bodies of pods and of most workloads are smaller.
 SMALL_BYTES = 64 * 1024
 # Why an upload was ended.
-SLOWER = "the memory for requests is full, and this body came more slowly than others"
+SLOWER = "the memory for requests is full, and this body arrived more slowly than others"
 
 
 class Intake:

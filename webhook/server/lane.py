@@ -48,7 +48,7 @@ class Turn:
     def proceed(self) -> None:
         """Return while a caller waits for the answer. Raises `Stopped` otherwise."""
         if self.stopped:
-            raise Stopped("nobody waits for the answer any more")
+            raise Stopped("no caller waits for the answer any more")
 
     async def run(
         self, work: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
@@ -198,7 +198,7 @@ class Lane:
         else:
             del self._waiting[turn.caller]
         if not turn.begun.done() and turn.stopped:
-            turn.begun.set_exception(Stopped("nobody waits for the answer any more"))
+            turn.begun.set_exception(Stopped("no caller waits for the answer any more"))
 
     def _length(self) -> int:
         return sum(map(len, self._waiting.values()))

@@ -36,14 +36,14 @@ class LaneMetrics:
 def lane_metrics(registry: CollectorRegistry) -> dict[str, LaneMetrics]:
     """Return the metrics of every lane by name, in the registry of the server's other metrics."""
     waiting = Gauge(
-        "rollcall_lane_waiting", "Requests that wait for the one thread of their lane.", ("lane",), registry=registry
+        "rollcall_lane_waiting", "Requests that wait for the single thread of their lane.", ("lane",), registry=registry
     )
     waited = Histogram(
-        "rollcall_lane_wait_seconds", "How long a request waited for the thread of its lane.", ("lane",),
+        "rollcall_lane_wait_seconds", "Seconds that a request waited for the thread of its lane.", ("lane",),
         buckets=_BUCKETS, registry=registry,
     )  # fmt: skip
     dropped = Counter(
-        "rollcall_lane_dropped", "Requests that got no answer from their lane, by why.", ("lane", "reason"),
+        "rollcall_lane_dropped", "Requests that got no answer from their lane, by reason.", ("lane", "reason"),
         registry=registry,
     )  # fmt: skip
     return {

@@ -164,7 +164,7 @@ class _Pieces:
             # The body cannot be cut, or is not JSON.
             return Decoded(orjson.loads(self._body))
         if self._open or self._body[self._end :].strip(_BLANK):
-            raise _wrong("it ends before all brackets are closed, or goes on behind")
+            raise _wrong("it ends before all brackets are closed, or continues after the end")
         return self._done
 
     def _take(self, end: int) -> None:
@@ -179,7 +179,7 @@ class _Pieces:
         self._done._outer.append(container.value)
         if not self._containers:
             if self._body[:start].strip(_BLANK):
-                raise _wrong("something is before its first bracket")
+                raise _wrong("there is text before its first bracket")
             self._done.value = container.value
         else:
             around = self._containers[-1]
@@ -195,7 +195,7 @@ class _Pieces:
     def _close(self, start: int, end: int) -> None:
         container = self._containers.pop()
         if self._body[start:end] != _CLOSING[container.opening]:
-            raise _wrong("a bracket is closed by one of another kind")
+            raise _wrong("a bracket is closed by a bracket of another kind")
         self._add(container, self._text(container, start))
         if self._containers:
             self._containers[-1].mark = end

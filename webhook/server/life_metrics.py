@@ -13,25 +13,25 @@ class LifeMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         expiry = Gauge(
             "rollcall_certificate_expiry_timestamp_seconds",
-            "When a certificate ends: the one that is served, and the one that is to follow. 0: there is none.",
+            "When a certificate expires: the one that is served, and the next one. 0: there is none.",
             ("certificate",), registry=registry,
         )  # fmt: skip
         reloads = Counter(
             "rollcall_certificate_reloads",
-            "Times that files of certificates held something new, by whether it was good; the first time, too.",
+            "Times that certificate files had new content, by whether it was valid; the first load counts too.",
             ("certificate", "outcome"), registry=registry,
         )  # fmt: skip
         refused = Gauge(
-            "rollcall_certificate_refused", "1 while the files hold something that cannot be served.",
+            "rollcall_certificate_refused", "1 while the files have content that cannot be served.",
             ("certificate",), registry=registry,
         )  # fmt: skip
         self.ready = Gauge(
-            "rollcall_ready", "1 while the server is ready; /readyz says why it is not.", registry=registry
+            "rollcall_ready", "1 while the server is ready; if it is not, /readyz says why.", registry=registry
         )
-        self.draining = Gauge("rollcall_draining", "1 while the server is about to stop.", registry=registry)
+        self.draining = Gauge("rollcall_draining", "1 while the server is shutting down.", registry=registry)
         self.connections = Gauge("rollcall_connections", "Connections to the serving port.", registry=registry)
         self.recycled = Counter(
-            "rollcall_connections_recycled", "Connections that were ended for their age.", registry=registry
+            "rollcall_connections_recycled", "Connections that were closed because of their age.", registry=registry
         )
         names = (SERVING, NEXT, CLIENT_AUTHORITIES)
         self.expiry = {name: expiry.labels(name) for name in (SERVING, NEXT)}

@@ -37,26 +37,26 @@ class Metrics(Exposition):
         """`rules` are the ids that findings may have, `schedulers` the enabled schedulers."""
         super().__init__()
         calls = Counter(
-            "rollcall_admission_requests", "Calls of the webhook, by what became of them.", ("endpoint", "outcome"),
+            "rollcall_admission_requests", "Calls of the webhook, by outcome.", ("endpoint", "outcome"),
             registry=self.registry,
         )  # fmt: skip
         duration = Histogram(
-            "rollcall_admission_duration_seconds", "From the body's arrival to the answer.", ("endpoint",),
+            "rollcall_admission_duration_seconds", "Seconds from the arrival of the body to the answer.", ("endpoint",),
             buckets=_BUCKETS, registry=self.registry,
         )  # fmt: skip
         decisions = Counter(
-            "rollcall_admission_decisions", "Verdicts, by the scheduler that the object was judged for.",
+            "rollcall_admission_decisions", "Verdicts, by the scheduler for which the object was judged.",
             ("endpoint", "decision", "backend"), registry=self.registry,
         )  # fmt: skip
         self.patch_bytes = Histogram(
             "rollcall_patch_bytes", "The size of a patch, as JSON.", buckets=_PATCH_BUCKETS, registry=self.registry
         )
         findings = Counter(
-            "rollcall_findings", "Findings of rules, by the action that they took.", ("rule", "action"),
+            "rollcall_findings", "Findings of rules, by the action taken.", ("rule", "action"),
             registry=self.registry,
         )  # fmt: skip
         unjudged = Counter(
-            "rollcall_unjudged", "Rules that applied and lacked the facts to judge.", ("rule",), registry=self.registry
+            "rollcall_unjudged", "Rules that applied but lacked the facts to judge.", ("rule",), registry=self.registry
         )
         self.in_flight = Gauge("rollcall_requests_in_flight", "Calls being answered now.", registry=self.registry)
         self.life = LifeMetrics(self.registry)

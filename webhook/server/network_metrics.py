@@ -31,7 +31,7 @@ class ConnectionMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         closed = Counter(
-            "rollcall_connections_closed", "Connections to any port that the process ended, by why.", ("reason",),
+            "rollcall_connections_closed", "Connections to any port that the process closed, by reason.", ("reason",),
             registry=registry,
         )  # fmt: skip
         self.closed = {reason: closed.labels(reason) for reason in Ended}
@@ -42,16 +42,19 @@ class IntakeMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.intake_bytes = Gauge(
-            "rollcall_intake_bytes", "Bytes of bodies, and of what is decoded of them, that are held now.",
+            "rollcall_intake_bytes", "Bytes of bodies, and of the data decoded from them, that are held now.",
             registry=registry,
         )  # fmt: skip
         self.intake_limit = Gauge(
-            "rollcall_intake_limit_bytes", "How many of them there may be: a part of the memory limit.",
+            "rollcall_intake_limit_bytes", "The most bytes of bodies and decoded data that may be held: a "
+            "part of the memory limit.",
             registry=registry,
         )  # fmt: skip
         self.uploads_ended = Counter(
-            "rollcall_uploads_ended", "Uploads that were ended because others needed the memory.", registry=registry
+            "rollcall_uploads_ended",
+            "Uploads that were closed because other requests needed the memory.",
+            registry=registry,
         )
         self.uploads_refused = Counter(
-            "rollcall_uploads_refused", "Uploads for which there was no memory.", registry=registry
+            "rollcall_uploads_refused", "Uploads that were refused because there was no memory.", registry=registry
         )

@@ -51,11 +51,11 @@ _ANSWERS = {
         "description": "The verdict, in the request's apiVersion and with its uid.",
         "content": {"application/json": {"example": _REVIEW_RESPONSE}},
     },
-    "400": {"description": "No AdmissionReview that can be answered: one line says why."},
+    "400": {"description": "The body is not an AdmissionReview that can be answered; one line says why."},
     "413": {"description": "The body is over 7 MiB, or has too many values."},
-    "500": {"description": "A fault of the server; never a verdict."},
+    "500": {"description": "An error in the server; never a verdict."},
     "503": {"description": "Too many calls at once."},
-    "504": {"description": "The body or the answer was not there before the caller's timeout."},
+    "504": {"description": "The body or the answer was not complete before the caller's timeout."},
 }
 
 
@@ -72,8 +72,8 @@ def _admission(summary: str) -> dict[str, Any]:
 
 
 ADMISSION_PATHS = {
-    "/validate": _admission("Judge an object on its way into the cluster"),
-    "/mutate": _admission("Prepare an object on its way into the cluster"),
+    "/validate": _admission("Judge an object before it is stored"),
+    "/mutate": _admission("Prepare an object before it is stored"),
 }
 
 _SCHEDULER = {
@@ -87,11 +87,11 @@ _MANIFESTS = {
     "content": {"application/yaml": {"schema": {"type": "string"}}, "application/json": {"schema": {}}},
 }
 _UNANSWERED = {
-    "400": {"description": "The manifests cannot be read, or there is no such scheduler."},
-    "403": {"description": "It is off, as by default in a cluster; serving.check turns it on."},
+    "400": {"description": "The manifests cannot be read, or the scheduler does not exist."},
+    "403": {"description": "It is disabled, as by default in a cluster; serving.check enables it."},
     "413": {"description": "The body is over 1 MiB."},
     "503": {"description": "Too many checks at once."},
-    "504": {"description": "The body did not arrive in time, or the answer was not found in time."},
+    "504": {"description": "The body or the answer was not complete in time."},
 }
 
 CHECK: dict[str, Any] = {
@@ -100,7 +100,7 @@ CHECK: dict[str, Any] = {
         {
             "name": "strict",
             "in": "query",
-            "description": "What could not be judged is a failure.",
+            "description": "Fail if a rule could not be judged.",
             "schema": {"type": "boolean", "default": False},
         },
     ],
@@ -120,7 +120,7 @@ EXPLAIN: dict[str, Any] = {
     "parameters": [_SCHEDULER],
     "requestBody": _MANIFESTS,
     "responses": {
-        "200": {"description": "For each workload, what every enabled scheduler makes of it, and what would help."},
+        "200": {"description": "For each workload, the verdict of every enabled scheduler, and what would help."},
         **_UNANSWERED,
     },
 }

@@ -170,7 +170,7 @@ class _Server:
                 await asyncio.to_thread(self._look)
             except Exception:  # noqa: BLE001 - a fault of ours here must not end a server that serves
                 # The old certificate stays in use, and the files are read again later.
-                log.exception("certificates not looked at")
+                log.exception("certificates not checked")
             self._tell()
 
     def _look(self) -> None:

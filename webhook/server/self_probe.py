@@ -23,7 +23,7 @@ TRY_SECONDS = 5.0
 # Half a minute without an answer is not an accident.
 TRIES = 3
 
-NOT_YET = "own port: not seen to answer yet"
+NOT_YET = "own port: has not answered yet"
 
 
 class SelfProbe:
@@ -81,7 +81,7 @@ class SelfProbe:
             return f"no answer: {str(error) or type(error).__name__}"
         # The certificate may have been reloaded during the probe.
         if shown not in {pair.leaf for pair in (before, self._state.certificate) if pair is not None}:
-            return "another certificate is shown than the one that was loaded"
+            return "the port presents a certificate other than the loaded one"
         if not status.startswith(b"HTTP/1.1 200 ") and not self._handshake_alone:
             return f"the answer is {status[:40]!r}"
         return None

@@ -43,7 +43,7 @@ def budget(query: bytes) -> float:
         raise ReviewError(f"timeout is {written[:40]!r}, not a duration such as 10s")
     seconds = min(sum(_seconds(part) for part in parts), MAX_SECONDS)
     if seconds <= 0:
-        raise ReviewError(f"timeout is {written[:40]!r}, not more than nothing")
+        raise ReviewError(f"timeout is {written[:40]!r}, must be greater than 0")
     # A very short timeout keeps half of its time.
     return max(seconds - MARGIN_SECONDS, seconds / 2)
 

@@ -18,7 +18,7 @@ def load_settings(path: Path) -> Settings:
     """Return the settings of the file. Raises `InputError`, and `ConfigurationError` with line and column."""
     documents = read_file(path)
     if len(documents) != 1:
-        raise InputError(str(path), f"one document is needed, and there are {len(documents)}")
+        raise InputError(str(path), f"exactly one document is needed, but there are {len(documents)}")
     (document,) = documents
     try:
         return settings_from(document.manifest, str(path))

@@ -139,7 +139,7 @@ class _Duplicate(Exception):
     """A key is in an object twice. kubectl refuses it, and choosing one would be a guess."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"the key {key} is there twice")
+        super().__init__(f"the key {key} appears twice")
         self.key = key
 
 
@@ -155,7 +155,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is no number in JSON")
+    raise ValueError(f"{word} is not a number in JSON")
 
 
 def _second(text: str, index: int, wanted: str) -> int:

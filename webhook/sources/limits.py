@@ -53,7 +53,7 @@ class Budget:
         """Count a document that begins at `index`. Raises `Problem`."""
         self._documents += 1
         if self._documents > self.limits.documents:
-            raise Problem(index, f"has more than {self.limits.documents} documents; divide it")
+            raise Problem(index, f"has more than {self.limits.documents} documents; split it")
 
     def values(self, index: int, count: int = 1) -> None:
         """Count values. Raises `Problem`."""
@@ -62,7 +62,7 @@ class Budget:
             self._next_call = self._values + _VALUES_BETWEEN_CALLS
             self._proceed()
             if self._values > self.limits.values:
-                raise Problem(index, f"has more than {self.limits.values} values; divide it")
+                raise Problem(index, f"has more than {self.limits.values} values; split it")
 
     def aliased(self, index: int, cost: int) -> None:
         """Count what an alias adds. Raises `Problem`."""

@@ -145,7 +145,7 @@ def _same(root: Root) -> Root:
 def _document(value: Any, source: str, lines: Lines, index: int, root: Callable[[], Root]) -> Document:
     if not isinstance(value, dict):
         what = "a list" if isinstance(value, list) else f"plain text or a number ({shown(value)})"
-        raise Problem(index, f"is no manifest: a mapping is needed and this is {what}")
+        raise Problem(index, f"is not a manifest: it must be a mapping, and this is {what}")
     return Document(source, value, lines.place_of(index)[0], lines, root)
 
 

@@ -46,7 +46,7 @@ def plain(written: str) -> Scalar:
     if written[0] not in ".+-0123456789":
         return written
     if _NOT_FINITE.fullmatch(written):
-        raise ValueError(f"{written} is no number in JSON")
+        raise ValueError(f"{written} is not a number in JSON")
     # A leading dot means a float, and go-yaml does not accept underscores there.
     digits = written if written[0] == "." else written.replace("_", "")
     if (whole := _INTEGER.fullmatch(digits)) is not None and (found := _whole(whole)) is not None:
@@ -73,7 +73,7 @@ def tagged(tag: str, written: str) -> Scalar:
     if tag not in fits:
         raise ValueError(f"has the tag !!{tag}, which a manifest cannot have")
     if not fits[tag]:
-        raise ValueError(f"{written[:40]!r} is no !!{tag}")
+        raise ValueError(f"{written[:40]!r} is not a !!{tag}")
     return value
 
 

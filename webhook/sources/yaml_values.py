@@ -135,7 +135,7 @@ class _Composer:
                 continue
             key = self._key(event, depth)
             if key in own:
-                raise Problem(index, f"the key {key} is there twice")
+                raise Problem(index, f"the key {key} appears twice")
             own.add(key)
             node = self._node(self._next(), depth + 1)
             found[key] = node.value
@@ -154,10 +154,10 @@ class _Composer:
             return str(value)
         if isinstance(value, dict):
             # YAML reads an expression of a Helm template as such a mapping.
-            why = "a key must be a word, and this is a mapping: is it a template that was not rendered?"
+            why = "a key must be a word, but this is a mapping: is it a template that was not rendered?"
         else:
             what = "a list" if isinstance(value, list) else "null" if value is None else f"the number {value}"
-            why = f"a key must be a word, and this is {what}"
+            why = f"a key must be a word, but this is {what}"
         raise Problem(event.start_mark.index, why)
 
     def _alias(self, event: Any, depth: int) -> _Node:

@@ -129,9 +129,9 @@ class _Libraries(logging.Handler):
         if left_out:
             said["leftOut"] = left_out
         if record.exc_info and record.exc_info[1] is not None:
-            log.error("fault of a library", **said, exc_info=record.exc_info)
+            log.error("error in a library", **said, exc_info=record.exc_info)
         else:
-            log.warning("said by a library", **said)
+            log.warning("message of a library", **said)
 
 
 class _StandardError:

@@ -41,7 +41,7 @@ class Exposition:
         ProcessCollector(registry=self.registry)
         self._lag = Histogram(
             "rollcall_event_loop_lag_seconds",
-            "How late the event loop came round to what was due, looked at four times a second.",
+            "How late the event loop ran work that was due, in seconds; measured four times a second.",
             buckets=_LAGS,
             registry=self.registry,
         )

@@ -43,7 +43,7 @@ class AdoptionChecks(Suite):
                     raise AssertionError(f"{wrong}; read it with webhook.model.reading") from error
                 require(
                     asked == desired and found == live,
-                    "adopt changed an object that it was given",
+                    "adopt changed one of its arguments",
                     "return a copy with the changes",
                 )
 
@@ -70,7 +70,7 @@ class AdoptionChecks(Suite):
             )
             require(
                 "status" not in adopted and "resourceVersion" not in metadata,
-                "adopt brings along what others write (status, resourceVersion)",
+                "adopt copies fields that other writers own (status, resourceVersion)",
                 "start from `desired`, and take single fields from `live`",
             )
 
@@ -87,12 +87,12 @@ class AdoptionChecks(Suite):
                 continue
             require(
                 _adopted(backend, once, live) == once,
-                "adopting what was adopted gives something else",
-                "make adopt a function that has nothing left to do on its own result",
+                "adopting its own result gives a different object",
+                "make adopt idempotent: it must not change its own result",
             )
             require(
                 _adopted(backend, desired, once) == once,
-                "an object that was just written would be written again, and so for ever",
+                "an object that was just written would be written again, in an endless loop",
                 "take from `live` in such a way that it is the same once it has been written",
             )
 
@@ -156,19 +156,19 @@ class AdoptionChecks(Suite):
         except Exception as error:
             wrong = f"frozen raised {error!r} for the live objects {live}"
             raise AssertionError(f"{wrong}; read them with webhook.model.reading") from error
-        require(live == asked, "frozen changed an object that it was given", "leave them as they are")
+        require(live == asked, "frozen changed one of its arguments", "do not change them")
         if found is None or not found.anew:
             return
         require(
             all(going in live for going in found.anew),
-            "frozen wants something made anew that is not among the live objects",
+            "frozen asks to recreate an object that is not one of the live objects",
             "take `anew` from `live`",
         )
         rest = [one for one in live if one not in found.anew]
         require(
             installed.backend.frozen(desired, rest) is None,
-            "when what is to be made anew is gone, frozen still says that the gang changes, and so for ever",
-            "name in `anew` everything that is in the way",
+            "when the objects to recreate are gone, frozen still reports a change of the gang, in an endless loop",
+            "list in `anew` every object that blocks the change",
         )
 
 

@@ -30,7 +30,7 @@ class ContractChecks(Suite):
     """Checks of the backend's own description."""
 
     def test_its_name_can_be_a_scheduler_name(self) -> None:
-        require(issubclass(self.backend, Backend), "the class is no Backend", "derive it from webhook.backends.base")
+        require(issubclass(self.backend, Backend), "the class is not a Backend", "derive it from webhook.backends.base")
         name = getattr(self.backend, "name", None)
         require(
             isinstance(name, str) and _DNS_LABEL.match(name) is not None,
@@ -112,7 +112,7 @@ class ContractChecks(Suite):
             require(
                 _is_lines(reasons),
                 f"init returned {reasons!r}",
-                "return a tuple of reasons, one line each, empty where all is well",
+                "return a tuple of reasons, one line each, empty if there is no problem",
             )
             require(
                 dialect is None or isinstance(dialect, str), f"dialect returned {dialect!r}", "return a word or None"
@@ -140,7 +140,7 @@ class ContractChecks(Suite):
         if kinds:
             require(
                 bool(installed.backend.init(ClusterFacts(apis=SERVED_EVERYWHERE))),
-                "init has nothing to say of a cluster that serves none of the kinds that it writes",
+                "init reports nothing for a cluster that serves none of the kinds that it writes",
                 "list them in required_apis, or return the reason from init",
             )
 

@@ -35,7 +35,7 @@ def _apply(target: Any, operation: Operation) -> None:
     holder = target
     for parent in parents:
         if not isinstance(holder, dict) or not isinstance(holder.get(parent), dict | list):
-            raise Unapplicable(f"{path}: its parent {parent} is not there; add the parent first")
+            raise Unapplicable(f"{path}: its parent {parent} does not exist; add the parent first")
         holder = holder[parent]
     if isinstance(holder, list):
         if (kind, last) != ("add", "-"):

@@ -19,7 +19,7 @@ from webhook.testing.suite import GENERATED, Configuration, Installed, Suite
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 _POD = Kind("", "v1", "Pod")
-_REMEDY = "say in `membership` the labels, annotations and fields of PodChanges by which the scheduler knows the gang"
+_REMEDY = "list in `membership` the labels, annotations and fields of PodChanges by which the scheduler finds the gang"
 
 
 class NetChecks(Suite):
@@ -36,7 +36,7 @@ class NetChecks(Suite):
         ways = installed.backend.membership
         require(
             _bears_one(installed, prepared) and _may_start(installed, prepared),
-            f"a prepared pod bears none of {ways} as a whole, so the net would stop it",
+            f"a prepared pod has none of {ways} completely, so the net would stop it",
             _REMEDY,
         )
 

@@ -74,7 +74,7 @@ class ObjectChecks(Suite):
                 made.append(installed.backend.gang_objects(found, Record(self.backend.name), installed.facts))
             except Inexpressible:
                 made.append([])
-        require(found.raw == gang, "gang_objects changed the PodGang that it was given", "copy what is to be changed")
+        require(found.raw == gang, "gang_objects changed its argument, the PodGang", "copy what is to be changed")
         require(
             made[0] == made[1],
             "the same PodGang gives other objects the second time",
@@ -99,7 +99,7 @@ class ObjectChecks(Suite):
             )
             require(
                 metadata.get("labels", {}).get(grove.LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL,
-                f"{title} does not bear {grove.LABEL_MANAGED_BY}: {MANAGED_BY_ROLLCALL}, so nothing would apply it",
+                f"{title} does not have {grove.LABEL_MANAGED_BY}: {MANAGED_BY_ROLLCALL}, so nothing would apply it",
                 "make its metadata with webhook.model.gang_object.gang_metadata",
             )
             owners = [one for one in metadata.get("ownerReferences", []) if one.get("controller") is True]

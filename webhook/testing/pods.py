@@ -83,14 +83,14 @@ class PodChecks(Suite):
         for key, value in labels.items():
             require(
                 _KEY.match(key) is not None and isinstance(value, str) and _LABEL_VALUE.match(value) is not None,
-                f"a pod is given the label {key}={value!r}, which no pod can bear",
+                f"a pod is given the label {key}={value!r}, which no pod can have",
                 "cut names to 63 characters with webhook.model.naming.cut_name",
             )
         annotations: dict[str, object] = dict(changes.annotations)
         for key, value in annotations.items():
             require(
                 _KEY.match(key) is not None and isinstance(value, str),
-                f"a pod is given the annotation {key}={value!r}, which no pod can bear",
+                f"a pod is given the annotation {key}={value!r}, which no pod can have",
                 "annotations are strings under a legal key",
             )
 
@@ -122,7 +122,7 @@ class PodChecks(Suite):
     ) -> None:
         installed = self.installed(configuration, gate=gate)
         verdict, prepared = installed.mutate(pod, self._own(record))
-        require(bool(verdict.patch), f"a pod of a gang is left as it is: {verdict.notes}", "prepare it")
+        require(bool(verdict.patch), f"a pod of a gang is not changed: {verdict.notes}", "prepare it")
         again, _ = self.installed(configuration, gate=gate).mutate(prepared, self._own(record))
         require(
             again.patch == () and again.notes == (),
@@ -150,7 +150,7 @@ class PodChecks(Suite):
                 and (way[0] == "metadata" or way[1] not in _OTHERS_FIELDS)
                 and (way[:2] != ["spec", "schedulingGates"] or own_gate),
                 f"the patch touches {operation['path']}",
-                "leave grove.io labels, hostname, subdomain, containers and gates to those whose they are",
+                "do not change grove.io labels, hostname, subdomain, containers and gates: other systems own them",
             )
         for holder in ("labels", "annotations"):
             before, after = pod["metadata"].get(holder) or {}, patched["metadata"].get(holder) or {}

@@ -39,7 +39,7 @@ class RuleChecks(Suite):
         rules: object = self.backend.rules
         require(
             isinstance(rules, tuple) and all(isinstance(declared, Rule) for declared in rules),
-            "rules is no tuple of Rule",
+            "rules is not a tuple of Rule",
             "use `collect(module)` of webhook.validators.registry",
         )
         ids = [declared.id for declared in self.backend.rules]

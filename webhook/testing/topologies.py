@@ -77,13 +77,13 @@ class TopologyChecks(Suite):
         drift = backend.topology_drift(kept, None)
         require(
             drift is not None and (drift.name, drift.reason) == ("kept-elsewhere", DriftReason.NOT_FOUND),
-            f"where the object is missing that somebody else keeps, topology_drift returned {drift!r}",
+            f"for a missing object that another system maintains, topology_drift returned {drift!r}",
             "return a TopologyDrift with the name in binding.references and DriftReason.NOT_FOUND",
         )
         own = _made(backend, binding(*_RACKS))
         require(
             own is None or backend.topology_drift(kept, own) is None,
-            "an object of somebody else with the very levels of the binding is called drift",
+            "an object of another system with exactly the levels of the binding is reported as drift",
             "compare the levels, not whose the object is",
         )
 
@@ -143,17 +143,17 @@ class TopologyChecks(Suite):
             raise AssertionError(f"{wrong}; read it with webhook.model.reading") from error
         require(
             (asked, found) == (desired, live),
-            "an object was changed that the backend was given",
+            "the backend changed one of its arguments",
             "return a copy with the changes",
         )
         require(
             adopted["metadata"] == desired["metadata"],
-            "adopt changed the metadata of a topology object, so that it may no longer be ours",
+            "adopt changed the metadata of a topology object, so it may no longer be recognised as ours",
             "take single fields of the spec from `live`",
         )
         require(
             again == adopted,
-            "a topology object that was just written would be written again, and so for ever",
+            "a topology object that was just written would be written again, in an endless loop",
             "take from `live` in such a way that it is the same once it has been written",
         )
 
@@ -190,7 +190,7 @@ def _is_owned(backend: Backend[Any], given_binding: ClusterTopologyBinding, foun
     )
     require(
         metadata.get("labels", {}).get(grove.LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL,
-        f"{title} does not bear {grove.LABEL_MANAGED_BY}: {MANAGED_BY_ROLLCALL}, so nothing would change it later",
+        f"{title} does not have {grove.LABEL_MANAGED_BY}: {MANAGED_BY_ROLLCALL}, so nothing would change it later",
         "put the label on it",
     )
     owners = [one for one in metadata.get("ownerReferences", []) if one.get("controller") is True]

@@ -54,7 +54,7 @@ def owner_of(workload: OwnedWorkload) -> Owner:
     if isinstance(workload, Job) and (made_it := workload.controller) is not None and is_a(made_it, JOB_SETS):
         # Pods of a JobSet's Jobs are assigned to the JobSet. Any other Job that names a JobSet as its controller gets
         # no gang.
-        why = f"its Job says that JobSet {made_it.name} made it, and its pods are not that JobSet's"
+        why = f"its Job names JobSet {made_it.name} as its controller, but its pods do not belong to that JobSet"
     return Owner(workload.record, workload.uid, sequenced, why, made_by, names_kept(names_of(workload)))
 
 
