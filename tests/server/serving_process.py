@@ -37,8 +37,8 @@ class ServingProcess:
         return int(self.url.rpartition(":")[2])
 
     def lines(self) -> list[dict[str, Any]]:
-        """What it has said on standard error."""
-        return [json.loads(line) for line in self._log.read_text().splitlines()]
+        """What it has said on standard error. The last line may be written only in part."""
+        return [json.loads(line) for line in self._log.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
     def _first_line(self) -> dict[str, Any] | None:
         assert self.process.poll() is None, f"the server stopped: {self._log.read_text()}"
