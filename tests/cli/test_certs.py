@@ -17,7 +17,7 @@ from tests.reconciler.certificate_api import CONFIGURATIONS, SECRETS, Certificat
 from tests.reconciler.certificate_world import NAMESPACE, CertificateWorld, configuration, secret
 from webhook.certificates import rotation as certificate_asking
 from webhook.certificates.files import make_development_certificates
-from webhook.certificates.plan import Rest
+from webhook.certificates.plan import Idle
 from webhook.certificates.x509 import fingerprint, new_authority, read_certificates
 
 BY_HAND = Path(__file__).parents[2] / "certs" / "by-hand.sh"
@@ -243,7 +243,7 @@ def test_waiting_for_an_authority_ends_when_the_old_one_is_no_longer_trusted(
     answer, api.handle_async_request = api.handle_async_request, kept  # type: ignore[method-assign]
     ran = rollcall("certs", "rotate", "--ca", "--wait")
     assert ran.code == 0, ran.err
-    assert isinstance(world.next_action(), Rest)
+    assert isinstance(world.next_action(), Idle)
     assert set(world.bundles.values()) == {(world.authority or {})["ca.crt"]} != {old}
     assert ran.out == f"rotated: {fingerprint(read_certificates(world.bundles['m-rollcall'])[0])}\n"
     assert [line for line in ran.err.splitlines() if "step" in line]

@@ -24,12 +24,12 @@ from webhook.doctor.checks import EVERY_CHECK
 from webhook.doctor.example_certificates import certified, signed
 from webhook.doctor.examples import deployment, namespace
 from webhook.doctor.parts import BUDGETS, LEASE
-from webhook.doctor.world import Unread, World
+from webhook.doctor.snapshot import Snapshot, Unread
 from webhook.errors import FactsUnavailable
 from webhook.model.reading import Manifest
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "reference" / "doctor.md"
-Reads = Callable[[World], None]
+Reads = Callable[[Snapshot], None]
 
 
 @pytest.fixture
@@ -39,13 +39,13 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Reads:
         access, "find", lambda *_: access.Access("https://c", ssl.create_default_context(), lambda: None)
     )
 
-    def reads(world: World) -> None:
-        async def read(settings: Settings, _: access.Access, namespace: str) -> World:
+    def reads(snapshot: Snapshot) -> None:
+        async def read(settings: Settings, _: access.Access, namespace: str) -> Snapshot:
             assert namespace == "rollcall-system"
-            return world
+            return snapshot
 
         async def installed_here(_: access.Access, __: str) -> installed.Installed:
-            return installed.Installed(world.settings)
+            return installed.Installed(snapshot.settings)
 
         monkeypatch.setattr(reading, "read_world", read)
         monkeypatch.setattr(installed, "installed_settings", installed_here)
@@ -53,7 +53,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Reads:
     return reads
 
 
-def well(*more: Manifest) -> World:
+def passes(*more: Manifest) -> Snapshot:
     """Nothing is wrong here."""
     shown = certified(signed())
     runs = deployment("koord-scheduler", "koordinator-sh/koord-scheduler:v1.8.0")
@@ -66,7 +66,7 @@ def well(*more: Manifest) -> World:
 
 
 def test_all_is_well(rollcall: Run, cluster: Reads) -> None:
-    cluster(well())
+    cluster(passes())
     assert rollcall("doctor") == (0, "40 checks, no problems found\n", "")
     assert rollcall("doctor", "--strict").code == 0
     found = json.loads(rollcall("doctor", "-o", "json").out)
@@ -74,7 +74,7 @@ def test_all_is_well(rollcall: Run, cluster: Reads) -> None:
 
 
 def test_what_is_wrong_is_printed_with_what_to_do(rollcall: Run, cluster: Reads) -> None:
-    cluster(well(namespace("team-b", scheduler="koord-schedular", exempt="")))
+    cluster(passes(namespace("team-b", scheduler="koord-schedular", exempt="")))
     assert rollcall("doctor") == (
         1,
         """\
@@ -95,9 +95,15 @@ note namespaces/exempt
 
 
 def test_a_warning_fails_only_a_strict_look(rollcall: Run, cluster: Reads) -> None:
-    world = well()
+    snapshot = passes()
     cluster(
-        World(world.settings, world.now, parts={**world.parts, BUDGETS: ()}, presented=world.presented, apis=world.apis)
+        Snapshot(
+            snapshot.settings,
+            snapshot.now,
+            parts={**snapshot.parts, BUDGETS: ()},
+            presented=snapshot.presented,
+            apis=snapshot.apis,
+        )
     )
     ran = rollcall("doctor")
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "40 checks, 1 warning")
@@ -107,10 +113,14 @@ def test_a_warning_fails_only_a_strict_look(rollcall: Run, cluster: Reads) -> No
 
 
 def test_what_could_not_be_known_is_no_all_clear(rollcall: Run, cluster: Reads) -> None:
-    world, blind = well(), Unread("the Lease", "HTTP 403: no", "get leases")
+    snapshot, blind = passes(), Unread("the Lease", "HTTP 403: no", "get leases")
     cluster(
-        World(
-            world.settings, world.now, parts={**world.parts, LEASE: blind}, presented=world.presented, apis=world.apis
+        Snapshot(
+            snapshot.settings,
+            snapshot.now,
+            parts={**snapshot.parts, LEASE: blind},
+            presented=snapshot.presented,
+            apis=snapshot.apis,
         )
     )
     ran = rollcall("doctor")
@@ -130,21 +140,25 @@ not known clocks/agree
 
 
 def test_what_is_wrong_counts_more_than_what_is_not_known(rollcall: Run, cluster: Reads) -> None:
-    world = well(namespace("team-b", enforcement="wran"))
+    snapshot = passes(namespace("team-b", enforcement="wran"))
     blind = Unread("the Lease", "HTTP 403: no", "get leases")
     cluster(
-        World(
-            world.settings, world.now, parts={**world.parts, LEASE: blind}, presented=world.presented, apis=world.apis
+        Snapshot(
+            snapshot.settings,
+            snapshot.now,
+            parts={**snapshot.parts, LEASE: blind},
+            presented=snapshot.presented,
+            apis=snapshot.apis,
         )
     )
     assert rollcall("doctor").code == 1
 
 
 def test_without_a_cluster_it_is_not_evaluated(rollcall: Run, cluster: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def unreachable(*_: object) -> World:
+    async def unreachable(*_: object) -> Snapshot:
         raise FactsUnavailable("the cluster cannot be read: ConnectError")
 
-    cluster(well())
+    cluster(passes())
     monkeypatch.setattr(reading, "read_world", unreachable)
     assert rollcall("doctor") == (3, "", "rollcall: the cluster cannot be read: ConnectError\n")
 
@@ -154,14 +168,14 @@ def test_it_judges_by_what_is_installed_unless_a_file_is_given(
 ) -> None:
     judged: list[Settings] = []
 
-    async def read(settings: Settings, *_: object) -> World:
+    async def read(settings: Settings, *_: object) -> Snapshot:
         judged.append(settings)
-        return well()
+        return passes()
 
     async def unknown(*_: object) -> installed.Installed:
         return installed.Installed(default_settings(), "HTTP 403: forbidden")
 
-    cluster(well())
+    cluster(passes())
     monkeypatch.setattr(reading, "read_world", read)
     (tmp_path / "rollcall.yaml").write_text("apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n")
     assert rollcall("doctor").err == ""
@@ -185,13 +199,13 @@ def test_usage_and_configuration_are_2(rollcall: Run, tmp_path: Path) -> None:
 
 
 def test_what_a_terminal_would_obey_is_escaped(rollcall: Run, cluster: Reads) -> None:
-    cluster(well(namespace("team-b", scheduler="\x1b[2J")))
+    cluster(passes(namespace("team-b", scheduler="\x1b[2J")))
     assert "\x1b" not in rollcall("doctor").out
 
 
 def test_on_a_terminal_a_long_line_goes_on_below_its_own_start() -> None:
     out = Console(file=io.StringIO(), force_terminal=True, no_color=True, width=60)
-    print_diagnosis(examine(well(namespace("team-b", scheduler="nobody")), EVERY_CHECK), out)
+    print_diagnosis(examine(passes(namespace("team-b", scheduler="nobody")), EVERY_CHECK), out)
     shown = out.file.getvalue()  # type: ignore[attr-defined]
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in shown.splitlines()]
     assert lines[:5] == [

@@ -23,7 +23,7 @@ from tests.reconciler.running import GANGS, podgang, put_gang, workload
 from webhook.cli import gang_text
 from webhook.gangs import gang_view as looking
 from webhook.gangs.health import GangHealth, MemberHealth, State
-from webhook.gangs.hold_reasons import Obstacle, Reason
+from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, STATEFUL_SETS
 from webhook.telemetry import logs
 
@@ -101,10 +101,10 @@ def test_only_those_that_are_asked_for_are_shown(rollcall: Run, cluster: Writabl
 def test_a_watch_shows_what_changes_until_it_is_interrupted(
     rollcall: Run, cluster: WritableWorld, config: str, monkeypatch: pytest.MonkeyPatch, output: str
 ) -> None:
-    shown = looking.Look._health
+    shown = looking.GangView._health
     times = 0
 
-    def interrupted(self: looking.Look, key: Any) -> Any:
+    def interrupted(self: looking.GangView, key: Any) -> Any:
         nonlocal times
         times += 1
         if times == 3:
@@ -115,7 +115,7 @@ def test_a_watch_shows_what_changes_until_it_is_interrupted(
             put_pods(cluster, pod("two"))
         return shown(self, key)
 
-    monkeypatch.setattr(looking.Look, "_health", interrupted)
+    monkeypatch.setattr(looking.GangView, "_health", interrupted)
     ran = rollcall("gangs", "--config", config, "-n", "team-a", "--watch", "-o", output)
     assert ran.code == 0
     if output == "json":
@@ -247,7 +247,7 @@ def test_ages_are_short(seconds: int, age: str) -> None:
 
 
 def test_what_a_terminal_would_obey_is_escaped_and_a_terminal_is_not_overrun() -> None:
-    evil = Obstacle(Reason.NO_ROOM, "a\x1b[31m " + "x" * 500, "")
+    evil = HoldReason(Reason.NO_ROOM, "a\x1b[31m " + "x" * 500, "")
     out = Console(width=80, force_terminal=True, record=True, file=io.StringIO())
     gang_text.GangTable([], out).add(gang(obstacles=(evil,)))
     text = out.export_text()

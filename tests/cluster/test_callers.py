@@ -14,7 +14,7 @@ from tests.cluster.control_plane import ControlPlane
 from tests.cluster.programs import eventually
 from tests.cluster.rollcall_server import RollcallServer, trusting
 from tests.cluster.workloads import two_cliques
-from webhook.doctor.examples import world
+from webhook.doctor.examples import snapshot
 from webhook.doctor.unreached import cause_of
 
 
@@ -58,4 +58,4 @@ def test_an_authority_that_did_not_sign_it_has_every_call_refused(
 
     said = eventually(refused, "the API server's certificate is refused")
     assert "failed calling webhook" in said
-    assert "it asks for a client certificate" in cause_of(said, world()).why
+    assert "it asks for a client certificate" in cause_of(said, snapshot()).why

@@ -30,7 +30,7 @@ from webhook.doctor.checking import Diagnosis, Level, examine
 from webhook.doctor.checks import EVERY_CHECK
 from webhook.doctor.gates import pod_field_kept
 from webhook.doctor.reading import read_world
-from webhook.doctor.world import Tried
+from webhook.doctor.snapshot import Tried
 
 _BOTH = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _NAMES = {_BOTH[0]: "m-rollcall", _BOTH[1]: "v-rollcall"}
@@ -224,15 +224,15 @@ def test_that_the_api_server_keeps_the_membership_of_a_pod_is_tried(plane: Contr
     plane.kubectl("create", "namespace", ROLLCALL_NAMESPACE)
     config = deepcopy(KOORDINATOR)
     config["scheduler"]["profiles"].append({"name": "default-scheduler", "config": {"gangScheduling": True}})
-    world = asyncio.run(read_world(settings_from(config, "test"), find(plane.kubeconfig), ROLLCALL_NAMESPACE))
-    assert isinstance(world.grouped, Tried)
-    assert world.grouped.stored is not None
-    kept = {"schedulingGroup", "workloadRef"}.intersection(world.grouped.stored["spec"])
+    snapshot = asyncio.run(read_world(settings_from(config, "test"), find(plane.kubeconfig), ROLLCALL_NAMESPACE))
+    assert isinstance(snapshot.grouped, Tried)
+    assert snapshot.grouped.stored is not None
+    kept = {"schedulingGroup", "workloadRef"}.intersection(snapshot.grouped.stored["spec"])
     assert len(kept) == 1
-    assert list(pod_field_kept.look(world)) == []
+    assert list(pod_field_kept.look(snapshot)) == []
     # As an API server with the gate off would answer.
-    spec = {key: value for key, value in world.grouped.stored["spec"].items() if key not in kept}
-    assert list(pod_field_kept.look(replace(world, grouped=Tried({**world.grouped.stored, "spec": spec}))))
+    spec = {key: value for key, value in snapshot.grouped.stored["spec"].items() if key not in kept}
+    assert list(pod_field_kept.look(replace(snapshot, grouped=Tried({**snapshot.grouped.stored, "spec": spec}))))
 
 
 def test_an_installation_behind_a_service_is_looked_at_by_its_objects(mended: Installation) -> None:

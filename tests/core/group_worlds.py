@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.explain.group_forest import World
+from webhook.explain.group_forest import GroupForest
 from webhook.explain.satisfiability import Branch
 
 Manifests = list[tuple[str, str, dict[str, Any]]]
@@ -30,8 +30,8 @@ def pods(name: str, count: int) -> Manifests:
     return [("", "v1", {"kind": "Pod", "metadata": metadata, "spec": spec})] * count
 
 
-def world_of(manifests: Manifests) -> World:
-    world = World()
+def world_of(manifests: Manifests) -> GroupForest:
+    world = GroupForest()
     for api_group, version, manifest in manifests:
         world.add(api_group, version, manifest)
     return world

@@ -10,7 +10,7 @@ from tests.doctor.told import remedies, told, unknown
 from webhook.doctor.accounts import reconciler_accounts, trusted
 from webhook.doctor.checking import Level
 from webhook.doctor.examples import configured, deployment, installed, thing
-from webhook.doctor.world import Unread, World
+from webhook.doctor.snapshot import Snapshot, Unread
 from webhook.installation.access import reconciler_access_rules
 from webhook.installation.deployment import workloads
 from webhook.installation.options import Options, Reconciler
@@ -24,7 +24,7 @@ OF_SERVER = "system:serviceaccount:rollcall-system:rollcall"
 OF_RECONCILER = "system:serviceaccount:rollcall-system:rollcall-reconciler"
 
 
-def running(place: Reconciler, *more: Manifest) -> World:
+def running(place: Reconciler, *more: Manifest) -> Snapshot:
     """An installation with the reconciler there, and the rights that go with it."""
     options = Options("rollcall:1", reconciler=place)
     rights = reconciler_access_rules(configured(), "rollcall-system", *options.reconciler_accounts)
@@ -60,9 +60,9 @@ def running(place: Reconciler, *more: Manifest) -> World:
 def test_a_server_that_may_write_is_told_and_a_right_that_is_left_is_a_warning(
     place: Reconciler, wanted: list[tuple[Level, str, str]]
 ) -> None:
-    world = running(place)
-    assert told(world, "reconciler/apart") == wanted
-    assert all("From a sidecar to a Deployment" in remedy for remedy in remedies(world, "reconciler/apart"))
+    snapshot = running(place)
+    assert told(snapshot, "reconciler/apart") == wanted
+    assert all("From a sidecar to a Deployment" in remedy for remedy in remedies(snapshot, "reconciler/apart"))
 
 
 def test_the_reconciler_s_account_is_read_of_what_runs() -> None:
@@ -90,8 +90,10 @@ def test_grove_s_authorizer_exempts_the_account_that_lifts_gates(
     place: Reconciler, exempt: str, missing: list[str]
 ) -> None:
     authorizer = {"enabled": True, "exemptServiceAccountUserNames": [exempt]}
-    world = running(place)
-    changed = World(world.settings, world.now, parts=world.parts, operator={**OPERATOR, "authorizer": authorizer})
+    snapshot = running(place)
+    changed = Snapshot(
+        snapshot.settings, snapshot.now, parts=snapshot.parts, operator={**OPERATOR, "authorizer": authorizer}
+    )
     assert remedies(changed, "grove/authorizer") == missing
 
 
@@ -112,8 +114,8 @@ def test_grove_s_authorizer_exempts_the_account_that_lifts_gates(
 def test_the_reconciler_that_runs_is_one_whose_gang_objects_are_not_judged(
     place: Reconciler, tenancy: dict[str, list[str]], wanted: list[str]
 ) -> None:
-    world = replace(running(place), settings=configured(tenancy=tenancy))
-    assert [found for _, _, found in told(world, "reconciler/exempt")] == wanted
+    snapshot = replace(running(place), settings=configured(tenancy=tenancy))
+    assert [found for _, _, found in told(snapshot, "reconciler/exempt")] == wanted
 
 
 KOORD = "system:serviceaccount:koordinator-system:koord-scheduler"

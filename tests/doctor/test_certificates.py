@@ -15,7 +15,7 @@ from webhook.doctor.checking import Level
 from webhook.doctor.example_certificates import HOST, bundled, certified, signed
 from webhook.doctor.examples import configured, installed, thing
 from webhook.doctor.parts import SECRET as PART
-from webhook.doctor.world import Presented, World
+from webhook.doctor.snapshot import Presented, Snapshot
 from webhook.model.reading import Manifest
 
 FIRST = "MutatingWebhookConfiguration m-rollcall, podcliquesets.mutate.rollcall.dev"
@@ -23,8 +23,8 @@ SECRET = "Secret rollcall-system/rollcall-tls"
 SHOWN = "https://10.0.0.0:8443"
 
 
-def said(world: World, check: str) -> list[str]:
-    return [found for _, _, found in told(world, check)]
+def said(snapshot: Snapshot, check: str) -> list[str]:
+    return [found for _, _, found in told(snapshot, check)]
 
 
 def test_webhooks_without_a_ca_bundle_are_told_at_once() -> None:
@@ -53,8 +53,8 @@ def test_an_authority_that_is_about_to_run_out_is_a_warning() -> None:
 def test_webhooks_that_believe_different_authorities_are_a_warning() -> None:
     one, other = (bundled(signed().authority) for _ in range(2))
     mixed = {part: one.parts[part] if index else other.parts[part] for index, part in enumerate(one.parts)}
-    world = bundled(signed().authority)
-    (found,) = told(replace(world, parts=mixed), "webhooks/ca-bundle")
+    snapshot = bundled(signed().authority)
+    (found,) = told(replace(snapshot, parts=mixed), "webhooks/ca-bundle")
     assert found[0] is Level.WARNING
     assert found[2].startswith("there are 2 different caBundles")
 
@@ -64,12 +64,12 @@ def test_a_certificate_that_ran_out_is_told_though_the_rest_is_well() -> None:
     assert found == [(Level.ERROR, SHOWN, "the certificate that is served expired at 2026-08-31 12:00 UTC")]
 
 
-def stored(leaf: x509.Certificate, *bundle: x509.Certificate, **known: Any) -> World:
+def stored(leaf: x509.Certificate, *bundle: x509.Certificate, **known: Any) -> Snapshot:
     """Nobody to be reached, and a Secret."""
     content = b64encode(leaf.public_bytes(serialization.Encoding.PEM)).decode()
     secret = thing("v1", "Secret", "rollcall-tls", data={"tls.crt": content})
-    world = bundled(*bundle, presented=(Presented(SHOWN, HOST, trouble="timed out"),), **known)
-    return replace(world, parts={**world.parts, PART: (secret,)})
+    snapshot = bundled(*bundle, presented=(Presented(SHOWN, HOST, trouble="timed out"),), **known)
+    return replace(snapshot, parts={**snapshot.parts, PART: (secret,)})
 
 
 def test_if_no_server_can_be_reached_the_secret_is_checked() -> None:
@@ -91,9 +91,9 @@ def test_if_no_server_can_be_reached_the_secret_is_checked() -> None:
 
 def test_a_stored_certificate_that_cannot_be_read_is_told() -> None:
     pair = signed()
-    world = stored(pair.leaf, pair.authority)
+    snapshot = stored(pair.leaf, pair.authority)
     secret = thing("v1", "Secret", "rollcall-tls", data={"tls.crt": b64encode(b"nonsense").decode()})
-    spoiled = replace(world, parts={**world.parts, PART: (secret,)})
+    spoiled = replace(snapshot, parts={**snapshot.parts, PART: (secret,)})
     assert said(spoiled, "server/certificate") == ["its tls.crt is not a certificate in PEM form"]
 
 
@@ -104,8 +104,8 @@ def test_a_ca_bundle_that_is_none_says_nothing_about_what_is_stored() -> None:
         for hook in raw.get("webhooks", ()):
             hook["clientConfig"]["caBundle"] = "not base64"
 
-    world = installed(changed=spoil)
-    known = replace(world, parts={**world.parts, PART: stored(pair.leaf, pair.authority).parts[PART]})
+    snapshot = installed(changed=spoil)
+    known = replace(snapshot, parts={**snapshot.parts, PART: stored(pair.leaf, pair.authority).parts[PART]})
     assert said(known, "server/certificate") == []
     assert said(known, "webhooks/ca-bundle") == ["its caBundle is not a certificate in PEM form"]
 
@@ -118,8 +118,8 @@ def test_a_certificate_that_is_its_own_authority_is_believed() -> None:
 def test_another_server_at_a_pod_s_address_is_not_rollcall() -> None:
     pair, proxy = signed(), signed(host="proxy.example.com")
     shown = certified(proxy, refused="certificate verify failed").presented
-    world = replace(stored(pair.leaf, pair.authority), presented=shown)
-    assert said(world, "server/certificate") == []
+    snapshot = replace(stored(pair.leaf, pair.authority), presented=shown)
+    assert said(snapshot, "server/certificate") == []
     nothing = replace(bundled(pair.authority), presented=shown)
     assert unknown(nothing, "server/certificate") == [
         f"which certificate is served: {SHOWN}: another server answers, and {SECRET} is missing"
@@ -146,9 +146,9 @@ def test_what_the_reconciler_keeps_is_not_to_be_written_by_hand() -> None:
         "webhooks/ca-bundle": installed(settings=own),
         "server/certificate": replace(certified(signed(), refused="unable to get local issuer"), settings=own),
     }
-    for check, world in worlds.items():
-        assert remedies(world, check) == [
+    for check, snapshot in worlds.items():
+        assert remedies(snapshot, check) == [
             "the reconciler maintains it; to find out why it has not, run rollcall certs status and kubectl -n "
             "rollcall-system logs deployment/rollcall-reconciler"
         ]
-        assert "--ca ca.crt" in remedies(replace(world, settings=configured()), check)[0]
+        assert "--ca ca.crt" in remedies(replace(snapshot, settings=configured()), check)[0]

@@ -14,20 +14,20 @@ BY_ID = pytest.mark.parametrize("check", EVERY_CHECK, ids=lambda check: check.id
 
 @BY_ID
 def test_the_world_that_is_well_is_found_to_be(check: Check) -> None:
-    diagnosis = examine(check.well(), [check])
+    diagnosis = examine(check.passes(), [check])
     assert (diagnosis.found, diagnosis.not_known) == ([], [])
 
 
 @BY_ID
 def test_the_world_that_is_ill_is_found_to_be(check: Check) -> None:
-    diagnosis = examine(check.ill(), [check])
+    diagnosis = examine(check.fails(), [check])
     assert diagnosis.found
     assert diagnosis.not_known == []
 
 
 @BY_ID
 def test_a_symptom_says_where_what_why_and_what_to_do(check: Check) -> None:
-    for found in examine(check.ill(), [check]).found:
+    for found in examine(check.fails(), [check]).found:
         where, what, why, remedy, _ = found.symptom
         assert len(where) > 4
         assert what

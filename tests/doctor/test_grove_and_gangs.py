@@ -19,7 +19,7 @@ from webhook.doctor.examples import (
     thing,
     webhook_of,
 )
-from webhook.doctor.world import Unread
+from webhook.doctor.snapshot import Unread
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
 
@@ -62,20 +62,20 @@ SCHEDULERS: dict[str, tuple[list[dict[str, Any]], Manifest | None, list[tuple[Le
 def test_what_grove_s_own_backends_take_over(
     profiles: list[dict[str, Any]], configuration: Manifest | None, wanted: list[tuple[Level, str]]
 ) -> None:
-    world = installed(settings=configured(*profiles), operator=configuration)
-    assert [(level, found) for level, _, found in told(world, "grove/schedulers")] == wanted
+    snapshot = installed(settings=configured(*profiles), operator=configuration)
+    assert [(level, found) for level, _, found in told(snapshot, "grove/schedulers")] == wanted
 
 
 def test_an_operator_whose_configuration_cannot_be_read_is_not_known() -> None:
-    world = installed(operator=Unread("the ConfigMap grove", "HTTP 403", "get configmaps grove in grove-system"))
+    snapshot = installed(operator=Unread("the ConfigMap grove", "HTTP 403", "get configmaps grove in grove-system"))
     why = "the ConfigMap grove could not be read: HTTP 403; it takes the right to get configmaps grove in grove-system"
     for check in ("grove/schedulers", "grove/topology", "grove/webhooks"):
-        assert unknown(world, check) == [why]
+        assert unknown(snapshot, check) == [why]
 
 
 def test_a_configuration_of_another_shape_is_not_known_and_stops_nothing() -> None:
-    world = installed(operator=operator(scheduler="koord-scheduler"))
-    diagnosis = examine(world, EVERY_CHECK)
+    snapshot = installed(operator=operator(scheduler="koord-scheduler"))
+    diagnosis = examine(snapshot, EVERY_CHECK)
     assert [one.check for one in diagnosis.not_known if one.check.startswith("grove/")] == ["grove/schedulers"]
     assert "an object cannot be read: expected an object, found str" in diagnosis.not_known[-1].why
 
@@ -126,8 +126,8 @@ def test_what_an_exempt_namespace_has_is_not_asked_about() -> None:
             exempt = {"key": "rollcall.dev/exempt", "operator": "DoesNotExist"}
             hook["namespaceSelector"]["matchExpressions"].append(exempt)
 
-    world = installed(namespace("team-b", exempt="true"), pod_clique_set("demo", within="team-b"), changed=exempting)
-    (found,) = told(world, "gangs/asked-about")
+    snapshot = installed(namespace("team-b", exempt="true"), pod_clique_set("demo", within="team-b"), changed=exempting)
+    (found,) = told(snapshot, "gangs/asked-about")
     assert found[:2] == (Level.WARNING, "Namespace team-b")
 
 
@@ -192,7 +192,7 @@ def test_the_account_that_grove_s_operator_runs_as_is_the_one_that_is_trusted(
 
 def test_what_to_set_is_said_and_never_the_account_of_a_tenant_s_deployment() -> None:
     settings = configured(KOORDINATOR)
-    world = installed(DEFAULTING, running("grove-operator"), running("grove-operator", "team-a"), settings=settings)
-    assert remedies(world, "grove/operator-account") == [f"set tenancy.groveOperators: [{OPERATOR}]"]
+    snapshot = installed(DEFAULTING, running("grove-operator"), running("grove-operator", "team-a"), settings=settings)
+    assert remedies(snapshot, "grove/operator-account") == [f"set tenancy.groveOperators: [{OPERATOR}]"]
     # Without Grove's webhooks nothing says where its operator is.
     assert told(installed(running("other", "team-a"), settings=settings), "grove/operator-account") == []

@@ -20,7 +20,7 @@ from webhook.doctor.examples import configured, installed, namespace, thing
 from webhook.doctor.handshakes import Endpoint, Seen
 from webhook.doctor.parts import DEPLOYMENTS, GANG_PODS, LEASE, NAMESPACES, PARTS, POD_CLIQUE_SETS, SECRET, Part
 from webhook.doctor.reading import endpoints, read_world
-from webhook.doctor.world import Clock, Presented, Tried, Unread, World
+from webhook.doctor.snapshot import Clock, Presented, Snapshot, Tried, Unread
 from webhook.errors import FactsUnavailable
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
@@ -61,7 +61,7 @@ class Cluster(httpx.AsyncBaseTransport):
         code, body = self.answers.get(request.url.path, (404, {"message": f"{request.url.path} not found"}))
         return httpx.Response(code, json=body, headers={"date": NOW})
 
-    def read(self, settings: Settings | None = None) -> World:
+    def read(self, settings: Settings | None = None) -> Snapshot:
         """The world as it is read."""
         access = Access("https://cluster", ssl.create_default_context(), lambda: None)
         return asyncio.run(read_world(settings or configured(), access, OWN, self))
@@ -77,12 +77,12 @@ def _group(api: Api) -> dict[str, Any]:
 
 def test_what_is_there_is_read_and_what_is_not_is_empty() -> None:
     cluster = Cluster(namespace("team-a"), thing("grove.io/v1alpha1", "PodCliqueSet", "demo", within="team-a"))
-    world = cluster.read()
-    assert [raw["metadata"]["name"] for raw in world.all(NAMESPACES)] == ["team-a"]
-    assert [raw["kind"] for raw in world.all(POD_CLIQUE_SETS)] == ["PodCliqueSet"]
-    assert world.one(LEASE) is None
-    assert world.version == "v1.37.0"
-    assert [clock.whose for clock in world.clocks] == ["the API server"]
+    snapshot = cluster.read()
+    assert [raw["metadata"]["name"] for raw in snapshot.all(NAMESPACES)] == ["team-a"]
+    assert [raw["kind"] for raw in snapshot.all(POD_CLIQUE_SETS)] == ["PodCliqueSet"]
+    assert snapshot.one(LEASE) is None
+    assert snapshot.version == "v1.37.0"
+    assert [clock.whose for clock in snapshot.clocks] == ["the API server"]
 
 
 def test_nothing_is_written_but_by_a_dry_run() -> None:
@@ -91,7 +91,7 @@ def test_nothing_is_written_but_by_a_dry_run() -> None:
     kinds = {Api("scheduling.k8s.io", "v1beta1", kind) for kind in ("Workload", "PodGroup")}
     cluster.answers["/apis"] = (200, {"items": [_group(api) for api in _ALWAYS | kinds]})
     cluster.answers[f"/api/v1/namespaces/{OWN}/pods"] = (201, {"kind": "Pod", "spec": {}})
-    world = cluster.read(configured(gangs))
+    snapshot = cluster.read(configured(gangs))
     # Both are asked at once, so either may be first.
     written = {request.url.path: request for request in cluster.asked if request.method != "GET"}
     pods = f"/api/v1/namespaces/{OWN}/pods"
@@ -99,8 +99,8 @@ def test_nothing_is_written_but_by_a_dry_run() -> None:
         GROVE: ("POST", "All"),
         pods: ("POST", "All"),
     }
-    assert world.asked == Tried(None, "HTTP 422: rollcall/scheduler-unknown")
-    assert world.grouped == Tried({"kind": "Pod", "spec": {}})
+    assert snapshot.asked == Tried(None, "HTTP 422: rollcall/scheduler-unknown")
+    assert snapshot.grouped == Tried({"kind": "Pod", "spec": {}})
     assert json.loads(written[pods].content)["spec"]["schedulingGroup"] == {"podGroupName": "rollcall-doctor"}
 
 
@@ -121,10 +121,10 @@ def test_whether_the_accounts_that_the_configuration_trusts_are_there_is_read_on
     cluster.answers[flux] = (403, {"message": "serviceaccounts is forbidden"})
     named = ["argocd:controller", "flux:controller", "kube-system:backup"]
     users = [f"system:serviceaccount:{name}" for name in named]
-    world = cluster.read(configured(tenancy={"exemptUsers": [*users, "alice"]}))
+    snapshot = cluster.read(configured(tenancy={"exemptUsers": [*users, "alice"]}))
     asked = [request.url.path for request in cluster.asked if "serviceaccounts" in request.url.path]
     assert sorted(asked) == [argo, flux, koordinator]
-    found = dict(world.accounts)
+    found = dict(snapshot.accounts)
     refused = found.pop("system:serviceaccount:flux:controller")
     assert found == {
         "system:serviceaccount:koordinator-system:koord-scheduler": True,
@@ -141,12 +141,12 @@ def test_a_right_that_is_missing_is_named() -> None:
         403,
         {"message": 'User "me" cannot create resource "podcliquesets" in API group "grove.io"'},
     )
-    world = cluster.read()
-    assert world.parts[GANG_PODS] == Unread("the Pod objects", "HTTP 403: pods is forbidden", "list pods")
-    assert isinstance(world.asked, Unread)
-    assert world.asked.right == "create podcliquesets in default"
+    snapshot = cluster.read()
+    assert snapshot.parts[GANG_PODS] == Unread("the Pod objects", "HTTP 403: pods is forbidden", "list pods")
+    assert isinstance(snapshot.asked, Unread)
+    assert snapshot.asked.right == "create podcliquesets in default"
     with pytest.raises(FactsUnavailable, match="it takes the right to list pods"):
-        world.all(GANG_PODS)
+        snapshot.all(GANG_PODS)
 
 
 def test_an_outage_names_no_right() -> None:
@@ -180,9 +180,9 @@ def test_without_a_cluster_or_a_name_in_it_nothing_is_read() -> None:
 def test_who_may_not_ask_what_is_served_is_told_so() -> None:
     cluster = Cluster()
     cluster.answers |= {"/version": (403, {"message": "no"}), "/apis": (403, {"message": "no"})}
-    world = cluster.read()
-    assert world.version == Unread("the version of the API server", "HTTP 403: no", "get /version")
-    assert world.apis == Unread("which kinds are served", "HTTP 403: no", "get /apis")
+    snapshot = cluster.read()
+    assert snapshot.version == Unread("the version of the API server", "HTTP 403: no", "get /version")
+    assert snapshot.apis == Unread("which kinds are served", "HTTP 403: no", "get /apis")
 
 
 OPERATOR = """\
@@ -228,9 +228,9 @@ def test_the_secret_is_read_only_if_no_server_presents_a_certificate(monkeypatch
         certificate = signed(host=host).leaf.public_bytes(serialization.Encoding.DER)
         shown[:] = [Seen(Presented("https://10.0.0.1:8443", HOST, certificate), Clock("https://10.0.0.1:8443", 1.0))]
         reached = Cluster(secret)
-        world = reached.read()
+        snapshot = reached.read()
         assert (path_of(SECRET) in [request.url.path for request in reached.asked]) is read
-        assert len(world.clocks) == (1 if read else 2)
+        assert len(snapshot.clocks) == (1 if read else 2)
 
 
 def test_who_is_ready_behind_the_service_is_looked_at_by_the_name_of_the_service() -> None:

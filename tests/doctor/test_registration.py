@@ -11,11 +11,11 @@ import pytest
 from tests.doctor.told import remedies, told, unknown
 from webhook.doctor.checking import Level
 from webhook.doctor.example_certificates import HOST
-from webhook.doctor.examples import configured, installed, webhook_of, world
+from webhook.doctor.examples import configured, installed, snapshot, webhook_of
 from webhook.doctor.handshakes import Endpoint
 from webhook.doctor.parts import MUTATING_WEBHOOKS
 from webhook.doctor.reading import endpoints
-from webhook.doctor.world import Tried, Unread
+from webhook.doctor.snapshot import Tried, Unread
 from webhook.installation.everything import everything
 from webhook.installation.net import net_policy
 from webhook.installation.options import Options, Reconciler
@@ -153,7 +153,7 @@ ANSWERS: dict[str, tuple[Tried, list[str], list[str]]] = {
 
 @pytest.mark.parametrize(("asked", "wanted", "not_known"), ANSWERS.values(), ids=ANSWERS)
 def test_what_the_api_server_said(asked: Tried, wanted: list[str], not_known: list[str]) -> None:
-    known = world(asked=asked)
+    known = snapshot(asked=asked)
     assert unknown(known, "webhooks/answered") == not_known
     if not not_known:
         assert [found for _, _, found in told(known, "webhooks/answered")] == wanted
@@ -261,10 +261,10 @@ def test_what_all_our_manifests_make_is_well(name: str) -> None:
     """Of the checks that are about what is applied, and not about who runs."""
     modes = {"self-managed": {"mode": "selfManaged"}}.get(name, {})
     settings = configured(registration={"net": "Deny"}, certificates=modes)
-    world = installed(*everything(settings, OPTIONS[name]), settings=settings, without=_PRINTED)
+    snapshot = installed(*everything(settings, OPTIONS[name]), settings=settings, without=_PRINTED)
     checks = ("webhooks/registered", "webhooks/as-printed", "webhooks/out-of-the-way", "webhooks/registered-twice")
-    assert told(world, *checks, "net/registered", "server/service", "server/disruption-budget") == []
-    assert list(endpoints(world)) == [Endpoint(f"10.0.0.{number}", 8443, HOST) for number in (0, 1)]
+    assert told(snapshot, *checks, "net/registered", "server/service", "server/disruption-budget") == []
+    assert list(endpoints(snapshot)) == [Endpoint(f"10.0.0.{number}", 8443, HOST) for number in (0, 1)]
 
 
 _PRINTED = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Service", "PodDisruptionBudget")

@@ -10,11 +10,11 @@ import pytest
 
 from tests.doctor.told import told, unknown
 from webhook.doctor.checking import Level
-from webhook.doctor.examples import configured, deployment, installed, lease, served, thing, world
+from webhook.doctor.examples import configured, deployment, installed, lease, served, snapshot, thing
 from webhook.doctor.kinds import OF_137
 from webhook.doctor.parts import LEASE, SERVICE
 from webhook.doctor.reading import endpoints
-from webhook.doctor.world import Clock, Tried, Unread
+from webhook.doctor.snapshot import Clock, Tried, Unread
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
 
@@ -120,7 +120,7 @@ def test_a_lease_without_a_live_holder(leases: list[Manifest], said: str) -> Non
 
 
 def test_without_gang_objects_no_leader_is_needed() -> None:
-    assert told(world(settings=configured({"name": "lpx-scheduler"})), "reconciler/leader") == []
+    assert told(snapshot(settings=configured({"name": "lpx-scheduler"})), "reconciler/leader") == []
 
 
 def gated(name: str, created: str, *gates: str) -> Manifest:
@@ -180,7 +180,7 @@ def test_where_it_is_not_known_what_is_served_nothing_is_said() -> None:
 
 
 def test_a_pod_that_could_not_be_tried_says_nothing_about_gates() -> None:
-    tried = world(settings=configured(GANGS), apis=served(*OF_137), grouped=Tried(None, "quota exceeded"))
+    tried = snapshot(settings=configured(GANGS), apis=served(*OF_137), grouped=Tried(None, "quota exceeded"))
     assert unknown(tried, "gates/pod-field") == ["the dry run of a pod with a group failed: quota exceeded"]
     assert told(replace(tried, grouped=None), "gates/pod-field") == []
 
@@ -198,7 +198,7 @@ GATES: dict[str, tuple[dict[str, Any], list[tuple[Level, str]]]] = {
 @pytest.mark.parametrize(("config", "wanted"), GATES.values(), ids=GATES)
 def test_the_gates_of_the_scheduler(config: dict[str, Any], wanted: list[tuple[Level, str]]) -> None:
     gangs = {**GANGS, "config": {"gangScheduling": True, **config}}
-    found = told(world(settings=configured(gangs), apis=served(*OF_137)), "gates/scheduler")
+    found = told(snapshot(settings=configured(gangs), apis=served(*OF_137)), "gates/scheduler")
     assert [(level, said) for level, _, said in found] == wanted
 
 
@@ -237,10 +237,10 @@ def kube_lease(renewed: str) -> Manifest:
 
 def test_kube_scheduler_is_known_by_its_lease() -> None:
     settings = configured(GANGS)
-    assert told(world(kube_lease("2026-09-01T11:59:58.000000Z"), settings=settings), "schedulers/running") == []
-    (stopped,) = told(world(kube_lease("2026-09-01T11:00:00.000000Z"), settings=settings), "schedulers/running")
+    assert told(snapshot(kube_lease("2026-09-01T11:59:58.000000Z"), settings=settings), "schedulers/running") == []
+    (stopped,) = told(snapshot(kube_lease("2026-09-01T11:00:00.000000Z"), settings=settings), "schedulers/running")
     assert stopped[2] == "Lease kube-system/kube-scheduler was not renewed since 2026-09-01T11:00:00.000000Z"
-    (absent,) = told(world(settings=settings), "schedulers/running")
+    (absent,) = told(snapshot(settings=settings), "schedulers/running")
     assert absent[2] == "no process holds a Lease kube-system/kube-scheduler"
 
 

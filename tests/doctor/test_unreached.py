@@ -10,8 +10,8 @@ from webhook.doctor.checking import examine
 from webhook.doctor.checks import EVERY_CHECK
 from webhook.doctor.examples import installed
 from webhook.doctor.parts import ENDPOINT_SLICES
+from webhook.doctor.snapshot import Snapshot, Tried, Unread
 from webhook.doctor.unreached import cause_of
-from webhook.doctor.world import Tried, Unread, World
 from webhook.model.reading import Manifest
 
 CALL = 'Post "https://rollcall.rollcall-system.svc:443/mutate?timeout=5s"'
@@ -19,7 +19,7 @@ FAILED = 'failed calling webhook "podcliquesets.mutate.rollcall.dev": failed to 
 UNKNOWN = "the API server cannot reach Rollcall, and refuses every gang"
 
 
-def on(port: int) -> World:
+def on(port: int) -> Snapshot:
     """An installation whose two servers listen there, and are ready."""
 
     def listening(raw: Manifest) -> None:
@@ -29,9 +29,9 @@ def on(port: int) -> World:
     return installed(changed=listening)
 
 
-def told(message: str, world: World) -> tuple[str, str]:
+def told(message: str, snapshot: Snapshot) -> tuple[str, str]:
     """Why, and what to do."""
-    found = cause_of(f"{FAILED}: {message}", world)
+    found = cause_of(f"{FAILED}: {message}", snapshot)
     return found.why, found.remedy
 
 
@@ -85,9 +85,9 @@ def test_the_network_is_not_blamed_where_no_server_is_known_to_be_ready() -> Non
 
     seen = installed()
     blind = replace(seen, parts={**seen.parts, ENDPOINT_SLICES: Unread("the EndpointSlice objects", "HTTP 403")})
-    for world in (installed(changed=unready), blind):
+    for snapshot in (installed(changed=unready), blind):
         for said in ("context deadline exceeded", "connect: connection refused"):
-            assert told(f"{CALL}: {said}", world)[0] == UNKNOWN
+            assert told(f"{CALL}: {said}", snapshot)[0] == UNKNOWN
 
 
 def test_a_server_outside_is_named_by_its_url() -> None:

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from webhook.doctor.checking import Level, examine
 from webhook.doctor.checks import EVERY_CHECK
-from webhook.doctor.world import World
+from webhook.doctor.snapshot import Snapshot
 
 
-def told(world: World, *ids: str) -> list[tuple[Level, str, str]]:
+def told(snapshot: Snapshot, *ids: str) -> list[tuple[Level, str, str]]:
     """How bad, where and what, by the checks of these ids."""
     wanted = [check for check in EVERY_CHECK if check.id in ids]
     assert len(wanted) == len(ids), f"of {ids} there are {[check.id for check in wanted]}"
-    diagnosis = examine(world, wanted)
+    diagnosis = examine(snapshot, wanted)
     assert diagnosis.not_known == []
     return [(one.level, one.symptom.where, one.symptom.found) for one in diagnosis.found]
 
 
-def unknown(world: World, check_id: str) -> list[str]:
+def unknown(snapshot: Snapshot, check_id: str) -> list[str]:
     """Why a check could not be made."""
-    return [one.why for one in examine(world, [one for one in EVERY_CHECK if one.id == check_id]).not_known]
+    return [one.why for one in examine(snapshot, [one for one in EVERY_CHECK if one.id == check_id]).not_known]
 
 
-def remedies(world: World, check_id: str) -> list[str]:
+def remedies(snapshot: Snapshot, check_id: str) -> list[str]:
     """What a check says is to be done."""
-    found = examine(world, [one for one in EVERY_CHECK if one.id == check_id]).found
+    found = examine(snapshot, [one for one in EVERY_CHECK if one.id == check_id]).found
     return [one.symptom.remedy for one in found]

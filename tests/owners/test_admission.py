@@ -15,7 +15,7 @@ from webhook.model.findings import Action
 from webhook.model.keys import Api, Needed
 from webhook.model.known_objects import Namespace
 from webhook.model.reading import Manifest
-from webhook.validators.owner_examples import (
+from webhook.validators.opted_in_examples import (
     job,
     job_set,
     leader_worker_set,

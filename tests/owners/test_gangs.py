@@ -12,12 +12,12 @@ from webhook.config.settings import Settings
 from webhook.model.facts import ClusterFacts
 from webhook.model.naming import cut_name
 from webhook.model.reading import Manifest
-from webhook.model.workloads.gang import OwnedGang, gangs_of, group_gang
+from webhook.model.workloads.gang import OptedInGang, gangs_of, group_gang
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.model.workloads.workload import OwnedWorkload
-from webhook.validators.owner_examples import job, job_set, leader_worker_set, pod_template, replicated
+from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, pod_template, replicated
 
 UID = "7c1f"
 
@@ -27,7 +27,9 @@ def _stored(manifest: Manifest) -> Manifest:
     return manifest
 
 
-def _objects(gang: OwnedGang, workload: OwnedWorkload, scheduler: str, settings: Settings = EVERY) -> list[Manifest]:
+def _objects(
+    gang: OptedInGang, workload: OptedInWorkload, scheduler: str, settings: Settings = EVERY
+) -> list[Manifest]:
     backend = settings.profiles[scheduler].backend
     found = backend.gang_objects(gang, workload.record, ClusterFacts())
     return [backend.adopt(one, None) for one in found]
@@ -230,7 +232,7 @@ LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z")
     ids=["leader worker set", "jobset", "job"],
 )
 def test_pods_and_objects_agree_on_names_however_long(
-    scheduler: str, workload: OwnedWorkload, group: str | None, pods: list[Manifest]
+    scheduler: str, workload: OptedInWorkload, group: str | None, pods: list[Manifest]
 ) -> None:
     manifest = {**workload.raw, "metadata": {**workload.raw["metadata"], "name": LONG, "uid": UID}}
     manifest["metadata"]["labels"] = {"rollcall.dev/scheduler": scheduler}

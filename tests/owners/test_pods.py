@@ -29,7 +29,7 @@ from webhook.errors import FactsUnavailable
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Needed
 from webhook.model.reading import Manifest
-from webhook.validators.owner_examples import job, job_set, leader_worker_set, replicated, train_job
+from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, replicated, train_job
 
 STAMP = "rollcall.dev/stamp"
 GANG, MEMBER = "rollcall.dev/gang", "rollcall.dev/gang-member"

@@ -21,7 +21,7 @@ from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.place import membership, place_of
 from webhook.model.workloads.pod import Pod
 from webhook.testing.strategies import dns_labels
-from webhook.validators.owner_examples import (
+from webhook.validators.opted_in_examples import (
     job,
     job_set,
     leader_worker_set,

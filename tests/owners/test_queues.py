@@ -12,7 +12,7 @@ from webhook.admission.live_reads import in_doubt
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import KaiQueue, Quota, VolcanoQueue
 from webhook.model.reading import Manifest
-from webhook.validators.owner_examples import (
+from webhook.validators.opted_in_examples import (
     job,
     job_set,
     leader_worker_set,

@@ -15,8 +15,8 @@ from webhook.model.findings import Action
 from webhook.model.keys import Record
 from webhook.model.known_objects import PodGangFacts, VolcanoQueue
 from webhook.model.reading import Manifest
-from webhook.model.workloads.facts import Owner
-from webhook.validators.owner_examples import (
+from webhook.model.workloads.facts import KnownWorkload
+from webhook.validators.opted_in_examples import (
     job,
     job_set,
     leader_worker_set,
@@ -268,8 +268,8 @@ def test_a_priority_class_that_is_not_there_is_said_at_the_template() -> None:
     ]
 
 
-def _taken(scheduler: str, *names: str) -> Owner:
-    return Owner(Record(scheduler), names=frozenset(names))
+def _taken(scheduler: str, *names: str) -> KnownWorkload:
+    return KnownWorkload(Record(scheduler), names=frozenset(names))
 
 
 def _called(name: str) -> Manifest:

@@ -13,7 +13,7 @@ from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.trainjob import Runtime, TrainJob
-from webhook.validators.owner_examples import job, job_set, leader_worker_set, pod_template, replicated, train_job
+from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, pod_template, replicated, train_job
 
 AFTER_ALL = [{"name": "dataset-initializer", "status": "Complete"}, {"name": "model-initializer", "status": "Complete"}]
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"

@@ -13,15 +13,15 @@ from typing import Any
 
 from webhook.certificates.plan import (
     Action,
-    Disown,
+    CheckServers,
+    Idle,
     Issue,
     NewAuthority,
+    ProbeTrust,
     Promote,
-    Prove,
     Publish,
-    Rest,
+    ReleaseFields,
     Seen,
-    Survey,
     Switch,
     authority_data,
     leaf_end,
@@ -128,7 +128,7 @@ class CertificateWorld:
     def step(self) -> Action:
         """Do the next step, if it is a write."""
         action, stored = self.next_action(), self.stored
-        if not isinstance(action, Prove | Survey | Rest):
+        if not isinstance(action, ProbeTrust | CheckServers | Idle):
             self.writes.append(type(action).__name__)
         if isinstance(action, NewAuthority):
             made = new_authority(f"authority {len(self.writes)}", self.now, self.settings.ca_validity)
@@ -148,7 +148,7 @@ class CertificateWorld:
             self.bundles[name] = action.bundle
             self.owned.add(name)
             self.claimed.add(name)
-        elif isinstance(action, Disown):
+        elif isinstance(action, ReleaseFields):
             self.claimed.discard(action.configuration.name)
         return action
 
@@ -159,7 +159,7 @@ class CertificateWorld:
         """Step until nothing is left to do, everybody hearing of everything at once; the writes."""
         before = len(self.writes)
         for _ in range(most):
-            if isinstance(self.step(), Rest):
+            if isinstance(self.step(), Idle):
                 return self.writes[before:]
             self.everybody_hears()
             self.look()
@@ -182,11 +182,11 @@ class CertificateWorld:
     def look(self) -> None:
         """What the leader sees, for long enough, of what it waits for."""
         action = self.next_action()
-        if isinstance(action, Prove):
+        if isinstance(action, ProbeTrust):
             shown = self.presented.next
             if shown is not None and shown.certificate == action.leaf and self.trusts(shown):
                 self.seen = self.seen._replace(proven=fingerprint(action.leaf))
-        elif isinstance(action, Survey):
+        elif isinstance(action, CheckServers):
             pair = self.presented.pair
             if pair is not None and issued_by(pair.certificate, action.authority):
                 self.seen = self.seen._replace(served=fingerprint(action.authority))
@@ -217,16 +217,16 @@ class CertificateWorld:
 ROTATION = [
     "NewAuthority",
     "Publish",
-    "Disown",
+    "ReleaseFields",
     "Publish",
-    "Disown",
+    "ReleaseFields",
     "Issue",
     "Switch",
     "Promote",
     "Publish",
-    "Disown",
+    "ReleaseFields",
     "Publish",
-    "Disown",
+    "ReleaseFields",
 ]
 
 

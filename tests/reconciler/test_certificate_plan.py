@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tests.reconciler.certificate_world import NOW, ROTATION, CertificateWorld, current, lose_authority
-from webhook.certificates.plan import Issue, NewAuthority, Prove, Publish, Rest, Seen, Step, Survey, plan
+from webhook.certificates.plan import CheckServers, Idle, Issue, NewAuthority, ProbeTrust, Publish, Seen, Step, plan
 from webhook.certificates.x509 import issued_by, new_authority, new_leaf, pem, read_certificates
 
 
@@ -24,7 +24,7 @@ def world() -> CertificateWorld:
 
 def test_at_first_an_authority_is_made_and_trusted_and_signs() -> None:
     world = CertificateWorld()
-    assert world.settle() == ["NewAuthority", "Publish", "Disown", "Publish", "Disown", "Issue"]
+    assert world.settle() == ["NewAuthority", "Publish", "ReleaseFields", "Publish", "ReleaseFields", "Issue"]
     assert world.authority is not None
     assert world.serving is not None
     assert sorted(world.authority) == ["ca.crt", "ca.key"]
@@ -56,7 +56,7 @@ def test_without_configurations_certificates_are_kept_all_the_same() -> None:
 def test_when_all_is_well_it_rests_until_something_is_due(world: CertificateWorld) -> None:
     action = world.next_action()
     begin = NOW - timedelta(minutes=5)
-    assert action == Rest(begin + (timedelta(days=30, minutes=5)) * 0.67)
+    assert action == Idle(begin + (timedelta(days=30, minutes=5)) * 0.67)
     assert world.settle() == []
 
 
@@ -71,7 +71,15 @@ def test_a_certificate_that_is_due_is_signed_again_and_nothing_else_is_written(w
 def test_an_authority_that_is_due_is_rotated(world: CertificateWorld) -> None:
     before = current(world)
     world.passes(days=365 * 0.67)
-    assert world.settle() == ["NewAuthority", "Publish", "Disown", "Publish", "Disown", "Issue", *ROTATION[5:]]
+    assert world.settle() == [
+        "NewAuthority",
+        "Publish",
+        "ReleaseFields",
+        "Publish",
+        "ReleaseFields",
+        "Issue",
+        *ROTATION[5:],
+    ]
     assert current(world) != before
     assert set(world.bundles.values()) == {current(world)}
 
@@ -97,7 +105,7 @@ def test_the_old_authority_is_trusted_until_every_server_presents_a_certificate_
 ) -> None:
     old = current(world)
     world.asked = {"ca"}
-    while not isinstance(action := world.step(), Prove):
+    while not isinstance(action := world.step(), ProbeTrust):
         pass
     assert action.step is Step.PROOF
     assert world.authority is not None
@@ -106,15 +114,15 @@ def test_the_old_authority_is_trusted_until_every_server_presents_a_certificate_
     # The API server has not heard of it: nothing happens, however often it is looked at.
     world.server_hears()
     world.look()
-    assert isinstance(world.step(), Prove)
+    assert isinstance(world.step(), ProbeTrust)
     world.everybody_hears()
     world.look()
-    while not isinstance(action := world.step(), Survey):
+    while not isinstance(action := world.step(), CheckServers):
         pass
     assert action.step is Step.SERVED
     assert set(world.bundles.values()) == {both}
     world.look()
-    assert isinstance(world.step(), Survey), "the server has not read its files yet"
+    assert isinstance(world.step(), CheckServers), "the server has not read its files yet"
     world.server_hears()
     world.look()
     assert world.settle() == ROTATION[7:]
@@ -122,7 +130,7 @@ def test_the_old_authority_is_trusted_until_every_server_presents_a_certificate_
 
 def test_a_certificate_is_renewed_also_while_a_rotation_waits(world: CertificateWorld) -> None:
     world.asked = {"ca"}
-    while not isinstance(world.step(), Prove):
+    while not isinstance(world.step(), ProbeTrust):
         pass
     before = world.stored.serving.pair
     world.passes(days=29)
@@ -141,7 +149,7 @@ def test_near_the_end_of_its_authority_a_certificate_is_not_renewed_over_and_ove
     assert world.authority is not None
     world.asked = {"leaf"}
     # A rotation is due as well, and waits.
-    while not isinstance(world.step(), Prove):
+    while not isinstance(world.step(), ProbeTrust):
         pass
     signed = world.writes.count("Issue")
     for _ in range(100):
@@ -154,7 +162,7 @@ def test_what_is_signed_late_in_the_life_of_its_authority_ends_with_it(world: Ce
     (authority,) = read_certificates(current(world))
     world.passes(days=350)
     world.asked = {"leaf"}
-    while not isinstance(world.step(), Prove):
+    while not isinstance(world.step(), ProbeTrust):
         pass
     pair = world.stored.serving.pair
     assert pair is not None
@@ -208,7 +216,7 @@ def test_an_authority_that_is_lost_stays_trusted_until_another_has_taken_over(
     world.step()
     assert sorted(world.authority or {}) == ["ca.crt", "next.crt", "next.key"]
     assert old in read_certificates(current(world))
-    while not isinstance(world.step(), Rest):
+    while not isinstance(world.step(), Idle):
         assert world.serves
         world.everybody_hears()
         world.look()
@@ -223,7 +231,7 @@ def test_a_lost_authority_is_found_in_the_caBundles_where_both_secrets_are_gone(
     world.step()
     assert read_certificates(current(world)) == (old,)
     # What servers hold in memory is trusted all the while, and not replaced before the new one is.
-    while not isinstance(world.step(), Rest):
+    while not isinstance(world.step(), Idle):
         assert world.serves
         world.server_hears()
         assert world.serves
@@ -239,7 +247,7 @@ def test_earlier_certificates_stay_trusted_until_ours_are_served() -> None:
     world.serving = {"tls.crt": leaf.certificate_pem, "tls.key": leaf.key_pem, "ca.crt": theirs.certificate_pem}
     world.bundles = dict.fromkeys(world.bundles, theirs.certificate_pem)
     world.everybody_hears()
-    while not isinstance(world.step(), Rest):
+    while not isinstance(world.step(), Idle):
         assert world.serves
         world.everybody_hears()
         world.look()
@@ -302,7 +310,7 @@ def test_everything_is_recreated_after_a_wrong_clock_is_set_back(world: Certific
 def test_a_foreign_caBundle_is_overwritten(world: CertificateWorld) -> None:
     world.bundles["v-rollcall"] = pem([new_authority("somebody", NOW, timedelta(days=1)).certificate])
     world.claimed.clear()
-    assert world.settle() == ["Publish", "Disown"]
+    assert world.settle() == ["Publish", "ReleaseFields"]
     assert world.serves
 
 
@@ -312,15 +320,15 @@ def test_a_recreated_configuration_gets_its_caBundle_and_its_owner(world: Certif
     action = world.next_action()
     assert isinstance(action, Publish)
     assert (action.configuration.name, action.bundle) == ("m-rollcall", current(world))
-    assert world.settle() == ["Publish", "Disown"]
+    assert world.settle() == ["Publish", "ReleaseFields"]
     # One that goes with nothing is told what to go with.
     world.owned.discard("v-rollcall")
-    assert world.settle() == ["Publish", "Disown"]
+    assert world.settle() == ["Publish", "ReleaseFields"]
 
 
 def test_fields_that_were_left_claimed_are_given_up(world: CertificateWorld) -> None:
     world.claimed.add("m-rollcall")
-    assert world.settle() == ["Disown"]
+    assert world.settle() == ["ReleaseFields"]
 
 
 def test_a_name_that_is_missing_is_signed_for_at_once(world: CertificateWorld) -> None:
@@ -336,7 +344,7 @@ def test_a_name_that_is_missing_is_signed_for_at_once(world: CertificateWorld) -
 def test_a_printed_step_contains_no_key(world: CertificateWorld) -> None:
     world.asked = {"ca", "leaf"}
     shown = []
-    while not isinstance(action := world.step(), Rest):
+    while not isinstance(action := world.step(), Idle):
         shown.append(repr(action))
         world.everybody_hears()
         world.look()

@@ -15,10 +15,10 @@ from tests.reconciler.certificate_api import CONFIGURATIONS, CertificateApi
 from tests.reconciler.certificate_world import SETTINGS
 from tests.reconciler.keeping_certificates import Kept, keeping, run, until
 from tests.reconciler.test_certificates import impatient
-from webhook.certificates.observation import Streak
+from webhook.certificates.observation import StableSince
 from webhook.certificates.x509 import read_certificates
 from webhook.reconciler import certificates
-from webhook.reconciler.certificates import Insistence
+from webhook.reconciler.certificates import RewriteBackoff
 
 __all__ = ["impatient"]
 
@@ -40,8 +40,8 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of everything that is waited for."""
     found = Clock()
-    monkeypatch.setattr(certificates, "Streak", lambda: Streak(found))
-    monkeypatch.setattr(certificates, "Insistence", lambda: Insistence(found))
+    monkeypatch.setattr(certificates, "StableSince", lambda: StableSince(found))
+    monkeypatch.setattr(certificates, "RewriteBackoff", lambda: RewriteBackoff(found))
     return found
 
 

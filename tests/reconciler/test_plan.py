@@ -10,16 +10,16 @@ from tests.core.worlds import koordinator, settings_of
 from tests.reconciler.owners import job, job_set
 from webhook.config.file import settings_from
 from webhook.errors import FactsUnavailable, Inexpressible
-from webhook.gangs.plan import Aside, Plan, plan
+from webhook.gangs.plan import Plan, SkipReason, plan
 from webhook.model.capabilities import VOLCANO_QUEUE
 from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Record
-from webhook.model.workloads.facts import Owner
-from webhook.model.workloads.gang import OwnedGang, gangs_of
+from webhook.model.workloads.facts import KnownWorkload
+from webhook.model.workloads.gang import OptedInGang, gangs_of
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.podgang import PodGang
-from webhook.model.workloads.workload import OwnedWorkload
+from webhook.model.workloads.workload import OptedInWorkload
 
 SETTINGS = koordinator(standalone=False)
 
@@ -49,28 +49,28 @@ def test_the_objects_are_those_of_the_scheduler_that_its_workload_recorded() -> 
 def test_a_podgang_of_no_workload_says_itself_for_which_scheduler_it_is() -> None:
     planned = plan(podgang({"rollcall.dev/scheduler": "koord-scheduler"}), NOTHING_KNOWN, SETTINGS)
     assert isinstance(planned, Plan)
-    assert plan(podgang({}), NOTHING_KNOWN, SETTINGS) is Aside.UNRECORDED
+    assert plan(podgang({}), NOTHING_KNOWN, SETTINGS) is SkipReason.UNRECORDED
 
 
 ALONE = {
-    "leaving": (podgang(deletionTimestamp="2026-01-01T00:00:00Z"), owned_by("koord-scheduler"), Aside.LEAVING),
-    "older than Rollcall": (podgang(), owned_by(None), Aside.UNRECORDED),
-    "a scheduler that is not enabled": (podgang(), owned_by("slurm"), Aside.NO_PROFILE),
+    "leaving": (podgang(deletionTimestamp="2026-01-01T00:00:00Z"), owned_by("koord-scheduler"), SkipReason.LEAVING),
+    "older than Rollcall": (podgang(), owned_by(None), SkipReason.UNRECORDED),
+    "a scheduler that is not enabled": (podgang(), owned_by("slurm"), SkipReason.NO_PROFILE),
     "written by Grove": (
         podgang({"app.kubernetes.io/part-of": "demo", "grove.io/scheduler-name": "kai-scheduler"}),
         owned_by("kai-scheduler"),
-        Aside.GROVE,
+        SkipReason.GROVE,
     ),
     "written by an external owner": (
         podgang({"app.kubernetes.io/part-of": "demo", "grove.io/external-workload-managed": "true"}),
         owned_by("koord-scheduler"),
-        Aside.EXTERNAL,
+        SkipReason.EXTERNAL,
     ),
 }
 
 
 @pytest.mark.parametrize(("gang", "facts", "why"), ALONE.values(), ids=ALONE)
-def test_gangs_of_another_system_are_skipped(gang: PodGang, facts: ClusterFacts, why: Aside) -> None:
+def test_gangs_of_another_system_are_skipped(gang: PodGang, facts: ClusterFacts, why: SkipReason) -> None:
     assert plan(gang, facts, SETTINGS) is why
 
 
@@ -90,7 +90,7 @@ def test_what_its_scheduler_cannot_have_is_not_planned_in_part() -> None:
         plan(PodGang(gang.raw), owned_by("koord-scheduler"), SETTINGS)
 
 
-def owned(workload: type[OwnedWorkload], raw: dict[str, Any], scheduler: str) -> OwnedGang:
+def owned(workload: type[OptedInWorkload], raw: dict[str, Any], scheduler: str) -> OptedInGang:
     raw["metadata"]["labels"] = {"rollcall.dev/scheduler": scheduler}
     (found,) = gangs_of(workload(raw))
     return found
@@ -101,7 +101,7 @@ def test_a_job_set_takes_the_queue_of_the_train_job_that_made_it_where_it_names_
     reference = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "x", "controller": True}
     made["metadata"]["ownerReferences"] = [reference]
     queues = ((VOLCANO_QUEUE, "research"),)
-    facts = ClusterFacts(train_jobs={("team-a", "x"): Owner(Record("volcano", queues=queues))})
+    facts = ClusterFacts(train_jobs={("team-a", "x"): KnownWorkload(Record("volcano", queues=queues))})
     planned = plan(owned(JobSet, made, "volcano"), facts, settings_of("volcano", standalone=False))
     assert isinstance(planned, Plan)
     (group,) = planned.objects
@@ -109,21 +109,21 @@ def test_a_job_set_takes_the_queue_of_the_train_job_that_made_it_where_it_names_
     assert group["metadata"]["labels"]["rollcall.dev/gang"] == "x"
 
 
-OWNED_ALONE: dict[str, tuple[dict[str, Any], str, Aside]] = {
-    "its scheduler makes its gang": ({}, "kai-scheduler", Aside.SCHEDULER),
-    "a scheduler that is not enabled": ({}, "volcano", Aside.NO_PROFILE),
-    "suspended": ({"suspend": True}, "koord-scheduler", Aside.SUSPENDED),
+OWNED_ALONE: dict[str, tuple[dict[str, Any], str, SkipReason]] = {
+    "its scheduler makes its gang": ({}, "kai-scheduler", SkipReason.SCHEDULER),
+    "a scheduler that is not enabled": ({}, "volcano", SkipReason.NO_PROFILE),
+    "suspended": ({"suspend": True}, "koord-scheduler", SkipReason.SUSPENDED),
     "suspended, and claimed besides": (
         {"suspend": True, "scheduling": {"schedulingPolicy": {}}},
         "koord-scheduler",
-        Aside.SUSPENDED,
+        SkipReason.SUSPENDED,
     ),
-    "a gang of its own controller": ({"scheduling": {"schedulingPolicy": {}}}, "koord-scheduler", Aside.CLAIMED),
+    "a gang of its own controller": ({"scheduling": {"schedulingPolicy": {}}}, "koord-scheduler", SkipReason.CLAIMED),
 }
 
 
 @pytest.mark.parametrize(("spec", "scheduler", "why"), OWNED_ALONE.values(), ids=OWNED_ALONE)
-def test_what_is_not_rollcall_s_to_make_of_a_job_is_left(spec: dict[str, Any], scheduler: str, why: Aside) -> None:
+def test_what_is_not_rollcall_s_to_make_of_a_job_is_left(spec: dict[str, Any], scheduler: str, why: SkipReason) -> None:
     profiles = [{"name": "koord-scheduler"}, {"name": "kai-scheduler"}]
     head = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
     document = {**head, "scheduler": {"defaultProfileName": "koord-scheduler", "profiles": profiles}}

@@ -27,9 +27,9 @@ from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.kinds import JOB_SETS, is_a
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob, train_job_of
-from webhook.model.workloads.workload import OwnedWorkload
+from webhook.model.workloads.workload import OptedInWorkload
 from webhook.mutators.json_patch import PatchBuilder
-from webhook.validators.registry import BoundRule, Context, Outcome, Proceed, go_on, run, run_each, run_on_owner
+from webhook.validators.registry import BoundRule, Context, Outcome, Proceed, go_on, run, run_each, run_on_opted_in
 from webhook.validators.selection import Choice, namespace_choice
 
 # The same text for every such workload, so that it is reported once.
@@ -39,20 +39,20 @@ NOT_OPTED_IN = (
 )
 
 
-class OptedInWorkloads(WorkloadAdmission[OwnedWorkload]):
+class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
     """The admission of one kind of workload."""
 
-    def __init__(self, kind: type[OwnedWorkload]) -> None:
+    def __init__(self, kind: type[OptedInWorkload]) -> None:
         self._kind = kind
 
-    def view(self, manifest: Manifest, namespace: str) -> OwnedWorkload:
+    def view(self, manifest: Manifest, namespace: str) -> OptedInWorkload:
         """Return the view of a workload, after checking that every field can be read. Raises `Malformed`."""
         workload = self._kind(manifest, namespace)
         workload.read()
         return workload
 
     def choice_of(
-        self, workload: OwnedWorkload, old: OwnedWorkload | None, facts: ClusterFacts, settings: Settings
+        self, workload: OptedInWorkload, old: OptedInWorkload | None, facts: ClusterFacts, settings: Settings
     ) -> Choice | None:
         """Return the scheduler of a workload, or None if it is not opted in or predates what opts it in."""
         available = settings.available
@@ -69,7 +69,7 @@ class OptedInWorkloads(WorkloadAdmission[OwnedWorkload]):
         named = namespace_choice(facts, workload.namespace)
         return None if named is None else Choice(named, METADATA / "namespace", available)
 
-    def without_choice(self, workload: OwnedWorkload, settings: Settings) -> Verdict:
+    def without_choice(self, workload: OptedInWorkload, settings: Settings) -> Verdict:
         """Return the verdict on a workload that is not opted in. In a cluster it predates what opts it in. A workload
         that names its gang itself needs no advice.
         """
@@ -80,8 +80,8 @@ class OptedInWorkloads(WorkloadAdmission[OwnedWorkload]):
 
     def judge(
         self,
-        workload: OwnedWorkload,
-        old: OwnedWorkload | None,
+        workload: OptedInWorkload,
+        old: OptedInWorkload | None,
         choice: Choice,
         facts: ClusterFacts,
         settings: Settings,
@@ -91,7 +91,7 @@ class OptedInWorkloads(WorkloadAdmission[OwnedWorkload]):
             return _judge_part(workload, choice, facts, settings)
         return super().judge(workload, old, choice, facts, settings)
 
-    def faults_of(self, old: OwnedWorkload, facts: ClusterFacts, settings: Settings) -> Sequence[Finding]:
+    def faults_of(self, old: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> Sequence[Finding]:
         """Return the findings about a stored workload under its own record."""
         found = super().faults_of(old, facts, settings)
         choice = self.choice_of(old, old, facts, settings)
@@ -105,17 +105,17 @@ class OptedInWorkloads(WorkloadAdmission[OwnedWorkload]):
             return ()
 
     def judge_choice(
-        self, workload: OwnedWorkload, old: OwnedWorkload | None, choice: Choice, facts: ClusterFacts
+        self, workload: OptedInWorkload, old: OptedInWorkload | None, choice: Choice, facts: ClusterFacts
     ) -> Outcome:
         """Run the rules about the choice of a scheduler."""
-        return run_on_owner(CHOICE_BOUND, Context(facts, choice, {}, None), workload, old)
+        return run_on_opted_in(CHOICE_BOUND, Context(facts, choice, {}, None), workload, old)
 
     def judged_by(  # noqa: PLR0913, PLR0917 - what is judged, by whom, how strictly and for how long
         self,
         profile: Profile,
         ceiling: Action,
-        workload: OwnedWorkload,
-        old: OwnedWorkload | None,
+        workload: OptedInWorkload,
+        old: OptedInWorkload | None,
         choice: Choice,
         facts: ClusterFacts,
         proceed: Proceed = go_on,
@@ -125,13 +125,13 @@ class OptedInWorkloads(WorkloadAdmission[OwnedWorkload]):
         """
         rules = profile.rules[ceiling]
         context = gang_context(profile, facts, choice, {}, proceed=proceed, namespace=workload.namespace)
-        found = run_on_owner(rules, context, workload, old)
+        found = run_on_opted_in(rules, context, workload, old)
         if not isinstance(workload, TrainJob):
             return _with_pods(rules, profile, workload, context, found)
         if (made := made_of(workload, facts)) is None:
             return found
         try:
-            then = _with_pods(rules, profile, made, context, run_on_owner(rules, context, made))
+            then = _with_pods(rules, profile, made, context, run_on_opted_in(rules, context, made))
         except Malformed as error:
             # In a cluster no such runtime is stored, and the TrainJob is not at fault.
             found.unjudged.append(
@@ -143,19 +143,19 @@ class OptedInWorkloads(WorkloadAdmission[OwnedWorkload]):
         return found
 
     def scheduler_to_record(
-        self, workload: OwnedWorkload, request: Request, facts: ClusterFacts, settings: Settings
+        self, workload: OptedInWorkload, request: Request, facts: ClusterFacts, settings: Settings
     ) -> str | None:
         """Return the scheduler that a workload must record. A Job of a JobSet has the record of its template."""
         return None if is_part(workload) else super().scheduler_to_record(workload, request, facts, settings)
 
-    def dropped_record(self, workload: OwnedWorkload, request: Request, settings: Settings) -> str | None:
+    def dropped_record(self, workload: OptedInWorkload, request: Request, settings: Settings) -> str | None:
         """Return the recorded scheduler that an update leaves out, on the workload or in a template."""
         recorded = None if request.old is None else self.view(request.old, request.namespace).scheduler
         if recorded not in settings.profiles or workload.scheduler not in {None, recorded}:
             return None
         return recorded
 
-    def record(self, workload: OwnedWorkload, scheduler: str, request: Request) -> tuple[Operation, ...]:
+    def record(self, workload: OptedInWorkload, scheduler: str, request: Request) -> tuple[Operation, ...]:
         """Return the patch that records the scheduler on a workload and in its pod templates. Old templates without the
         label stay without it. Templates of a Job are immutable, so every update would be refused. A changed template
         of a LeaderWorkerSet would replace its pods.
@@ -167,14 +167,14 @@ class OptedInWorkloads(WorkloadAdmission[OwnedWorkload]):
         return record_choice(workload, scheduler, unlabelled)
 
 
-def is_part(workload: OwnedWorkload) -> bool:
+def is_part(workload: OptedInWorkload) -> bool:
     """Return whether the workload is a Job of a JobSet. A rule checks whether that JobSet exists."""
     controller = workload.controller
     return isinstance(workload, Job) and controller is not None and is_a(controller, JOB_SETS)
 
 
 def record_choice(
-    workload: OwnedWorkload, scheduler: str, unlabelled: frozenset[FieldPath] = frozenset()
+    workload: OptedInWorkload, scheduler: str, unlabelled: frozenset[FieldPath] = frozenset()
 ) -> tuple[Operation, ...]:
     """Return the patch that records the scheduler on a workload and in its pod templates, except those in `unlabelled`.
     Changes the dict of the workload in place.
@@ -207,7 +207,7 @@ def made_of(workload: TrainJob, facts: ClusterFacts) -> MadeJobSet | None:
     return job_set
 
 
-def gang_support(workload: OwnedWorkload, profile: Profile) -> Support:
+def gang_support(workload: OptedInWorkload, profile: Profile) -> Support:
     """Return whether the pods of a workload start together under the scheduler of `profile`, by any gang."""
     backend = profile.backend
     train_job = isinstance(workload, JobSet) and train_job_of(workload) is not None
@@ -228,7 +228,7 @@ def gang_support(workload: OwnedWorkload, profile: Profile) -> Support:
     return SUPPORTED
 
 
-def _judge_part(part: OwnedWorkload, choice: Choice, facts: ClusterFacts, settings: Settings) -> Outcome:
+def _judge_part(part: OptedInWorkload, choice: Choice, facts: ClusterFacts, settings: Settings) -> Outcome:
     # The scheduler of a part is a matter of its JobSet. Every profile checks which JobSet the part belongs to.
     profile = settings.profiles.get(choice.scheduler, settings.profiles[settings.default])
     rules = profile.part_rules[settings.ceiling(profile, facts, part.namespace)]
@@ -236,7 +236,7 @@ def _judge_part(part: OwnedWorkload, choice: Choice, facts: ClusterFacts, settin
 
 
 def _with_pods(
-    rules: Sequence[BoundRule], profile: Profile, workload: OwnedWorkload, context: Context[Any], outcome: Outcome
+    rules: Sequence[BoundRule], profile: Profile, workload: OptedInWorkload, context: Context[Any], outcome: Outcome
 ) -> Outcome:
     """Add to `outcome` what the rules about pods find in each distinct pod template."""
     for part in workload.distinct_parts:

@@ -23,7 +23,7 @@ from webhook.model.keys import Record
 from webhook.model.naming import NAME_LIMIT
 from webhook.model.reading import mapping
 from webhook.model.record import SCHEDULER_LABEL, record_in
-from webhook.model.workloads.facts import Owner
+from webhook.model.workloads.facts import KnownWorkload
 from webhook.model.workloads.place import Place, membership, place_of
 from webhook.model.workloads.pod import Pod
 from webhook.mutators.json_patch import PatchBuilder
@@ -42,7 +42,7 @@ class Membership(NamedTuple):
 
     profile: Profile
     member: GangMember
-    workload: Owner | None = None
+    workload: KnownWorkload | None = None
 
 
 def mutate_pod(pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
@@ -208,17 +208,17 @@ def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> Membershi
     return Membership(profile, member, workload)
 
 
-def _known_workload(place: Place, facts: ClusterFacts, settings: Settings) -> Owner | None:
+def _known_workload(place: Place, facts: ClusterFacts, settings: Settings) -> KnownWorkload | None:
     known = getattr(facts, place.owner.part)
     if known is None:
         if settings.standalone:
             return None
         raise FactsUnavailable(f"the {place.owner} of the pod could not be read")
-    found: Owner | None = known.get(place.owner.key)
+    found: KnownWorkload | None = known.get(place.owner.key)
     return found
 
 
-def record_with_train_job(workload: Owner, facts: ClusterFacts) -> Record:
+def record_with_train_job(workload: KnownWorkload, facts: ClusterFacts) -> Record:
     """Return the record of an opted-in workload. Queues and quota that it lacks come from the TrainJob that made it, as
     KAI merges their labels.
     """
@@ -229,7 +229,7 @@ def record_with_train_job(workload: Owner, facts: ClusterFacts) -> Record:
     return replace(workload.record, queues=queues, quota=workload.record.quota or made_by.record.quota)
 
 
-def _not_prepared(pod: Pod, found: Membership, workload: Owner) -> Verdict | None:
+def _not_prepared(pod: Pod, found: Membership, workload: KnownWorkload) -> Verdict | None:
     """Return the verdict on a pod that Rollcall puts in no gang: another program has, or its workload has no gang."""
     profile = found.profile
     barred = profile.backend.makes_gangs_of_owners and workload.no_gang is not None

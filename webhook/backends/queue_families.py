@@ -21,11 +21,11 @@ from webhook.model.stored_object import Judged, StoredObject
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.trainjob import train_job_of
-from webhook.model.workloads.workload import OwnedWorkload
-from webhook.validators import owner_names
+from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators import opted_in_names
 from webhook.validators.examples import clique, pod_clique_set
-from webhook.validators.owner_examples import job_set, pod_template, replicated
-from webhook.validators.owner_names import Key
+from webhook.validators.opted_in_examples import job_set, pod_template, replicated
+from webhook.validators.opted_in_names import Key
 from webhook.validators.registry import Context, Example, Results, Rule, Subject, rule
 
 # The problems of a queue: its name, the place that names it, what messages call that place, and the facts.
@@ -107,13 +107,13 @@ def judge_named(uses: Sequence[Use], context: Context[Any], judge: Judge) -> Res
 def opted_in_queue(id: str, documentation: str, *, keys: Keys, judge: Judge, passes: Example, fails: Example) -> Rule:
     """The rule about the queue of an opted-in workload."""
 
-    def check(workload: OwnedWorkload, context: Context[Any]) -> Results:
-        uses = owner_names.named(workload, keys(context), keys(context))
+    def check(workload: OptedInWorkload, context: Context[Any]) -> Results:
+        uses = opted_in_names.named(workload, keys(context), keys(context))
         # For a TrainJob's JobSet, the TrainJob may name a queue.
         if uses or not (isinstance(workload, JobSet) and train_job_of(workload)):
             yield from judge_named(uses, context, judge)
 
-    return rule(id, subject=Subject.OWNER, passes=passes, fails=fails, documentation=documentation)(check)
+    return rule(id, subject=Subject.OPTED_IN, passes=passes, fails=fails, documentation=documentation)(check)
 
 
 def disagreement(
@@ -157,8 +157,8 @@ def opted_in_disagreement(  # noqa: PLR0913 - the declaration of a rule is one f
     names it in the examples.
     """
 
-    def check(workload: OwnedWorkload, context: Context[Any]) -> Results:
-        yield from owner_names.disagreeing(workload, keys(context), of_pods(context), what, remedy(context))
+    def check(workload: OptedInWorkload, context: Context[Any]) -> Results:
+        yield from opted_in_names.disagreeing(workload, keys(context), of_pods(context), what, remedy(context))
 
     def named_twice(of_template: str) -> Example:
         template = pod_template(**_asking(key, of_template))
@@ -166,7 +166,7 @@ def opted_in_disagreement(  # noqa: PLR0913 - the declaration of a rule is one f
 
     declare = rule(
         id,
-        subject=Subject.OWNER,
+        subject=Subject.OPTED_IN,
         passes=passes or named_twice("team-a"),
         fails=named_twice("team-b"),
         documentation=documentation,

@@ -35,7 +35,7 @@ _PATHS = {"MutatingWebhookConfiguration": "mutate", "ValidatingWebhookConfigurat
 HANDSHAKE_SECONDS = 5.0
 
 
-class Streak:
+class StableSince:
     """Measures for how long something has been true without interruption."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -67,7 +67,7 @@ class Publish(NamedTuple):
     step: Step = Step.BUNDLE
 
 
-class Disown(NamedTuple):
+class ReleaseFields(NamedTuple):
     """Release the ownership of the fields of a configuration that were just written."""
 
     configuration: Registered
@@ -84,7 +84,7 @@ class Issue(NamedTuple):
     step: Step = Step.LEAF
 
 
-class Prove(NamedTuple):
+class ProbeTrust(NamedTuple):
     """Wait until the API server trusts the signer of this certificate."""
 
     leaf: x509.Certificate
@@ -99,7 +99,7 @@ class Switch(NamedTuple):
     step: Step = Step.SWITCH
 
 
-class Survey(NamedTuple):
+class CheckServers(NamedTuple):
     """Wait until every server presents a certificate of this authority."""
 
     authority: x509.Certificate
@@ -113,14 +113,14 @@ class Promote(NamedTuple):
     step: Step = Step.PROMOTION
 
 
-class Rest(NamedTuple):
+class Idle(NamedTuple):
     """Nothing to do before `until`."""
 
     until: datetime
     step: Step = Step.NONE
 
 
-Action = NewAuthority | Publish | Disown | Issue | Prove | Switch | Survey | Promote | Rest
+Action = NewAuthority | Publish | ReleaseFields | Issue | ProbeTrust | Switch | CheckServers | Promote | Idle
 
 
 class Seen(NamedTuple):
@@ -181,7 +181,7 @@ def _publish(stored: Stored) -> Action | None:
         if one.hooks and (not one.owned or any(hook.bundle != bundle for hook in one.hooks)):
             return Publish(one, bundle)
         if one.claimed:
-            return Disown(one)
+            return ReleaseFields(one)
     return None
 
 
@@ -237,7 +237,7 @@ def _rotation(stored: Stored, now: datetime, seen: Seen, settings: Certificates)
         return None
     if serving is not None and issued_by(serving.certificate, signer.certificate):
         served = seen.served == fingerprint(signer.certificate)
-        return Promote(signer) if served else Survey(signer.certificate)
+        return Promote(signer) if served else CheckServers(signer.certificate)
     if ready is None or not issued_by(ready.certificate, signer.certificate):
         return Issue(signer, NEXT, "the next authority has not signed one yet")
     if not holds(ready.certificate, now):
@@ -245,17 +245,17 @@ def _rotation(stored: Stored, now: datetime, seen: Seen, settings: Certificates)
     if why := _renewal(ready, signer, stored, now, settings):
         return Issue(signer, NEXT, why)
     if stored.is_asked and seen.proven != fingerprint(ready.certificate):
-        return Prove(ready.certificate)
+        return ProbeTrust(ready.certificate)
     return Switch(ready, signer)
 
 
-def _rest(stored: Stored, now: datetime, settings: Certificates) -> Rest:
+def _rest(stored: Stored, now: datetime, settings: Certificates) -> Idle:
     """The time of the next renewal. There is no next authority at this point, so the current one is complete."""
     current, pair = stored.authority.current, stored.serving.pair
     if current is None or pair is None:
-        return Rest(now)
+        return Idle(now)
     ends = renewal(current.certificate, settings.renew_at), _leaf_due(pair, current, now, settings)
-    return Rest(min(ends))
+    return Idle(min(ends))
 
 
 def authority_data(action: NewAuthority | Promote, stored: Stored, made: KeyPair | None = None) -> dict[str, bytes]:

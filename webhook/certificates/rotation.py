@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from webhook.certificates.plan import Rest, Seen, plan
+from webhook.certificates.plan import Idle, Seen, plan
 from webhook.certificates.snapshot import Snapshot, read_snapshot
 from webhook.certificates.state import ROTATE_ANNOTATION
 from webhook.certificates.x509 import KeyPair, fingerprint
@@ -70,7 +70,7 @@ async def until_rotated(
         asked = stored.authority.asked if before.authority else stored.serving.asked
         now = _current(snapshot, authority=before.authority)
         action = plan(stored, snapshot.now, Seen(), Certificates(self_managed=True, renew_at=1.0))
-        if not asked and now != before.fingerprint and (not before.authority or isinstance(action, Rest)):
+        if not asked and now != before.fingerprint and (not before.authority or isinstance(action, Idle)):
             return now
         if action.step.value != said:
             said = action.step.value

@@ -7,7 +7,7 @@ from typing import Any
 
 from cryptography import x509
 
-from webhook.certificates.plan import Rest, Seen, Step, plan
+from webhook.certificates.plan import Idle, Seen, Step, plan
 from webhook.certificates.snapshot import Snapshot
 from webhook.certificates.state import Registered, readable
 from webhook.certificates.x509 import KeyPair, fingerprint, renewal
@@ -51,7 +51,7 @@ def _step(snapshot: Snapshot, settings: Certificates) -> Step:
         action = plan(snapshot.stored, snapshot.now, Seen(), settings)
     except CertificateError:
         return Step.LEAF
-    return Step.NONE if isinstance(action, Rest) else action.step
+    return Step.NONE if isinstance(action, Idle) else action.step
 
 
 def _of(pair: KeyPair | None, settings: Certificates | None = None) -> dict[str, Any] | None:

@@ -79,6 +79,6 @@ def doctor(
         from webhook.cli.doctor_text import print_diagnosis
 
         print_diagnosis(diagnosis, console())
-    if diagnosis.ill(strict=strict):
+    if diagnosis.fails(strict=strict):
         raise typer.Exit(REFUSED)
     raise typer.Exit(NOT_EVALUATED if diagnosis.not_known else CLEAN)

@@ -13,7 +13,7 @@ from webhook.cli.drawing import Box, group_box, tree_lines
 from webhook.cli.explain_text import say
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, printable
 from webhook.errors import InputError
-from webhook.explain.group_forest import GROUP_KINDS, POD_KINDS, World
+from webhook.explain.group_forest import GROUP_KINDS, POD_KINDS, GroupForest
 from webhook.explain.satisfiability import Branch, Kind, Standing, Verdict, judge, walk
 from webhook.model.reading import Malformed
 from webhook.offline.judgement import requests_in
@@ -64,7 +64,7 @@ class FoundTree:
 
 def trees_in(documents: Iterable[Document]) -> list[FoundTree]:
     """Return the trees that all `documents` make together. Raises `InputError`, `ReviewError`."""
-    world = World()
+    world = GroupForest()
     for document in documents:
         for request, at in requests_in(document.manifest, judged=GROUP_KINDS | POD_KINDS):
             try:

@@ -32,7 +32,7 @@ from webhook.offline.opted_in_translation import translated
 from webhook.offline.translation import expected_gangs, expected_pods, gang_objects, prepared, shown_record
 from webhook.sources.facts import one_world
 from webhook.sources.manifests import Document, read_file, read_standard_input
-from webhook.validators.owner_agreement import runtime
+from webhook.validators.opted_in_agreement import runtime
 
 
 class Syntax(StrEnum):

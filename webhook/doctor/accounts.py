@@ -8,7 +8,7 @@ from webhook.config.settings import Settings
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import configured, installed
 from webhook.doctor.parts import DEPLOYMENTS, RECONCILER_BINDING
-from webhook.doctor.world import World, known
+from webhook.doctor.snapshot import Snapshot, known
 from webhook.installation.deployment import workloads
 from webhook.installation.exempt import installed_in
 from webhook.installation.names import RECONCILER_ROLE, SERVER
@@ -23,24 +23,24 @@ _MOVE = 'docs/how-to/installing.md, "From a sidecar to a Deployment"'
 _WHY = "the server is open to requests; an attacker who takes it over can write gang objects and change pods"
 
 
-def reconciler_accounts(world: World) -> frozenset[str]:
+def reconciler_accounts(snapshot: Snapshot) -> frozenset[str]:
     """The service accounts in Rollcall's namespace of Pods with a reconciler; empty without such a Deployment. Raises
     `FactsUnavailable`.
     """
-    return frozenset(account for _, account in _reconciling(world))
+    return frozenset(account for _, account in _reconciling(snapshot))
 
 
-def user_of(world: World, account: str) -> str:
+def user_of(snapshot: Snapshot, account: str) -> str:
     """The user name of a service account in Rollcall's namespace."""
-    return service_account(world.namespace, account)
+    return service_account(snapshot.namespace, account)
 
 
-def _reconciling(world: World) -> Iterator[tuple[str, str]]:
+def _reconciling(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     """The Deployments whose Pods contain a reconciler, each with its service account."""
-    for raw in world.all(DEPLOYMENTS):
+    for raw in snapshot.all(DEPLOYMENTS):
         pod = mapping(mapping(mapping(raw.get("spec")).get("template")).get("spec"))
         containers = map(mapping, sequence(pod.get("containers")))
-        ours = mapping(raw.get("metadata")).get("namespace") == world.namespace
+        ours = mapping(raw.get("metadata")).get("namespace") == snapshot.namespace
         if ours and any("reconcile" in sequence(container.get("args")) for container in containers):
             yield name_of(raw), text(pod.get("serviceAccountName")) or "default"
 
@@ -52,38 +52,38 @@ def _beside() -> list[Manifest]:
 @check(
     "reconciler/apart",
     level=Level.NOTE,
-    well=lambda: installed(*workloads(configured(), Options("rollcall"))),
-    ill=lambda: installed(*_beside()),
+    passes=lambda: installed(*workloads(configured(), Options("rollcall"))),
+    fails=lambda: installed(*_beside()),
 )
-def apart(world: World) -> Symptoms:
+def apart(snapshot: Snapshot) -> Symptoms:
     """The server's service account has no right to write. The reconciler runs in its own Pods with its own account, and
     no binding of an earlier installation is left. A reconciler beside the server is a note, because it may be there on
     purpose. A binding that is left is a warning.
 
     Source: webhook/installation/access.py; a Pod has one service account, whatever runs in it.
     """
-    beside = [name for name, account in _reconciling(world) if account == SERVER]
+    beside = [name for name, account in _reconciling(snapshot) if account == SERVER]
     if beside:
         yield Symptom(
-            f"Deployment {world.namespace}/{beside[0]}",
-            f"a reconciler runs in it as {user_of(world, SERVER)}, as the server does",
+            f"Deployment {snapshot.namespace}/{beside[0]}",
+            f"a reconciler runs in it as {user_of(snapshot, SERVER)}, as the server does",
             _WHY,
             f"give the reconciler its own Pods and its own account: {_MOVE}",
         )
-    elif SERVER in _bound(world):
+    elif SERVER in _bound(snapshot):
         yield Symptom(
             f"ClusterRoleBinding {RECONCILER_ROLE}",
-            f"it is bound to {user_of(world, SERVER)}, and no reconciler runs with that account",
+            f"it is bound to {user_of(snapshot, SERVER)}, and no reconciler runs with that account",
             _WHY,
             f"when the last sidecar is gone, apply with --reconciler deployment: {_MOVE}",
             Level.WARNING,
         )
 
 
-def _bound(world: World) -> frozenset[str]:
+def _bound(snapshot: Snapshot) -> frozenset[str]:
     """The service accounts in Rollcall's namespace that have the reconciler's rights."""
-    subjects = map(mapping, sequence(mapping(world.one(RECONCILER_BINDING)).get("subjects")))
-    return frozenset(str(one.get("name")) for one in subjects if one.get("namespace") == world.namespace)
+    subjects = map(mapping, sequence(mapping(snapshot.one(RECONCILER_BINDING)).get("subjects")))
+    return frozenset(str(one.get("name")) for one in subjects if one.get("namespace") == snapshot.namespace)
 
 
 def _renamed() -> list[Manifest]:
@@ -97,23 +97,23 @@ def _renamed() -> list[Manifest]:
 @check(
     "reconciler/exempt",
     level=Level.WARNING,
-    well=lambda: installed(*workloads(configured(), Options("rollcall"))),
-    ill=lambda: installed(*_renamed()),
+    passes=lambda: installed(*workloads(configured(), Options("rollcall"))),
+    fails=lambda: installed(*_renamed()),
 )
-def exempt(world: World) -> Symptoms:
+def exempt(snapshot: Snapshot) -> Symptoms:
     """The reconciler's service account is one of the users whose gang objects are not judged. These are the account in
     the manifests, or the accounts in `tenancy.reconcilers` of the configuration.
 
     Source: webhook/installation/exempt.py, of which the webhooks' matchConditions are made.
     """
-    users = installed_in(world.settings, world.namespace).exempt_users
-    for name, account in _reconciling(world):
-        if user_of(world, account) not in users:
+    users = installed_in(snapshot.settings, snapshot.namespace).exempt_users
+    for name, account in _reconciling(snapshot):
+        if user_of(snapshot, account) not in users:
             yield Symptom(
-                f"Deployment {world.namespace}/{name}",
-                f"its reconciler runs as {user_of(world, account)}, whose gang objects are judged",
+                f"Deployment {snapshot.namespace}/{name}",
+                f"its reconciler runs as {user_of(snapshot, account)}, whose gang objects are judged",
                 "its writes wait for the webhook: while no server answers, no gang object is written",
-                f"list it in the configuration: tenancy.reconcilers: [{user_of(world, account)}]",
+                f"list it in the configuration: tenancy.reconcilers: [{user_of(snapshot, account)}]",
             )
 
 
@@ -135,25 +135,25 @@ def trusted(settings: Settings) -> dict[str, str]:
 _ARGO = service_account("argocd", "argocd-application-controller")
 
 
-def _trusting(*, there: bool) -> World:
+def _trusting(*, there: bool) -> Snapshot:
     return installed(settings=configured(tenancy={"exemptUsers": [_ARGO]}), accounts={_ARGO: there})
 
 
 @check(
     "accounts/there",
     level=Level.WARNING,
-    well=lambda: _trusting(there=True),
-    ill=lambda: _trusting(there=False),
+    passes=lambda: _trusting(there=True),
+    fails=lambda: _trusting(there=False),
 )
-def there(world: World) -> Symptoms:
+def there(snapshot: Snapshot) -> Symptoms:
     """The service accounts exist that `controllers` of a profile, `tenancy.exemptUsers` and `tenancy.groveOperators`
     name. Only the name is trusted: a tenant who may create an account of that name becomes exempt, and a controller
     that runs with another account is judged. Accounts of kube-system are not checked.
 
     Source: webhook/config/settings.py (`exempt_users`); Kubernetes documentation, "Authenticating" (service accounts).
     """
-    for user, place in trusted(world.settings).items():
-        if not known(world.accounts.get(user, True)):
+    for user, place in trusted(snapshot.settings).items():
+        if not known(snapshot.accounts.get(user, True)):
             yield Symptom(
                 place,
                 f"the service account {user} does not exist",

@@ -14,7 +14,7 @@ from webhook.certificates.x509 import issued_by
 from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
 from webhook.doctor.example_certificates import bundled, certified, signed
 from webhook.doctor.parts import SECRET
-from webhook.doctor.world import Presented, World, serves_next
+from webhook.doctor.snapshot import Presented, Snapshot, serves_next
 from webhook.errors import FactsUnavailable
 from webhook.installation.names import RECONCILER, TLS_SECRET
 from webhook.model.reading import mapping, text
@@ -25,18 +25,20 @@ _REST = 0.1
 _REDO = "rollcall manifests webhooks --config FILE --ca ca.crt | kubectl apply -f -"
 
 
-def _again(world: World, by_hand: str) -> str:
+def _again(snapshot: Snapshot, by_hand: str) -> str:
     """How to make certificates and caBundles agree: as `by_hand` says; or the reconciler does it, if it maintains
     them.
     """
-    if not world.settings.certificates.self_managed:
+    if not snapshot.settings.certificates.self_managed:
         return f"{by_hand}: {_REDO}"
-    logs = f"kubectl -n {world.namespace} logs deployment/{RECONCILER}"
+    logs = f"kubectl -n {snapshot.namespace} logs deployment/{RECONCILER}"
     return f"the reconciler maintains it; to find out why it has not, run rollcall certs status and {logs}"
 
 
-@check("webhooks/ca-bundle", well=lambda: bundled(signed().authority), ill=lambda: bundled(signed(days=-1).authority))
-def ca_bundle(world: World) -> Symptoms:
+@check(
+    "webhooks/ca-bundle", passes=lambda: bundled(signed().authority), fails=lambda: bundled(signed(days=-1).authority)
+)
+def ca_bundle(snapshot: Snapshot) -> Symptoms:
     """Every webhook has a caBundle, it is PEM, it is the same everywhere, and at least one of its authorities is valid.
     The API server trusts a server only by the caBundle. A webhook that it does not trust refuses every gang.
 
@@ -44,7 +46,7 @@ def ca_bundle(world: World) -> Symptoms:
     """
     seen: dict[str, str] = {}
     without = []
-    for where, hook in world.hooks():
+    for where, hook in snapshot.hooks():
         bundle = text(mapping(hook.get("clientConfig")).get("caBundle"))
         if bundle is None:
             without.append(where)
@@ -52,65 +54,65 @@ def ca_bundle(world: World) -> Symptoms:
             seen.setdefault(bundle, where)
     if without:
         why = "the API server then trusts only the authorities of its own machine, and Rollcall's is not one of them"
-        yield Symptom(first_of(without), "there is no caBundle", why, _again(world, "have it injected, or set it"))
+        yield Symptom(first_of(without), "there is no caBundle", why, _again(snapshot, "have it injected, or set it"))
     if len(seen) > 1:
         yield Symptom(
             next(iter(seen.values())),
             f"there are {len(seen)} different caBundles, one of them in {list(seen.values())[1]}",
             "a rotation was interrupted, or some were written by hand: some webhooks may be trusted and others not",
-            _again(world, "set all of them again"),
+            _again(snapshot, "set all of them again"),
             Level.WARNING,
         )
     for bundle, where in seen.items():
-        yield from _bundle(bundle, where, world)
+        yield from _bundle(bundle, where, snapshot)
 
 
-def _bundle(bundle: str, where: str, world: World) -> Iterator[Symptom]:
+def _bundle(bundle: str, where: str, snapshot: Snapshot) -> Iterator[Symptom]:
     try:
         found = authorities(bundle)
     except ValueError:
         why = "the API server cannot read it, and makes no calls"
-        yield Symptom(where, "its caBundle is not a certificate in PEM form", why, _again(world, "set it again"))
+        yield Symptom(where, "its caBundle is not a certificate in PEM form", why, _again(snapshot, "set it again"))
         return
     # After a rotation an expired authority may stay beside a valid one.
-    holding = [one for one in found if _age(one, world.now) is None]
+    holding = [one for one in found if _age(one, snapshot.now) is None]
     if not holding:
-        level, said = next(filter(None, (_age(one, world.now) for one in found)))
+        level, said = next(filter(None, (_age(one, snapshot.now) for one in found)))
         yield Symptom(
             where,
             f"the authority in its caBundle {said}",
             "the API server does not trust any certificate that it signed",
-            _again(world, "set it to the current authority"),
+            _again(snapshot, "set it to the current authority"),
             level,
         )
 
 
 @check(
     "server/certificate",
-    well=lambda: certified(signed()),
-    ill=lambda: certified(signed(), refused="certificate verify failed: unable to get local issuer certificate"),
+    passes=lambda: certified(signed()),
+    fails=lambda: certified(signed(), refused="certificate verify failed: unable to get local issuer certificate"),
 )
-def certificate(world: World) -> Symptoms:
+def certificate(snapshot: Snapshot) -> Symptoms:
     """The certificate that Rollcall presents has not expired, and every caBundle trusts it for the name that the API
     server calls. If Rollcall cannot be reached from here, the certificate in its Secret is checked instead.
 
     Source: Kubernetes documentation, "Contacting the webhook" (SERVICE.NAMESPACE.svc).
     """
-    found = reached(world)
+    found = reached(snapshot)
     for shown in found:
-        yield from _presented(shown, world)
+        yield from _presented(shown, snapshot)
     if not found:
-        yield from _stored(world)
+        yield from _stored(snapshot)
 
 
-def reached(world: World) -> list[Presented]:
+def reached(snapshot: Snapshot) -> list[Presented]:
     """The endpoints that present a certificate and are Rollcall's. Raises `FactsUnavailable`.
 
     From the user's network, a pod's address may lead to a proxy or an unrelated machine. An endpoint whose certificate
     lacks the Service's name is not Rollcall's.
     """
-    url, host = world.address().url, called(world)
-    return [one for one in world.presented if (found := _shown(one)) is not None and (url or names(found, host))]
+    url, host = snapshot.address().url, called(snapshot)
+    return [one for one in snapshot.presented if (found := _shown(one)) is not None and (url or names(found, host))]
 
 
 def _shown(one: Presented) -> x509.Certificate | None:
@@ -120,39 +122,39 @@ def _shown(one: Presented) -> x509.Certificate | None:
         return None
 
 
-def _presented(shown: Presented, world: World) -> Iterator[Symptom]:
+def _presented(shown: Presented, snapshot: Snapshot) -> Iterator[Symptom]:
     found = _shown(shown)
-    if found is not None and (aged := _age(found, world.now)) is not None:
+    if found is not None and (aged := _age(found, snapshot.now)) is not None:
         yield _old(shown.where, aged)
     for why in dict.fromkeys(shown.refused.values()):
-        yield _distrusted(world, shown.where, f"the caBundle does not trust it as {shown.host}: {why}")
+        yield _distrusted(snapshot, shown.where, f"the caBundle does not trust it as {shown.host}: {why}")
 
 
-def _stored(world: World) -> Iterator[Symptom]:
+def _stored(snapshot: Snapshot) -> Iterator[Symptom]:
     """The findings about the certificate in the Secret."""
-    secret = world.one(SECRET)
-    where = f"Secret {world.namespace}/{TLS_SECRET}"
+    secret = snapshot.one(SECRET)
+    where = f"Secret {snapshot.namespace}/{TLS_SECRET}"
     content = None if secret is None else text(mapping(secret.get("data")).get("tls.crt"))
     if content is None:
-        tried = "; ".join(f"{one.where}: {one.trouble or 'another server answers'}" for one in world.presented)
+        tried = "; ".join(f"{one.where}: {one.trouble or 'another server answers'}" for one in snapshot.presented)
         tried = tried or "no server can be reached"
         raise FactsUnavailable(f"which certificate is served: {tried}, and {where} is missing")
     try:
         leaf, *between = x509.load_pem_x509_certificates(b64decode(content))
     except ValueError:
-        yield _distrusted(world, where, "its tls.crt is not a certificate in PEM form")
+        yield _distrusted(snapshot, where, "its tls.crt is not a certificate in PEM form")
         return
-    if (aged := _age(leaf, world.now)) is not None:
+    if (aged := _age(leaf, snapshot.now)) is not None:
         yield _old(where, aged)
-    if not names(leaf, called(world)):
-        yield _distrusted(world, where, f"its certificate is not for {called(world)}")
-    for bundle in bundles(world):
+    if not names(leaf, called(snapshot)):
+        yield _distrusted(snapshot, where, f"its certificate is not for {called(snapshot)}")
+    for bundle in bundles(snapshot):
         try:
             known = authorities(bundle)
         except ValueError:
             continue
         if not _vouched(leaf, between, known):
-            yield _distrusted(world, where, "no authority of a webhook's caBundle signed its certificate")
+            yield _distrusted(snapshot, where, "no authority of a webhook's caBundle signed its certificate")
 
 
 def _old(where: str, aged: tuple[Level, str]) -> Symptom:
@@ -166,25 +168,25 @@ def _old(where: str, aged: tuple[Level, str]) -> Symptom:
     )
 
 
-def _distrusted(world: World, where: str, found: str) -> Symptom:
+def _distrusted(snapshot: Snapshot, where: str, found: str) -> Symptom:
     return Symptom(
         where,
         found,
         "the API server trusts no server there, and refuses every gang",
-        _again(world, "serve with a certificate of that authority, or set the right caBundle"),
+        _again(snapshot, "serve with a certificate of that authority, or set the right caBundle"),
     )
 
 
-def called(world: World) -> str:
+def called(snapshot: Snapshot) -> str:
     """The host name by which the API server calls Rollcall. Raises `FactsUnavailable`."""
-    address = world.address()
+    address = snapshot.address()
     return urlsplit(address.url).hostname or f"{address.service}.{address.namespace}.svc"
 
 
-def bundles(world: World) -> tuple[str, ...]:
+def bundles(snapshot: Snapshot) -> tuple[str, ...]:
     """The caBundles of the webhooks that are called, without duplicates. Raises `FactsUnavailable`."""
     every = (
-        text(mapping(hook.get("clientConfig")).get("caBundle")) for _, hook in world.hooks() if not serves_next(hook)
+        text(mapping(hook.get("clientConfig")).get("caBundle")) for _, hook in snapshot.hooks() if not serves_next(hook)
     )
     return tuple(dict.fromkeys(bundle for bundle in every if bundle))
 

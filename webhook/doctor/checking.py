@@ -8,7 +8,7 @@ from enum import StrEnum
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from webhook.doctor.world import World
+from webhook.doctor.snapshot import Snapshot
 from webhook.errors import FactsUnavailable
 from webhook.model.reading import Malformed
 
@@ -41,11 +41,11 @@ class Check:
     """A declared check. It raises `FactsUnavailable` if a part of the snapshot that it needs could not be read."""
 
     id: str
-    look: Callable[[World], Symptoms]
+    look: Callable[[Snapshot], Symptoms]
     level: Level
     # One snapshot that passes this check and one that fails: the first tests of the check.
-    well: Callable[[], World]
-    ill: Callable[[], World]
+    passes: Callable[[], Snapshot]
+    fails: Callable[[], Snapshot]
 
     @property
     def documentation(self) -> str:
@@ -54,12 +54,12 @@ class Check:
 
 
 def check(
-    id: str, *, well: Callable[[], World], ill: Callable[[], World], level: Level = Level.ERROR
-) -> Callable[[Callable[[World], Symptoms]], Check]:
+    id: str, *, passes: Callable[[], Snapshot], fails: Callable[[], Snapshot], level: Level = Level.ERROR
+) -> Callable[[Callable[[Snapshot], Symptoms]], Check]:
     """Declare a check of the form `(world) -> Iterator[Symptom]`."""
 
-    def declared(look: Callable[[World], Symptoms]) -> Check:
-        return Check(id, look, level, well, ill)
+    def declared(look: Callable[[Snapshot], Symptoms]) -> Check:
+        return Check(id, look, level, passes, fails)
 
     return declared
 
@@ -114,27 +114,27 @@ class Diagnosis:
         """The findings of one level."""
         return [one for one in self.found if one.level is level]
 
-    def ill(self, *, strict: bool) -> bool:
+    def fails(self, *, strict: bool) -> bool:
         """Whether there is an error; with `strict`, an error or a warning."""
         return bool(self.of(Level.ERROR)) or (strict and bool(self.of(Level.WARNING)))
 
     def as_json(self, *, strict: bool) -> dict[str, Any]:
         """The diagnosis as plain JSON values."""
         return {
-            "well": not self.ill(strict=strict) and not self.not_known,
+            "well": not self.fails(strict=strict) and not self.not_known,
             "checks": list(self.checks),
             "findings": [one.as_json() for one in self.found],
             "notKnown": [{"check": one.check, "why": one.why} for one in self.not_known],
         }
 
 
-def examine(world: World, checks: Iterable[Check]) -> Diagnosis:
+def examine(snapshot: Snapshot, checks: Iterable[Check]) -> Diagnosis:
     """Run the checks. Findings made before a check stopped for missing data are kept."""
     every = tuple(checks)
     diagnosis = Diagnosis(tuple(one.id for one in every))
     for one in every:
         try:
-            for symptom in one.look(world):
+            for symptom in one.look(snapshot):
                 diagnosis.found.append(Found(one.id, symptom.level or one.level, symptom))
         except FactsUnavailable as error:
             diagnosis.not_known.append(NotKnown(one.id, str(error)))

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import installed
 from webhook.doctor.parts import LEASE
-from webhook.doctor.world import Clock, World
+from webhook.doctor.snapshot import Clock, Snapshot
 from webhook.installation.names import LEASE_NAME
 from webhook.model.reading import mapping, text
 
@@ -20,25 +20,25 @@ _TOO_FAR = timedelta(minutes=5)
 @check(
     "clocks/agree",
     level=Level.WARNING,
-    well=lambda: installed(clocks=(Clock("the API server", 0.4),)),
-    ill=lambda: installed(clocks=(Clock("the API server", -412.0),)),
+    passes=lambda: installed(clocks=(Clock("the API server", 0.4),)),
+    fails=lambda: installed(clocks=(Clock("the API server", -412.0),)),
 )
-def agree(world: World) -> Symptoms:
+def agree(snapshot: Snapshot) -> Symptoms:
     """The clocks of the API server and of Rollcall's endpoints agree with the clock here, and no Lease was renewed in
     the future. The clocks are read from the Date of the answers. If they differ by five minutes, a new certificate is
     not valid yet.
 
     Source: RFC 9110, Date; Kubernetes API reference, coordination.k8s.io/v1.
     """
-    for clock in world.clocks:
+    for clock in snapshot.clocks:
         if abs(clock.ahead) > _TOLERATED.total_seconds():
             yield _apart(f"the clock of {clock.whose}", clock.ahead)
-    found = world.one(LEASE)
+    found = snapshot.one(LEASE)
     renewed = None if found is None else text(mapping(found.get("spec")).get("renewTime"))
     if renewed is not None:
-        ahead = (datetime.fromisoformat(renewed) - world.now).total_seconds()
+        ahead = (datetime.fromisoformat(renewed) - snapshot.now).total_seconds()
         if ahead > _TOLERATED.total_seconds():
-            yield _apart(f"the clock of the process that renewed Lease {world.namespace}/{LEASE_NAME}", ahead)
+            yield _apart(f"the clock of the process that renewed Lease {snapshot.namespace}/{LEASE_NAME}", ahead)
 
 
 def _apart(where: str, ahead: float) -> Symptom:

@@ -11,7 +11,7 @@ from webhook.backends.kube.generation import Generation
 from webhook.doctor.gates import pod_field
 from webhook.doctor.parts import NAMESPACES
 from webhook.doctor.selectors import namespace_labels, selects
-from webhook.doctor.world import World
+from webhook.doctor.snapshot import Snapshot
 from webhook.errors import FactsUnavailable
 from webhook.model.projections import name_of
 from webhook.model.reading import Manifest
@@ -34,12 +34,12 @@ def refused_set(namespace: str) -> Manifest:
     }
 
 
-def namespace_asked_about(world: World) -> str:
+def namespace_asked_about(snapshot: Snapshot) -> str:
     """A namespace in which the webhook for PodCliqueSets is called, if possible `default`."""
-    hook = world.hook("podcliquesets.mutate.rollcall.dev")
+    hook = snapshot.hook("podcliquesets.mutate.rollcall.dev")
     selector: Any = None if hook is None else hook.get("namespaceSelector")
     try:
-        namespaces = {name_of(raw): raw for raw in world.all(NAMESPACES)}
+        namespaces = {name_of(raw): raw for raw in snapshot.all(NAMESPACES)}
     except FactsUnavailable:
         return "default"
     every = sorted(namespaces, key=lambda name: (name != "default", name))

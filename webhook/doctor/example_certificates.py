@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 
 from webhook.certificates.x509 import new_authority, new_leaf, pem
 from webhook.doctor.examples import NOW, installed
-from webhook.doctor.world import Presented, World
+from webhook.doctor.snapshot import Presented, Snapshot
 from webhook.installation.names import NAMESPACE, SERVER
 from webhook.model.reading import Manifest
 
@@ -37,7 +37,7 @@ def bundle_of(*certificates: x509.Certificate) -> str:
     return b64encode(pem(certificates)).decode()
 
 
-def bundled(*certificates: x509.Certificate, **known: Any) -> World:
+def bundled(*certificates: x509.Certificate, **known: Any) -> Snapshot:
     """A working installation whose webhooks have these authorities in their caBundle."""
     bundle = bundle_of(*certificates)
 
@@ -48,7 +48,7 @@ def bundled(*certificates: x509.Certificate, **known: Any) -> World:
     return installed(changed=write, **known)
 
 
-def certified(pair: Signed, refused: str = "") -> World:
+def certified(pair: Signed, refused: str = "") -> Snapshot:
     """An installation that presents the certificate of a pair. The pair's authority accepts it, unless `refused` says
     why not.
     """

@@ -13,7 +13,7 @@ from webhook.backends.koordinator.keys import POD_GROUP
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.doctor.parts import PARTS
-from webhook.doctor.world import World
+from webhook.doctor.snapshot import Snapshot
 from webhook.installation.names import LEASE_NAME, NAMESPACE, SERVER, SERVICE_PORT
 from webhook.installation.webhooks import Address, webhook_configurations
 from webhook.model.keys import Api
@@ -42,10 +42,10 @@ def _koordinator() -> Settings:
     return configured()
 
 
-def world(*objects: Manifest, settings: Settings | None = None, **known: Any) -> World:
-    """A snapshot with only these objects; keywords set further fields of `World`."""
+def snapshot(*objects: Manifest, settings: Settings | None = None, **known: Any) -> Snapshot:
+    """A snapshot with only these objects; keywords set further fields of `Snapshot`."""
     parts = {part: tuple(raw for raw in objects if part.has(raw, NAMESPACE)) for part in PARTS}
-    found = World(settings or _koordinator(), NOW, parts=parts, apis=_APIS)
+    found = Snapshot(settings or _koordinator(), NOW, parts=parts, apis=_APIS)
     return replace(found, **known)
 
 
@@ -55,7 +55,7 @@ def installed(
     without: tuple[str, ...] = (),
     changed: Callable[[Manifest], None] = lambda _: None,
     **known: Any,
-) -> World:
+) -> Snapshot:
     """A working installation with these additional objects.
 
     `changed` may change each of the installation's own objects; kinds in `without` are left out.
@@ -64,7 +64,7 @@ def installed(
     own = deepcopy([*webhook_configurations(settings, _ADDRESS, NAMESPACE, None), *_running(), *_namespaces()])
     for raw in own:
         changed(raw)
-    return world(*(raw for raw in own if raw["kind"] not in without), *more, settings=settings, **known)
+    return snapshot(*(raw for raw in own if raw["kind"] not in without), *more, settings=settings, **known)
 
 
 _ADDRESS = Address(NAMESPACE, SERVER, SERVICE_PORT)

@@ -9,7 +9,7 @@ from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
 from webhook.doctor.examples import configured, installed, namespace, pod_clique_set
 from webhook.doctor.parts import GANG_PODS, NAMESPACES, POD_CLIQUE_SETS, RECORDED
 from webhook.doctor.selectors import namespace_labels, selects
-from webhook.doctor.world import World
+from webhook.doctor.snapshot import Snapshot
 from webhook.model import grove
 from webhook.model.projections import key_of, labels_of, name_of
 from webhook.model.reading import Manifest
@@ -22,25 +22,25 @@ _NAMED = 5
 @check(
     "gangs/asked-about",
     level=Level.WARNING,
-    well=lambda: installed(pod_clique_set("demo")),
-    ill=lambda: installed(
+    passes=lambda: installed(pod_clique_set("demo")),
+    fails=lambda: installed(
         pod_clique_set("demo", within="team-b"),
         namespace("team-b"),
         settings=configured(registration={"excludedNamespaces": ["team-b"]}),
     ),
 )
-def asked_about(world: World) -> Symptoms:
+def asked_about(snapshot: Snapshot) -> Symptoms:
     """The webhooks' selectors match the PodCliqueSets in the cluster and the pods of PodGangs. Their namespace is
     neither excluded nor exempt, and the pods have the labels that identify them.
 
     Source: ai-dynamo/grove, operator/api/common/labels.go.
     """
-    namespaces = {name_of(raw): raw for raw in world.all(NAMESPACES)}
-    sets, pods = world.hook("podcliquesets.mutate.rollcall.dev"), world.hook("pods.mutate.rollcall.dev")
+    namespaces = {name_of(raw): raw for raw in snapshot.all(NAMESPACES)}
+    sets, pods = snapshot.hook("podcliquesets.mutate.rollcall.dev"), snapshot.hook("pods.mutate.rollcall.dev")
     if sets is not None:
         outside = [
             raw
-            for raw in world.all(POD_CLIQUE_SETS)
+            for raw in snapshot.all(POD_CLIQUE_SETS)
             if not selects(sets.get("namespaceSelector"), namespace_labels(key_of(raw)[0], namespaces))
         ]
         for where, named in _by_namespace(outside):
@@ -51,7 +51,7 @@ def asked_about(world: World) -> Symptoms:
                 "remove it from `registration.excludedNamespaces`, remove its label, or move the PodCliqueSets",
             )
     if pods is not None:
-        strange = [raw for raw in world.all(GANG_PODS) if not selects(pods.get("objectSelector"), labels_of(raw))]
+        strange = [raw for raw in snapshot.all(GANG_PODS) if not selects(pods.get("objectSelector"), labels_of(raw))]
         for where, named in _by_namespace(strange):
             yield Symptom(
                 where,
@@ -64,16 +64,16 @@ def asked_about(world: World) -> Symptoms:
 @check(
     "gangs/recorded",
     level=Level.WARNING,
-    well=lambda: installed(pod_clique_set("demo")),
-    ill=lambda: installed(pod_clique_set("demo", None)),
+    passes=lambda: installed(pod_clique_set("demo")),
+    fails=lambda: installed(pod_clique_set("demo", None)),
 )
-def recorded(world: World) -> Symptoms:
+def recorded(snapshot: Snapshot) -> Symptoms:
     """Every PodCliqueSet has a recorded scheduler. A set without a record predates Rollcall, or was admitted while
     Rollcall was down. Its pods are not changed, and neither are the pods that replace them.
 
     Source: webhook/mutators/record.py; a gang of stamped and unstamped pods starts under no scheduler.
     """
-    without = [raw for raw in world.all(POD_CLIQUE_SETS) if SCHEDULER_LABEL not in labels_of(raw)]
+    without = [raw for raw in snapshot.all(POD_CLIQUE_SETS) if SCHEDULER_LABEL not in labels_of(raw)]
     for where, named in _by_namespace(without):
         yield Symptom(
             where,
@@ -85,10 +85,10 @@ def recorded(world: World) -> Symptoms:
 
 @check(
     "gangs/profile",
-    well=lambda: installed(pod_clique_set("demo")),
-    ill=lambda: installed(pod_clique_set("demo", "volcano")),
+    passes=lambda: installed(pod_clique_set("demo")),
+    fails=lambda: installed(pod_clique_set("demo", "volcano")),
 )
-def profile(world: World) -> Symptoms:
+def profile(snapshot: Snapshot) -> Symptoms:
     """Every workload is recorded for a scheduler that the configuration still enables. For any other scheduler,
     Rollcall does not prepare replacement pods and does not update gang objects.
 
@@ -96,9 +96,9 @@ def profile(world: World) -> Symptoms:
     """
     for part in (POD_CLIQUE_SETS, *RECORDED):
         lost = Counter[tuple[str, str]]()
-        for raw in world.all(part):
+        for raw in snapshot.all(part):
             name = labels_of(raw).get(SCHEDULER_LABEL)
-            if name is not None and name not in world.settings.profiles:
+            if name is not None and name not in snapshot.settings.profiles:
                 lost[key_of(raw)[0], str(name)] += 1
         for (where, name), number in sorted(lost.items()):
             yield Symptom(

@@ -9,9 +9,9 @@ from webhook.backends.kube.generation import Generation, generation
 from webhook.backends.kube.settings import KubeSettings
 from webhook.config.settings import Settings
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
-from webhook.doctor.examples import configured, served, thing, world
+from webhook.doctor.examples import configured, served, snapshot, thing
 from webhook.doctor.kinds import OF_137
-from webhook.doctor.world import Tried, World, known
+from webhook.doctor.snapshot import Snapshot, Tried, known
 from webhook.errors import FactsUnavailable
 from webhook.model.reading import mapping
 
@@ -20,9 +20,9 @@ def _gangs(**config: Any) -> Settings:
     return configured({"name": KubeBackend.name, "config": {"gangScheduling": True, **config}})
 
 
-def _tried(**spec: Any) -> World:
+def _tried(**spec: Any) -> Snapshot:
     stored = thing("v1", "Pod", "rollcall-doctor", spec=spec)
-    return world(settings=_gangs(), apis=served(*OF_137), grouped=Tried(stored))
+    return snapshot(settings=_gangs(), apis=served(*OF_137), grouped=Tried(stored))
 
 
 def pod_field(spoken: Generation) -> str:
@@ -32,19 +32,19 @@ def pod_field(spoken: Generation) -> str:
 
 @check(
     "gates/pod-field",
-    well=lambda: _tried(schedulingGroup={"podGroupName": "rollcall-doctor"}),
-    ill=_tried,
+    passes=lambda: _tried(schedulingGroup={"podGroupName": "rollcall-doctor"}),
+    fails=_tried,
 )
-def pod_field_kept(world: World) -> Symptoms:
+def pod_field_kept(snapshot: Snapshot) -> Symptoms:
     """If `default-scheduler` makes gangs, the API server keeps the field of a pod that names its group. If the feature
     gate GenericWorkload is off, the API server drops the field silently, and every pod starts alone. The check creates
     a pod in Rollcall's own namespace as a dry run. Nothing is stored.
 
     Source: kubernetes, pkg/api/pod (a field whose gate is off is dropped).
     """
-    backend = world.settings.profiles[KubeBackend.name].backend
-    spoken = generation(backend.settings, world.served())
-    tried = None if world.grouped is None else known(world.grouped)
+    backend = snapshot.settings.profiles[KubeBackend.name].backend
+    spoken = generation(backend.settings, snapshot.served())
+    tried = None if snapshot.grouped is None else known(snapshot.grouped)
     if not backend.settings.gangScheduling or spoken is None or tried is None:
         return
     if tried.stored is None:
@@ -61,18 +61,20 @@ def pod_field_kept(world: World) -> Symptoms:
 
 @check(
     "gates/scheduler",
-    well=lambda: world(settings=_gangs(schedulerGates=["GenericWorkload", "GangScheduling"]), apis=served(*OF_137)),
-    ill=lambda: world(settings=_gangs(schedulerGates=[]), apis=served(*OF_137)),
+    passes=lambda: snapshot(
+        settings=_gangs(schedulerGates=["GenericWorkload", "GangScheduling"]), apis=served(*OF_137)
+    ),
+    fails=lambda: snapshot(settings=_gangs(schedulerGates=[]), apis=served(*OF_137)),
 )
-def scheduler_gates(world: World) -> Symptoms:
+def scheduler_gates(snapshot: Snapshot) -> Symptoms:
     """The feature gates of kube-scheduler, as `schedulerGates` of the configuration states them, are those that gangs
     need. No API shows them. If GenericWorkload is off only in the scheduler, everything is stored and nothing is
     enforced. If the configuration does not state the gates, the finding is a note.
 
     Source: kubernetes, pkg/features; kubernetes/enhancements, KEP-4671 and KEP-6012; seen with v1.37.0.
     """
-    settings: KubeSettings = world.settings.profiles[KubeBackend.name].backend.settings
-    if not settings.gangScheduling or (spoken := generation(settings, world.served())) is None:
+    settings: KubeSettings = snapshot.settings.profiles[KubeBackend.name].backend.settings
+    if not settings.gangScheduling or (spoken := generation(settings, snapshot.served())) is None:
         return
     needed = {"GenericWorkload"}
     if spoken in {Generation.V1ALPHA1, Generation.V1ALPHA2}:

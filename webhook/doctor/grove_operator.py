@@ -12,7 +12,7 @@ from webhook.doctor.accounts import reconciler_accounts, user_of
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import configured, deployment, installed, served, webhook_of
 from webhook.doctor.parts import DEPLOYMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
-from webhook.doctor.world import World, known
+from webhook.doctor.snapshot import Snapshot, known
 from webhook.installation.names import RECONCILER
 from webhook.model import grove
 from webhook.model.keys import Api
@@ -49,14 +49,14 @@ def _scheduling(default: str, *profiles: str) -> Manifest:
     return _operator(scheduler={"defaultProfileName": default, "profiles": [{"name": name} for name in profiles]})
 
 
-@check("grove/podgangmaps", well=installed, ill=lambda: installed(apis=served(POD_GANG_MAP)))
-def pod_gang_maps(world: World) -> Symptoms:
+@check("grove/podgangmaps", passes=installed, fails=lambda: installed(apis=served(POD_GANG_MAP)))
+def pod_gang_maps(snapshot: Snapshot) -> Symptoms:
     """Grove is not of the generation that serves PodGangMaps (v0.1.0-alpha.12). That generation rewrites the label
     grove.io/podgang of running pods and deletes PodGangs, which Rollcall does not support yet.
 
     Source: ai-dynamo/grove, pull request 778.
     """
-    found = sorted(api for api in world.served() if (api.group, api.kind) == (grove.GROUP, POD_GANG_MAP.kind))
+    found = sorted(api for api in snapshot.served() if (api.group, api.kind) == (grove.GROUP, POD_GANG_MAP.kind))
     if found:
         yield Symptom(
             "Grove",
@@ -69,17 +69,17 @@ def pod_gang_maps(world: World) -> Symptoms:
 
 @check(
     "grove/schedulers",
-    well=lambda: installed(operator=_scheduling(DEFAULT_SCHEDULER, DEFAULT_SCHEDULER)),
-    ill=lambda: installed(operator=_scheduling("kai-scheduler", DEFAULT_SCHEDULER, "kai-scheduler")),
+    passes=lambda: installed(operator=_scheduling(DEFAULT_SCHEDULER, DEFAULT_SCHEDULER)),
+    fails=lambda: installed(operator=_scheduling("kai-scheduler", DEFAULT_SCHEDULER, "kai-scheduler")),
 )
-def schedulers(world: World) -> Symptoms:
+def schedulers(snapshot: Snapshot) -> Symptoms:
     """Grove's own backends leave the gangs to Rollcall. If Grove's default is volcano or kai-scheduler, Grove itself
     writes the PodGroups of every set that names no scheduler, and Rollcall does not. If Grove only enables one of them,
     this holds for sets whose pod templates name it, and the finding is a note.
 
     Source: ai-dynamo/grove, operator/api/config (scheduler profiles), operator/internal/scheduler/{volcano,kai}.
     """
-    settings = mapping(_configuration(world).get("scheduler"))
+    settings = mapping(_configuration(snapshot).get("scheduler"))
     default = text(settings.get("defaultProfileName")) or DEFAULT_SCHEDULER
     names = [text(mapping(one).get("name")) for one in sequence(settings.get("profiles"))]
     if default in _WRITERS:
@@ -90,7 +90,7 @@ def schedulers(world: World) -> Symptoms:
             "own, even if it recorded another scheduler: that scheduler never sees the gang",
             f"set defaultProfileName: {DEFAULT_SCHEDULER}; Rollcall then chooses the scheduler, also {default}",
             # If no other scheduler can be chosen, Grove and Rollcall mean the same gangs.
-            None if set(world.settings.profiles) - {default, DEFAULT_SCHEDULER} else Level.NOTE,
+            None if set(snapshot.settings.profiles) - {default, DEFAULT_SCHEDULER} else Level.NOTE,
         )
     for name in names:
         if name in _WRITERS and name != default:
@@ -103,8 +103,8 @@ def schedulers(world: World) -> Symptoms:
             )
 
 
-def _configuration(world: World) -> Mapping[str, Any]:
-    return mapping(known(world.operator) if world.operator is not None else None)
+def _configuration(snapshot: Snapshot) -> Mapping[str, Any]:
+    return mapping(known(snapshot.operator) if snapshot.operator is not None else None)
 
 
 def _authorizing(*exempt: str) -> Manifest:
@@ -116,24 +116,24 @@ _GATED = {"name": "koord-scheduler", "gate": True}
 
 @check(
     "grove/authorizer",
-    well=lambda: installed(
+    passes=lambda: installed(
         settings=configured(_GATED),
         operator=_authorizing("system:serviceaccount:rollcall-system:rollcall-reconciler"),
     ),
-    ill=lambda: installed(settings=configured(_GATED), operator=_authorizing()),
+    fails=lambda: installed(settings=configured(_GATED), operator=_authorizing()),
 )
-def authorizer(world: World) -> Symptoms:
+def authorizer(snapshot: Snapshot) -> Symptoms:
     """If Grove's authorizer is enabled, it lets Rollcall's reconciler change pods. Otherwise the pod gate cannot be
     removed. Not checked if no profile has `gate`.
 
     Source: ai-dynamo/grove, authorizer-webhook (UPDATE of pods).
     """
-    settings = mapping(_configuration(world).get("authorizer"))
-    gates = any(profile.gate for profile in world.settings.profiles.values())
+    settings = mapping(_configuration(snapshot).get("authorizer"))
+    gates = any(profile.gate for profile in snapshot.settings.profiles.values())
     if not gates or not flag(settings.get("enabled")):
         return
     # If no reconciler is installed yet, the account that it will have.
-    running = sorted(user_of(world, account) for account in reconciler_accounts(world) or {RECONCILER})
+    running = sorted(user_of(snapshot, account) for account in reconciler_accounts(snapshot) or {RECONCILER})
     missing = [user for user in running if user not in sequence(settings.get("exemptServiceAccountUserNames"))]
     if missing:
         yield Symptom(
@@ -147,22 +147,22 @@ def authorizer(world: World) -> Symptoms:
 @check(
     "grove/topology",
     level=Level.NOTE,
-    well=lambda: installed(
+    passes=lambda: installed(
         apis=served(TOPOLOGY_BINDINGS.resource.api), operator=_operator(topologyAwareScheduling={"enabled": True})
     ),
-    ill=lambda: installed(
+    fails=lambda: installed(
         apis=served(TOPOLOGY_BINDINGS.resource.api), operator=_operator(topologyAwareScheduling={"enabled": False})
     ),
 )
-def topology(world: World) -> Symptoms:
+def topology(snapshot: Snapshot) -> Symptoms:
     """Grove honours topology. If topologyAwareScheduling is off, Grove refuses topology constraints at CREATE and
     writes none into PodGangs, whatever the scheduler supports.
 
     Source: ai-dynamo/grove, operator/api/config (topologyAwareScheduling).
     """
-    configuration = _configuration(world)
+    configuration = _configuration(snapshot)
     settings = mapping(configuration.get("topologyAwareScheduling"))
-    if configuration and not flag(settings.get("enabled")) and TOPOLOGY_BINDINGS.resource.api in world.served():
+    if configuration and not flag(settings.get("enabled")) and TOPOLOGY_BINDINGS.resource.api in snapshot.served():
         yield Symptom(
             f"{_WHERE}, topologyAwareScheduling.enabled",
             "it is off",
@@ -178,23 +178,23 @@ _WEBHOOKS = ((MUTATING_WEBHOOKS, _DEFAULTING), (VALIDATING_WEBHOOKS, _VALIDATING
 @check(
     "grove/webhooks",
     level=Level.WARNING,
-    well=lambda: installed(
+    passes=lambda: installed(
         webhook_of("MutatingWebhookConfiguration", _DEFAULTING, "pcs.defaulting.webhooks.grove.io"),
         webhook_of("ValidatingWebhookConfiguration", _VALIDATING, "pcs.validating.webhooks.grove.io"),
         operator=_operator(),
     ),
-    ill=lambda: installed(operator=_operator()),
+    fails=lambda: installed(operator=_operator()),
 )
-def webhooks(world: World) -> Symptoms:
+def webhooks(snapshot: Snapshot) -> Symptoms:
     """Grove's own webhooks are registered if its operator runs. Without them a set is stored without the defaults that
     Rollcall needs to judge it, and Grove refuses a wrong set only later.
 
     Source: ai-dynamo/grove, operator/charts/templates (*-webhook-config.yaml).
     """
-    if not _configuration(world) or POD_CLIQUE_SETS.resource.api not in world.served():
+    if not _configuration(snapshot) or POD_CLIQUE_SETS.resource.api not in snapshot.served():
         return
     for part, name in _WEBHOOKS:
-        if not any(name_of(raw) == name for raw in world.all(part)):
+        if not any(name_of(raw) == name for raw in snapshot.all(part)):
             yield Symptom(
                 f"{part.resource.api.kind} {name}",
                 "it is missing, but Grove's operator is installed",
@@ -203,7 +203,7 @@ def webhooks(world: World) -> Symptoms:
             )
 
 
-def _operated(*operators: str, account: str = _OPERATOR) -> World:
+def _operated(*operators: str, account: str = _OPERATOR) -> Snapshot:
     service = {"clientConfig": {"service": {"namespace": "grove-system", "name": _OPERATOR}}}
     return installed(
         webhook_of("MutatingWebhookConfiguration", _DEFAULTING, "pcs.defaulting.webhooks.grove.io", **service),
@@ -214,18 +214,18 @@ def _operated(*operators: str, account: str = _OPERATOR) -> World:
 
 @check(
     "grove/operator-account",
-    well=lambda: _operated(service_account("grove-system", _OPERATOR)),
-    ill=lambda: _operated(service_account("grove-system", _OPERATOR), account="grove"),
+    passes=lambda: _operated(service_account("grove-system", _OPERATOR)),
+    fails=lambda: _operated(service_account("grove-system", _OPERATOR), account="grove"),
 )
-def operator_account(world: World) -> Symptoms:
+def operator_account(snapshot: Snapshot) -> Symptoms:
     """The service account of Grove's operator is in `tenancy.groveOperators`, by its full name. A `*` for the namespace
     is a warning: it also trusts accounts of that name that tenants create. Grove's operator is searched in the
     namespace that its webhook configurations name, because only an administrator writes these.
 
     Source: ai-dynamo/grove, operator/charts (Deployment and `serviceAccount.name`); webhook/model/users.py.
     """
-    tenancy = world.settings.tenancy
-    for where, user in _accounts(world):
+    tenancy = snapshot.settings.tenancy
+    for where, user in _accounts(snapshot):
         if not tenancy.is_grove_operator(user):
             yield Symptom(
                 where,
@@ -243,17 +243,17 @@ def operator_account(world: World) -> Symptoms:
             )
 
 
-def _accounts(world: World) -> Iterator[tuple[str, str]]:
+def _accounts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     """The Deployments of Grove's operator, each with its user name. Raises `FactsUnavailable`."""
     hooks = [
         mapping(hook)
         for part, name in _WEBHOOKS
-        for raw in world.all(part)
+        for raw in snapshot.all(part)
         if name_of(raw) == name
         for hook in sequence(raw.get("webhooks"))
     ]
     namespaces = {mapping(mapping(hook.get("clientConfig")).get("service")).get("namespace") for hook in hooks}
-    for raw in world.all(DEPLOYMENTS) if hooks else ():
+    for raw in snapshot.all(DEPLOYMENTS) if hooks else ():
         namespace = mapping(raw.get("metadata")).get("namespace")
         if namespace in namespaces and is_operator(raw):
             account = text(_pod(raw).get("serviceAccountName")) or "default"

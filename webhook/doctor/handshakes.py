@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
-from webhook.doctor.world import Clock, Presented
+from webhook.doctor.snapshot import Clock, Presented
 from webhook.errors import CertificateError
 from webhook.network.client_tls import looking, trusting
 

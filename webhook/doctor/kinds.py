@@ -7,8 +7,8 @@ from webhook.backends.kai.keys import POD_GROUP as KAI_POD_GROUP
 from webhook.backends.kube.backend import KubeBackend
 from webhook.backends.kube.generation import GROUP, generation, missing
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
-from webhook.doctor.examples import configured, installed, served, world
-from webhook.doctor.world import World
+from webhook.doctor.examples import configured, installed, served, snapshot
+from webhook.doctor.snapshot import Snapshot
 from webhook.model.keys import Api
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
 
@@ -17,15 +17,15 @@ OF_137 = (Api(GROUP, "v1beta1", "Workload"), Api(GROUP, "v1beta1", "PodGroup"), 
 _GANGS = {"name": "default-scheduler", "config": {"gangScheduling": True, "apiGeneration": "v1alpha2"}}
 
 
-@check("kinds/served", well=installed, ill=lambda: installed(settings=configured({"name": "volcano"})))
-def served_kinds(world: World) -> Symptoms:
+@check("kinds/served", passes=installed, fails=lambda: installed(settings=configured({"name": "volcano"})))
+def served_kinds(snapshot: Snapshot) -> Symptoms:
     """The cluster serves the kinds of each enabled scheduler's gang objects, in the version that Rollcall writes.
     Without them that scheduler's workloads are refused.
 
     Source: `Backend.required_apis` of each backend.
     """
-    apis = world.served()
-    for profile in world.settings.profiles.values():
+    apis = snapshot.served()
+    for profile in snapshot.settings.profiles.values():
         for api in profile.backend.required_apis:
             if api not in apis:
                 others = sorted(one.version for one in apis if (one.group, one.kind) == (api.group, api.kind))
@@ -39,25 +39,25 @@ def served_kinds(world: World) -> Symptoms:
 
 @check(
     "kinds/fields",
-    well=lambda: installed(
+    passes=lambda: installed(
         settings=configured({"name": KAI}),
         apis=served(KAI_POD_GROUP),
         spec_fields={KAI_POD_GROUP: frozenset({"minMember", "minSubGroup"})},
     ),
-    ill=lambda: installed(
+    fails=lambda: installed(
         settings=configured({"name": KAI}),
         apis=served(KAI_POD_GROUP),
         spec_fields={KAI_POD_GROUP: frozenset({"minMember"})},
     ),
 )
-def fields(world: World) -> Symptoms:
+def fields(snapshot: Snapshot) -> Symptoms:
     """The CRDs have the fields that Rollcall writes. An older CRD of the same version drops them silently, and half a
     gang starts.
 
     Source: `Backend.required_fields` of each backend.
     """
-    facts = world.facts()
-    for profile in world.settings.profiles.values():
+    facts = snapshot.facts()
+    for profile in snapshot.settings.profiles.values():
         for wanted in profile.backend.required_fields:
             if facts.lacks_field(wanted):
                 yield Symptom(
@@ -68,13 +68,13 @@ def fields(world: World) -> Symptoms:
                 )
 
 
-@check("kinds/grove", level=Level.WARNING, well=installed, ill=lambda: installed(apis=frozenset(OF_137)))
-def grove_kinds(world: World) -> Symptoms:
+@check("kinds/grove", level=Level.WARNING, passes=installed, fails=lambda: installed(apis=frozenset(OF_137)))
+def grove_kinds(snapshot: Snapshot) -> Symptoms:
     """The cluster serves Grove's PodCliqueSet and PodGang in the version that Rollcall reads.
 
     Source: ai-dynamo/grove, operator/api/core/v1alpha1 and scheduler/api/core/v1alpha1.
     """
-    absent = [part.resource.api for part in (POD_CLIQUE_SETS, POD_GANGS) if part.resource.api not in world.served()]
+    absent = [part.resource.api for part in (POD_CLIQUE_SETS, POD_GANGS) if part.resource.api not in snapshot.served()]
     if absent:
         yield Symptom(
             "Grove",
@@ -86,24 +86,24 @@ def grove_kinds(world: World) -> Symptoms:
 
 @check(
     "kinds/workload-api",
-    well=lambda: world(
+    passes=lambda: snapshot(
         settings=configured({"name": "default-scheduler", "config": {"gangScheduling": True}}), apis=frozenset(OF_137)
     ),
-    ill=lambda: world(settings=configured(_GANGS), apis=frozenset(OF_137), version="v1.37.0"),
+    fails=lambda: snapshot(settings=configured(_GANGS), apis=frozenset(OF_137), version="v1.37.0"),
 )
-def workload_api(world: World) -> Symptoms:
+def workload_api(snapshot: Snapshot) -> Symptoms:
     """If `default-scheduler` makes gangs, the API server serves the Workload API in the version that the configuration
     states, or in any version for `auto`. Each version is removed in the next minor version of Kubernetes, and all of
     them are off by default.
 
     Source: k8s.io/api scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 (1.37); kubernetes, pkg/features.
     """
-    backend = world.settings.profiles[KubeBackend.name].backend
-    apis = world.served()
+    backend = snapshot.settings.profiles[KubeBackend.name].backend
+    apis = snapshot.served()
     if not backend.settings.gangScheduling or generation(backend.settings, apis) is not None:
         return
     found = sorted({f"{api.version} {api.kind}" for api in apis if api.group == GROUP and api != _PRIORITY_CLASS})
-    version = "" if not isinstance(world.version, str) else world.version
+    version = "" if not isinstance(snapshot.version, str) else snapshot.version
     yield Symptom(
         f"profile {KubeBackend.name}, apiGeneration {backend.settings.apiGeneration}",
         f"the API server {version} does not serve {missing(backend.settings)}; of {GROUP} it serves "

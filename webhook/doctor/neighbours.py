@@ -15,7 +15,7 @@ from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import configured, installed, webhook_of
 from webhook.doctor.parts import MUTATING_WEBHOOKS
 from webhook.doctor.selectors import is_about, selects
-from webhook.doctor.world import World
+from webhook.doctor.snapshot import Snapshot
 from webhook.installation.names import MUTATING
 from webhook.model import grove
 from webhook.model.projections import name_of
@@ -48,13 +48,13 @@ _VOLCANO = Neighbour("volcano", "Volcano", "if it has resource groups, it sets s
 
 @check(
     "webhooks/order",
-    well=lambda: installed(webhook_of(_MUTATING, "mutating-kai-admission", "admission.kai-scheduler.svc")),
-    ill=lambda: installed(
+    passes=lambda: installed(webhook_of(_MUTATING, "mutating-kai-admission", "admission.kai-scheduler.svc")),
+    fails=lambda: installed(
         webhook_of(_MUTATING, "kai-admission", "admission.kai-scheduler.svc"),
         settings=configured({"name": KAI}),
     ),
 )
-def order(world: World) -> Symptoms:
+def order(snapshot: Snapshot) -> Symptoms:
     """Mutating webhooks for pods run in the order of their configurations' names. Those of Koordinator, Kueue,
     LeaderWorkerSet and JobSet must run before Rollcall's, because they would overwrite its changes. KAI's must run
     after it: KAI's condition needs the schedulerName that Rollcall sets, and a webhook whose condition did not match is
@@ -63,10 +63,10 @@ def order(world: World) -> Symptoms:
     Source: kai-scheduler/KAI-Scheduler, mutating-kai-admission (`scheduler-name-match`); koordinator-sh/koordinator,
     pkg/webhook/pod/mutating; volcano-sh/volcano, pkg/webhooks/admission/pods; kubernetes-sigs/lws, pkg/webhooks.
     """
-    for name, _ in _about_pods(world):
+    for name, _ in _about_pods(snapshot):
         where = f"{_MUTATING} {name}"
         if _is(name, _KAI) and name < MUTATING:
-            level = Level.ERROR if KAI in world.settings.profiles else Level.NOTE
+            level = Level.ERROR if KAI in snapshot.settings.profiles else Level.NOTE
             found = f"{_KAI.name}'s webhook runs before {MUTATING}"
             why = f"{_KAI.does}; it skips pods that get this schedulerName from Rollcall later"
             yield Symptom(where, found, why, "give it the name of KAI's own manifests, mutating-kai-admission", level)
@@ -85,17 +85,19 @@ def order(world: World) -> Symptoms:
 @check(
     "webhooks/unknown-neighbour",
     level=Level.NOTE,
-    well=lambda: installed(webhook_of(_MUTATING, "istio-sidecar-injector", "rev.namespace.sidecar-injector.istio.io")),
-    ill=lambda: installed(webhook_of(_MUTATING, "pod-defaults", "pods.example.com")),
+    passes=lambda: installed(
+        webhook_of(_MUTATING, "istio-sidecar-injector", "rev.namespace.sidecar-injector.istio.io")
+    ),
+    fails=lambda: installed(webhook_of(_MUTATING, "pod-defaults", "pods.example.com")),
 )
-def unknown_neighbour(world: World) -> Symptoms:
+def unknown_neighbour(snapshot: Snapshot) -> Symptoms:
     """No unknown webhook changes the pods of gangs after Rollcall. Most webhooks add a container or a variable, which
     is fine. A webhook that writes schedulerName, labels of a group or gates takes pods out of their gangs.
 
     Source: Kubernetes documentation, "Dynamic Admission Control".
     """
     known = (*BEFORE, _KAI, _VOLCANO)
-    for name, hook in _about_pods(world):
+    for name, hook in _about_pods(snapshot):
         if name > MUTATING and not any(_is(name, one) for one in known) and _takes_gangs(hook):
             yield Symptom(
                 f"{_MUTATING} {name}, {hook.get('name')}",
@@ -105,9 +107,9 @@ def unknown_neighbour(world: World) -> Symptoms:
             )
 
 
-def _about_pods(world: World) -> Iterator[tuple[str, Manifest]]:
+def _about_pods(snapshot: Snapshot) -> Iterator[tuple[str, Manifest]]:
     """The webhooks of other systems that may change a pod at its creation, one for each configuration."""
-    for raw in world.all(MUTATING_WEBHOOKS):
+    for raw in snapshot.all(MUTATING_WEBHOOKS):
         hooks = [dict(mapping(hook)) for hook in sequence(raw.get("webhooks"))]
         about = [hook for hook in hooks if is_about(hook, "", "pods", "CREATE")]
         if (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import configured, installed
 from webhook.doctor.parts import POLICIES, POLICY_BINDINGS
-from webhook.doctor.world import World
+from webhook.doctor.snapshot import Snapshot
 from webhook.installation.names import NAMESPACE, NET
 from webhook.installation.net import net_policy
 from webhook.model.projections import name_of
@@ -24,7 +24,7 @@ def _warning(raw: Manifest) -> None:
     raw["spec"].update(validationActions=["Warn", "Audit"])
 
 
-def _denying(changed: Callable[[Manifest], None] = lambda _: None) -> World:
+def _denying(changed: Callable[[Manifest], None] = lambda _: None) -> Snapshot:
     settings = configured(registration={"net": "Deny"})
     objects = net_policy(settings, NAMESPACE)
     for raw in objects:
@@ -33,15 +33,15 @@ def _denying(changed: Callable[[Manifest], None] = lambda _: None) -> World:
     return installed(*objects, settings=settings)
 
 
-@check("net/registered", level=Level.WARNING, well=_denying, ill=lambda: _denying(_warning))
-def net(world: World) -> Symptoms:
+@check("net/registered", level=Level.WARNING, passes=_denying, fails=lambda: _denying(_warning))
+def net(snapshot: Snapshot) -> Symptoms:
     """The net is as `registration.net` says. The policy rollcall-net and its bindings are those that `rollcall
     manifests net` prints, with the configured action. If the net is off, none is left.
 
     Source: Kubernetes documentation, "Validating Admission Policy".
     """
-    live = {_key(raw): raw for part in (POLICIES, POLICY_BINDINGS) for raw in world.all(part) if _is_ours(raw)}
-    wanted = {_key(raw): raw for raw in net_policy(world.settings, world.namespace)}
+    live = {_key(raw): raw for part in (POLICIES, POLICY_BINDINGS) for raw in snapshot.all(part) if _is_ours(raw)}
+    wanted = {_key(raw): raw for raw in net_policy(snapshot.settings, snapshot.namespace)}
     for key in sorted(live.keys() - wanted.keys()):
         why = "it still judges pods by an earlier configuration"
         yield Symptom(" ".join(key), "it exists, but would not be printed", why, f"kubectl delete {'/'.join(key)}")

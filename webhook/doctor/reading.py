@@ -35,7 +35,7 @@ from webhook.doctor.parts import (
     Part,
     trimmed,
 )
-from webhook.doctor.world import Clock, Tried, Unread, World, serves_next
+from webhook.doctor.snapshot import Clock, Snapshot, Tried, Unread, serves_next
 from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 from webhook.model.endpoint_slices import endpoints_in, port_name
 from webhook.model.kubernetes_kinds import CONFIG_MAPS, PODS, SERVICE_ACCOUNTS
@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 async def read_world(
     settings: Settings, access: Access, namespace: str, transport: httpx.AsyncBaseTransport | None = None
-) -> World:
+) -> Snapshot:
     """The present state of the cluster. Raises `FactsUnavailable` if nothing can be read."""
     client = Client(access, transport)
     try:
@@ -70,31 +70,33 @@ class _Reader:
         self._settings = settings
         self._namespace = namespace
 
-    async def read(self) -> World:
+    async def read(self) -> Snapshot:
         version, clocks = await self._version()
         discovery = Discovery(self._client)
         apis = await _tried("which kinds are served", discovery.ask, "get /apis")
-        world = World(self._settings, datetime.now(UTC), self._namespace, apis=apis, version=version, clocks=clocks)
+        snapshot = Snapshot(
+            self._settings, datetime.now(UTC), self._namespace, apis=apis, version=version, clocks=clocks
+        )
         wanted = [part for part in PARTS if part is not SECRET and (isinstance(apis, Unread) or _served(part, apis))]
         every = await asyncio.gather(*(self._part(part) for part in wanted))
-        world = replace(world, parts=dict(zip(wanted, every, strict=True)), spec_fields=await self._spec_fields())
+        snapshot = replace(snapshot, parts=dict(zip(wanted, every, strict=True)), spec_fields=await self._spec_fields())
         operator, asked, grouped, accounts = await asyncio.gather(
-            self._operator(world), self._asked(world), self._grouped(world), self._accounts()
+            self._operator(snapshot), self._asked(snapshot), self._grouped(snapshot), self._accounts()
         )
-        world = replace(world, operator=operator, asked=asked, grouped=grouped, accounts=accounts)
+        snapshot = replace(snapshot, operator=operator, asked=asked, grouped=grouped, accounts=accounts)
         try:
-            seen = await look_at(endpoints(world), bundles(world))
+            seen = await look_at(endpoints(snapshot), bundles(snapshot))
         except FactsUnavailable:
             # Without webhook configurations the endpoints are unknown; another check reports the missing
             # configurations.
-            return replace(world, parts={**world.parts, SECRET: await self._part(SECRET)})
-        world = replace(world, presented=tuple(one.presented for one in seen))
-        ours = reached(world)
+            return replace(snapshot, parts={**snapshot.parts, SECRET: await self._part(SECRET)})
+        snapshot = replace(snapshot, presented=tuple(one.presented for one in seen))
+        ours = reached(snapshot)
         if not ours:
             # Only in this case the stored certificate tells more than the presented one.
-            world = replace(world, parts={**world.parts, SECRET: await self._part(SECRET)})
+            snapshot = replace(snapshot, parts={**snapshot.parts, SECRET: await self._part(SECRET)})
         more = tuple(one.clock for one in seen if one.clock is not None and one.presented in ours)
-        return replace(world, clocks=(*world.clocks, *more))
+        return replace(snapshot, clocks=(*snapshot.clocks, *more))
 
     async def _version(self) -> tuple[str | Unread, tuple[Clock, ...]]:
         """The API server's version and clock."""
@@ -137,18 +139,18 @@ class _Reader:
 
     # Dry runs
 
-    async def _asked(self, world: World) -> Tried | Unread | None:
-        if isinstance(world.apis, Unread) or POD_CLIQUE_SETS.resource.api not in world.apis:
+    async def _asked(self, snapshot: Snapshot) -> Tried | Unread | None:
+        if isinstance(snapshot.apis, Unread) or POD_CLIQUE_SETS.resource.api not in snapshot.apis:
             return None
         try:
-            where = namespace_asked_about(world)
+            where = namespace_asked_about(snapshot)
         except FactsUnavailable:
             where = "default"
         return await self._try(POD_CLIQUE_SETS.resource, refused_set(where))
 
-    async def _grouped(self, world: World) -> Tried | Unread | None:
+    async def _grouped(self, snapshot: Snapshot) -> Tried | Unread | None:
         settings = self._settings.profiles[KubeBackend.name].backend.settings
-        spoken = None if isinstance(world.apis, Unread) else generation(settings, world.apis)
+        spoken = None if isinstance(snapshot.apis, Unread) else generation(settings, snapshot.apis)
         if not settings.gangScheduling or spoken is None:
             return None
         return await self._try(PODS, grouped_pod(self._namespace, spoken))
@@ -176,9 +178,9 @@ class _Reader:
 
     # Grove's operator
 
-    async def _operator(self, world: World) -> Manifest | Unread | None:
+    async def _operator(self, snapshot: Snapshot) -> Manifest | Unread | None:
         try:
-            deployments = world.all(DEPLOYMENTS)
+            deployments = snapshot.all(DEPLOYMENTS)
         except FactsUnavailable as error:
             return Unread("Grove's OperatorConfiguration", str(error))
         for raw in deployments:
@@ -207,18 +209,18 @@ def _served(part: Part, apis: Any) -> bool:
     return not part.resource.api.group or part.resource.api in apis
 
 
-def endpoints(world: World) -> Iterator[Endpoint]:
+def endpoints(snapshot: Snapshot) -> Iterator[Endpoint]:
     """The endpoints to contact: the URL in the webhooks, else the ready endpoints of the Service. Raises
     `FactsUnavailable`.
     """
-    address, host = world.address(), called(world)
-    if not any(True for _, hook in world.hooks() if not serves_next(hook)):
+    address, host = snapshot.address(), called(snapshot)
+    if not any(True for _, hook in snapshot.hooks() if not serves_next(hook)):
         return
     if address.url:
         yield Endpoint(host, urlsplit(address.url).port or 443, host)
         return
-    wanted = port_name(world.one(SERVICE) or {}, address.port)
-    for found in world.all(ENDPOINT_SLICES):
+    wanted = port_name(snapshot.one(SERVICE) or {}, address.port)
+    for found in snapshot.all(ENDPOINT_SLICES):
         for endpoint in endpoints_in(found):
             port = None if wanted is None else endpoint.ports.get(wanted)
             if endpoint.ready and port is not None:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from webhook.doctor.checking import Level, Symptom, Symptoms, check, first_of
-from webhook.doctor.examples import installed, webhook_of, world
+from webhook.doctor.examples import installed, snapshot, webhook_of
 from webhook.doctor.parts import MUTATING_WEBHOOKS, NAMESPACES, POD_CLIQUE_SETS, SERVICE, VALIDATING_WEBHOOKS
 from webhook.doctor.selectors import namespace_labels, selects
+from webhook.doctor.snapshot import Snapshot, Tried, known
 from webhook.doctor.unreached import cause_of
-from webhook.doctor.world import Tried, World, known
 from webhook.errors import FactsUnavailable
 from webhook.installation.names import MUTATING, VALIDATING
 from webhook.installation.webhooks import NEVER_HERE, webhook_configurations
@@ -27,22 +27,22 @@ _SHOWN = 60
 
 @check(
     "webhooks/registered",
-    well=installed,
-    ill=lambda: installed(without=("MutatingWebhookConfiguration",)),
+    passes=installed,
+    fails=lambda: installed(without=("MutatingWebhookConfiguration",)),
 )
-def registered(world: World) -> Symptoms:
+def registered(snapshot: Snapshot) -> Symptoms:
     """Both webhook configurations are in the cluster. Without the mutating one pods are not stamped and the scheduler
     of a workload is not recorded. Without the validating one a workload that its scheduler cannot honour is admitted.
 
     Source: Kubernetes documentation, "Dynamic Admission Control".
     """
     for part, name in zip(_BOTH, (MUTATING, VALIDATING), strict=True):
-        if world.configuration(part) is None:
+        if snapshot.configuration(part) is None:
             yield Symptom(
                 f"{part.resource.api.kind} {name}",
                 "it is missing",
                 "the API server does not call Rollcall: gangs are neither checked nor made",
-                f"install it: {_APPLY if world.one(SERVICE) or world.address().url else _INSTALL}",
+                f"install it: {_APPLY if snapshot.one(SERVICE) or snapshot.address().url else _INSTALL}",
             )
 
 
@@ -52,16 +52,16 @@ def _later(raw: Manifest) -> None:
         del raw["webhooks"][0]
 
 
-@check("webhooks/as-printed", well=installed, ill=lambda: installed(changed=_later))
-def as_printed(world: World) -> Symptoms:
+@check("webhooks/as-printed", passes=installed, fails=lambda: installed(changed=_later))
+def as_printed(snapshot: Snapshot) -> Symptoms:
     """The configurations are what `rollcall manifests webhooks` prints for this configuration file. No webhook is
     missing or too many, and selectors, conditions, policies and times are the same. Another check covers caBundles.
 
     Source: Kubernetes API reference, admissionregistration/v1, for the fields that the API server fills in.
     """
-    printed = webhook_configurations(world.settings, world.address(), world.namespace, None)
+    printed = webhook_configurations(snapshot.settings, snapshot.address(), snapshot.namespace, None)
     for part, wanted in zip(_BOTH, printed, strict=True):
-        live = world.configuration(part)
+        live = snapshot.configuration(part)
         if live is not None:
             where = f"{part.resource.api.kind} {name_of(live)}"
             yield from _differences(where, _named(wanted), _named(live))
@@ -127,19 +127,19 @@ def _everywhere(raw: Manifest) -> None:
         hook["namespaceSelector"] = {}
 
 
-@check("webhooks/out-of-the-way", well=installed, ill=lambda: installed(changed=_everywhere))
-def out_of_the_way(world: World) -> Symptoms:
+@check("webhooks/out-of-the-way", passes=installed, fails=lambda: installed(changed=_everywhere))
+def out_of_the_way(snapshot: Snapshot) -> Symptoms:
     """No webhook that must be answered (failurePolicy Fail) covers kube-system or Rollcall's own namespace. A cluster
     in which Rollcall is down must be able to start it again.
 
     Source: Kubernetes documentation, "Admission Webhook Good Practices" (avoid dependency loops).
     """
-    namespaces = {name_of(raw): raw for raw in world.all(NAMESPACES)}
-    for name in (world.namespace, *NEVER_HERE):
+    namespaces = {name_of(raw): raw for raw in snapshot.all(NAMESPACES)}
+    for name in (snapshot.namespace, *NEVER_HERE):
         labels = namespace_labels(name, namespaces)
         about = [
             where
-            for where, hook in world.hooks()
+            for where, hook in snapshot.hooks()
             if hook.get("failurePolicy", "Fail") == "Fail" and selects(hook.get("namespaceSelector"), labels)
         ]
         if about:
@@ -154,15 +154,15 @@ def out_of_the_way(world: World) -> Symptoms:
 _STRANGER = webhook_of("ValidatingWebhookConfiguration", "rollcall-old", "pods.validate.rollcall.dev")
 
 
-@check("webhooks/registered-twice", level=Level.WARNING, well=installed, ill=lambda: installed(_STRANGER))
-def registered_twice(world: World) -> Symptoms:
+@check("webhooks/registered-twice", level=Level.WARNING, passes=installed, fails=lambda: installed(_STRANGER))
+def registered_twice(snapshot: Snapshot) -> Symptoms:
     """No other configuration has webhooks with Rollcall's names. One that an older or a second installation left behind
     makes the API server ask twice for every object, and refuse all objects when no server answers there.
 
     Source: webhook/installation/webhooks.py (`*.rollcall.dev`).
     """
     for part, own in zip(_BOTH, (MUTATING, VALIDATING), strict=True):
-        for raw in world.all(part):
+        for raw in snapshot.all(part):
             hooks = [str(hook.get("name")) for hook in map(mapping, sequence(raw.get("webhooks")))]
             if name_of(raw) != own and any(hook.endswith(".rollcall.dev") for hook in hooks):
                 yield Symptom(
@@ -181,14 +181,14 @@ _BROKEN = Tried(
 _REFUSED = Tried(None, "rollcall/scheduler-unknown at metadata.labels[rollcall.dev/scheduler]: no profile")
 
 
-@check("webhooks/answered", well=lambda: world(asked=_REFUSED), ill=lambda: world(asked=_BROKEN))
-def answered(world: World) -> Symptoms:
+@check("webhooks/answered", passes=lambda: snapshot(asked=_REFUSED), fails=lambda: snapshot(asked=_BROKEN))
+def answered(snapshot: Snapshot) -> Symptoms:
     """The API server reaches Rollcall and trusts its certificate. The check creates a PodCliqueSet for a scheduler that
     does not exist, as a dry run: the rule for unknown schedulers must refuse it. Nothing is stored.
 
     Source: Kubernetes documentation, "Dry-run"; rule rollcall/scheduler-unknown, which nothing softens.
     """
-    asked = None if world.asked is None else known(world.asked)
+    asked = None if snapshot.asked is None else known(snapshot.asked)
     if asked is None or "rollcall/scheduler-unknown" in asked.message:
         return
     where = f"the creation of a {POD_CLIQUE_SETS.resource.api.kind} (dry run)"
@@ -200,7 +200,7 @@ def answered(world: World) -> Symptoms:
             "see the other findings on webhooks and server; the API server's log shows the call that failed",
         )
     elif ".rollcall.dev" in asked.message:
-        yield Symptom(where, asked.message, *cause_of(asked.message, world))
+        yield Symptom(where, asked.message, *cause_of(asked.message, snapshot))
     else:
         # The API server reports only one of several refusals; or another webhook refused the object first.
         raise FactsUnavailable(f"another webhook or the API server refused the object first: {asked.message}")

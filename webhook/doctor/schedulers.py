@@ -21,7 +21,7 @@ from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import configured, deployment, installed
 from webhook.doctor.parts import COLOCATION_PROFILES, DEPLOYMENTS, SCHEDULER_LEASE
 from webhook.doctor.selectors import selects
-from webhook.doctor.world import World
+from webhook.doctor.snapshot import Snapshot
 from webhook.model import grove
 from webhook.model.projections import key_of, name_of
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
@@ -48,8 +48,8 @@ class Process(NamedTuple):
     available: int
 
 
-def _processes(world: World, scheduler: str) -> Iterator[Process]:
-    for raw in world.all(DEPLOYMENTS):
+def _processes(snapshot: Snapshot, scheduler: str) -> Iterator[Process]:
+    for raw in snapshot.all(DEPLOYMENTS):
         pod = mapping(mapping(mapping(raw.get("spec")).get("template")).get("spec"))
         for container in map(mapping, sequence(pod.get("containers"))):
             image, tag = _split(text(container.get("image")) or "")
@@ -69,19 +69,19 @@ def _split(image: str) -> tuple[str, str]:
 @check(
     "schedulers/running",
     level=Level.WARNING,
-    well=lambda: installed(deployment("koord-scheduler", "ghcr.io/koordinator-sh/koord-scheduler:v1.8.0")),
-    ill=lambda: installed(deployment("koord-manager", "ghcr.io/koordinator-sh/koord-manager:v1.8.0")),
+    passes=lambda: installed(deployment("koord-scheduler", "ghcr.io/koordinator-sh/koord-scheduler:v1.8.0")),
+    fails=lambda: installed(deployment("koord-manager", "ghcr.io/koordinator-sh/koord-manager:v1.8.0")),
 )
-def running(world: World) -> Symptoms:
+def running(snapshot: Snapshot) -> Symptoms:
     """For each enabled profile the scheduler of that name runs. A pod whose schedulerName belongs to no running
     scheduler waits for ever, without an event. The check looks at the images of Deployments. For default-scheduler it
     looks at kube-scheduler's Lease, if that scheduler makes gangs. A scheduler that runs in another way is not seen.
 
     Source: the schedulers' own Helm charts.
     """
-    for name, profile in world.settings.profiles.items():
+    for name, profile in snapshot.settings.profiles.items():
         if name in _IMAGES:
-            found = list(_processes(world, name))
+            found = list(_processes(snapshot, name))
             if not found:
                 said = "no Deployment runs its image"
             elif not any(process.available for process in found):
@@ -90,7 +90,7 @@ def running(world: World) -> Symptoms:
                 continue
             yield _unserved(name, said)
         elif name == DEFAULT_SCHEDULER and profile.backend.settings.gangScheduling:
-            yield from _kube_scheduler(world)
+            yield from _kube_scheduler(snapshot)
 
 
 def _unserved(name: str, said: str) -> Symptom:
@@ -102,31 +102,31 @@ def _unserved(name: str, said: str) -> Symptom:
     )
 
 
-def _kube_scheduler(world: World) -> Symptoms:
-    found = world.one(SCHEDULER_LEASE)
+def _kube_scheduler(snapshot: Snapshot) -> Symptoms:
+    found = snapshot.one(SCHEDULER_LEASE)
     renewed = None if found is None else text(mapping(found.get("spec")).get("renewTime"))
     if renewed is None:
         yield _unserved(DEFAULT_SCHEDULER, "no process holds a Lease kube-system/kube-scheduler")
-    elif world.now - datetime.fromisoformat(renewed) > _SILENCE:
+    elif snapshot.now - datetime.fromisoformat(renewed) > _SILENCE:
         yield _unserved(DEFAULT_SCHEDULER, f"Lease kube-system/kube-scheduler was not renewed since {renewed}")
 
 
 @check(
     "schedulers/version",
-    well=lambda: installed(deployment("koord-scheduler", "ghcr.io/koordinator-sh/koord-scheduler:v1.8.0")),
-    ill=lambda: installed(
+    passes=lambda: installed(deployment("koord-scheduler", "ghcr.io/koordinator-sh/koord-scheduler:v1.8.0")),
+    fails=lambda: installed(
         deployment("koord-scheduler", "ghcr.io/koordinator-sh/koord-scheduler:v1.6.1"),
         settings=configured({**_KOORD, "schedulerVersion": "1.8"}),
     ),
 )
-def version(world: World) -> Symptoms:
+def version(snapshot: Snapshot) -> Symptoms:
     """A scheduler's image has the version that the configuration states (`schedulerVersion`), and a version that
     Rollcall can work with. Rules use the stated version.
 
     Source: `Backend.version_problem` of each backend, and the rules that ask for a version.
     """
-    for name, profile in world.settings.profiles.items():
-        for process in _processes(world, name) if name in _IMAGES else ():
+    for name, profile in snapshot.settings.profiles.items():
+        for process in _processes(snapshot, name) if name in _IMAGES else ():
             runs = Version.parse(process.tag)
             if runs is not None and (symptom := _contradiction(profile, process, runs)) is not None:
                 yield symptom
@@ -158,20 +158,20 @@ def _colocation(scheduler: str) -> Manifest:
 @check(
     "schedulers/colocation-profile",
     level=Level.WARNING,
-    well=lambda: installed(_colocation("koord-scheduler")),
-    ill=lambda: installed(_colocation("koord-scheduler"), settings=configured({"name": "volcano"}, _KOORD)),
+    passes=lambda: installed(_colocation("koord-scheduler")),
+    fails=lambda: installed(_colocation("koord-scheduler"), settings=configured({"name": "volcano"}, _KOORD)),
 )
-def colocation_profile(world: World) -> Symptoms:
+def colocation_profile(snapshot: Snapshot) -> Symptoms:
     """No ClusterColocationProfile of Koordinator sets the schedulerName of pods that are for another scheduler.
     Koordinator's webhook runs first. Rollcall then finds a pod that another system has claimed, and does not change it.
 
     Source: koordinator-sh/koordinator, pkg/webhook/pod/mutating/cluster_colocation_profile.go.
     """
     pod = {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE}
-    for raw in world.all(COLOCATION_PROFILES):
+    for raw in snapshot.all(COLOCATION_PROFILES):
         spec = mapping(raw.get("spec"))
         name = text(spec.get("schedulerName"))
-        others = [profile for profile in world.settings.profiles if profile not in {name, DEFAULT_SCHEDULER}]
+        others = [profile for profile in snapshot.settings.profiles if profile not in {name, DEFAULT_SCHEDULER}]
         selector = mapping(spec.get("selector"))
         wanted = {key: value for key, value in mapping(selector.get("matchLabels")).items() if key in pod}
         # Labels that only some pods have may be those of a gang, so this is reported.

@@ -8,28 +8,28 @@ from webhook.doctor.checking import Level, Symptom, Symptoms, check
 from webhook.doctor.examples import installed
 from webhook.doctor.parts import BUDGETS, DEPLOYMENTS, ENDPOINT_SLICES, SERVICE
 from webhook.doctor.selectors import selects
-from webhook.doctor.world import World
+from webhook.doctor.snapshot import Snapshot
 from webhook.installation.names import SERVER
 from webhook.model.endpoint_slices import ServiceEndpoint, endpoints_in, port_name
 from webhook.model.projections import labels_of, name_of
 from webhook.model.reading import Manifest, mapping, sequence
 
 
-def _by_url(world: World) -> bool:
+def _by_url(snapshot: Snapshot) -> bool:
     """Whether the webhooks use a URL: servers outside of the cluster cannot be checked."""
-    return bool(world.address().url)
+    return bool(snapshot.address().url)
 
 
-@check("server/service", well=installed, ill=lambda: installed(without=("Service",)))
-def service(world: World) -> Symptoms:
+@check("server/service", passes=installed, fails=lambda: installed(without=("Service",)))
+def service(snapshot: Snapshot) -> Symptoms:
     """The Service that the webhooks name exists and has the port that they name. Not checked if they name a URL.
 
     Source: Kubernetes API reference, admissionregistration/v1 ServiceReference.
     """
-    if _by_url(world):
+    if _by_url(snapshot):
         return
-    wanted, found = world.address().port, world.one(SERVICE)
-    where = f"Service {world.namespace}/{SERVER}"
+    wanted, found = snapshot.address().port, snapshot.one(SERVICE)
+    where = f"Service {snapshot.namespace}/{SERVER}"
     why = "the API server finds no server to call, and refuses every gang"
     if found is None:
         yield Symptom(where, "it is missing", why, "install it, or use --namespace if Rollcall is in another namespace")
@@ -44,8 +44,8 @@ def _one_node(raw: Manifest) -> None:
         endpoint["nodeName"] = "node-a"
 
 
-@check("server/endpoints", well=installed, ill=lambda: installed(changed=_one_node))
-def endpoints(world: World) -> Symptoms:
+@check("server/endpoints", passes=installed, fails=lambda: installed(changed=_one_node))
+def endpoints(snapshot: Snapshot) -> Symptoms:
     """At least two replicas behind the Service are ready, on different nodes. With one replica, a rollout or a lost
     node refuses every gang until it is back. It is an error if no replica is ready, or if none has the port that the
     Service leads to.
@@ -53,17 +53,17 @@ def endpoints(world: World) -> Symptoms:
     Source: Kubernetes API reference, discovery.k8s.io/v1 (EndpointConditions, EndpointPort); a targetPort that no
     container has is left out of the slices.
     """
-    if _by_url(world):
+    if _by_url(snapshot):
         return
-    everybody, number = list(ready_endpoints(world)), world.address().port
+    everybody, number = list(ready_endpoints(snapshot)), snapshot.address().port
     # Another check reports a missing Service or port.
-    name = port_name(world.one(SERVICE) or {}, number)
+    name = port_name(snapshot.one(SERVICE) or {}, number)
     ready = [one for one in everybody if name is None or name in one.ports]
     nodes = {one.node for one in ready if one.node}
-    where = f"Service {world.namespace}/{SERVER}"
+    where = f"Service {snapshot.namespace}/{SERVER}"
     why = "the API server finds no server to call, and refuses every gang"
     if not everybody:
-        see = f"kubectl -n {world.namespace} get pods -l app.kubernetes.io/name={SERVER}"
+        see = f"kubectl -n {snapshot.namespace} get pods -l app.kubernetes.io/name={SERVER}"
         remedy = f"find out why: {see}; each Pod says why at /readyz on its port `health`"
         yield Symptom(where, "no endpoint is ready", why, remedy)
     elif not ready:
@@ -79,34 +79,34 @@ def endpoints(world: World) -> Symptoms:
         yield Symptom(where, f"all {len(ready)} endpoints are on node {nodes.pop()}", why, remedy, Level.WARNING)
 
 
-def ready_endpoints(world: World) -> Iterator[ServiceEndpoint]:
+def ready_endpoints(snapshot: Snapshot) -> Iterator[ServiceEndpoint]:
     """The ready endpoints of the Service. Raises `FactsUnavailable`."""
-    for found in world.all(ENDPOINT_SLICES):
+    for found in snapshot.all(ENDPOINT_SLICES):
         yield from (endpoint for endpoint in endpoints_in(found) if endpoint.ready)
 
 
 @check(
     "server/disruption-budget",
     level=Level.WARNING,
-    well=installed,
-    ill=lambda: installed(without=("PodDisruptionBudget",)),
+    passes=installed,
+    fails=lambda: installed(without=("PodDisruptionBudget",)),
 )
-def disruption_budget(world: World) -> Symptoms:
+def disruption_budget(snapshot: Snapshot) -> Symptoms:
     """A PodDisruptionBudget covers the pods behind the Service. Without it, draining nodes can evict all of them at
     once.
 
     Source: Kubernetes documentation, "Specifying a Disruption Budget".
     """
-    found = None if _by_url(world) else world.one(SERVICE)
+    found = None if _by_url(snapshot) else snapshot.one(SERVICE)
     if found is None:
         return
     labels = mapping(mapping(found.get("spec")).get("selector"))
-    for raw in world.all(DEPLOYMENTS):
-        if mapping(raw.get("metadata")).get("namespace") == world.namespace and name_of(raw) == SERVER:
+    for raw in snapshot.all(DEPLOYMENTS):
+        if mapping(raw.get("metadata")).get("namespace") == snapshot.namespace and name_of(raw) == SERVER:
             labels = labels_of(mapping(mapping(raw.get("spec")).get("template")))  # type: ignore[arg-type]
-    if not any(selects(mapping(raw.get("spec")).get("selector"), labels) for raw in world.all(BUDGETS)):
+    if not any(selects(mapping(raw.get("spec")).get("selector"), labels) for raw in snapshot.all(BUDGETS)):
         yield Symptom(
-            f"Service {world.namespace}/{SERVER}",
+            f"Service {snapshot.namespace}/{SERVER}",
             "no PodDisruptionBudget covers the pods behind it",
             "draining nodes may evict all replicas at once, and every gang is refused until one is back",
             "install the one from the manifests: it lets only one replica be evicted at a time",

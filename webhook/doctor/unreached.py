@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from webhook.doctor.serving import ready_endpoints
-from webhook.doctor.world import World
+from webhook.doctor.snapshot import Snapshot
 from webhook.errors import FactsUnavailable
 from webhook.installation.names import SERVER, SERVING_PORT_NAME
 
@@ -43,7 +43,7 @@ _UNKNOWN = Cause(
 )
 
 
-def cause_of(message: str, world: World) -> Cause:
+def cause_of(message: str, snapshot: Snapshot) -> Cause:
     """The likely cause of a call that failed with that message."""
     if "x509:" in message:
         return Cause(
@@ -53,7 +53,7 @@ def cause_of(message: str, world: World) -> Cause:
     if "no endpoints available" in message:
         return Cause(
             "no server behind the Service is ready: every gang is refused",
-            f"find out why: kubectl -n {world.namespace} get pods -l app.kubernetes.io/name={SERVER}",
+            f"find out why: kubectl -n {snapshot.namespace} get pods -l app.kubernetes.io/name={SERVER}",
         )
     if any(words in message for words in _NO_TUNNEL):
         return Cause(
@@ -68,15 +68,15 @@ def cause_of(message: str, world: World) -> Cause:
             '"Client certificates"',
         )
     if any(words in message for words in _SILENT):
-        return _silence(world)
+        return _silence(snapshot)
     if "connection refused" in message:
-        return _refusal(world)
+        return _refusal(snapshot)
     return _UNKNOWN
 
 
-def _silence(world: World) -> Cause:
+def _silence(snapshot: Snapshot) -> Cause:
     """The likely cause of a timeout: packets are dropped on the way, or the servers answer too late."""
-    where, ready = _listening(world)
+    where, ready = _listening(snapshot)
     if not ready:
         return _UNKNOWN
     return Cause(
@@ -87,8 +87,8 @@ def _silence(world: World) -> Cause:
     )
 
 
-def _refusal(world: World) -> Cause:
-    where, ready = _listening(world)
+def _refusal(snapshot: Snapshot) -> Cause:
+    where, ready = _listening(snapshot)
     if not ready:
         return _UNKNOWN
     return Cause(
@@ -99,14 +99,14 @@ def _refusal(world: World) -> Cause:
     )
 
 
-def _listening(world: World) -> tuple[str, str]:
+def _listening(snapshot: Snapshot) -> tuple[str, str]:
     """The ports of the servers and the number of ready ones, as text; the second is empty if none is known to be
     ready.
     """
     try:
-        if url := world.address().url:
+        if url := snapshot.address().url:
             return url, f"the server at {url} may be"
-        ready = list(ready_endpoints(world))
+        ready = list(ready_endpoints(snapshot))
     except FactsUnavailable:
         return "the servers", ""
     ports = sorted({port for one in ready for name, port in one.ports.items() if name == SERVING_PORT_NAME})

@@ -43,7 +43,7 @@ _DRAWN = 2 * MAX_DEPTH
 _NAMED = 3
 
 
-class World:
+class GroupForest:
     """The objects that were added so far. `where` is a value by which the caller finds an object again."""
 
     def __init__(self) -> None:

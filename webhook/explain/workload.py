@@ -26,7 +26,7 @@ from webhook.admission.workload import WorkloadAdmission
 from webhook.config.settings import Profile, Settings
 from webhook.explain.edits import Change, applied, smallest_edit
 from webhook.explain.gang_tree import Node, gang_tree
-from webhook.explain.workload_tree import owner_tree
+from webhook.explain.workload_tree import workload_tree
 from webhook.model import grove
 from webhook.model.admission_request import Request
 from webhook.model.capabilities import Capability, CapabilityTable, Support, Use, Uses, capabilities_used
@@ -38,7 +38,7 @@ from webhook.model.reading import Malformed, Manifest
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.trainjob import TrainJob
-from webhook.model.workloads.workload import OwnedWorkload
+from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.judgement import requests_in
 from webhook.offline.report import finding_as_json, unjudged_as_json
 from webhook.validators.selection import Choice
@@ -170,7 +170,7 @@ def explain_opted_in(request: Request, facts: ClusterFacts, settings: Settings) 
 
 
 def _explain_opted_in(
-    admission: WorkloadAdmission[OwnedWorkload], workload: OwnedWorkload, facts: ClusterFacts, settings: Settings
+    admission: WorkloadAdmission[OptedInWorkload], workload: OptedInWorkload, facts: ClusterFacts, settings: Settings
 ) -> Explanation | None:
     found = admission.choice_of(workload, None, facts, settings)
     claimed = any(any(claims_on(template)) for template in workload.templates)
@@ -187,7 +187,7 @@ def _explain_opted_in(
         outcome = admission.judged_by(profile, ceiling, workload, None, own, facts, settings.proceed)
         table = {Capability.GANG: gang_support(made or workload, profile)}
         views.append(View(opinion_on(profile, {Capability.GANG: [Use(place, None)]}, outcome, table)))
-    tree = None if made is None else owner_tree(workload, made)
+    tree = None if made is None else workload_tree(workload, made)
     return Explanation(
         workload.namespace,
         workload.name,
@@ -202,7 +202,7 @@ def _explain_opted_in(
     )
 
 
-def _maker(workload: OwnedWorkload, facts: ClusterFacts) -> OwnedWorkload | None:
+def _maker(workload: OptedInWorkload, facts: ClusterFacts) -> OptedInWorkload | None:
     """Return the workload that makes the pods: for a TrainJob with a known runtime its JobSet, else itself."""
     if not isinstance(workload, TrainJob):
         return workload

@@ -12,7 +12,7 @@ from webhook.explain.gang_tree import Level, Node, left, shown
 from webhook.model.workloads.gang import gangs_of, no_gang
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.model.workloads.workload import OwnedWorkload, Part
+from webhook.model.workloads.workload import OptedInWorkload, Part
 
 _LEVELS = {
     "Job": Level.JOB,
@@ -22,7 +22,7 @@ _LEVELS = {
 }
 
 
-def owner_tree(workload: OwnedWorkload, made: OwnedWorkload) -> Node:
+def workload_tree(workload: OptedInWorkload, made: OptedInWorkload) -> Node:
     """Return the tree of `workload`. `made` makes its pods: the JobSet of a TrainJob, else the workload itself."""
     gangs = tuple(_gangs(made)) if no_gang(made) is None else tuple(_members(made))
     pods = sum(gang.pods * (1 + gang.more) for gang in gangs)
@@ -30,7 +30,7 @@ def owner_tree(workload: OwnedWorkload, made: OwnedWorkload) -> Node:
     return Node(_LEVELS[workload.kind], f"{workload.namespace}/{workload.name}", pods, minimum, below=gangs)
 
 
-def _gangs(made: OwnedWorkload) -> Iterator[Node]:
+def _gangs(made: OptedInWorkload) -> Iterator[Node]:
     if isinstance(made, LeaderWorkerSet):
         yield from _groups(made)
         return
@@ -46,7 +46,7 @@ def _gangs(made: OwnedWorkload) -> Iterator[Node]:
             yield Node(Level.OWNED_GANG, gang.name, pods, pods, below=below)
 
 
-def _last(made: OwnedWorkload, part: Part) -> str | None:
+def _last(made: OptedInWorkload, part: Part) -> str | None:
     """Return the gangs that the gang of a part waits for. In a sequence only the previous one is named, because that
     one waits for the earlier ones.
     """
@@ -67,7 +67,7 @@ def _groups(made: LeaderWorkerSet) -> Iterator[Node]:
         yield Node(Level.OWNED_GANG, name, size, size, more=more, last=last, below=tuple(below))
 
 
-def _members(made: OwnedWorkload) -> Iterator[Node]:
+def _members(made: OptedInWorkload) -> Iterator[Node]:
     for part in made.parts:
         if part.pods > 0:
             yield Node(Level.MEMBER, part.name or made.name, part.pods, part.pods)

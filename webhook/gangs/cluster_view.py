@@ -35,7 +35,7 @@ from webhook.model.kubernetes_kinds import PODS
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Projection, Resource
 from webhook.model.reading import Manifest
 from webhook.model.workloads.facts import TRAIN_JOB_FACTS
-from webhook.model.workloads.gang import OwnedGang, no_gang
+from webhook.model.workloads.gang import OptedInGang, no_gang
 from webhook.model.workloads.kinds import JOB_SETS
 from webhook.model.workloads.pod_controllers import OF_GROVE, OF_OPTED_IN
 from webhook.model.workloads.podcliqueset import PodCliqueSet
@@ -48,7 +48,7 @@ _OF_GANGS = frozenset(
 )
 
 
-class Following:
+class ClusterView:
     """The watches on one cluster, and what they have read.
 
     It calls `gang_changed` with each gang whose objects may have to change, and `pods_changed` with each gang whose
@@ -117,7 +117,7 @@ class Following:
         pods = self._pods_for(podgang)
         if not pods.filled:
             return None
-        found = self.owned.pods_of(podgang) if isinstance(podgang, OwnedGang) else pods.of(key_of_gang(podgang))
+        found = self.owned.pods_of(podgang) if isinstance(podgang, OptedInGang) else pods.of(key_of_gang(podgang))
         return pods.roster(podgang, found)
 
     def pods_of(self, podgang: PodGang) -> Sequence[GangPod] | None:
@@ -135,7 +135,7 @@ class Following:
         return pods.controllers
 
     def _pods_for(self, podgang: PodGang) -> GangPods:
-        return self.owned.pods if isinstance(podgang, OwnedGang) else self._pods
+        return self.owned.pods if isinstance(podgang, OptedInGang) else self._pods
 
     def bears_gate(self, key: GangKey) -> bool:
         """Whether any pod that names a gang has Rollcall's gate."""

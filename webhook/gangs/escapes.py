@@ -17,7 +17,7 @@ from webhook.gangs.pod_parts import READ
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.reading import Malformed
-from webhook.model.workloads.gang import OwnedGang
+from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.place import label_value
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podgang import PodGang
@@ -66,7 +66,7 @@ def escaped(pod: GangPod, podgang: PodGang, profile: Profile, record: Record, fa
     """How a pod of `podgang` escaped; None if it is correct, or if what it should have is not known."""
     gang, clique = _names(pod, podgang)
     try:
-        member = profile.member(pod.namespace, gang, clique, record, facts, owned=isinstance(podgang, OwnedGang))
+        member = profile.member(pod.namespace, gang, clique, record, facts, owned=isinstance(podgang, OptedInGang))
         # The gate is always set here: the reconciler removes it from the pod, so its absence is not an escape.
         spec = {**pod.spec, "schedulingGates": [{"name": GATE}]}
         metadata = {"labels": dict(pod.labels), "annotations": dict(pod.annotations), "namespace": pod.namespace}
@@ -96,7 +96,7 @@ def not_its_own(pods: Iterable[GangPod]) -> tuple[Escaped, ...]:
 
 def _names(pod: GangPod, podgang: PodGang) -> tuple[str, str]:
     """The gang and member names that the pod was prepared from; its labels may hold them shortened."""
-    if not isinstance(podgang, OwnedGang):
+    if not isinstance(podgang, OptedInGang):
         return pod.podgang, pod.podclique
     of = (member.name for member in podgang.members if label_value(member.name) == pod.podclique)
     return podgang.name, next(of, pod.podclique)

@@ -11,7 +11,7 @@ import httpx
 from webhook.cluster.access import Access
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable
-from webhook.gangs.cluster_view import Following
+from webhook.gangs.cluster_view import ClusterView
 from webhook.gangs.health import GangHealth
 from webhook.gangs.key import POD_GANG, GangKey
 from webhook.gangs.pod import GangPod
@@ -24,13 +24,13 @@ PATIENCE_SECONDS = 20.0
 LOOK_SECONDS = 1.0
 
 
-class Look:
+class GangView:
     """A live view of the gangs of a cluster."""
 
     def __init__(self, settings: Settings, access: Access, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._changed: set[GangKey] = set()
         self._held: set[GangKey] = set()
-        self.following = Following(
+        self.following = ClusterView(
             settings,
             access,
             gang_changed=self._changed.add,
@@ -79,9 +79,9 @@ class Look:
 @asynccontextmanager
 async def looking(
     settings: Settings, access: Access, transport: httpx.AsyncBaseTransport | None = None
-) -> AsyncIterator[Look]:
+) -> AsyncIterator[GangView]:
     """Yield a view of the cluster once everything is read. Raises `FactsUnavailable` if that fails."""
-    look = Look(settings, access, transport)
+    look = GangView(settings, access, transport)
     running = asyncio.create_task(look.following.run())
     try:
         with suppress(TimeoutError):

@@ -19,8 +19,8 @@ from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.gangs.differences import first_difference, in_step, left_behind, stranger, to_apply
 from webhook.gangs.escapes import Escaped, escaped, not_its_own
-from webhook.gangs.hold_reasons import Obstacle, Reason, ordered
-from webhook.gangs.plan import Aside, Plan, plan, recorded
+from webhook.gangs.hold_reasons import HoldReason, Reason, ordered
+from webhook.gangs.plan import Plan, SkipReason, plan, recorded
 from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
 from webhook.gangs.waits import Tally, astray, gated, tallies, too_few, unowned, unscheduled
@@ -30,7 +30,7 @@ from webhook.model.findings import Action, Finding, shown
 from webhook.model.keys import Record
 from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
-from webhook.model.workloads.gang import OwnedGang, no_gang
+from webhook.model.workloads.gang import OptedInGang, no_gang
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
 from webhook.validators.registry import Outcome
@@ -97,7 +97,7 @@ class GangHealth:
     state: State
     created: str
     members: tuple[MemberHealth, ...] = ()
-    obstacles: tuple[Obstacle, ...] = ()
+    obstacles: tuple[HoldReason, ...] = ()
     escaped: tuple[Escaped, ...] = ()
     kind: str = "PodGang"
     workload: str = ""
@@ -148,7 +148,7 @@ def judge(seen: Observed) -> GangHealth:
     counted = tallies(podgang, seen.roster.members)
     strays = _strays(seen, profile, record)
     state = _state(podgang, counted)
-    obstacles: list[Obstacle] = []
+    obstacles: list[HoldReason] = []
     if state in {State.HELD, State.IN_PART}:
         obstacles += _of_objects(seen)
         if not _is_hindered(podgang):
@@ -173,21 +173,21 @@ def judge(seen: Observed) -> GangHealth:
         tuple(MemberHealth(one.member.name, one.member.min_replicas, len(one.pods), one.bound) for one in counted),
         ordered(obstacles),
         (*strays, *not_its_own(seen.roster.unowned)),
-        *((podgang.owner.kind, podgang.owner.name) if isinstance(podgang, OwnedGang) else ()),
+        *((podgang.owner.kind, podgang.owner.name) if isinstance(podgang, OptedInGang) else ()),
     )
 
 
 def _state(podgang: PodGang, counted: Sequence[Tally]) -> State:
     if mapping(podgang.raw.get("metadata")).get("deletionTimestamp") is not None:
         return State.LEAVING
-    if isinstance(podgang, OwnedGang) and (other := _of_its_workload(podgang, counted)) is not None:
+    if isinstance(podgang, OptedInGang) and (other := _of_its_workload(podgang, counted)) is not None:
         return other
     if all(tally.started for tally in counted):
         return State.STARTED
     return State.IN_PART if any(tally.bound for tally in counted) else State.HELD
 
 
-def _of_its_workload(gang: OwnedGang, counted: Sequence[Tally]) -> State | None:
+def _of_its_workload(gang: OptedInGang, counted: Sequence[Tally]) -> State | None:
     """The state that the workload alone determines, regardless of its pods; None if it determines none."""
     workload = gang.workload
     if workload.finished:
@@ -200,7 +200,7 @@ def _of_its_workload(gang: OwnedGang, counted: Sequence[Tally]) -> State | None:
 
 def _is_hindered(podgang: PodGang) -> bool:
     """Whether Rollcall makes no gang of the workload and leaves its pods alone."""
-    return isinstance(podgang, OwnedGang) and no_gang(podgang.workload) is not None
+    return isinstance(podgang, OptedInGang) and no_gang(podgang.workload) is not None
 
 
 def _strays(seen: Observed, profile: Profile | None, record: Record | None) -> tuple[Escaped, ...]:
@@ -217,11 +217,11 @@ def _scheduler_of(pods: Sequence[GangPod], profile: Profile | None) -> str:
     return next((str(name) for pod in pods if (name := pod.spec.get("schedulerName"))), "its scheduler")
 
 
-def _in_part(counted: Sequence[Tally]) -> Obstacle:
+def _in_part(counted: Sequence[Tally]) -> HoldReason:
     short = [tally for tally in counted if not tally.started]
     parts = ", ".join(f"{tally.member.name} has {tally.bound} of {tally.member.min_replicas}" for tally in short)
     why = f"a part of the gang is on nodes and the rest is not: {parts}"
-    return Obstacle(
+    return HoldReason(
         Reason.IN_PART, why, "see below what the rest waits for; until then the running part wastes its nodes"
     )
 
@@ -229,20 +229,20 @@ def _in_part(counted: Sequence[Tally]) -> Obstacle:
 # The gang's objects
 
 
-def _of_objects(seen: Observed) -> Iterator[Obstacle]:
+def _of_objects(seen: Observed) -> Iterator[HoldReason]:
     try:
         planned = plan(seen.podgang, seen.facts, seen.settings)
     except Inexpressible as refusal:
         remedy = f"change the {seen.podgang.workload_kind}, or choose another scheduler"
-        yield Obstacle(Reason.INEXPRESSIBLE, str(refusal), remedy)
+        yield HoldReason(Reason.INEXPRESSIBLE, str(refusal), remedy)
         return
     except FactsUnavailable as error:
-        yield Obstacle(Reason.OBJECT_MISSING, f"its objects cannot be made: {error}", "find out why that is missing")
+        yield HoldReason(Reason.OBJECT_MISSING, f"its objects cannot be made: {error}", "find out why that is missing")
         return
-    if isinstance(planned, Aside):
+    if isinstance(planned, SkipReason):
         if (told := _ASIDES.get(planned)) is not None:
             kind = seen.podgang.workload_kind
-            yield Obstacle(told.reason, told.why.format(kind=kind), told.remedy.format(kind=kind))
+            yield HoldReason(told.reason, told.why.format(kind=kind), told.remedy.format(kind=kind))
         return
     found = [one for desired in planned.objects if (one := _of_object(seen, planned, desired)) is not None]
     if not any(one.reason is Reason.CONFLICT for one in found) and (frozen := _frozen(seen, planned)) is not None:
@@ -250,7 +250,7 @@ def _of_objects(seen: Observed) -> Iterator[Obstacle]:
     yield from found
 
 
-def _frozen(seen: Observed, planned: Plan) -> Obstacle | None:
+def _frozen(seen: Observed, planned: Plan) -> HoldReason | None:
     """Why the scheduler would not follow a change of the PodGang at the gang's present stage; None if it would."""
     backend = planned.profile.backend
     try:
@@ -263,7 +263,7 @@ def _frozen(seen: Observed, planned: Plan) -> Obstacle | None:
     if frozen is None or _stage([*seen.roster.members, *seen.roster.unnamed]) <= frozen.until:
         return None
     remedy = f"undo the change, or delete and recreate the {seen.podgang.workload_kind}"
-    return Obstacle(Reason.FROZEN, f"{frozen.what}: {frozen.why}", remedy)
+    return HoldReason(Reason.FROZEN, f"{frozen.what}: {frozen.why}", remedy)
 
 
 def _stage(pods: Sequence[GangPod]) -> Stage:
@@ -273,12 +273,12 @@ def _stage(pods: Sequence[GangPod]) -> Stage:
 
 
 _ASIDES = {
-    Aside.UNRECORDED: Obstacle(
+    SkipReason.UNRECORDED: HoldReason(
         Reason.UNRECORDED,
         "its {kind} predates Rollcall or was admitted without it, so its pods are not changed",
         f"set the label {SCHEDULER_LABEL} on the {{kind}} while none of its pods is on a node",
     ),
-    Aside.NO_PROFILE: Obstacle(
+    SkipReason.NO_PROFILE: HoldReason(
         Reason.NO_PROFILE,
         "the scheduler recorded on its {kind} is not a profile of this configuration",
         "enable the profile again, or recreate the {kind} for another scheduler",
@@ -286,42 +286,42 @@ _ASIDES = {
 }
 
 
-def _of_object(seen: Observed, planned: Plan, desired: Manifest) -> Obstacle | None:
+def _of_object(seen: Observed, planned: Plan, desired: Manifest) -> HoldReason | None:
     """What is wrong with one object of the gang; None if nothing is."""
     name = f"{desired['kind']} {desired['metadata']['name']}"
     try:
         live = seen.live(desired)
     except FactsUnavailable as error:
-        return Obstacle(Reason.API_MISSING, f"{name} cannot exist: {error}", "install the scheduler's CRDs")
+        return HoldReason(Reason.API_MISSING, f"{name} cannot exist: {error}", "install the scheduler's CRDs")
     if live is None:
-        return Obstacle(
+        return HoldReason(
             Reason.OBJECT_MISSING, f"{name} is missing", "check that rollcall reconcile is running, and read its log"
         )
     if left_behind(live, seen.podgang.owner):
         why = f"{name} still belongs to an earlier {seen.podgang.owner.kind} of this name"
-        return Obstacle(
+        return HoldReason(
             Reason.OBJECT_LEAVING,
             why,
             "the garbage collector deletes it; if it stays, check that the garbage collector is running",
         )
     if (owner := stranger(live, seen.podgang.uid or "")) is not None:
-        return Obstacle(Reason.CONFLICT, f"{name} belongs to {owner}", "delete or rename it")
+        return HoldReason(Reason.CONFLICT, f"{name} belongs to {owner}", "delete or rename it")
     if live["metadata"].get("deletionTimestamp") is not None:
-        return Obstacle(Reason.OBJECT_LEAVING, f"{name} is being deleted", "check which finalizer keeps it")
+        return HoldReason(Reason.OBJECT_LEAVING, f"{name} is being deleted", "check which finalizer keeps it")
     try:
         wanted = to_apply(planned.profile.backend.adopt(desired, live))
     except Malformed as error:
-        return Obstacle(Reason.OBJECT_DIFFERS, f"{name} cannot be read: {error}", "delete it")
+        return HoldReason(Reason.OBJECT_DIFFERS, f"{name} cannot be read: {error}", "delete it")
     if in_step(wanted, live):
         return None
     why = f"{name} differs from the desired object: {first_difference(wanted, live)}"
-    return Obstacle(Reason.OBJECT_DIFFERS, why, "check that rollcall reconcile is running, and read its log")
+    return HoldReason(Reason.OBJECT_DIFFERS, why, "check that rollcall reconcile is running, and read its log")
 
 
 # The rules, checked again
 
 
-def _of_rules(seen: Observed, profile: Profile) -> Iterator[Obstacle]:
+def _of_rules(seen: Observed, profile: Profile) -> Iterator[HoldReason]:
     """What would refuse the workload today, such as a deleted queue, a removed topology layer or a missing CRD."""
     choice = Choice(profile.name, LABELS / SCHEDULER_LABEL, seen.settings.available)
     try:
@@ -331,14 +331,14 @@ def _of_rules(seen: Observed, profile: Profile) -> Iterator[Obstacle]:
     for finding in outcome.findings:
         if finding.action is Action.DENY or finding.absent is not None:
             why = f"{finding.rule} at {finding.at}: {shown(finding.found)}: {finding.why}"
-            yield Obstacle(_reason_of(finding), why, finding.remedy)
+            yield HoldReason(_reason_of(finding), why, finding.remedy)
 
 
 def _judged(seen: Observed, profile: Profile, choice: Choice) -> Outcome:
     """The outcome of the rules with mode deny: a problem that the namespace's mode lets through holds the gang as
     well.
     """
-    if isinstance(seen.podgang, OwnedGang):
+    if isinstance(seen.podgang, OptedInGang):
         workload = seen.podgang.workload
         api = workload.resource.api
         return WORKLOADS[api.group, api.kind].judged_by(profile, Action.DENY, workload, None, choice, seen.facts)

@@ -81,7 +81,7 @@ class CertificateReason(StrEnum):
 _ORDER = {reason: place for place, reason in enumerate(Reason)}
 
 
-class Obstacle(NamedTuple):
+class HoldReason(NamedTuple):
     """One hold reason with its text: why the gang does not start, and what to do about it."""
 
     reason: Reason
@@ -92,6 +92,6 @@ class Obstacle(NamedTuple):
         return f"{self.why}; {self.remedy}"
 
 
-def ordered(found: list[Obstacle]) -> tuple[Obstacle, ...]:
+def ordered(found: list[HoldReason]) -> tuple[HoldReason, ...]:
     """The hold reasons without duplicates, the most urgent first."""
     return tuple(sorted(dict.fromkeys(found), key=lambda one: _ORDER[one.reason]))

@@ -12,7 +12,7 @@ from webhook.model import grove
 from webhook.model.keys import ObjectKey
 from webhook.model.projections import POD_GANGS, Resource
 from webhook.model.reading import Manifest
-from webhook.model.workloads.gang import GANG_LABEL, OwnedGang
+from webhook.model.workloads.gang import GANG_LABEL, OptedInGang
 from webhook.model.workloads.kinds import GANG_OWNERS
 from webhook.model.workloads.place import label_value
 from webhook.model.workloads.podgang import PodGang, controller_in
@@ -39,7 +39,7 @@ class GangKey(NamedTuple):
 
 def key_of_gang(podgang: PodGang) -> GangKey:
     """The key of a gang."""
-    if not isinstance(podgang, OwnedGang):
+    if not isinstance(podgang, OptedInGang):
         return GangKey(podgang.namespace, podgang.name)
     workload = podgang.workload
     return GangKey(podgang.namespace, label_value(podgang.name), workload.kind, workload.name)

@@ -14,8 +14,8 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest, mapping, text
 from webhook.model.record import SCHEDULER_LABEL, record_in
-from webhook.model.workloads.facts import owner_of
-from webhook.model.workloads.gang import OwnedGang, no_gang
+from webhook.model.workloads.facts import known_workload
+from webhook.model.workloads.gang import OptedInGang, no_gang
 from webhook.model.workloads.podgang import PodGang
 
 # On a PodGang: the scheduler that Grove prepares it for.
@@ -25,7 +25,7 @@ GROVE_WRITES = frozenset({"volcano", "kai-scheduler"})
 EXTERNAL_LABEL = "grove.io/external-workload-managed"
 
 
-class Aside(StrEnum):
+class SkipReason(StrEnum):
     """Why Rollcall skips a gang; a metric's label."""
 
     LEAVING = "leaving"
@@ -43,7 +43,7 @@ class Aside(StrEnum):
 
 
 # Gangs of opted-in workloads that have no owner yet, or another one: Rollcall deletes the objects it made for them.
-UNWANTED = frozenset({Aside.SUSPENDED, Aside.SCHEDULER})
+UNWANTED = frozenset({SkipReason.SUSPENDED, SkipReason.SCHEDULER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,55 +54,55 @@ class Plan:
     objects: list[Manifest]
 
 
-def plan(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> Plan | Aside:
+def plan(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> Plan | SkipReason:
     """The objects that `podgang` needs, or why it is skipped.
 
     Raises `FactsUnavailable` if its workload is not known, `Inexpressible` if its scheduler cannot express it.
     """
     if mapping(podgang.raw.get("metadata")).get("deletionTimestamp") is not None:
-        return Aside.LEAVING
-    if isinstance(podgang, OwnedGang):
+        return SkipReason.LEAVING
+    if isinstance(podgang, OptedInGang):
         return _of_workload(podgang, facts, settings)
     if podgang.labels.get(EXTERNAL_LABEL) == "true":
-        return Aside.EXTERNAL
+        return SkipReason.EXTERNAL
     if podgang.labels.get(GROVE_SCHEDULER_LABEL) in GROVE_WRITES:
-        return Aside.GROVE
+        return SkipReason.GROVE
     record = recorded(podgang, facts)
     if record is None:
         workload = f"{podgang.namespace}/{podgang.labels.get(grove.LABEL_PART_OF)}"
         raise FactsUnavailable(f"the PodCliqueSet {workload} of the PodGang is not known")
     if record.scheduler is None:
-        return Aside.UNRECORDED
+        return SkipReason.UNRECORDED
     profile = settings.profiles.get(record.scheduler)
     if profile is None:
-        return Aside.NO_PROFILE
+        return SkipReason.NO_PROFILE
     return Plan(profile, profile.backend.gang_objects(podgang, record, facts))
 
 
-def _of_workload(gang: OwnedGang, facts: ClusterFacts, settings: Settings) -> Plan | Aside:
-    record = record_with_train_job(owner_of(gang.workload), facts)
+def _of_workload(gang: OptedInGang, facts: ClusterFacts, settings: Settings) -> Plan | SkipReason:
+    record = record_with_train_job(known_workload(gang.workload), facts)
     if record.scheduler is None:
-        return Aside.UNRECORDED
+        return SkipReason.UNRECORDED
     profile = settings.profiles.get(record.scheduler)
     if profile is None:
-        return Aside.NO_PROFILE
+        return SkipReason.NO_PROFILE
     if profile.backend.groups_owners:
-        return Aside.SCHEDULER
+        return SkipReason.SCHEDULER
     if not profile.backend.makes_gangs_of_owners:
         return Plan(profile, [])
     if gang.workload.suspended:
-        return Aside.SUSPENDED
+        return SkipReason.SUSPENDED
     barred = no_gang(gang.workload)
     if barred is None:
         return Plan(profile, profile.backend.gang_objects(gang, record, facts))
     if (found := barred.hindrance) is None:
-        return Aside.CLAIMED
+        return SkipReason.CLAIMED
     raise inexpressible(found.rule, found.at, found.found, found.why, remedy=found.remedy)
 
 
 def is_elsewhere(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> bool:
     """Whether this is the gang of an opted-in workload and Rollcall does not make that gang."""
-    if not isinstance(podgang, OwnedGang):
+    if not isinstance(podgang, OptedInGang):
         return False
     profile = settings.profiles.get(podgang.workload.scheduler or "")
     if profile is None:
@@ -115,8 +115,8 @@ def recorded(podgang: PodGang, facts: ClusterFacts) -> Record | None:
     """The record of the gang's workload; for a PodGang without a workload its own record. None if the workload is not
     known.
     """
-    if isinstance(podgang, OwnedGang):
-        return record_with_train_job(owner_of(podgang.workload), facts)
+    if isinstance(podgang, OptedInGang):
+        return record_with_train_job(known_workload(podgang.workload), facts)
     workload = text(podgang.labels.get(grove.LABEL_PART_OF))
     if workload is None:
         spec = mapping(podgang.raw.get("spec"))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from webhook.gangs.pod import GangPod
 from webhook.model.reading import mapping
-from webhook.model.workloads.gang import OwnedGang
+from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.kinds import is_a
 from webhook.model.workloads.pod_controllers import POD_CLIQUES, kept_controller
 from webhook.model.workloads.podgang import OwnerReference, PodGang
@@ -39,7 +39,7 @@ def roster(podgang: PodGang, pods: Iterable[tuple[GangPod, Sequence[OwnerReferen
     members: list[GangPod] = []
     unnamed: list[GangPod] = []
     unowned: list[GangPod] = []
-    named = None if isinstance(podgang, OwnedGang) else _named(podgang)
+    named = None if isinstance(podgang, OptedInGang) else _named(podgang)
     for pod, above in pods:
         if not is_controlled(podgang, above) or (named is not None and above[0].name != pod.podclique):
             unowned.append(pod)
@@ -52,7 +52,7 @@ def roster(podgang: PodGang, pods: Iterable[tuple[GangPod, Sequence[OwnerReferen
 
 def is_controlled(podgang: PodGang, above: Sequence[OwnerReference]) -> bool:
     """Whether a pod with these controllers belongs to the gang's workload."""
-    if isinstance(podgang, OwnedGang):
+    if isinstance(podgang, OptedInGang):
         return any(found.uid == podgang.workload.uid for found in above)
     workload = kept_controller(mapping(podgang.raw.get("metadata")))
     if workload is None or not above:

@@ -16,7 +16,7 @@ from webhook.model.kubernetes_kinds import PODS
 from webhook.model.naming import LABEL_VALUE_LIMIT
 from webhook.model.projections import Resource
 from webhook.model.reading import mapping
-from webhook.model.workloads.gang import GANG_LABEL, OwnedGang
+from webhook.model.workloads.gang import GANG_LABEL, OptedInGang
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.place import NAME_LABELS, label_value
 from webhook.model.workloads.pod_controllers import kept_controller
@@ -43,7 +43,7 @@ class Stages:
 
     async def of(self, podgang: PodGang) -> Stage:
         """The stage of a gang. Raises `RequestFailed`, `FactsUnavailable`."""
-        if isinstance(podgang, OwnedGang):
+        if isinstance(podgang, OptedInGang):
             workload = podgang.workload
             # A Job and a JobSet with the same name have gangs with the same name. Pods of a Job with its own selector
             # (`manualSelector`) do not have the label with the Job's name.

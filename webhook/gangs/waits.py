@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from webhook.gangs.escapes import Escaped
-from webhook.gangs.hold_reasons import Obstacle, Reason
+from webhook.gangs.hold_reasons import HoldReason, Reason
 from webhook.gangs.pod import GangPod
 from webhook.gangs.roster import Roster
 from webhook.model import grove
-from webhook.model.workloads.gang import OwnedGang
+from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.kinds import JOB_SETS, JOBS
 from webhook.model.workloads.place import label_value
 from webhook.model.workloads.podgang import Member, PodGang
@@ -57,7 +57,7 @@ def _by_member(pods: Iterable[GangPod]) -> dict[str, list[GangPod]]:
     return found
 
 
-def too_few(podgang: PodGang, counted: Sequence[Tally], unnamed: Sequence[GangPod]) -> Iterator[Obstacle]:
+def too_few(podgang: PodGang, counted: Sequence[Tally], unnamed: Sequence[GangPod]) -> Iterator[HoldReason]:
     """Members with fewer pods than they need to start. `unnamed` are pods that the PodGang does not name yet."""
     maker, kind, of = _maker(podgang)
     named, waiting = podgang.pod_names(), _by_member(unnamed)
@@ -72,19 +72,19 @@ def too_few(podgang: PodGang, counted: Sequence[Tally], unnamed: Sequence[GangPo
         look = f"kubectl describe {kind} {of or member.name} -n {podgang.namespace}"
         if there + len(late) >= member.min_replicas:
             why = f"{has}: the PodGang does not name {_names(pod.name for pod in late)} yet"
-            yield Obstacle(
+            yield HoldReason(
                 Reason.UNNAMED, why, "Grove's operator adds the pods that it made to the PodGang; read its log"
             )
         elif gone:
             missing = "this pod no longer exists" if len(gone) == 1 else "these pods no longer exist"
             why = f"{has}: the PodGang names {_names(gone)}, and {missing}"
-            yield Obstacle(Reason.POD_MISSING, why, f"find out why {maker} does not replace it: {look}")
+            yield HoldReason(Reason.POD_MISSING, why, f"find out why {maker} does not replace it: {look}")
         else:
             remedy = f"find out why {maker} does not create the others, for example a ResourceQuota: {look}"
-            yield Obstacle(Reason.TOO_FEW_PODS, has, remedy)
+            yield HoldReason(Reason.TOO_FEW_PODS, has, remedy)
 
 
-def gated(counted: Sequence[Tally]) -> Iterator[Obstacle]:
+def gated(counted: Sequence[Tally]) -> Iterator[HoldReason]:
     """Gates that are still on: schedulers skip a gated pod, and a gang scheduler waits for it."""
     by_gate: dict[str, list[GangPod]] = {}
     for tally in counted:
@@ -93,7 +93,7 @@ def gated(counted: Sequence[Tally]) -> Iterator[Obstacle]:
                 by_gate.setdefault(gate, []).append(pod)
     for gate, pods in by_gate.items():
         has = f"{_pods(len(pods))} ({_names(pod.name for pod in pods)}) still {'has' if len(pods) == 1 else 'have'}"
-        yield Obstacle(Reason.GATED, f"{has} the gate {gate}", _who_lifts(gate, pods[0]))
+        yield HoldReason(Reason.GATED, f"{has} the gate {gate}", _who_lifts(gate, pods[0]))
 
 
 def _who_lifts(gate: str, pod: GangPod) -> str:
@@ -109,20 +109,20 @@ def _who_lifts(gate: str, pod: GangPod) -> str:
     return "Grove's operator removes it when the PodGang names the pod; read its log"
 
 
-def unscheduled(counted: Sequence[Tally], scheduler: str, advice: str) -> Iterator[Obstacle]:
+def unscheduled(counted: Sequence[Tally], scheduler: str, advice: str) -> Iterator[HoldReason]:
     """The scheduler's message about the pods it has not placed, if there is no other reason."""
     waiting = [pod for tally in counted if not tally.started for pod in tally.pods if pod.node is None]
     told = [(pod.name, pod.unscheduled) for pod in waiting if pod.unscheduled is not None and pod.unscheduled.message]
     if not told:
         why = f"all pods exist and have no gate, but {scheduler} has not reported on them"
-        yield Obstacle(Reason.SILENT, why, f"check that {scheduler} is running, and read its log{advice}")
+        yield HoldReason(Reason.SILENT, why, f"check that {scheduler} is running, and read its log{advice}")
         return
     name, said = min(told, key=lambda one: (*_tells_less(one[1].message), one[0]))
     says = f"{scheduler} reports for pod {name}: {_cut(said.message)}"
     if said.reason == "SchedulerError":
-        yield Obstacle(Reason.SCHEDULER_ERROR, says, "read its log")
+        yield HoldReason(Reason.SCHEDULER_ERROR, says, "read its log")
     else:
-        yield Obstacle(Reason.NO_ROOM, says, f"free resources for the whole gang, or request less{advice}")
+        yield HoldReason(Reason.NO_ROOM, says, f"free resources for the whole gang, or request less{advice}")
 
 
 def _tells_less(message: str) -> tuple[bool, bool]:
@@ -130,14 +130,14 @@ def _tells_less(message: str) -> tuple[bool, bool]:
     return _OF_NODES not in message, _OF_ANOTHER in message
 
 
-def astray(found: Sequence[Escaped], podgang: PodGang) -> Iterator[Obstacle]:
+def astray(found: Sequence[Escaped], podgang: PodGang) -> Iterator[HoldReason]:
     """Pods that are not prepared like the others: the scheduler counts them for another gang, or for none."""
     by_kind: dict[str, list[GangPod]] = {}
     for one in found:
         if one.dropped:
             field = one.dropped[0].replace("/", ".").lstrip(".")
             why = f"the API server dropped {field} of pod {one.pod.name}, which its scheduler needs to find the gang"
-            yield Obstacle(Reason.API_MISSING, why, "enable the API server's feature gate for that field")
+            yield HoldReason(Reason.API_MISSING, why, "enable the API server's feature gate for that field")
         else:
             by_kind.setdefault(one.escape.value, []).append(one.pod)
     for kind, pods in by_kind.items():
@@ -148,10 +148,10 @@ def astray(found: Sequence[Escaped], podgang: PodGang) -> Iterator[Obstacle]:
         if podgang.workload_kind in _COUNT_DELETIONS:
             anew = f"{anew}, which its Job counts as a failure"
         remedy = f"delete each pod that is not on a node yet, and {anew}: kubectl delete pod {names} -n "
-        yield Obstacle(Reason.ESCAPED, why, f"{remedy}{podgang.namespace}")
+        yield HoldReason(Reason.ESCAPED, why, f"{remedy}{podgang.namespace}")
 
 
-def unowned(roster: Roster, podgang: PodGang) -> Iterator[Obstacle]:
+def unowned(roster: Roster, podgang: PodGang) -> Iterator[HoldReason]:
     """Pods with the gang's labels that do not belong to it. They are reported, but hide no other reason: any user may
     create them.
     """
@@ -159,7 +159,7 @@ def unowned(roster: Roster, podgang: PodGang) -> Iterator[Obstacle]:
         have = "has its labels but does not belong" if len(pods) == 1 else "have its labels but do not belong"
         why = f"{_pods(len(pods))} ({_names(pods)}) {have} to this {podgang.workload_kind} by uid, so not counted"
         remedy = "find out who created them and delete them: the scheduler counts pods by label"
-        yield Obstacle(Reason.UNOWNED, why, remedy)
+        yield HoldReason(Reason.UNOWNED, why, remedy)
 
 
 # Deleting a pod of these workloads counts against backoffLimit.
@@ -175,7 +175,7 @@ def _maker(podgang: PodGang) -> tuple[str, str, str]:
     """What creates the gang's pods; and the kind and, if known, the name of the object to inspect if pods are
     missing.
     """
-    if isinstance(podgang, OwnedGang):
+    if isinstance(podgang, OptedInGang):
         return "its controller", podgang.workload_kind.lower(), podgang.workload.name
     return "Grove", "podclique", ""
 

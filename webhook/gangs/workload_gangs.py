@@ -24,11 +24,11 @@ from webhook.model.keys import Api, ObjectKey
 from webhook.model.reading import Malformed
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.facts import VIEWS
-from webhook.model.workloads.gang import OwnedGang, gangs_of, group_gang, no_gang
+from webhook.model.workloads.gang import OptedInGang, gangs_of, group_gang, no_gang
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.place import label_value
 from webhook.model.workloads.pod_controllers import OF_OPTED_IN
-from webhook.model.workloads.workload import OwnedWorkload
+from webhook.model.workloads.workload import OptedInWorkload
 from webhook.telemetry.logs import log, outline
 
 RECORDED = {"labelSelector": SCHEDULER_LABEL}
@@ -108,14 +108,14 @@ class OwnedGangs:
         """The gangs with that gang label, of any workload."""
         return sorted(self._labelled.members((namespace, label)))
 
-    def workload(self, key: GangKey) -> OwnedWorkload | None:
+    def workload(self, key: GangKey) -> OptedInWorkload | None:
         """The workload of a gang, None if it does not exist. Raises `FactsUnavailable` if that is not known yet."""
         store = self._workloads[key.kind]
         if store.watch is not None and not store.watch.filled:
             raise FactsUnavailable(f"the {key.kind} objects are not read yet")
         return self._view(key.kind, key.owner)
 
-    def gang(self, key: GangKey) -> OwnedGang | None:
+    def gang(self, key: GangKey) -> OptedInGang | None:
         """One gang, None if it does not exist. Raises `FactsUnavailable`, `Malformed`."""
         workload = self.workload(key)
         if workload is None:
@@ -129,7 +129,7 @@ class OwnedGangs:
             gangs = iter(()) if shape is None else iter((group_gang(workload, *shape),))
         return next((found for found in gangs if key_of_gang(found) == key), None)
 
-    def pods_of(self, gang: OwnedGang) -> list[GangPod]:
+    def pods_of(self, gang: OptedInGang) -> list[GangPod]:
         """The pods that name a gang, including pods that were not prepared for it."""
         key = key_of_gang(gang)
         found, whole = self.pods.of(key), key._replace(name=label_value(key.workload))
@@ -143,7 +143,7 @@ class OwnedGangs:
         """Check whether the gangs of a workload changed."""
         self._workload_changed(kind, key)
 
-    def _view(self, kind: str, key: ObjectKey) -> OwnedWorkload | None:
+    def _view(self, kind: str, key: ObjectKey) -> OptedInWorkload | None:
         raw = self._workloads[kind].get(key)
         if raw is None:
             return None
@@ -231,11 +231,11 @@ class OwnedGangs:
         self._labelled.move(gang, None if workload is None else (gang.namespace, gang.name))
 
 
-def _gangs(workload: OwnedWorkload) -> Iterator[OwnedGang]:
+def _gangs(workload: OptedInWorkload) -> Iterator[OptedInGang]:
     """The gangs that follow from the workload alone."""
     if isinstance(workload, LeaderWorkerSet):
         # Its pods are not prepared, so one gang for the whole workload is enough to report that.
-        yield OwnedGang(workload, workload.name, [(workload.name, workload.size)])
+        yield OptedInGang(workload, workload.name, [(workload.name, workload.size)])
     else:
         yield from gangs_of(workload)
 

@@ -28,7 +28,7 @@ from webhook.model.known_objects import (
     TopologyLayer,
     VolcanoQueue,
 )
-from webhook.model.workloads.facts import Owner
+from webhook.model.workloads.facts import KnownWorkload
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,10 @@ class ClusterFacts:
     pod_groups: Groups | None = None
     composite_pod_groups: Groups | None = None
     # The opted-in workloads, which are those that Rollcall has recorded.
-    jobs: Mapping[ObjectKey, Owner] | None = None
-    job_sets: Mapping[ObjectKey, Owner] | None = None
-    leader_worker_sets: Mapping[ObjectKey, Owner] | None = None
-    train_jobs: Mapping[ObjectKey, Owner] | None = None
+    jobs: Mapping[ObjectKey, KnownWorkload] | None = None
+    job_sets: Mapping[ObjectKey, KnownWorkload] | None = None
+    leader_worker_sets: Mapping[ObjectKey, KnownWorkload] | None = None
+    train_jobs: Mapping[ObjectKey, KnownWorkload] | None = None
     # What a TrainJob takes its pods from, as it is stored: metadata.name and spec, as a `Packed` or a `Manifest`.
     training_runtimes: Mapping[ObjectKey, Any] | None = None
     cluster_training_runtimes: Mapping[str, Any] | None = None

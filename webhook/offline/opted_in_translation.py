@@ -20,8 +20,8 @@ from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
-from webhook.model.workloads.facts import PROJECTIONS, owner_of
-from webhook.model.workloads.gang import OwnedGang, gangs_of, group_gang, no_gang
+from webhook.model.workloads.facts import PROJECTIONS, known_workload
+from webhook.model.workloads.gang import OptedInGang, gangs_of, group_gang, no_gang
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import EXCLUSIVE, NODE_SELECTOR, JobSet
 from webhook.model.workloads.leaderworkerset import EXCLUSIVE as LWS_EXCLUSIVE
@@ -35,7 +35,7 @@ from webhook.model.workloads.place import (
 )
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.trainjob import Runtime, TrainJob
-from webhook.model.workloads.workload import OwnedWorkload, Part
+from webhook.model.workloads.workload import OptedInWorkload, Part
 from webhook.offline.translation import gang_objects
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
@@ -65,7 +65,7 @@ class Translated(NamedTuple):
 
 
 def translated(
-    workload: OwnedWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
+    workload: OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
 ) -> Iterator[Translated]:
     """Yield the gang objects of a workload that `profile` is recorded on, in the order of creation, then one prepared
     pod of each part.
@@ -90,7 +90,9 @@ def translated(
         yield Translated(tuple(dict.fromkeys(lines)), pod.raw)
 
 
-def _with_pods(workload: OwnedWorkload, profile: Profile, facts: ClusterFacts) -> tuple[OwnedWorkload, Runtime | None]:
+def _with_pods(
+    workload: OptedInWorkload, profile: Profile, facts: ClusterFacts
+) -> tuple[OptedInWorkload, Runtime | None]:
     """Return the workload that makes the pods, as stored: for a TrainJob its JobSet, with the record."""
     if not isinstance(workload, TrainJob) or (found := made_of(workload, facts)) is None:
         return workload, None
@@ -98,16 +100,16 @@ def _with_pods(workload: OwnedWorkload, profile: Profile, facts: ClusterFacts) -
     return JobSet(found.raw), found.runtime
 
 
-def _knowing(workloads: Iterable[OwnedWorkload], facts: ClusterFacts) -> ClusterFacts:
+def _knowing(workloads: Iterable[OptedInWorkload], facts: ClusterFacts) -> ClusterFacts:
     """Return `facts` with these workloads, so that their pods can be prepared."""
     changed: dict[str, Any] = {}
     for workload in workloads:
         part = _PARTS[workload.kind]
-        changed[part] = {**(getattr(facts, part) or {}), workload.key: owner_of(workload)}
+        changed[part] = {**(getattr(facts, part) or {}), workload.key: known_workload(workload)}
     return replace(facts, **changed)
 
 
-def _record(workload: OwnedWorkload, made: OwnedWorkload, profile: Profile) -> Record:
+def _record(workload: OptedInWorkload, made: OptedInWorkload, profile: Profile) -> Record:
     """Return the record of the workload that makes the pods; for a TrainJob with its own queues too, as for
     its pods.
     """
@@ -115,7 +117,9 @@ def _record(workload: OwnedWorkload, made: OwnedWorkload, profile: Profile) -> R
     return replace(made.record, scheduler=profile.name, queues=tuple(sorted(queues.items())))
 
 
-def _notes(workload: OwnedWorkload, made: OwnedWorkload, runtime: Runtime | None, profile: Profile) -> Iterator[str]:
+def _notes(
+    workload: OptedInWorkload, made: OptedInWorkload, runtime: Runtime | None, profile: Profile
+) -> Iterator[str]:
     if workload.suspended:
         yield "suspended: nothing is written until it is resumed"
     if isinstance(made, LeaderWorkerSet):
@@ -134,7 +138,7 @@ def _notes(workload: OwnedWorkload, made: OwnedWorkload, runtime: Runtime | None
         yield f"Rollcall makes no gang for it: {barred.why}"
 
 
-def expected_gangs(workload: OwnedWorkload) -> Iterator[OwnedGang]:
+def expected_gangs(workload: OptedInWorkload) -> Iterator[OptedInGang]:
     """Yield its gangs; for a LeaderWorkerSet only the gang of its first group."""
     if not isinstance(workload, LeaderWorkerSet):
         yield from gangs_of(workload)
@@ -142,7 +146,7 @@ def expected_gangs(workload: OwnedWorkload) -> Iterator[OwnedGang]:
         yield group_gang(workload, f"0-{REVISION}")
 
 
-def expected_pods(workload: OwnedWorkload) -> Iterator[ExpectedPod]:
+def expected_pods(workload: OptedInWorkload) -> Iterator[ExpectedPod]:
     """Yield the first pod of each part that has pods."""
     for index, part in enumerate(workload.parts):
         if part.pods < 1:

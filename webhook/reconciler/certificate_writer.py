@@ -12,11 +12,11 @@ from collections.abc import Mapping
 
 from webhook.certificates.metrics import CA, LEAF, CertificateMetrics
 from webhook.certificates.plan import (
-    Disown,
     Issue,
     NewAuthority,
     Promote,
     Publish,
+    ReleaseFields,
     Switch,
     authority_data,
     leaf_end,
@@ -42,7 +42,7 @@ from webhook.telemetry.logs import log
 _TLS_TYPE = "kubernetes.io/tls"
 _BOTH = {"tls.crt": "", "tls.key": ""}
 
-Written = NewAuthority | Publish | Disown | Issue | Switch | Promote
+Written = NewAuthority | Publish | ReleaseFields | Issue | Switch | Promote
 
 
 class CertificateWriting:
@@ -166,7 +166,7 @@ class CertificateWriting:
         )
         self._metrics.bundles.inc()
 
-    async def _disown(self, action: Disown) -> None:
+    async def _disown(self, action: ReleaseFields) -> None:
         configuration = action.configuration
         resource = CONFIGURATIONS[configuration.name]
         others = [one for one in configuration.managers if one.get("manager") != FIELD_MANAGER]

@@ -12,15 +12,15 @@ from typing import Any
 
 import httpx
 
-from webhook.certificates.observation import Streak, unproven, unserved
+from webhook.certificates.observation import StableSince, unproven, unserved
 from webhook.certificates.plan import (
+    CheckServers,
+    Idle,
+    ProbeTrust,
     Promote,
-    Prove,
     Publish,
-    Rest,
     Seen,
     Step,
-    Survey,
     plan,
 )
 from webhook.certificates.snapshot import CONFIGURATIONS, Snapshot, StoredCertificate, read_snapshot
@@ -58,7 +58,7 @@ CALM_SECONDS = 60.0
 PATIENCE_SECONDS = 300.0
 
 
-class Insistence:
+class RewriteBackoff:
     """Backoff for writing the same content again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -108,12 +108,12 @@ class CertificateController:
         self._metrics = metrics.certificates
         self._leads = leads
         self._woken = asyncio.Event()
-        self._proof, self._service = Streak(), Streak()
-        self._insistence = Insistence()
+        self._proof, self._service = StableSince(), StableSince()
+        self._insistence = RewriteBackoff()
         self._seen = Seen()
         self._failures = 0
         # The step being waited for and since when; and the last text logged about it.
-        self._waiting = Streak()
+        self._waiting = StableSince()
         self._why = ""
         self._watches = [
             *(self._watch(SECRETS, name, namespace) for name in (CA_SECRET, TLS_SECRET)),
@@ -197,10 +197,10 @@ class CertificateController:
         self._metrics.at(action.step)
         if not self._leads():
             raise NotLeading
-        if isinstance(action, Rest):
+        if isinstance(action, Idle):
             self._settled()
             return min(LOOK_SECONDS, max(1.0, (action.until - found.now).total_seconds()))
-        if isinstance(action, Prove | Survey):
+        if isinstance(action, ProbeTrust | CheckServers):
             return await self._wait(action, found)
         self._waiting.broken()
         if isinstance(action, Publish):
@@ -216,8 +216,8 @@ class CertificateController:
 
     # Steps that wait.
 
-    async def _wait(self, action: Prove | Survey, found: Snapshot) -> float:
-        if isinstance(action, Prove):
+    async def _wait(self, action: ProbeTrust | CheckServers, found: Snapshot) -> float:
+        if isinstance(action, ProbeTrust):
             what, streak = fingerprint(action.leaf), self._proof
             why = await unproven(self._access, self._transport, found.stored, action.leaf, self._check)
         else:
@@ -230,7 +230,9 @@ class CertificateController:
             self._settled()
             if streak.seen(what) >= self._settings.overlap.total_seconds():
                 self._seen = (
-                    self._seen._replace(proven=what) if isinstance(action, Prove) else self._seen._replace(served=what)
+                    self._seen._replace(proven=what)
+                    if isinstance(action, ProbeTrust)
+                    else self._seen._replace(served=what)
                 )
                 return 0.0
         first, most = WAIT_SECONDS

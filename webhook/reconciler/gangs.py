@@ -18,7 +18,7 @@ from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestF
 from webhook.gangs.differences import holds, in_step, left_behind, stranger, to_apply
 from webhook.gangs.hold_reasons import Reason
 from webhook.gangs.key import GangKey, key_of_gang
-from webhook.gangs.plan import UNWANTED, Aside, Plan, plan
+from webhook.gangs.plan import UNWANTED, Plan, SkipReason, plan
 from webhook.gangs.pod import GangPod
 from webhook.gangs.stores import Store, Stores
 from webhook.model.keys import Api, ObjectKey
@@ -135,9 +135,9 @@ class GangReconciler:
         except Malformed as error:
             await self._events.warn(podgang, Reason.INEXPRESSIBLE, f"it cannot be read: {error}")
             return "inexpressible", None
-        if isinstance(planned, Aside):
+        if isinstance(planned, SkipReason):
             self._metrics.asides.labels(planned.value).inc()
-            if planned in {Aside.GROVE, Aside.EXTERNAL}:
+            if planned in {SkipReason.GROVE, SkipReason.EXTERNAL}:
                 # The writer of the objects holds the pods until they exist.
                 await self._open(podgang)
             pruned = await self._prune(podgang, (), self._kinds(())) if planned in UNWANTED else 0

@@ -16,7 +16,7 @@ from webhook.errors import FactsUnavailable, RequestFailed
 from webhook.gangs.escapes import DELETABLE, Escape
 from webhook.gangs.health import State
 from webhook.gangs.hold_reasons import CertificateReason, GroupReason, Reason, TopologyReason
-from webhook.gangs.plan import Aside
+from webhook.gangs.plan import SkipReason
 from webhook.model.keys import Api
 from webhook.telemetry.metrics import Exposition
 
@@ -116,7 +116,7 @@ class Metrics(Exposition):
             self.outcomes.labels(outcome)
         for why in RETRIES:
             self.retries.labels(why)
-        for aside in Aside:
+        for aside in SkipReason:
             self.asides.labels(aside.value)
         for kind, action in _writes(profiles.values()):
             self.writes.labels(kind, action)

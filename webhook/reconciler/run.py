@@ -20,7 +20,7 @@ from webhook.cluster.access import Access
 from webhook.cluster.watch import Watch
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, NotLeading, RequestFailed
-from webhook.gangs.cluster_view import Following
+from webhook.gangs.cluster_view import ClusterView
 from webhook.gangs.key import GangKey
 from webhook.gangs.stages import Stages
 from webhook.installation.names import LEASE_NAME
@@ -74,7 +74,7 @@ class Reconciler:
         # Keys of gangs and bindings.
         self.queue: KeyQueue[GangKey | ObjectKey] = KeyQueue()
         self._only = namespace
-        self.following = Following(
+        self.following = ClusterView(
             settings,
             access,
             gang_changed=self._add,

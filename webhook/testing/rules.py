@@ -132,7 +132,7 @@ class RuleChecks(Suite):
     def test_an_update_is_not_blamed_for_what_was_there_before(self) -> None:
         for declared in self.backend.rules:
             example = declared.fails
-            recorded = declared.subject is Subject.OWNER or example.object.get("kind") == "PodCliqueSet"
+            recorded = declared.subject is Subject.OPTED_IN or example.object.get("kind") == "PodCliqueSet"
             if example.old is not None or not (declared.kinds or recorded):
                 continue
             installed = self.installed(example.config, version=example.version)

@@ -7,11 +7,11 @@ backend's own rules are in its folder under `webhook.backends`. To add one, writ
 from webhook.validators import (
     choice,
     gang_shape,
-    owner_agreement,
-    owner_choice,
-    owner_claims,
-    owner_origin,
-    owner_shape,
+    opted_in_agreement,
+    opted_in_choice,
+    opted_in_claims,
+    opted_in_origin,
+    opted_in_shape,
     owners,
     pod_origin,
     podcliqueset,
@@ -20,8 +20,10 @@ from webhook.validators import (
 from webhook.validators.registry import collect
 
 # Run instead of all other rules on an object that cannot be read.
-SHAPE_RULES = collect(shape, owner_shape)
+SHAPE_RULES = collect(shape, opted_in_shape)
 # Judged before the backend is known.
-CHOICE_RULES = collect(choice, owner_choice)
+CHOICE_RULES = collect(choice, opted_in_choice)
 # Judged for every backend, before its own rules.
-GENERAL_RULES = collect(podcliqueset, gang_shape, pod_origin, owners, owner_origin, owner_claims, owner_agreement)
+GENERAL_RULES = collect(
+    podcliqueset, gang_shape, pod_origin, owners, opted_in_origin, opted_in_claims, opted_in_agreement
+)

@@ -7,12 +7,12 @@ from __future__ import annotations
 from typing import Any
 
 from webhook.model.findings import Finding
-from webhook.model.workloads.workload import OwnedWorkload
-from webhook.validators.owner_examples import job, job_set, leader_worker_set, replicated
+from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.opted_in_examples import job, job_set, leader_worker_set, replicated
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
 
-def _hindrance(rule_id: str, workload: OwnedWorkload, context: Context[Any]) -> Results:
+def _hindrance(rule_id: str, workload: OptedInWorkload, context: Context[Any]) -> Results:
     # A scheduler without gangs, or one that groups these pods itself, does not wait for a complete gang.
     if not context.makes_gangs or workload.native_path is not None:
         return
@@ -23,12 +23,12 @@ def _hindrance(rule_id: str, workload: OwnedWorkload, context: Context[Any]) -> 
 
 @rule(
     "owner/completions",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     fails_closed=True,
     passes=Example(job(parallelism=2, completions=2)),
     fails=Example(job(parallelism=2, completions=5)),
 )
-def completions(workload: OwnedWorkload, context: Context[Any]) -> Results:
+def completions(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """A Job that replaces the pods that are done ends with fewer pods than its gang starts with, and these wait for
     others that never come.
 
@@ -39,7 +39,7 @@ def completions(workload: OwnedWorkload, context: Context[Any]) -> Results:
 
 @rule(
     "owner/partial-admission",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     fails_closed=True,
     passes=Example(
         job(
@@ -51,7 +51,7 @@ def completions(workload: OwnedWorkload, context: Context[Any]) -> Results:
     ),
     fails=Example(job(annotations={"kueue.x-k8s.io/job-min-parallelism": "1"})),
 )
-def partial_admission(workload: OwnedWorkload, context: Context[Any]) -> Results:
+def partial_admission(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """Where its queue has no room for all pods, Kueue resumes such a Job with fewer of them at a time and with as many
     completions as before: it then replaces the pods that are done, and the last of them are fewer than the gang.
 
@@ -65,12 +65,12 @@ _EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "cloud.provider.com
 
 @rule(
     "owner/exclusive-topology",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     fails_closed=True,
     passes=Example(job_set(replicated("node", 1, replicas=2), annotations=_EXCLUSIVE)),
     fails=Example(job_set(replicated("node", 4), annotations=_EXCLUSIVE)),
 )
-def exclusive_topology(workload: OwnedWorkload, context: Context[Any]) -> Results:
+def exclusive_topology(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """With exclusive topology the pods that follow are created when the first is on a node, and a gang scheduler puts
     none on a node before all are there: both wait for each other.
 
@@ -82,12 +82,12 @@ def exclusive_topology(workload: OwnedWorkload, context: Context[Any]) -> Result
 
 @rule(
     "owner/leader-ready",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     fails_closed=True,
     passes=Example(leader_worker_set(startupPolicy="LeaderCreated")),
     fails=Example(leader_worker_set(startupPolicy="LeaderReady")),
 )
-def leader_ready(workload: OwnedWorkload, context: Context[Any]) -> Results:
+def leader_ready(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """LeaderReady creates the workers when the leader is ready, and a gang of the whole group puts no leader on a node
     before its workers are there.
 

@@ -24,7 +24,7 @@ from webhook.model.stored_object import Judged, StoredObject
 from webhook.model.version import Version
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podtemplate import PodTemplate
-from webhook.model.workloads.workload import OwnedWorkload
+from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.selection import Choice
 
 S = TypeVar("S")
@@ -54,12 +54,12 @@ class Subject(StrEnum):
     CHANGE = "change of a PodCliqueSet"
     # Called with a `StoredObject` of one of the rule's `kinds`, which Rollcall did not make.
     OBJECT = "gang object"
-    # Called with an `OwnedWorkload`, which is not Grove's; for a TrainJob also with the JobSet that is made from it.
-    OWNER = "workload of another kind"
+    # Called with an `OptedInWorkload`, which is not Grove's; for a TrainJob also with the JobSet that is made from it.
+    OPTED_IN = "workload of another kind"
     # Called with a Job that names a JobSet as its controller. No other rule judges it.
     PART = "Job of a JobSet"
-    # Called with an `OwnerChange`, on UPDATE only.
-    OWNER_CHANGE = "change of another kind"
+    # Called with an `OptedInChange`, on UPDATE only.
+    OPTED_IN_CHANGE = "change of another kind"
 
 
 # Used in every review; looking a member up in its enumeration takes as long as calling a rule.
@@ -73,11 +73,11 @@ class Change(NamedTuple):
     new: PodCliqueSet
 
 
-class OwnerChange(NamedTuple):
+class OptedInChange(NamedTuple):
     """An opted-in workload before and after an update."""
 
-    old: OwnedWorkload
-    new: OwnedWorkload
+    old: OptedInWorkload
+    new: OptedInWorkload
 
 
 class PodCreation(NamedTuple):
@@ -245,22 +245,22 @@ def run(
     return outcome
 
 
-def run_on_owner(
-    rules: Sequence[BoundRule], context: Context[Any], workload: OwnedWorkload, old: OwnedWorkload | None = None
+def run_on_opted_in(
+    rules: Sequence[BoundRule], context: Context[Any], workload: OptedInWorkload, old: OptedInWorkload | None = None
 ) -> Outcome:
     """Runs each rule about opted-in workloads."""
     outcome = Outcome()
     for bound in rules:
         context.proceed()
         declared = bound.rule
-        if declared.subject is Subject.OWNER:
+        if declared.subject is Subject.OPTED_IN:
             outcome.add(bound, declared.check(workload, context), context.facts)
-        elif declared.subject is Subject.OWNER_CHANGE and old is not None:
-            outcome.add(bound, declared.check(OwnerChange(old, workload), context), context.facts)
+        elif declared.subject is Subject.OPTED_IN_CHANGE and old is not None:
+            outcome.add(bound, declared.check(OptedInChange(old, workload), context), context.facts)
     return outcome
 
 
-def run_each(rules: Sequence[BoundRule], context: Context[Any], found: PodCreation | OwnedWorkload) -> Outcome:
+def run_each(rules: Sequence[BoundRule], context: Context[Any], found: PodCreation | OptedInWorkload) -> Outcome:
     """Runs each of `rules`, which are all called with a `PodCreation`, or with a Job of a JobSet."""
     outcome = Outcome()
     for bound in rules:

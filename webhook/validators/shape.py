@@ -12,7 +12,7 @@ from typing import Any
 from webhook.model import grove
 from webhook.model.reading import Manifest
 from webhook.validators.examples import pod_clique_set
-from webhook.validators.owner_shape import SHAPES as OF_OWNERS
+from webhook.validators.opted_in_shape import SHAPES as OF_OWNERS
 from webhook.validators.registry import Example, Results, Subject, rule
 from webhook.validators.wrong_types import METADATA, POD_SPEC, WORDS, Unreadable, said_of
 

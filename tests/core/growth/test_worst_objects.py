@@ -15,7 +15,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import PodGangFacts, PodGangs, TopologyBinding, TopologyLayer
 from webhook.model.reading import Manifest
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
-from webhook.validators.owner_examples import job_set, pod_template, replicated
+from webhook.validators.opted_in_examples import job_set, pod_template, replicated
 from webhook.validators.registry import MAX_FINDINGS
 
 SMALL, LARGE = 60, 240

@@ -21,7 +21,7 @@ from webhook.model.gang_object import gang_metadata
 from webhook.model.keys import Record
 from webhook.model.naming import LABEL_VALUE_LIMIT, cut_name, is_subdomain
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
-from webhook.model.workloads.gang import OwnedGang
+from webhook.model.workloads.gang import OptedInGang
 from webhook.model.workloads.podgang import PackConstraint, PodGang
 from webhook.model.workloads.workload import QUEUE_ANNOTATIONS
 
@@ -58,7 +58,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, fa
 
 def queue_of_gang(podgang: PodGang, record: Record) -> str | None:
     """The queue that a gang's workload names. For an opted-in workload, Volcano's own annotation counts as well."""
-    keys = QUEUE_ANNOTATIONS if isinstance(podgang, OwnedGang) else (VOLCANO_QUEUE,)
+    keys = QUEUE_ANNOTATIONS if isinstance(podgang, OptedInGang) else (VOLCANO_QUEUE,)
     return next((named for key in keys if (named := record.queue(key)) is not None), None)
 
 

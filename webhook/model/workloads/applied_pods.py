@@ -6,7 +6,7 @@ from webhook.model.bounds import unpacked
 from webhook.model.facts import ClusterFacts
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.trainjob import Runtime, TrainJob, train_job_of
-from webhook.model.workloads.workload import OwnedWorkload
+from webhook.model.workloads.workload import OptedInWorkload
 
 
 def runtime_of(workload: TrainJob, facts: ClusterFacts) -> Runtime | None:
@@ -16,7 +16,7 @@ def runtime_of(workload: TrainJob, facts: ClusterFacts) -> Runtime | None:
     return None if found is None else Runtime(unpacked(found))
 
 
-def with_pods(workload: OwnedWorkload, facts: ClusterFacts) -> OwnedWorkload | None:
+def with_pods(workload: OptedInWorkload, facts: ClusterFacts) -> OptedInWorkload | None:
     """The workload that an applied workload's pods are made from: itself, or the JobSet of a TrainJob whose runtime is
     known. None for a JobSet that a TrainJob makes: it is judged with the TrainJob.
     """

@@ -27,11 +27,11 @@ from webhook.model.workloads.kinds import (
 )
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.trainjob import Runtime, TrainJob, train_job_of
-from webhook.model.workloads.workload import OwnedWorkload
+from webhook.model.workloads.workload import OptedInWorkload
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class KnownWorkload:
     """What an opted-in workload's pods and owned objects depend on. `no_gang` is the reason why Rollcall makes no gang
     for it. `train_job` is the TrainJob that made it. `names` are the names of its gangs and their members; None if
     there are more than the limit.
@@ -45,7 +45,7 @@ class Owner:
     names: frozenset[str] | None = frozenset()
 
 
-def owner_of(workload: OwnedWorkload) -> Owner:
+def known_workload(workload: OptedInWorkload) -> KnownWorkload:
     """The facts that are kept of a workload. Raises `Malformed`."""
     barred = no_gang(workload)
     made_by = train_job_of(workload) if isinstance(workload, JobSet) else None
@@ -55,18 +55,18 @@ def owner_of(workload: OwnedWorkload) -> Owner:
         # Pods of a JobSet's Jobs are assigned to the JobSet. Any other Job that names a JobSet as its controller gets
         # no gang.
         why = f"its Job names JobSet {made_it.name} as its controller, but its pods do not belong to that JobSet"
-    return Owner(workload.record, workload.uid, sequenced, why, made_by, names_kept(names_of(workload)))
+    return KnownWorkload(workload.record, workload.uid, sequenced, why, made_by, names_kept(names_of(workload)))
 
 
 # The view of each kind, by group and kind.
-VIEWS: Mapping[tuple[str, str], type[OwnedWorkload]] = {
+VIEWS: Mapping[tuple[str, str], type[OptedInWorkload]] = {
     (view.resource.api.group, view.resource.api.kind): view for view in (Job, JobSet, LeaderWorkerSet, TrainJob)
 }
 
 
-def _reader(view: type[OwnedWorkload]) -> Callable[[Manifest], tuple[ObjectKey, Owner]]:
-    def read(raw: Manifest) -> tuple[ObjectKey, Owner]:
-        return key_of(raw), owner_of(view(raw))
+def _reader(view: type[OptedInWorkload]) -> Callable[[Manifest], tuple[ObjectKey, KnownWorkload]]:
+    def read(raw: Manifest) -> tuple[ObjectKey, KnownWorkload]:
+        return key_of(raw), known_workload(view(raw))
 
     return read
 

@@ -18,7 +18,7 @@ from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.place import Place, membership
 from webhook.model.workloads.podgang import Member, OwnerReference, PackConstraint, PodGang
-from webhook.model.workloads.workload import Hindrance, OwnedWorkload
+from webhook.model.workloads.workload import Hindrance, OptedInWorkload
 
 # On the pods and gang objects of opted-in workloads: the gang and the member, cut to the length of a label value.
 GANG_LABEL = "rollcall.dev/gang"
@@ -26,7 +26,7 @@ MEMBER_LABEL = "rollcall.dev/gang-member"
 _UNCONSTRAINED = PackConstraint(SPEC, None, None)
 
 
-class OwnedGang(PodGang):
+class OptedInGang(PodGang):
     """A gang of an opted-in workload, in the form of a PodGang. Its objects are deleted with the workload."""
 
     __slots__ = ("workload",)
@@ -34,7 +34,7 @@ class OwnedGang(PodGang):
     gang_label = GANG_LABEL
     member_label = MEMBER_LABEL
 
-    def __init__(self, workload: OwnedWorkload, name: str, members: Iterable[tuple[str, int]]) -> None:
+    def __init__(self, workload: OptedInWorkload, name: str, members: Iterable[tuple[str, int]]) -> None:
         metadata: Manifest = {
             **workload.metadata,
             "name": name,
@@ -65,7 +65,7 @@ class NoGang:
     hindrance: Hindrance | None = None
 
 
-def no_gang(workload: OwnedWorkload) -> NoGang | None:
+def no_gang(workload: OptedInWorkload) -> NoGang | None:
     """Why Rollcall makes no gang for a workload: someone else does, or the gang could never be complete."""
     if (at := workload.native_path) is not None:
         return NoGang(at, f"its own controller makes its gang, as {at} asks for")
@@ -77,7 +77,7 @@ def no_gang(workload: OwnedWorkload) -> NoGang | None:
     return None
 
 
-def gangs_of(workload: OwnedWorkload) -> Iterator[OwnedGang]:
+def gangs_of(workload: OptedInWorkload) -> Iterator[OptedInGang]:
     """All gangs of a Job or JobSet; parts without pods are left out. For a LeaderWorkerSet, its groups when no rollout
     is running, without a revision; `group_gang` makes the gangs of existing pods.
     """
@@ -86,13 +86,13 @@ def gangs_of(workload: OwnedWorkload) -> Iterator[OwnedGang]:
     elif isinstance(workload, Job):
         members = [(workload.name, part.pods) for part in workload.parts if part.pods > 0]
         if members:
-            yield OwnedGang(workload, workload.name, members)
+            yield OptedInGang(workload, workload.name, members)
     elif isinstance(workload, LeaderWorkerSet):
         for index in range(workload.replicas):
             yield group_gang(workload, str(index))
 
 
-def names_of(workload: OwnedWorkload) -> frozenset[str]:
+def names_of(workload: OptedInWorkload) -> frozenset[str]:
     """The names of the gangs and members of a Job or JobSet, which no other workload may use. Empty for a
     LeaderWorkerSet: its names contain a revision that is unknown before its pods exist.
     """
@@ -102,7 +102,7 @@ def names_of(workload: OwnedWorkload) -> frozenset[str]:
     return frozenset({*(gang.name for gang in gangs), *(member.name for gang in gangs for member in gang.members)})
 
 
-def _of_job_set(workload: JobSet) -> Iterator[OwnedGang]:
+def _of_job_set(workload: JobSet) -> Iterator[OptedInGang]:
     sequenced = workload.sequence_path is not None
     gangs: dict[str, list[tuple[str, int]]] = {}
     for part in workload.parts:
@@ -110,12 +110,12 @@ def _of_job_set(workload: JobSet) -> Iterator[OwnedGang]:
             found = membership(Place(Needed("job_sets", workload.key), part.name), sequenced=sequenced)
             gangs.setdefault(found.gang, []).append((found.member, part.pods))
     for name, members in gangs.items():
-        yield OwnedGang(workload, name, members)
+        yield OptedInGang(workload, name, members)
 
 
-def group_gang(workload: LeaderWorkerSet, group: str, size: int | None = None) -> OwnedGang:
+def group_gang(workload: LeaderWorkerSet, group: str, size: int | None = None) -> OptedInGang:
     """The gang of one group, named by its index and the revision of its template. `size` is the group size of that
     revision, if known.
     """
     found = membership(Place(Needed("leader_worker_sets", workload.key), "", group), sequenced=False)
-    return OwnedGang(workload, found.gang, [(found.member, workload.size if size is None else size)])
+    return OptedInGang(workload, found.gang, [(found.member, workload.size if size is None else size)])

@@ -8,7 +8,7 @@ from typing import Any
 from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath
 from webhook.model.reading import integer, mapping, text
 from webhook.model.workloads.kinds import JOBS
-from webhook.model.workloads.workload import Hindrance, OwnedWorkload, Part, template_at
+from webhook.model.workloads.workload import Hindrance, OptedInWorkload, Part, template_at
 
 # Kueue's partial admission (kueue, pkg/controller/jobs/job): the least number of pods at a time, and whether
 # completions are lowered as well.
@@ -20,7 +20,7 @@ _WHY_TAIL = (
 )
 
 
-class Job(OwnedWorkload):
+class Job(OptedInWorkload):
     """A Job (batch/v1)."""
 
     resource = JOBS

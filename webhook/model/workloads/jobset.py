@@ -13,14 +13,14 @@ from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath, Item
 from webhook.model.reading import Malformed, integer, mapping, sequence, text
 from webhook.model.workloads.job import pods_at_once, tail
 from webhook.model.workloads.kinds import JOB_SETS
-from webhook.model.workloads.workload import Hindrance, OwnedWorkload, Part, template_at
+from webhook.model.workloads.workload import Hindrance, OptedInWorkload, Part, template_at
 
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 # With this annotation JobSet's webhook does not change the pods.
 NODE_SELECTOR = "alpha.jobset.sigs.k8s.io/node-selector"
 
 
-class JobSet(OwnedWorkload):
+class JobSet(OptedInWorkload):
     """A JobSet (jobset.x-k8s.io/v1alpha2)."""
 
     resource = JOB_SETS

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from webhook.model.fields import ANNOTATIONS, SPEC
 from webhook.model.reading import integer, mapping, text
 from webhook.model.workloads.kinds import LEADER_WORKER_SETS
-from webhook.model.workloads.workload import Hindrance, OwnedWorkload, Part, template_at
+from webhook.model.workloads.workload import Hindrance, OptedInWorkload, Part, template_at
 
 EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 _TEMPLATE = SPEC / "leaderWorkerTemplate"
 
 
-class LeaderWorkerSet(OwnedWorkload):
+class LeaderWorkerSet(OptedInWorkload):
     """A LeaderWorkerSet (leaderworkerset.x-k8s.io/v1)."""
 
     resource = LEADER_WORKER_SETS

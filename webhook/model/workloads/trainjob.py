@@ -16,7 +16,7 @@ from webhook.model.keys import Needed, ObjectKey
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.kinds import CLUSTER_TRAINING_RUNTIMES, JOB_SETS, TRAIN_JOBS, is_a
-from webhook.model.workloads.workload import OwnedWorkload, Part
+from webhook.model.workloads.workload import OptedInWorkload, Part
 
 # On a Job template: the TrainJob's step that the template is for.
 ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -75,7 +75,7 @@ class Runtime:
         return [] if queue is None else [Mark("labels", KAI_QUEUE, queue, path)]
 
 
-class TrainJob(OwnedWorkload):
+class TrainJob(OptedInWorkload):
     """A TrainJob (trainer.kubeflow.org/v1alpha1)."""
 
     resource = TRAIN_JOBS

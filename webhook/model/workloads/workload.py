@@ -1,4 +1,4 @@
-"""OwnedWorkload: what the opted-in workloads have in common, for rules and for making gangs."""
+"""OptedInWorkload: what the opted-in workloads have in common, for rules and for making gangs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Hindrance(NamedTuple):
     remedy: str
 
 
-class OwnedWorkload(ABC):
+class OptedInWorkload(ABC):
     """A workload that is not Grove's. Raises `Malformed` if a field that it reads has the wrong type."""
 
     resource: ClassVar[Resource]

@@ -29,9 +29,9 @@ from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.trainjob import MadeJobSet
-from webhook.model.workloads.workload import OwnedWorkload
-from webhook.validators.owner_examples import job, job_set, pod_template, replicated, runtimes, train_job
-from webhook.validators.owner_names import Key
+from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.opted_in_examples import job, job_set, pod_template, replicated, runtimes, train_job
+from webhook.validators.opted_in_names import Key
 from webhook.validators.registry import Example, Results, Subject, rule
 
 _KAI = "kai-scheduler"
@@ -52,7 +52,7 @@ def _before_trees(context: RuleContext) -> bool:
     return context.scheduler_version is not None and context.scheduler_version < TREES
 
 
-def _minimum(workload: OwnedWorkload) -> str | None:
+def _minimum(workload: OptedInWorkload) -> str | None:
     """The minimum that a workload states. If the JobSet of a TrainJob lacks an annotation, podgrouper adds the
     TrainJob's.
     """
@@ -64,11 +64,11 @@ def _minimum(workload: OwnedWorkload) -> str | None:
 
 @rule(
     "kai/owner-in-turn",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     passes=Example(train_job(scheduler=_KAI, annotations=_ONE), facts=runtimes(*_STEPS)),
     fails=Example(train_job(scheduler=_KAI), facts=runtimes(*_STEPS)),
 )
-def owner_in_turn(workload: OwnedWorkload, context: RuleContext) -> Results:
+def owner_in_turn(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Podgrouper knows InOrder, and nothing of `dependsOn`: the first step waits until pods of all steps are there, and
     those of the later steps are created when it runs, or is done.
 
@@ -94,12 +94,12 @@ def owner_in_turn(workload: OwnedWorkload, context: RuleContext) -> Results:
 
 @rule(
     "kai/owner-no-gang",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "2"})),
     fails=Example(job(scheduler=_KAI)),
 )
-def owner_no_gang(workload: OwnedWorkload, context: RuleContext) -> Results:
+def owner_no_gang(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Podgrouper's group of a Job has a minimum of one pod unless an annotation says more: the pods start one by one.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/job (v0.17.0).
@@ -118,11 +118,11 @@ def owner_no_gang(workload: OwnedWorkload, context: RuleContext) -> Results:
 
 @rule(
     "kai/owner-minimum",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     passes=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "2"})),
     fails=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "3"})),
 )
-def owner_minimum(workload: OwnedWorkload, context: RuleContext) -> Results:
+def owner_minimum(workload: OptedInWorkload, context: RuleContext) -> Results:
     """A group whose minimum is more than the pods that there can be at a time never starts.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/job (v0.17.0); for JobSets v0.15.2, while
@@ -147,13 +147,13 @@ def owner_minimum(workload: OwnedWorkload, context: RuleContext) -> Results:
 
 @rule(
     "kai/owner-pods-to-come",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     passes=Example(
         job_set(replicated("node", 4, metadata={"annotations": _ONE}), scheduler=_KAI, annotations=_EXCLUSIVE)
     ),
     fails=Example(job_set(replicated("node", 4), scheduler=_KAI, annotations=_EXCLUSIVE)),
 )
-def owner_pods_to_come(workload: OwnedWorkload, context: RuleContext) -> Results:
+def owner_pods_to_come(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Podgrouper counts all pods that a Job, or a group of a LeaderWorkerSet, has at a time. With exclusive topology
     the others are created when the first is on a node; and a Job with more completions than that ends with fewer pods.
 
@@ -168,7 +168,7 @@ def owner_pods_to_come(workload: OwnedWorkload, context: RuleContext) -> Results
             yield Finding(at=found.at, found=found.found, why=why, remedy=_way_out(found.remedy, workload))
 
 
-def _gathers(workload: OwnedWorkload, context: RuleContext) -> bool:
+def _gathers(workload: OptedInWorkload, context: RuleContext) -> bool:
     """Whether podgrouper waits for all pods of a Job, or of a group."""
     if isinstance(workload, LeaderWorkerSet):
         # Until the leader is on a node, podgrouper waits only for the leader.
@@ -179,7 +179,7 @@ def _gathers(workload: OwnedWorkload, context: RuleContext) -> bool:
     return _minimum(workload) not in {None, "1"}
 
 
-def _way_out(remedy: str, workload: OwnedWorkload) -> str:
+def _way_out(remedy: str, workload: OptedInWorkload) -> str:
     if isinstance(workload, JobSet):
         return f'{remedy}; or annotate the Job\'s template with {ANNOTATION_MINIMUM}: "1"'
     return remedy
@@ -187,11 +187,11 @@ def _way_out(remedy: str, workload: OwnedWorkload) -> str:
 
 @rule(
     "kai/owner-version",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     passes=Example(job_set(scheduler=_KAI), version="0.16.8"),
     fails=Example(job_set(scheduler=_KAI), version="0.15.2"),
 )
-def owner_version(workload: OwnedWorkload, context: RuleContext) -> Results:
+def owner_version(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Before 0.16 podgrouper's group of a JobSet has a minimum of one pod unless an annotation says more: what was
     meant as a gang starts pod by pod, in silence.
 
@@ -211,7 +211,7 @@ def owner_version(workload: OwnedWorkload, context: RuleContext) -> Results:
 
 @rule(
     "kai/owner-claimed",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(
         job(
@@ -222,7 +222,7 @@ def owner_version(workload: OwnedWorkload, context: RuleContext) -> Results:
     ),
     fails=Example(job(scheduler=_KAI, template=pod_template(annotations={ANNOTATION_GROUP: "mine"}))),
 )
-def owner_claimed(workload: OwnedWorkload, _: RuleContext) -> Results:
+def owner_claimed(workload: OptedInWorkload, _: RuleContext) -> Results:
     """Podgrouper overwrites the group of a pod that has an owner, unless an annotation tells it to skip the pod: the
     group that the template names never gets its pods.
 
@@ -247,7 +247,7 @@ def _keys(context: RuleContext) -> tuple[Key, ...]:
     return (("labels", context.settings.queueLabelKey),)
 
 
-owner_queue = opted_in_queue(
+queue = opted_in_queue(
     "kai/owner-queue",
     """kai-scheduler never tries a group in a queue that has children, and says only "unable to schedule". One that is
     missing, or whose parent is, counts as not there. A workload that names none is in the profile's defaultQueue, or,
@@ -280,12 +280,12 @@ owner_queue_disagree = opted_in_disagreement(
 
 @rule(
     "kai/owner-queue-annotation",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(job(scheduler=_KAI, labels={LABEL_QUEUE: "team-a"}, annotations={LABEL_QUEUE: "team-a"})),
     fails=Example(job(scheduler=_KAI, annotations={LABEL_QUEUE: "team-a"})),
 )
-def owner_queue_annotation(workload: OwnedWorkload, context: RuleContext) -> Results:
+def owner_queue_annotation(workload: OptedInWorkload, context: RuleContext) -> Results:
     """KAI reads the queue of these workloads from a label alone; by an annotation it is named to nobody.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/defaultgrouper (v0.17.0).

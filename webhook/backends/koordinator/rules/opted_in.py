@@ -11,9 +11,9 @@ from webhook.model.capabilities import QUOTA_ANNOTATION, QUOTA_LABEL
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import Quota
 from webhook.model.workloads.trainjob import MadeJobSet
-from webhook.model.workloads.workload import OwnedWorkload
-from webhook.validators.owner_examples import job, job_set, pod_template, replicated
-from webhook.validators.owner_names import named
+from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.opted_in_examples import job, job_set, pod_template, replicated
+from webhook.validators.opted_in_names import named
 from webhook.validators.registry import Example, Results, Subject, rule
 
 _KEYS = (("annotations", QUOTA_ANNOTATION), ("labels", QUOTA_LABEL))
@@ -23,11 +23,11 @@ _QUOTAS = ClusterFacts(elastic_quotas={"team-a": Quota(is_parent=False), "all-te
 
 @rule(
     "koordinator/owner-quota",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     passes=Example(job(labels={QUOTA_LABEL: "team-a"}), facts=_QUOTAS),
     fails=Example(job(labels={QUOTA_LABEL: "all-teams"}), facts=_QUOTAS),
 )
-def owner_quota(workload: OwnedWorkload, context: RuleContext) -> Results:
+def owner_quota(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Koordinator charges a pod that names a missing quota to koordinator-default-quota, without a word, and refuses
     the creation of a pod that names a parent quota. A workload names it by Koordinator's label, or by Grove's
     annotation scheduling.grove.io/koordinator-quota; Rollcall writes the label on its pods.
@@ -59,11 +59,11 @@ owner_quota_disagree = opted_in_disagreement(
 
 @rule(
     "koordinator/owner-only-waiting",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     passes=Example(job(), config={"matchPolicy": "waiting-and-running"}),
     fails=Example(job(), config={"matchPolicy": "only-waiting"}),
 )
-def owner_only_waiting(workload: OwnedWorkload, context: RuleContext) -> Results:
+def owner_only_waiting(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Under only-waiting, bound pods do not count, so a lone replacement pod never reaches its gang's minimum and never
     binds; the Job controller replaces single pods.
 

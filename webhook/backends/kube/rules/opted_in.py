@@ -19,8 +19,8 @@ from webhook.model.workloads.applied_pods import with_pods
 from webhook.model.workloads.gang import gangs_of, no_gang
 from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.trainjob import TrainJob
-from webhook.model.workloads.workload import OwnedWorkload
-from webhook.validators.owner_examples import job, job_set, pod_template, replicated
+from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.opted_in_examples import job, job_set, pod_template, replicated
 from webhook.validators.registry import Example, Results, Subject, rule
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
@@ -33,12 +33,12 @@ _REMEDY = "use fewer templates, have Kubernetes 1.37 with CompositePodGroup, or 
 
 @rule(
     "kube/owner-gang",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     fails_closed=True,
     passes=Example(job(scheduler=DEFAULT_SCHEDULER), config=ON, facts=TREES),
     fails=Example(job(scheduler=DEFAULT_SCHEDULER), config=ON, facts=NO_WORKLOADS),
 )
-def owner_gang(workload: OwnedWorkload, context: RuleContext) -> Results:
+def owner_gang(workload: OptedInWorkload, context: RuleContext) -> Results:
     """A gang that the cluster's generation of the Workload API cannot say as a whole has no objects at all: without the
     API a pod's membership is dropped in silence; without CompositePodGroups several templates are merged into one
     group, or refused; a list of templates takes eight; a group's PriorityClass must be there.
@@ -62,7 +62,7 @@ def owner_gang(workload: OwnedWorkload, context: RuleContext) -> Results:
             return
 
 
-def _said(found: Finding, whole: OwnedWorkload, workload: OwnedWorkload, context: RuleContext) -> Finding:
+def _said(found: Finding, whole: OptedInWorkload, workload: OptedInWorkload, context: RuleContext) -> Finding:
     """The error of the translation, at the field that the workload's author knows."""
     remedy, absent = _REMEDIES.get(found.rule, _REMEDY), None
     at, value = context.choice.path, found.found
@@ -74,13 +74,13 @@ def _said(found: Finding, whole: OwnedWorkload, workload: OwnedWorkload, context
     return Finding(at=at, found=value, why=found.why, remedy=remedy, absent=absent)
 
 
-def _class_path(workload: OwnedWorkload) -> FieldPath:
+def _class_path(workload: OptedInWorkload) -> FieldPath:
     return workload.templates[0].spec_path / "priorityClassName"
 
 
 @rule(
     "kube/owner-priority",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     passes=Example(
         job_set(
             replicated("leader", template=pod_template({"priorityClassName": "high"})),
@@ -100,7 +100,7 @@ def _class_path(workload: OwnedWorkload) -> FieldPath:
         facts=TREES,
     ),
 )
-def owner_priority(workload: OwnedWorkload, context: RuleContext) -> Results:
+def owner_priority(workload: OptedInWorkload, context: RuleContext) -> Results:
     """kube-scheduler 1.37 rejects a whole group when one pod's priority is not the group's, and a tree whose groups
     differ; a workload's groups have the class that all its templates name.
 

@@ -13,8 +13,8 @@ from webhook.backends.volcano.rules.queue import judge_queue, syntax_rule
 from webhook.backends.volcano.settings import RuleContext
 from webhook.model.capabilities import VOLCANO_QUEUE
 from webhook.model.workloads.workload import QUEUE_ANNOTATIONS
-from webhook.validators.owner_examples import job
-from webhook.validators.owner_names import Key, named
+from webhook.validators.opted_in_examples import job
+from webhook.validators.opted_in_names import Key, named
 from webhook.validators.registry import Example, Subject
 
 _VOLCANO = "volcano"
@@ -24,7 +24,7 @@ def _keys(_: RuleContext) -> tuple[Key, ...]:
     return tuple(("annotations", key) for key in QUEUE_ANNOTATIONS)
 
 
-owner_queue = opted_in_queue(
+queue = opted_in_queue(
     "volcano/owner-queue",
     """Volcano drops a gang whose queue is missing with a log line, holds one whose queue is not Open, and may stop
     every other queue while a gang is in `root` or in a queue with children. A workload that names none is in the
@@ -42,7 +42,7 @@ owner_queue = opted_in_queue(
 owner_queue_name = syntax_rule(
     "volcano/owner-queue-name",
     lambda workload, context: named(workload, _keys(context), _keys(context)),
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     passes=Example(job(scheduler=_VOLCANO, annotations=asking("team-a"))),
     fails=Example(job(scheduler=_VOLCANO, annotations=asking("Team A"))),
 )

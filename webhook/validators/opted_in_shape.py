@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.validators.owner_examples import job_set, replicated
+from webhook.validators.opted_in_examples import job_set, replicated
 from webhook.validators.registry import Example, Results, Subject, rule
 from webhook.validators.wrong_types import METADATA, POD_SPEC, Unreadable, said_of
 
@@ -61,7 +61,7 @@ SHAPES: dict[tuple[str, str], Any] = {
     passes=Example(job_set()),
     fails=Example(job_set(replicated("node", job={"parallelism": "4"}))),
 )
-def owner_shape(found: Unreadable, _: object) -> Results:
+def opted_in_shape(found: Unreadable, _: object) -> Results:
     """A field of the wrong type cannot be judged, and taken for absent it would pass in silence.
 
     Source: the CRDs of kubeflow/trainer, jobset and lws, k8s.io/api batch/v1; in a cluster the API server refuses such

@@ -9,14 +9,14 @@ from webhook.model.fields import METADATA
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.keys import Needed, Record
 from webhook.model.reading import Manifest
-from webhook.model.workloads.facts import Owner
+from webhook.model.workloads.facts import KnownWorkload
 from webhook.model.workloads.kinds import JOB_SETS
-from webhook.model.workloads.workload import OwnedWorkload
-from webhook.validators.owner_examples import job
+from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.opted_in_examples import job
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 
 _UID = "7c1c5bd2-5d4f-4b0e-9a35-4a6a9d0b1c11"
-_KNOWN = ClusterFacts(job_sets={("default", "train"): Owner(Record("koord-scheduler"), uid=_UID)})
+_KNOWN = ClusterFacts(job_sets={("default", "train"): KnownWorkload(Record("koord-scheduler"), uid=_UID)})
 
 
 def _made_by(uid: str) -> Manifest:
@@ -32,7 +32,7 @@ def _made_by(uid: str) -> Manifest:
     passes=Example(_made_by(_UID), facts=_KNOWN),
     fails=Example(_made_by("0b0e5f0e-2f0a-4f0b-8c1d-3f1f5e0d9a22"), facts=_KNOWN),
 )
-def foreign_job(part: OwnedWorkload, context: Context[Any]) -> Results:
+def foreign_job(part: OptedInWorkload, context: Context[Any]) -> Results:
     """A Job that names a JobSet as its controller is left to that JobSet: no other rule judges it, and Rollcall makes
     no gang of it. Only the uid tells whether the JobSet is the one that is there. The garbage collector deletes a Job
     whose controller is not there, so no work is lost. JobSets that are not known are read live before a Job is refused.

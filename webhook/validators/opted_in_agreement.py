@@ -15,12 +15,12 @@ from webhook.model.known_objects import Namespace, PodGangFacts
 from webhook.model.reading import Malformed, mapping, text
 from webhook.model.record import SCHEDULER_LABEL
 from webhook.model.workloads.applied_pods import runtime_of
-from webhook.model.workloads.facts import Owner
+from webhook.model.workloads.facts import KnownWorkload
 from webhook.model.workloads.gang import names_of
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
-from webhook.model.workloads.workload import OwnedWorkload
+from webhook.model.workloads.workload import OptedInWorkload
 from webhook.validators.membership import missing_apis
-from webhook.validators.owner_examples import job, job_set, pod_template, replicated, runtimes, train_job
+from webhook.validators.opted_in_examples import job, job_set, pod_template, replicated, runtimes, train_job
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
@@ -31,12 +31,12 @@ def _naming(scheduler: str) -> dict[str, Any]:
 
 @rule(
     "owner/scheduler-name",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     fails_closed=True,
     passes=Example(job(template=_naming("koord-scheduler"))),
     fails=Example(job_set(replicated("node", template=_naming("volcano")))),
 )
-def scheduler_name(workload: OwnedWorkload, context: Context[Any]) -> Results:
+def scheduler_name(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """A pod that names another scheduler is left to that one, so its gang would wait for it for ever.
 
     Source: kubernetes, pkg/scheduler/eventhandlers.go: a scheduler sees the pods that bear its name. The name
@@ -56,12 +56,12 @@ def scheduler_name(workload: OwnedWorkload, context: Context[Any]) -> Results:
 
 @rule(
     "owner/scheduler-differs",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     fails_closed=True,
     passes=Example(train_job(), facts=runtimes(labels={SCHEDULER_LABEL: "koord-scheduler"})),
     fails=Example(train_job(), facts=runtimes(labels={SCHEDULER_LABEL: "volcano"})),
 )
-def scheduler_differs(workload: OwnedWorkload, context: Context[Any]) -> Results:
+def scheduler_differs(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """The labels of a runtime's template become those of the JobSet, whose pods are then prepared for the scheduler
     that these name, and not for the TrainJob's.
 
@@ -79,12 +79,12 @@ def scheduler_differs(workload: OwnedWorkload, context: Context[Any]) -> Results
 
 @rule(
     "owner/runtime",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(train_job(), facts=runtimes()),
     fails=Example(train_job(runtime="torch-2"), facts=runtimes()),
 )
-def runtime(workload: OwnedWorkload, context: Context[Any]) -> Results:
+def runtime(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """A TrainJob has no pods but those of its runtime: without it nothing can be said of its gang. Trainer refuses a
     TrainJob whose runtime is not there.
 
@@ -131,11 +131,11 @@ def _namespace(**labels: str) -> ClusterFacts:
 
 @rule(
     "owner/train-job-alone",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     passes=Example(train_job(), facts=_namespace(scheduler="koord-scheduler")),
     fails=Example(train_job(), facts=_namespace()),
 )
-def train_job_alone(workload: OwnedWorkload, context: Context[Any]) -> Results:
+def train_job_alone(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """Trainer copies no label of a TrainJob to the JobSet that it makes. Where the namespace is not opted in either,
     and the runtime does not say it, nobody asks about that JobSet, and its pods start one by one.
 
@@ -164,11 +164,11 @@ _POD_GROUP = Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")
 
 @rule(
     "owner/api-missing",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     passes=Example(job(), facts=ClusterFacts(apis=frozenset({_POD_GROUP}))),
     fails=Example(job(), facts=ClusterFacts(apis=frozenset({Api("batch", "v1", "Job")}))),
 )
-def api_missing(workload: OwnedWorkload, context: Context[Any]) -> Results:
+def api_missing(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """Without the kind of its gang objects a scheduler either holds the pods for a group that nobody can write, or
     never learns that they are a gang; what the CRD of an older release does not have is dropped in silence.
 
@@ -179,16 +179,18 @@ def api_missing(workload: OwnedWorkload, context: Context[Any]) -> Results:
         yield from missing_apis(context)
 
 
-_TAKEN = ClusterFacts(job_sets={("default", "demo"): Owner(Record("koord-scheduler"), names=frozenset({"demo"}))})
+_TAKEN = ClusterFacts(
+    job_sets={("default", "demo"): KnownWorkload(Record("koord-scheduler"), names=frozenset({"demo"}))}
+)
 
 
 @rule(
     "owner/name-taken",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     passes=Example(job_set(), facts=_TAKEN),
     fails=Example(job(), facts=_TAKEN),
 )
-def name_taken(workload: OwnedWorkload, context: Context[Any]) -> Results:
+def name_taken(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """Gangs and gang objects are called after their workload. Of two with one name the second gets no objects, and its
     pods count for the first.
 
@@ -216,7 +218,7 @@ _KINDS = {"jobs": "Job", "job_sets": "JobSet", "leader_worker_sets": "LeaderWork
 
 
 def _known_gangs(
-    workload: OwnedWorkload, context: Context[Any], mine: frozenset[str]
+    workload: OptedInWorkload, context: Context[Any], mine: frozenset[str]
 ) -> Iterator[tuple[str, Needed, frozenset[str] | None]]:
     """The gangs in the namespace that have the same scheduler and may have one of the names in `mine`, except the
     workload's own gangs. A gang's name starts with its workload's name, so only a few workloads are checked, no matter
@@ -225,7 +227,7 @@ def _known_gangs(
     facts, namespace = context.facts, workload.namespace
     owners = sorted({owner for name in mine for owner in _may_be_of(name)})
     for part, kind in _KINDS.items():
-        known: dict[ObjectKey, Owner] = getattr(facts, part) or {}
+        known: dict[ObjectKey, KnownWorkload] = getattr(facts, part) or {}
         for name in owners:
             owner = known.get((namespace, name))
             if owner is None or (kind == workload.kind and name == workload.name):

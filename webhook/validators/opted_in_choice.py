@@ -7,19 +7,19 @@ from typing import Any
 from webhook.model.fields import LABELS
 from webhook.model.findings import Finding
 from webhook.model.record import SCHEDULER_LABEL
-from webhook.model.workloads.workload import OwnedWorkload
-from webhook.validators.owner_examples import job, job_set
-from webhook.validators.registry import Context, Example, OwnerChange, Results, Subject, rule
+from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.opted_in_examples import job, job_set
+from webhook.validators.registry import Context, Example, OptedInChange, Results, Subject, rule
 
 
 @rule(
     "owner/scheduler-unknown",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     fails_closed=True,
     passes=Example(job_set(scheduler="koord-scheduler")),
     fails=Example(job_set(scheduler="koordinator")),
 )
-def owner_scheduler_unknown(workload: OwnedWorkload, context: Context[Any]) -> Results:
+def owner_scheduler_unknown(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """Its pods would be left as they are, and start one by one under Kubernetes' own scheduler.
 
     Source: Rollcall prepares pods for the profiles of its configuration; kubernetes, pkg/scheduler/eventhandlers.go.
@@ -36,12 +36,12 @@ def owner_scheduler_unknown(workload: OwnedWorkload, context: Context[Any]) -> R
 
 @rule(
     "owner/scheduler-change",
-    subject=Subject.OWNER_CHANGE,
+    subject=Subject.OPTED_IN_CHANGE,
     fails_closed=True,
     passes=Example(job(suspend=True), old=job()),
     fails=Example(job(scheduler="volcano"), old=job()),
 )
-def owner_scheduler_change(change: OwnerChange, context: Context[Any]) -> Results:
+def owner_scheduler_change(change: OptedInChange, context: Context[Any]) -> Results:
     """The pods that a workload has were prepared for the scheduler that it records, and its pod templates say so to
     those that follow. Changed, or added to a workload that is older than Rollcall, the record would split its gang.
 

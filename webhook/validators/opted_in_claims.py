@@ -16,8 +16,8 @@ from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.workloads.applied_pods import runtime_of
 from webhook.model.workloads.jobset import JobSet
 from webhook.model.workloads.trainjob import MadeJobSet, TrainJob
-from webhook.model.workloads.workload import OwnedWorkload
-from webhook.validators.owner_examples import job, job_set, pod_template, replicated, runtimes, train_job
+from webhook.model.workloads.workload import OptedInWorkload
+from webhook.validators.opted_in_examples import job, job_set, pod_template, replicated, runtimes, train_job
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 from webhook.validators.selection import DEFAULT_SCHEDULER, Choice
 
@@ -38,11 +38,11 @@ def _grouped(name: str, group: str, **fields: Any) -> dict[str, Any]:
 
 @rule(
     "owner/two-plugins",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     passes=Example(train_job(), facts=runtimes(podGroupPolicy={"volcano": {}})),
     fails=Example(train_job(), facts=runtimes(podGroupPolicy={"coscheduling": {}, "volcano": {}})),
 )
-def two_plugins(workload: OwnedWorkload, context: Context[Any]) -> Results:
+def two_plugins(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """With both plugins on, Trainer makes two PodGroups and its pods are marked as members of both: a scheduler reads
     one, and the other one's pods never come. That only one may be set is a comment in the API, and nothing checks it.
 
@@ -65,11 +65,11 @@ def two_plugins(workload: OwnedWorkload, context: Context[Any]) -> Results:
 
 @rule(
     "owner/plugin-in-turn",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     passes=Example(train_job(), facts=runtimes(podGroupPolicy={"volcano": {}})),
     fails=Example(train_job(), facts=runtimes(*_STEPS, podGroupPolicy={"volcano": {}})),
 )
-def plugin_in_turn(workload: OwnedWorkload, context: Context[Any]) -> Results:
+def plugin_in_turn(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """The PodGroup of Trainer's plugins counts the pods of all steps. Where steps start in turn, the first waits for a
     quorum of pods that are created when it is done: neither ever starts.
 
@@ -94,11 +94,11 @@ def plugin_in_turn(workload: OwnedWorkload, context: Context[Any]) -> Results:
 
 @rule(
     "owner/membership-in-turn",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     passes=Example(job_set(_grouped("a", "first"), _grouped("b", "second", dependsOn=[{"name": "a"}]))),
     fails=Example(job_set(_grouped("a", "mine"), _grouped("b", "mine", dependsOn=[{"name": "a"}]))),
 )
-def membership_in_turn(workload: OwnedWorkload, _: Context[Any]) -> Results:
+def membership_in_turn(workload: OptedInWorkload, _: Context[Any]) -> Results:
     """One group over parts that start in turn never has its pods: the later part is created when the earlier one runs,
     or is done, and the earlier one waits for the later one's pods. Rollcall itself makes each part a gang.
 
@@ -136,11 +136,11 @@ def membership_in_turn(workload: OwnedWorkload, _: Context[Any]) -> Results:
 
 @rule(
     "owner/claim-unread",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     passes=Example(job(template=pod_template(labels={_GROUP: "mine"}))),
     fails=Example(job(template=pod_template(annotations=_VOLCANO))),
 )
-def claim_unread(workload: OwnedWorkload, context: Context[Any]) -> Results:
+def claim_unread(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """A membership that the scheduler does not read is none: its pods start one by one, and whoever does read it waits
     for pods that are bound by somebody else. Trainer's plugins write theirs on every pod, and name no scheduler.
 
@@ -154,12 +154,12 @@ def claim_unread(workload: OwnedWorkload, context: Context[Any]) -> Results:
 
 @rule(
     "owner/claim-unsure",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(job(scheduler=DEFAULT_SCHEDULER)),
     fails=Example(job(scheduler=DEFAULT_SCHEDULER, template=pod_template(labels=_COSCHEDULING))),
 )
-def claim_unsure(workload: OwnedWorkload, context: Context[Any]) -> Results:
+def claim_unsure(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """The coscheduling plugin is built into a kube-scheduler of its own, which some clusters run as default-scheduler.
     Kubernetes' own has no such plugin: there the pods start one by one.
 
@@ -174,7 +174,7 @@ def claim_unsure(workload: OwnedWorkload, context: Context[Any]) -> Results:
             )
 
 
-def _unread(workload: OwnedWorkload, context: Context[Any]) -> Iterator[Claim]:
+def _unread(workload: OptedInWorkload, context: Context[Any]) -> Iterator[Claim]:
     """The memberships that the chosen scheduler does not read, each at the first place that has it."""
     found: dict[tuple[str, str], Claim] = {}
     for template in workload.templates:
@@ -188,7 +188,7 @@ def _may_be_read(claim: Claim, choice: Choice) -> bool:
     return claim.owner == "scheduler-plugins" and choice.scheduler == DEFAULT_SCHEDULER
 
 
-def _unread_finding(claim: Claim, workload: OwnedWorkload, context: Context[Any]) -> Finding:
+def _unread_finding(claim: Claim, workload: OptedInWorkload, context: Context[Any]) -> Finding:
     choice = context.choice
     by_plugin = isinstance(workload, MadeJobSet) and "podGroupPolicy" in workload.in_runtime(claim.path).parts
     return Finding(
@@ -203,12 +203,12 @@ def _unread_finding(claim: Claim, workload: OwnedWorkload, context: Context[Any]
 
 @rule(
     "owner/native-scheduling",
-    subject=Subject.OWNER,
+    subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(job(scheduler=DEFAULT_SCHEDULER, scheduling={"schedulingPolicy": {"gang": {}}})),
     fails=Example(job(scheduling={"schedulingPolicy": {"gang": {}}})),
 )
-def native_scheduling(workload: OwnedWorkload, context: Context[Any]) -> Results:
+def native_scheduling(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """With that field the workload's own controller makes its gang, of the Workload API, and puts its pods into it.
     Rollcall then makes none, and another scheduler than kube-scheduler starts the pods one by one.
 

@@ -12,13 +12,13 @@ from webhook.model.fields import METADATA, FieldPath
 from webhook.model.findings import Finding, shown
 from webhook.model.reading import text
 from webhook.model.workloads.trainjob import MadeJobSet
-from webhook.model.workloads.workload import OwnedWorkload
+from webhook.model.workloads.workload import OptedInWorkload
 
 # `labels` or `annotations`, and a key in it.
 Key = tuple[str, str]
 
 
-def named(workload: OwnedWorkload, keys: Sequence[Key], of_pods: Sequence[Key]) -> list[Use]:
+def named(workload: OptedInWorkload, keys: Sequence[Key], of_pods: Sequence[Key]) -> list[Use]:
     """The places that name something, each with that name: first the workload's own by one of `keys`, then its
     templates' by one of `of_pods`, sorted by template name. Reordering the templates moves no finding.
     """
@@ -41,7 +41,7 @@ def _first(
 
 
 def disagreeing(
-    workload: OwnedWorkload, keys: Sequence[Key], of_pods: Sequence[Key], what: str, remedy: str
+    workload: OptedInWorkload, keys: Sequence[Key], of_pods: Sequence[Key], what: str, remedy: str
 ) -> Iterator[Finding]:
     """One finding for each place whose name (a queue or a quota) differs from that of the first place. For a TrainJob's
     JobSet, also if its name differs from the TrainJob's.

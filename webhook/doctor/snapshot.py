@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Snapshot:
     """One cluster at one moment, and the configuration that it is checked against."""
 
     settings: Settings
