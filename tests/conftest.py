@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 import structlog
 from hypothesis import settings
 
@@ -16,3 +17,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "rollcall")
 # As on a terminal. What structlog does by default draws a traceback with all its variables, which takes it seconds.
 plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
 structlog.configure(processors=[structlog.processors.add_log_level, plain])
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """The only event loop that the service runs on."""
+    return "asyncio"

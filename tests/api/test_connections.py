@@ -101,32 +101,26 @@ def test_a_cancelled_read_gives_its_turn_back() -> None:
     assert asyncio.run(story()).answered == REQUESTS_AT_ONCE
 
 
-def test_a_request_that_gets_no_turn_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_that_gets_no_turn_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "ANSWER_SECONDS", 0.01)
 
-    async def story() -> None:
-        slow = Slow()
-        asked = client(slow)
-        tasks = [read(asked, number) for number in range(REQUESTS_AT_ONCE)]
-        await slow.full.wait()
-        with pytest.raises(RequestFailed, match=r"^not sent: 48 other requests were not answered within 0\.01 s$"):
-            await read(asked, REQUESTS_AT_ONCE)
-        await let_go(tasks)
-
-    asyncio.run(story())
+    slow = Slow()
+    asked = client(slow)
+    tasks = [read(asked, number) for number in range(REQUESTS_AT_ONCE)]
+    await slow.full.wait()
+    with pytest.raises(RequestFailed, match=r"^not sent: 48 other requests were not answered within 0\.01 s$"):
+        await read(asked, REQUESTS_AT_ONCE)
+    await let_go(tasks)
 
 
-def test_a_fact_that_gets_no_turn_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fact_that_gets_no_turn_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looking, "LOOKUP_SECONDS", 0.01)
 
-    async def story() -> None:
-        slow = Slow()
-        asked = client(slow)
-        tasks = [read(asked, number) for number in range(REQUESTS_AT_ONCE)]
-        await slow.full.wait()
-        lookup = Lookup(asked, (*GENERAL, ELASTIC_QUOTAS), Discovery(asked), Schemas(asked, ()))
-        with pytest.raises(FactsUnavailable, match="no answer in time"):
-            await lookup.find([Needed("pod_clique_sets", ("team-a", "demo"))], 5)
-        await let_go(tasks)
-
-    asyncio.run(story())
+    slow = Slow()
+    asked = client(slow)
+    tasks = [read(asked, number) for number in range(REQUESTS_AT_ONCE)]
+    await slow.full.wait()
+    lookup = Lookup(asked, (*GENERAL, ELASTIC_QUOTAS), Discovery(asked), Schemas(asked, ()))
+    with pytest.raises(FactsUnavailable, match="no answer in time"):
+        await lookup.find([Needed("pod_clique_sets", ("team-a", "demo"))], 5)
+    await let_go(tasks)

@@ -79,37 +79,28 @@ def test_a_newer_crd_is_noticed_and_a_removed_one_forgotten() -> None:
 
 
 @pytest.mark.parametrize("answer", [(403, failure(403, "forbidden")), (200, {"components": []}), (200, b"<html>")])
-def test_what_cannot_be_read_leaves_what_was_known(answer: Step) -> None:
-    async def story() -> None:
-        schemas = Schemas(client(Script(document(schema(GROUPS, "minMember")), answer)), [GROUPS])
-        before = await schemas.ask()
-        with pytest.raises(RequestFailed):
-            await schemas.ask()
-        assert schemas.known == before == {GROUPS: frozenset({"minMember"})}
-
-    asyncio.run(story())
+async def test_what_cannot_be_read_leaves_what_was_known(answer: Step) -> None:
+    schemas = Schemas(client(Script(document(schema(GROUPS, "minMember")), answer)), [GROUPS])
+    before = await schemas.ask()
+    with pytest.raises(RequestFailed):
+        await schemas.ask()
+    assert schemas.known == before == {GROUPS: frozenset({"minMember"})}
 
 
 TREES = Api("scheduling.run.ai", "v2alpha2", "PodGroup")
 TOLD = document(schema(GROUPS, "minMember"))
 
 
-def test_what_was_read_before_a_failure_is_kept_because_it_is_not_sent_again() -> None:
-    async def story() -> None:
-        script = Script(TOLD, (500, failure(500, "etcd")), (304, b""), (304, b""), headers={"etag": '"7"'})
-        schemas = Schemas(client(script), [GROUPS, TREES])
-        with pytest.raises(RequestFailed):
-            await schemas.ask()
-        assert await schemas.ask() == {GROUPS: frozenset({"minMember"})}
-
-    asyncio.run(story())
+async def test_what_was_read_before_a_failure_is_kept_because_it_is_not_sent_again() -> None:
+    script = Script(TOLD, (500, failure(500, "etcd")), (304, b""), (304, b""), headers={"etag": '"7"'})
+    schemas = Schemas(client(script), [GROUPS, TREES])
+    with pytest.raises(RequestFailed):
+        await schemas.ask()
+    assert await schemas.ask() == {GROUPS: frozenset({"minMember"})}
 
 
-def test_two_who_ask_at_once_lose_nothing_of_each_other() -> None:
-    async def story() -> None:
-        answers = [TOLD, (304, b""), document(schema(TREES, "minSubGroup")), (304, b"")]
-        schemas = Schemas(client(Script(*answers, headers={"etag": '"7"'})), [GROUPS, TREES])
-        await asyncio.gather(schemas.ask(), schemas.ask())
-        assert schemas.known == {GROUPS: frozenset({"minMember"}), TREES: frozenset({"minSubGroup"})}
-
-    asyncio.run(story())
+async def test_two_who_ask_at_once_lose_nothing_of_each_other() -> None:
+    answers = [TOLD, (304, b""), document(schema(TREES, "minSubGroup")), (304, b"")]
+    schemas = Schemas(client(Script(*answers, headers={"etag": '"7"'})), [GROUPS, TREES])
+    await asyncio.gather(schemas.ask(), schemas.ask())
+    assert schemas.known == {GROUPS: frozenset({"minMember"}), TREES: frozenset({"minSubGroup"})}

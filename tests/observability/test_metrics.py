@@ -136,7 +136,7 @@ def test_the_process_and_its_event_loop_are_measured() -> None:
     assert b"_created" not in exposed.expose()
 
 
-def test_a_cache_grows_old_until_the_api_server_says_anything() -> None:
+async def test_a_cache_grows_old_until_the_api_server_says_anything() -> None:
     world = World(POD_CLIQUE_SETS.resource)
     live = LiveFacts(client(world), (), lambda _: None, general=(NAMESPACES, POD_CLIQUE_SETS))
     registry = CollectorRegistry()
@@ -151,63 +151,54 @@ def test_a_cache_grows_old_until_the_api_server_says_anything() -> None:
         live.watches[POD_CLIQUE_SETS].heard -= seconds
         assert sample("rollcall_cache_age_seconds") >= seconds
 
-    async def story() -> None:
-        assert sample("rollcall_cache_age_seconds") == 0, "it is not served, as far as is known"
-        task = asyncio.create_task(live.run())
-        await until(lambda: POD_CLIQUE_SETS in live.watches and live.watches[POD_CLIQUE_SETS].filled)
-        assert sample("rollcall_cache_lists_total") == 1
-        assert sample("rollcall_cache_objects") == 0
-        later(900)
-        world.put(SETS, {"metadata": {"name": "demo", "namespace": "default", "labels": {}}})
-        await until(lambda: sample("rollcall_cache_objects") == 1)
-        assert sample("rollcall_cache_age_seconds") < 100
-        assert sample("rollcall_cache_left_out") == 0
-        world.put(SETS, {"metadata": {"name": "other", "namespace": "default", "labels": "none"}})
-        await until(lambda: sample("rollcall_cache_left_out") == 1)
-        assert sample("rollcall_cache_objects") == 1
-        later(900)
-        world.tell(SETS, "BOOKMARK", {"metadata": {"resourceVersion": "1"}})
-        await until(lambda: sample("rollcall_cache_age_seconds") < 100)
-        assert sample("rollcall_cache_failing") == 0
-        assert registry.get_sample_value("rollcall_cache_failing", {"group": "", "kind": "discovery"}) == 0
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    asyncio.run(story())
+    assert sample("rollcall_cache_age_seconds") == 0, "it is not served, as far as is known"
+    task = asyncio.create_task(live.run())
+    await until(lambda: POD_CLIQUE_SETS in live.watches and live.watches[POD_CLIQUE_SETS].filled)
+    assert sample("rollcall_cache_lists_total") == 1
+    assert sample("rollcall_cache_objects") == 0
+    later(900)
+    world.put(SETS, {"metadata": {"name": "demo", "namespace": "default", "labels": {}}})
+    await until(lambda: sample("rollcall_cache_objects") == 1)
+    assert sample("rollcall_cache_age_seconds") < 100
+    assert sample("rollcall_cache_left_out") == 0
+    world.put(SETS, {"metadata": {"name": "other", "namespace": "default", "labels": "none"}})
+    await until(lambda: sample("rollcall_cache_left_out") == 1)
+    assert sample("rollcall_cache_objects") == 1
+    later(900)
+    world.tell(SETS, "BOOKMARK", {"metadata": {"resourceVersion": "1"}})
+    await until(lambda: sample("rollcall_cache_age_seconds") < 100)
+    assert sample("rollcall_cache_failing") == 0
+    assert registry.get_sample_value("rollcall_cache_failing", {"group": "", "kind": "discovery"}) == 0
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
-def test_the_reconciler_s_caches_are_counted_with_those_of_what_it_writes() -> None:
-    async def story() -> None:
-        cluster: WritableWorld = gangs("demo-0-a")
-        async with running(cluster) as found:
+async def test_the_reconciler_s_caches_are_counted_with_those_of_what_it_writes() -> None:
+    cluster: WritableWorld = gangs("demo-0-a")
+    async with running(cluster) as found:
 
-            def objects(group: str, kind: str) -> float | None:
-                labels = {"group": group, "kind": kind}
-                return found.metrics.registry.get_sample_value("rollcall_cache_objects", labels)
+        def objects(group: str, kind: str) -> float | None:
+            labels = {"group": group, "kind": kind}
+            return found.metrics.registry.get_sample_value("rollcall_cache_objects", labels)
 
-            assert objects("scheduling.sigs.k8s.io", "PodGroup") == 0
-            assert objects("", "Pod") == 0
-            await until(lambda: objects("scheduling.sigs.k8s.io", "PodGroup") == 1)
-            assert objects("scheduler.grove.io", "PodGang") == 1
-            cluster.remove(GANGS, "team-a", "demo-0")
-            await until(lambda: objects("scheduler.grove.io", "PodGang") == 0)
-
-    asyncio.run(story())
+        assert objects("scheduling.sigs.k8s.io", "PodGroup") == 0
+        assert objects("", "Pod") == 0
+        await until(lambda: objects("scheduling.sigs.k8s.io", "PodGroup") == 1)
+        assert objects("scheduler.grove.io", "PodGang") == 1
+        cluster.remove(GANGS, "team-a", "demo-0")
+        await until(lambda: objects("scheduler.grove.io", "PodGang") == 0)
 
 
-def test_gangs_that_wait_for_another_try_are_in_the_queue() -> None:
-    async def story() -> None:
-        cluster: WritableWorld = gangs("demo-0-a")
-        cluster.answering = lambda _: httpx.Response(500, json={"message": "etcd is away"})
-        async with running(cluster) as found:
-            depth = partial(found.metrics.registry.get_sample_value, "rollcall_queue_depth")
-            assert depth() == 0
-            await until(lambda: depth() == 1)
-            cluster.answering = lambda _: None
-            await until(lambda: found.idle)
-            await until(lambda: depth() == 0)
-
-    asyncio.run(story())
+async def test_gangs_that_wait_for_another_try_are_in_the_queue() -> None:
+    cluster: WritableWorld = gangs("demo-0-a")
+    cluster.answering = lambda _: httpx.Response(500, json={"message": "etcd is away"})
+    async with running(cluster) as found:
+        depth = partial(found.metrics.registry.get_sample_value, "rollcall_queue_depth")
+        assert depth() == 0
+        await until(lambda: depth() == 1)
+        cluster.answering = lambda _: None
+        await until(lambda: found.idle)
+        await until(lambda: depth() == 0)
 
 
 def test_what_is_read_live_is_counted_by_how_it_ended() -> None:

@@ -83,156 +83,131 @@ async def known(found: Reconciler, cluster: WritableWorld) -> None:
 
 
 @pytest.mark.parametrize("settings", [GANGS, FLAT], ids=["with trees of our own", "without"])
-def test_both_groups_of_a_circle_get_one_event_and_it_counts_until_one_is_recreated(settings: Any) -> None:
-    async def story() -> None:
-        cluster = world(group("root"), group("inner", "root"), group("a", "b"))
-        async with running(cluster, settings=settings) as found:
-            assert counted(found) == 0
-            await known(found, cluster)
-            assert (counted(found), cluster.events) == (0, [])
-            cluster.put(COMPOSITES, group("b", "a"))
-            await until(lambda: regarded(cluster) == ["uid-a", "uid-b"])
-            assert counted(found) == 1
-            assert sample(found, "rollcall_events_total", reason="GroupCircle") == 2
-            for event in cluster.events:
-                assert (event["type"], event["regarding"]["kind"]) == ("Warning", "CompositePodGroup")
-                assert event["metadata"]["namespace"] == event["regarding"]["namespace"] == "team-a"
-                assert event["note"] == (
-                    "The CompositePodGroups a and b are parents of each other, so no pod below them is ever scheduled; "
-                    "delete the one that should be the root, and recreate it without a parent"
-                )
-            # What comes below it is no part of it.
-            cluster.put(COMPOSITES, group("c", "b"))
-            await known(found, cluster)
-            assert (counted(found), len(cluster.events)) == (1, 2)
-            cluster.remove(COMPOSITES, "team-a", "a")
-            await until(lambda: counted(found) == 0)
-            cluster.put(COMPOSITES, group("a", uid="another"))
-            await known(found, cluster)
-            assert (counted(found), len(cluster.events)) == (0, 2)
-            assert cluster.writes == []
-
-    told(story())
+async def test_both_groups_of_a_circle_get_one_event_and_it_counts_until_one_is_recreated(settings: Any) -> None:
+    cluster = world(group("root"), group("inner", "root"), group("a", "b"))
+    async with running(cluster, settings=settings) as found:
+        assert counted(found) == 0
+        await known(found, cluster)
+        assert (counted(found), cluster.events) == (0, [])
+        cluster.put(COMPOSITES, group("b", "a"))
+        await until(lambda: regarded(cluster) == ["uid-a", "uid-b"])
+        assert counted(found) == 1
+        assert sample(found, "rollcall_events_total", reason="GroupCircle") == 2
+        for event in cluster.events:
+            assert (event["type"], event["regarding"]["kind"]) == ("Warning", "CompositePodGroup")
+            assert event["metadata"]["namespace"] == event["regarding"]["namespace"] == "team-a"
+            assert event["note"] == (
+                "The CompositePodGroups a and b are parents of each other, so no pod below them is ever scheduled; "
+                "delete the one that should be the root, and recreate it without a parent"
+            )
+        # What comes below it is no part of it.
+        cluster.put(COMPOSITES, group("c", "b"))
+        await known(found, cluster)
+        assert (counted(found), len(cluster.events)) == (1, 2)
+        cluster.remove(COMPOSITES, "team-a", "a")
+        await until(lambda: counted(found) == 0)
+        cluster.put(COMPOSITES, group("a", uid="another"))
+        await known(found, cluster)
+        assert (counted(found), len(cluster.events)) == (0, 2)
+        assert cluster.writes == []
 
 
-def test_a_circle_that_is_closed_again_is_told_again() -> None:
-    async def story() -> None:
-        cluster = world(group("a", "b"), group("b", "a"))
-        async with running(cluster, settings=GANGS) as found:
-            await until(lambda: regarded(cluster) == ["uid-a", "uid-b"])
-            cluster.remove(COMPOSITES, "team-a", "a")
-            await until(lambda: counted(found) == 0)
-            cluster.put(COMPOSITES, group("a", "b", uid="another"))
-            await until(lambda: regarded(cluster) == ["uid-a", "uid-b", "another", "uid-b"])
-
-    told(story())
+async def test_a_circle_that_is_closed_again_is_told_again() -> None:
+    cluster = world(group("a", "b"), group("b", "a"))
+    async with running(cluster, settings=GANGS) as found:
+        await until(lambda: regarded(cluster) == ["uid-a", "uid-b"])
+        cluster.remove(COMPOSITES, "team-a", "a")
+        await until(lambda: counted(found) == 0)
+        cluster.put(COMPOSITES, group("a", "b", uid="another"))
+        await until(lambda: regarded(cluster) == ["uid-a", "uid-b", "another", "uid-b"])
 
 
-def test_a_restarted_process_finds_the_circle_and_does_not_report_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_restarted_process_finds_the_circle_and_does_not_report_it_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     # No matter when the test begins.
     monkeypatch.setattr(events, "SAME_SECONDS", 1e12)
 
-    async def story() -> None:
-        cluster = world(group("a", "a"))
-        for start in range(3):
-            async with running(cluster, settings=GANGS) as found:
-                await until(lambda: counted(found) == len(cluster.events) == 1)
-                await until(partial(told_twice, cluster, start))
-                assert regarded(cluster) == ["uid-a"]
-
-    told(story())
+    cluster = world(group("a", "a"))
+    for start in range(3):
+        async with running(cluster, settings=GANGS) as found:
+            await until(lambda: counted(found) == len(cluster.events) == 1)
+            await until(partial(told_twice, cluster, start))
+            assert regarded(cluster) == ["uid-a"]
 
 
-def test_it_is_said_again_before_the_api_server_forgets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_is_said_again_before_the_api_server_forgets_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(circle_watch, "REPEAT_SECONDS", 0.05)
 
-    async def story() -> None:
-        cluster = world(group("a", "a"))
-        async with running(cluster, settings=GANGS):
-            await until(lambda: regarded(cluster)[:3] == ["uid-a"] * 3)
-
-    told(story())
+    cluster = world(group("a", "a"))
+    async with running(cluster, settings=GANGS):
+        await until(lambda: regarded(cluster)[:3] == ["uid-a"] * 3)
 
 
-def test_a_long_circle_is_told_to_some_of_its_groups_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_circle_is_told_to_some_of_its_groups_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(circle_watch, "EVENTS_A_LOOK", 2)
 
-    async def story() -> None:
-        names = [f"g{number}" for number in range(5)]
-        below = dict(zip(names, [*names[1:], names[0]], strict=True))
-        cluster = world(*(group(name, parent) for name, parent in below.items()))
-        async with running(cluster, settings=GANGS) as found:
-            look, seen = found.circles.look, []
+    names = [f"g{number}" for number in range(5)]
+    below = dict(zip(names, [*names[1:], names[0]], strict=True))
+    cluster = world(*(group(name, parent) for name, parent in below.items()))
+    async with running(cluster, settings=GANGS) as found:
+        look, seen = found.circles.look, []
 
-            async def watched() -> None:
-                before = len(cluster.events)
-                await look()
-                seen.append(len(cluster.events) - before)
+        async def watched() -> None:
+            before = len(cluster.events)
+            await look()
+            seen.append(len(cluster.events) - before)
 
-            found.circles.look = watched  # type: ignore[method-assign]
-            await until(lambda: sorted(regarded(cluster)) == [f"uid-{name}" for name in names])
-            assert max(seen) == 2
-            assert counted(found) == 1
-
-    told(story())
+        found.circles.look = watched  # type: ignore[method-assign]
+        await until(lambda: sorted(regarded(cluster)) == [f"uid-{name}" for name in names])
+        assert max(seen) == 2
+        assert counted(found) == 1
 
 
-def test_who_does_not_lead_neither_says_nor_counts_it_until_it_does() -> None:
-    async def story() -> None:
-        cluster = world(group("a", "b"), group("b", "a"))
-        async with running(cluster, settings=GANGS) as found:
-            leading = False
-            found.circles._leads = lambda: leading
-            await known(found, cluster)
-            assert (counted(found), cluster.events) == (0, [])
-            leading = True
-            await until(lambda: counted(found) == 1)
-            await until(lambda: len(cluster.events) == 2)
-            leading = False
-            await until(lambda: counted(found) == 0)
-
-    told(story())
+async def test_who_does_not_lead_neither_says_nor_counts_it_until_it_does() -> None:
+    cluster = world(group("a", "b"), group("b", "a"))
+    async with running(cluster, settings=GANGS) as found:
+        leading = False
+        found.circles._leads = lambda: leading
+        await known(found, cluster)
+        assert (counted(found), cluster.events) == (0, [])
+        leading = True
+        await until(lambda: counted(found) == 1)
+        await until(lambda: len(cluster.events) == 2)
+        leading = False
+        await until(lambda: counted(found) == 0)
 
 
-def test_of_one_namespace_only_its_own_circles_are_looked_for() -> None:
-    async def story() -> None:
-        cluster = world(group("a", "a", namespace="team-b"), group("a", "b"), group("b", "a", namespace="team-b"))
-        async with running(cluster, settings=GANGS, namespace="team-a") as found:
-            await until(lambda: found.following.stores.by_kind)
-            await looks(found)
-            # And groups of two namespaces are never above each other.
-            assert (counted(found), cluster.events) == (0, [])
-            cluster.put(COMPOSITES, group("b", "a", uid="own"))
-            await until(lambda: sorted(regarded(cluster)) == ["own", "uid-a"])
-
-    told(story())
+async def test_of_one_namespace_only_its_own_circles_are_looked_for() -> None:
+    cluster = world(group("a", "a", namespace="team-b"), group("a", "b"), group("b", "a", namespace="team-b"))
+    async with running(cluster, settings=GANGS, namespace="team-a") as found:
+        await until(lambda: found.following.stores.by_kind)
+        await looks(found)
+        # And groups of two namespaces are never above each other.
+        assert (counted(found), cluster.events) == (0, [])
+        cluster.put(COMPOSITES, group("b", "a", uid="own"))
+        await until(lambda: sorted(regarded(cluster)) == ["own", "uid-a"])
 
 
-def test_a_kind_that_is_no_longer_served_does_not_count_and_without_gangs_there_is_no_watch() -> None:
-    async def story() -> None:
-        cluster = world(group("a", "a"))
-        async with running(cluster, settings=GANGS) as found:
-            await until(lambda: counted(found) == len(cluster.events) == 1)
-            cluster.served.remove(TREES.resource)
-            await until(lambda: counted(found) == 0)
-        async with running(cluster, settings=WITHOUT) as found:
-            await until(lambda: found.idle)
-            await looks(found)
-            assert counted(found) == 0
-        assert len(cluster.events) == 1
-
-    told(story())
+async def test_a_kind_that_is_no_longer_served_does_not_count_and_without_gangs_there_is_no_watch() -> None:
+    cluster = world(group("a", "a"))
+    async with running(cluster, settings=GANGS) as found:
+        await until(lambda: counted(found) == len(cluster.events) == 1)
+        cluster.served.remove(TREES.resource)
+        await until(lambda: counted(found) == 0)
+    async with running(cluster, settings=WITHOUT) as found:
+        await until(lambda: found.idle)
+        await looks(found)
+        assert counted(found) == 0
+    assert len(cluster.events) == 1
 
 
-def test_a_group_whose_spec_cannot_be_read_is_in_no_circle() -> None:
-    async def story() -> None:
-        odd = {**group("b"), "spec": {"parentCompositePodGroupName": 7}}
-        cluster = world(group("a", "b"), odd, {**group("c"), "spec": ["a"]}, group("d", "d"))
-        async with running(cluster, settings=GANGS) as found:
-            await until(lambda: counted(found) == len(cluster.events) == 1)
-            assert regarded(cluster) == ["uid-d"]
-
-    told(story())
+async def test_a_group_whose_spec_cannot_be_read_is_in_no_circle() -> None:
+    odd = {**group("b"), "spec": {"parentCompositePodGroupName": 7}}
+    cluster = world(group("a", "b"), odd, {**group("c"), "spec": ["a"]}, group("d", "d"))
+    async with running(cluster, settings=GANGS) as found:
+        await until(lambda: counted(found) == len(cluster.events) == 1)
+        assert regarded(cluster) == ["uid-d"]
 
 
 def circle(*names: str) -> circle_watch.Circle:

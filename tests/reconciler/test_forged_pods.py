@@ -22,7 +22,6 @@ from tests.reconciler.running import (
     running_written,
     sample,
     settled,
-    told,
     until,
     world,
 )
@@ -80,42 +79,38 @@ def demo() -> WritableWorld:
 
 
 @pytest.mark.parametrize("forged", FORGERIES.values(), ids=FORGERIES)
-def test_a_forged_pod_does_not_complete_half_a_gang(forged: Callable[..., dict[str, Any]]) -> None:
-    async def story() -> None:
-        cluster = demo()
-        put_pods(cluster, pod("real", OURS))
-        cluster.put(PODS, forged("forged", OURS))
-        opened = Opened(cluster)
-        async with running(cluster, settings=GATED) as found:
-            await until(lambda: names(cluster) == ["demo-0-a"])
-            await until(lambda: found.following.pods_of(podgang_of(found)) is not None)
-            await settled(found)
-            assert opened.order == [], "one pod of two is half a gang"
-            cluster.remove(PODS, "team-a", "forged")
-            put_pods(cluster, pod("second", OURS))
-            await until(lambda: sorted(opened.order) == ["real", "second"])
-
-    told(story())
+async def test_a_forged_pod_does_not_complete_half_a_gang(forged: Callable[..., dict[str, Any]]) -> None:
+    cluster = demo()
+    put_pods(cluster, pod("real", OURS))
+    cluster.put(PODS, forged("forged", OURS))
+    opened = Opened(cluster)
+    async with running(cluster, settings=GATED) as found:
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        await until(lambda: found.following.pods_of(podgang_of(found)) is not None)
+        await settled(found)
+        assert opened.order == [], "one pod of two is half a gang"
+        cluster.remove(PODS, "team-a", "forged")
+        put_pods(cluster, pod("second", OURS))
+        await until(lambda: sorted(opened.order) == ["real", "second"])
 
 
 @pytest.mark.parametrize("forged", FORGERIES.values(), ids=FORGERIES)
-def test_a_forged_pod_with_a_gate_of_its_own_does_not_hold_a_whole_gang(forged: Callable[..., dict[str, Any]]) -> None:
-    async def story() -> None:
-        cluster = demo()
-        cluster.put(PODS, forged("forged", "example.com/for-ever", OURS))
-        opened = Opened(cluster)
-        for name in ("p", "q"):
-            cluster.put(PODS, pod(name, OURS))
-        references = [{"namespace": "team-a", "name": name} for name in ("p", "q")]
-        gang = podgang("demo-0-a")
-        gang["spec"]["podgroups"][0]["podReferences"] = references
-        cluster.apply(GANGS, gang)
-        async with running(cluster, settings=GATED) as found:
-            await until(lambda: sorted(opened.order) == ["p", "q"])
-            await settled(found)
-            assert sorted(opened.order) == ["p", "q"], "the gate of what is not of the gang is left"
-
-    told(story())
+async def test_a_forged_pod_with_a_gate_of_its_own_does_not_hold_a_whole_gang(
+    forged: Callable[..., dict[str, Any]],
+) -> None:
+    cluster = demo()
+    cluster.put(PODS, forged("forged", "example.com/for-ever", OURS))
+    opened = Opened(cluster)
+    for name in ("p", "q"):
+        cluster.put(PODS, pod(name, OURS))
+    references = [{"namespace": "team-a", "name": name} for name in ("p", "q")]
+    gang = podgang("demo-0-a")
+    gang["spec"]["podgroups"][0]["podReferences"] = references
+    cluster.apply(GANGS, gang)
+    async with running(cluster, settings=GATED) as found:
+        await until(lambda: sorted(opened.order) == ["p", "q"])
+        await settled(found)
+        assert sorted(opened.order) == ["p", "q"], "the gate of what is not of the gang is left"
 
 
 def podgang_of(found: Reconciler) -> Any:
@@ -125,113 +120,95 @@ def podgang_of(found: Reconciler) -> Any:
     return gang
 
 
-def test_a_gang_that_is_named_late_is_opened_once_it_is_named() -> None:
-    async def story() -> None:
-        cluster = demo()
-        for name in ("p", "q"):
-            cluster.put(PODS, pod(name, OURS))
-        opened = Opened(cluster)
-        async with running(cluster, settings=GATED) as found:
-            await until(lambda: names(cluster) == ["demo-0-a"])
-            await settled(found)
-            assert opened.order == []
-            name_pods(cluster)
-            await until(lambda: sorted(opened.order) == ["p", "q"])
-
-    told(story())
+async def test_a_gang_that_is_named_late_is_opened_once_it_is_named() -> None:
+    cluster = demo()
+    for name in ("p", "q"):
+        cluster.put(PODS, pod(name, OURS))
+    opened = Opened(cluster)
+    async with running(cluster, settings=GATED) as found:
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        await settled(found)
+        assert opened.order == []
+        name_pods(cluster)
+        await until(lambda: sorted(opened.order) == ["p", "q"])
 
 
-def test_a_reconciler_that_may_not_read_pod_cliques_is_not_ready_and_says_so() -> None:
-    async def story() -> None:
-        cluster = demo()
-        cluster.refused[CLIQUES] = httpx.Response(403, json=failure(403, "you may not"))
-        put_pods(cluster, pod("p", OURS), pod("q", OURS))
-        opened = Opened(cluster)
-        async with running(cluster, settings=GATED) as found:
-            refused = "cluster: the PodClique objects are not read yet: HTTP 403: you may not"
-            await until(lambda: list(found.unready()) == [refused])
-            assert opened.order == []
-            del cluster.refused[CLIQUES]
-            await until(lambda: sorted(opened.order) == ["p", "q"])
-
-    told(story())
+async def test_a_reconciler_that_may_not_read_pod_cliques_is_not_ready_and_says_so() -> None:
+    cluster = demo()
+    cluster.refused[CLIQUES] = httpx.Response(403, json=failure(403, "you may not"))
+    put_pods(cluster, pod("p", OURS), pod("q", OURS))
+    opened = Opened(cluster)
+    async with running(cluster, settings=GATED) as found:
+        refused = "cluster: the PodClique objects are not read yet: HTTP 403: you may not"
+        await until(lambda: list(found.unready()) == [refused])
+        assert opened.order == []
+        del cluster.refused[CLIQUES]
+        await until(lambda: sorted(opened.order) == ["p", "q"])
 
 
-def test_a_pod_that_replaces_another_waits_until_it_is_named_and_free_and_no_longer() -> None:
-    async def story() -> None:
-        cluster = demo()
-        put_pods(cluster, pod("p", OURS), pod("q", OURS))
-        opened = Opened(cluster)
-        async with running(cluster, settings=GATED) as found:
-            await until(lambda: sorted(opened.order) == ["p", "q"])
-            cluster.remove(PODS, "team-a", "q")
-            cluster.put(PODS, pod("r", GROVES, OURS))
-            await settled(found)
-            name_pods(cluster)
-            await settled(found)
-            assert sorted(opened.order) == ["p", "q"], "Grove holds it"
-            opened.free("r", GROVES)
-            await until(lambda: sorted(opened.order) == ["p", "q", "r"])
-
-    told(story())
+async def test_a_pod_that_replaces_another_waits_until_it_is_named_and_free_and_no_longer() -> None:
+    cluster = demo()
+    put_pods(cluster, pod("p", OURS), pod("q", OURS))
+    opened = Opened(cluster)
+    async with running(cluster, settings=GATED) as found:
+        await until(lambda: sorted(opened.order) == ["p", "q"])
+        cluster.remove(PODS, "team-a", "q")
+        cluster.put(PODS, pod("r", GROVES, OURS))
+        await settled(found)
+        name_pods(cluster)
+        await settled(found)
+        assert sorted(opened.order) == ["p", "q"], "Grove holds it"
+        opened.free("r", GROVES)
+        await until(lambda: sorted(opened.order) == ["p", "q", "r"])
 
 
-def test_a_gang_is_opened_once_its_pod_cliques_and_their_scaling_group_are_seen() -> None:
-    async def story() -> None:
-        cluster = demo()
-        put_pods(cluster, pod("p", OURS), pod("q", OURS))
-        cluster.remove(CLIQUES, "team-a", "demo-0-a")
-        opened = Opened(cluster)
-        async with running(cluster, settings=GATED) as found:
-            await until(lambda: names(cluster) == ["demo-0-a"])
-            await settled(found)
-            clique = pod_clique("demo-0-a")
-            clique["metadata"]["ownerReferences"] = controlled_by("PodCliqueScalingGroup", "demo-0-g", "g")
-            cluster.put(CLIQUES, clique)
-            await settled(found)
-            assert opened.order == [], "nothing says yet whose the scaling group is"
-            group = pod_clique("demo-0-g")
-            group["metadata"]["uid"] = "g"
-            cluster.put(SCALING_GROUPS, group)
-            await until(lambda: sorted(opened.order) == ["p", "q"])
-
-    told(story())
+async def test_a_gang_is_opened_once_its_pod_cliques_and_their_scaling_group_are_seen() -> None:
+    cluster = demo()
+    put_pods(cluster, pod("p", OURS), pod("q", OURS))
+    cluster.remove(CLIQUES, "team-a", "demo-0-a")
+    opened = Opened(cluster)
+    async with running(cluster, settings=GATED) as found:
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        await settled(found)
+        clique = pod_clique("demo-0-a")
+        clique["metadata"]["ownerReferences"] = controlled_by("PodCliqueScalingGroup", "demo-0-g", "g")
+        cluster.put(CLIQUES, clique)
+        await settled(found)
+        assert opened.order == [], "nothing says yet whose the scaling group is"
+        group = pod_clique("demo-0-g")
+        group["metadata"]["uid"] = "g"
+        cluster.put(SCALING_GROUPS, group)
+        await until(lambda: sorted(opened.order) == ["p", "q"])
 
 
 @pytest.mark.parametrize("spec", [{"nodeName": "n1"}, {}], ids=["on a node", "waiting"])
-def test_a_forged_pod_does_not_freeze_the_shape_of_a_gang(spec: dict[str, Any]) -> None:
-    async def story() -> None:
-        cluster = world()
-        forged = unowned("forged")
-        forged["spec"] = spec
-        cluster.put(PODS, forged)
-        async with running(cluster):
-            await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
-            cluster.apply(GANGS, podgang("demo-0-a"))
-            await until(lambda: names(cluster) == ["demo-0-a"])
-            assert [event["reason"] for event in cluster.events if event["reason"] == "GangShapeFrozen"] == []
-
-    told(story())
+async def test_a_forged_pod_does_not_freeze_the_shape_of_a_gang(spec: dict[str, Any]) -> None:
+    cluster = world()
+    forged = unowned("forged")
+    forged["spec"] = spec
+    cluster.put(PODS, forged)
+    async with running(cluster):
+        await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+        cluster.apply(GANGS, podgang("demo-0-a"))
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        assert [event["reason"] for event in cluster.events if event["reason"] == "GangShapeFrozen"] == []
 
 
-def test_forged_pods_are_counted_and_named_and_never_deleted() -> None:
-    async def story() -> None:
-        cluster = demo()
-        cluster.put(PODS, unowned("forged"))
-        deleting = replace(koordinator(standalone=False), deleted_escapes=frozenset({"unmutated", "stale", "foreign"}))
-        async with running_written(cluster, settings=deleting) as found:
-            await until(lambda: sample(found, "rollcall_escaped_pods", **UNOWNED) == 1)
-            await until(lambda: [event["reason"] for event in cluster.events] == ["GangTooFewPods"])
-            assert cluster.events[0]["note"].endswith(
-                "(also: GangPodsUnowned: 1 pod (forged) has its labels but does not belong to this "
-                "PodCliqueSet by uid, so not counted)"
-            )
-            await settled(found)
-            assert [path for method, path in cluster.writes if method == "DELETE"] == []
-            cluster.remove(PODS, "team-a", "forged")
-            await until(lambda: sample(found, "rollcall_escaped_pods", **UNOWNED) == 0)
-
-    told(story())
+async def test_forged_pods_are_counted_and_named_and_never_deleted() -> None:
+    cluster = demo()
+    cluster.put(PODS, unowned("forged"))
+    deleting = replace(koordinator(standalone=False), deleted_escapes=frozenset({"unmutated", "stale", "foreign"}))
+    async with running_written(cluster, settings=deleting) as found:
+        await until(lambda: sample(found, "rollcall_escaped_pods", **UNOWNED) == 1)
+        await until(lambda: [event["reason"] for event in cluster.events] == ["GangTooFewPods"])
+        assert cluster.events[0]["note"].endswith(
+            "(also: GangPodsUnowned: 1 pod (forged) has its labels but does not belong to this "
+            "PodCliqueSet by uid, so not counted)"
+        )
+        await settled(found)
+        assert [path for method, path in cluster.writes if method == "DELETE"] == []
+        cluster.remove(PODS, "team-a", "forged")
+        await until(lambda: sample(found, "rollcall_escaped_pods", **UNOWNED) == 0)
 
 
 def test_no_configuration_can_have_pods_of_others_deleted() -> None:
@@ -246,16 +223,13 @@ def test_no_configuration_can_have_pods_of_others_deleted() -> None:
         )
 
 
-def test_a_thousand_forged_pods_hold_a_gang_no_longer_than_one() -> None:
-    async def story() -> None:
-        cluster = demo()
-        for index in range(1000):
-            cluster.put(PODS, unowned(f"forged-{index}", "example.com/for-ever", OURS))
-        put_pods(cluster, pod("p", OURS), pod("q", OURS))
-        opened = Opened(cluster)
-        async with running(cluster, settings=GATED) as found:
-            await until(lambda: sorted(opened.order) == ["p", "q"])
-            await until(lambda: sample(found, "rollcall_escaped_pods", **UNOWNED) == 1000)
-            assert found.following.bears_gate(next(iter(found.following.gangs)))
-
-    told(story())
+async def test_a_thousand_forged_pods_hold_a_gang_no_longer_than_one() -> None:
+    cluster = demo()
+    for index in range(1000):
+        cluster.put(PODS, unowned(f"forged-{index}", "example.com/for-ever", OURS))
+    put_pods(cluster, pod("p", OURS), pod("q", OURS))
+    opened = Opened(cluster)
+    async with running(cluster, settings=GATED) as found:
+        await until(lambda: sorted(opened.order) == ["p", "q"])
+        await until(lambda: sample(found, "rollcall_escaped_pods", **UNOWNED) == 1000)
+        assert found.following.bears_gate(next(iter(found.following.gangs)))

@@ -38,16 +38,13 @@ def large(found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_pods_with_all_that_a_tenant_may_write_complete_their_gang() -> None:
-    async def story() -> None:
-        cluster = world("demo-0-a")
-        opened = Opened(cluster)
-        put_pods(cluster, large(pod("p", OURS)), large(pod("q", OURS)))
-        async with running(cluster, settings=GATED) as found:
-            await until(lambda: sorted(opened.order) == ["p", "q"])
-            assert [watch.index.left_out for kind, watch in found.following._pods.watches() if kind == "Pod"] == [set()]
-
-    told(story())
+async def test_pods_with_all_that_a_tenant_may_write_complete_their_gang() -> None:
+    cluster = world("demo-0-a")
+    opened = Opened(cluster)
+    put_pods(cluster, large(pod("p", OURS)), large(pod("q", OURS)))
+    async with running(cluster, settings=GATED) as found:
+        await until(lambda: sorted(opened.order) == ["p", "q"])
+        assert [watch.index.left_out for kind, watch in found.following._pods.watches() if kind == "Pod"] == [set()]
 
 
 def test_a_pod_of_many_gates_holds_its_gang_until_ours_is_the_last() -> None:

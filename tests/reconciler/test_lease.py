@@ -87,102 +87,83 @@ def told(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(story)
 
 
-def test_one_of_two_leads_and_gives_the_lease_up_when_it_is_told_to_stop() -> None:
-    async def story() -> None:
-        cluster = Cluster()
-        first = Replica(cluster, "first")
-        await until(first.lease.leads)
-        second = Replica(cluster, "second")
-        await asyncio.sleep(0.3)
-        assert (cluster.holder, second.lease.leads(), second.told) == ("first", False, [])
-        await first.stop()
-        assert cluster.holder == ""
-        assert first.told == [True, False]
-        await until(second.lease.leads)
-        assert cluster.lease is not None
-        assert cluster.lease["spec"]["leaseTransitions"] == 1
-        await second.stop()
-
-    told(story())
+async def test_one_of_two_leads_and_gives_the_lease_up_when_it_is_told_to_stop() -> None:
+    cluster = Cluster()
+    first = Replica(cluster, "first")
+    await until(first.lease.leads)
+    second = Replica(cluster, "second")
+    await asyncio.sleep(0.3)
+    assert (cluster.holder, second.lease.leads(), second.told) == ("first", False, [])
+    await first.stop()
+    assert cluster.holder == ""
+    assert first.told == [True, False]
+    await until(second.lease.leads)
+    assert cluster.lease is not None
+    assert cluster.lease["spec"]["leaseTransitions"] == 1
+    await second.stop()
 
 
-def test_a_leader_that_is_gone_without_a_word_is_followed_when_its_lease_has_run_out() -> None:
-    async def story() -> None:
-        cluster = Cluster()
-        first = Replica(cluster, "first")
-        await until(first.lease.leads)
-        await first.stop(killed=True)
-        second = Replica(cluster, "second")
-        begun = asyncio.get_running_loop().time()
-        await until(second.lease.leads)
-        # From when it was first seen, by its own clock: what the record says of the time may be wrong.
-        assert asyncio.get_running_loop().time() - begun >= 1.0
-        await second.stop()
-
-    told(story())
+async def test_a_leader_that_is_gone_without_a_word_is_followed_when_its_lease_has_run_out() -> None:
+    cluster = Cluster()
+    first = Replica(cluster, "first")
+    await until(first.lease.leads)
+    await first.stop(killed=True)
+    second = Replica(cluster, "second")
+    begun = asyncio.get_running_loop().time()
+    await until(second.lease.leads)
+    # From when it was first seen, by its own clock: what the record says of the time may be wrong.
+    assert asyncio.get_running_loop().time() - begun >= 1.0
+    await second.stop()
 
 
-def test_a_leader_that_cannot_renew_writes_no_more_before_another_may() -> None:
-    async def story() -> None:
-        cluster = Cluster()
-        first = Replica(cluster, "first")
-        await until(first.lease.leads)
-        cluster.failing = (500, failure(500, "etcd is away"))
-        begun = asyncio.get_running_loop().time()
-        await until(lambda: not first.lease.leads())
-        assert asyncio.get_running_loop().time() - begun < 1.0
-        await until(lambda: first.told == [True, False])
-        assert first.metrics.registry.get_sample_value("rollcall_lease_lost_total") == 1
-        cluster.failing = None
-        await until(first.lease.leads)
-        await first.stop()
-
-    told(story())
+async def test_a_leader_that_cannot_renew_writes_no_more_before_another_may() -> None:
+    cluster = Cluster()
+    first = Replica(cluster, "first")
+    await until(first.lease.leads)
+    cluster.failing = (500, failure(500, "etcd is away"))
+    begun = asyncio.get_running_loop().time()
+    await until(lambda: not first.lease.leads())
+    assert asyncio.get_running_loop().time() - begun < 1.0
+    await until(lambda: first.told == [True, False])
+    assert first.metrics.registry.get_sample_value("rollcall_lease_lost_total") == 1
+    cluster.failing = None
+    await until(first.lease.leads)
+    await first.stop()
 
 
-def test_a_leader_that_renews_too_late_looks_at_everything_again() -> None:
+async def test_a_leader_that_renews_too_late_looks_at_everything_again() -> None:
     """As a process that was frozen for a while: nobody took the lease, and nobody worked either."""
-
-    async def story() -> None:
-        cluster = Cluster()
-        first = Replica(cluster, "first")
-        await until(first.lease.leads)
-        # The loop stands still, and the renewal is the first thing to happen then.
-        time.sleep(0.7)
-        assert not first.lease.leads()
-        await until(lambda: first.told == [True, True])
-        assert first.lease.leads()
-        assert first.metrics.registry.get_sample_value("rollcall_lease_lost_total") == 0
-        await first.stop()
-
-    told(story())
+    cluster = Cluster()
+    first = Replica(cluster, "first")
+    await until(first.lease.leads)
+    # The loop stands still, and the renewal is the first thing to happen then.
+    time.sleep(0.7)
+    assert not first.lease.leads()
+    await until(lambda: first.told == [True, True])
+    assert first.lease.leads()
+    assert first.metrics.registry.get_sample_value("rollcall_lease_lost_total") == 0
+    await first.stop()
 
 
-def test_a_leader_whose_lease_was_taken_stops_at_once() -> None:
-    async def story() -> None:
-        cluster = Cluster()
-        first = Replica(cluster, "first")
-        await until(first.lease.leads)
-        assert cluster.lease is not None
-        cluster.lease["spec"]["holderIdentity"] = "thief"
-        cluster.version += 1
-        cluster.lease["metadata"]["resourceVersion"] = str(cluster.version)
-        await until(lambda: first.told == [True, False])
-        assert not first.lease.leads()
-        await first.stop()
-        assert cluster.holder == "thief", "what is another's is not given up"
-
-    told(story())
+async def test_a_leader_whose_lease_was_taken_stops_at_once() -> None:
+    cluster = Cluster()
+    first = Replica(cluster, "first")
+    await until(first.lease.leads)
+    assert cluster.lease is not None
+    cluster.lease["spec"]["holderIdentity"] = "thief"
+    cluster.version += 1
+    cluster.lease["metadata"]["resourceVersion"] = str(cluster.version)
+    await until(lambda: first.told == [True, False])
+    assert not first.lease.leads()
+    await first.stop()
+    assert cluster.holder == "thief", "what is another's is not given up"
 
 
-def test_of_two_that_want_a_free_lease_at_once_one_gets_it() -> None:
-    async def story() -> None:
-        cluster = Cluster()
-        both = [Replica(cluster, "first"), Replica(cluster, "second")]
-        await until(lambda: any(one.lease.leads() for one in both))
-        await asyncio.sleep(0.2)
-        assert sum(one.lease.leads() for one in both) == 1
-        for one in both:
-            await one.stop()
-
-    told(story())
+async def test_of_two_that_want_a_free_lease_at_once_one_gets_it() -> None:
+    cluster = Cluster()
+    both = [Replica(cluster, "first"), Replica(cluster, "second")]
+    await until(lambda: any(one.lease.leads() for one in both))
+    await asyncio.sleep(0.2)
+    assert sum(one.lease.leads() for one in both) == 1
+    for one in both:
+        await one.stop()

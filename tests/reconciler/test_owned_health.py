@@ -181,50 +181,41 @@ def test_how_a_gang_is(
     assert (found.kind, found.workload) == (gang.kind, gang.workload)
 
 
-def test_a_group_of_a_leader_worker_set_is_told_on_the_set_by_its_name() -> None:
-    async def story() -> None:
-        cluster = owner_world((LWS_PATH, lws()))
-        for index in range(2):
-            cluster.put(PODS, prepared(lws_pod(index, 0, "new")))
-        async with running_written(cluster) as found:
-            await until(lambda: len(cluster.events) == 2)
-            notes = sorted(event["note"] for event in cluster.events)
-            start = "gang serve-{}-new: The gang does not start: serve-{}-new has 1 pod of the 2 that it needs to start"
-            assert [note.startswith(start.format(index, index)) for index, note in enumerate(notes)] == [True, True]
-            assert {event["regarding"]["name"] for event in cluster.events} == {"serve"}
-            held = {"scheduler": "koord-scheduler", "health": "GangTooFewPods"}
-            assert sample(found, "rollcall_gangs", **held) == 2
-
-    told(story())
+async def test_a_group_of_a_leader_worker_set_is_told_on_the_set_by_its_name() -> None:
+    cluster = owner_world((LWS_PATH, lws()))
+    for index in range(2):
+        cluster.put(PODS, prepared(lws_pod(index, 0, "new")))
+    async with running_written(cluster) as found:
+        await until(lambda: len(cluster.events) == 2)
+        notes = sorted(event["note"] for event in cluster.events)
+        start = "gang serve-{}-new: The gang does not start: serve-{}-new has 1 pod of the 2 that it needs to start"
+        assert [note.startswith(start.format(index, index)) for index, note in enumerate(notes)] == [True, True]
+        assert {event["regarding"]["name"] for event in cluster.events} == {"serve"}
+        held = {"scheduler": "koord-scheduler", "health": "GangTooFewPods"}
+        assert sample(found, "rollcall_gangs", **held) == 2
 
 
-def test_a_gang_that_goes_is_counted_no_more() -> None:
-    async def story() -> None:
-        cluster = owner_world((JOB_PATH, job()))
-        async with running(cluster) as found:
-            held = {"scheduler": "koord-scheduler", "health": "GangTooFewPods"}
-            await until(lambda: sample(found, "rollcall_gangs", **held) == 1)
-            cluster.remove(JOB_PATH, "team-a", "train")
-            await until(lambda: sample(found, "rollcall_gangs", **held) == 0)
-
-    told(story())
+async def test_a_gang_that_goes_is_counted_no_more() -> None:
+    cluster = owner_world((JOB_PATH, job()))
+    async with running(cluster) as found:
+        held = {"scheduler": "koord-scheduler", "health": "GangTooFewPods"}
+        await until(lambda: sample(found, "rollcall_gangs", **held) == 1)
+        cluster.remove(JOB_PATH, "team-a", "train")
+        await until(lambda: sample(found, "rollcall_gangs", **held) == 0)
 
 
-def test_escaped_pods_of_a_job_are_counted_and_never_deleted() -> None:
-    async def story() -> None:
-        cluster = owner_world((JOB_PATH, job()))
-        for index in range(2):
-            cluster.put(PODS, unprepared(job_pod(index)))
-        settings = replace(koordinator(standalone=False), deleted_escapes=frozenset({"unmutated"}))
-        async with running(cluster, settings=settings) as found:
-            astray = {"scheduler": "koord-scheduler", "escape": "unmutated"}
-            await until(lambda: sample(found, "rollcall_escaped_pods", **astray) == 2)
-            # When the warning came, deletion has had its turn.
-            await until(lambda: "GangPodsEscaped" in [event["reason"] for event in cluster.events])
-            assert names(cluster) == ["train"]
-            assert [method for method, _ in cluster.writes] == ["PATCH"]
-
-    told(story())
+async def test_escaped_pods_of_a_job_are_counted_and_never_deleted() -> None:
+    cluster = owner_world((JOB_PATH, job()))
+    for index in range(2):
+        cluster.put(PODS, unprepared(job_pod(index)))
+    settings = replace(koordinator(standalone=False), deleted_escapes=frozenset({"unmutated"}))
+    async with running(cluster, settings=settings) as found:
+        astray = {"scheduler": "koord-scheduler", "escape": "unmutated"}
+        await until(lambda: sample(found, "rollcall_escaped_pods", **astray) == 2)
+        # When the warning came, deletion has had its turn.
+        await until(lambda: "GangPodsEscaped" in [event["reason"] for event in cluster.events])
+        assert names(cluster) == ["train"]
+        assert [method for method, _ in cluster.writes] == ["PATCH"]
 
 
 @pytest.mark.parametrize("said", ["9" * 5000, "12345678901", "-1", "two", ""])

@@ -30,120 +30,102 @@ from webhook.model.projections import POD_GANGS
 from webhook.reconciler import run
 
 
-def test_what_a_gang_needs_is_written_once_and_what_it_no_longer_needs_is_deleted() -> None:
-    async def story() -> None:
-        cluster = world()
-        async with running(cluster) as found:
-            await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
-            await until(lambda: found.idle)
-            assert [method for method, _ in cluster.writes] == ["PATCH", "PATCH"]
-            found.following.look_at_all()
-            await until(lambda: sample(found, "rollcall_reconciled_total", outcome="inStep") > 0)
-            assert len(cluster.writes) == 2
-            cluster.apply(GANGS, podgang("demo-0-a"))
-            await until(lambda: names(cluster) == ["demo-0-a"])
-            cluster.apply(GANGS, podgang("demo-0-a", minimum=3))
-            await until(lambda: cluster.objects[GROUPS][0]["spec"]["minMember"] == 3)
-
-    told(story())
+async def test_what_a_gang_needs_is_written_once_and_what_it_no_longer_needs_is_deleted() -> None:
+    cluster = world()
+    async with running(cluster) as found:
+        await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+        await until(lambda: found.idle)
+        assert [method for method, _ in cluster.writes] == ["PATCH", "PATCH"]
+        found.following.look_at_all()
+        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="inStep") > 0)
+        assert len(cluster.writes) == 2
+        cluster.apply(GANGS, podgang("demo-0-a"))
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        cluster.apply(GANGS, podgang("demo-0-a", minimum=3))
+        await until(lambda: cluster.objects[GROUPS][0]["spec"]["minMember"] == 3)
 
 
-def test_a_changed_or_deleted_object_is_restored() -> None:
-    async def story() -> None:
-        cluster = world("demo-0-a")
-        async with running(cluster):
-            await until(lambda: names(cluster) == ["demo-0-a"])
-            changed = {"metadata": {"name": "demo-0-a", "namespace": "team-a"}, "spec": {"minMember": 7}}
-            cluster.apply(GROUPS, changed)
-            await until(lambda: cluster.objects[GROUPS][0]["spec"]["minMember"] == 2)
-            cluster.remove(GROUPS, "team-a", "demo-0-a")
-            await until(lambda: names(cluster) == ["demo-0-a"])
-
-    told(story())
+async def test_a_changed_or_deleted_object_is_restored() -> None:
+    cluster = world("demo-0-a")
+    async with running(cluster):
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        changed = {"metadata": {"name": "demo-0-a", "namespace": "team-a"}, "spec": {"minMember": 7}}
+        cluster.apply(GROUPS, changed)
+        await until(lambda: cluster.objects[GROUPS][0]["spec"]["minMember"] == 2)
+        cluster.remove(GROUPS, "team-a", "demo-0-a")
+        await until(lambda: names(cluster) == ["demo-0-a"])
 
 
-def test_a_status_or_a_version_is_no_change() -> None:
-    async def story() -> None:
-        cluster = world("demo-0-a")
-        async with running(cluster) as found:
-            await until(lambda: names(cluster) == ["demo-0-a"])
-            await until(lambda: found.idle)
-            before = sample(found, "rollcall_reconcile_seconds_count")
-            group = cluster.objects[GROUPS][0]
-            group |= {"status": {"phase": "Running"}}
-            group["metadata"] |= {"resourceVersion": "77", "generation": 9}
-            cluster.tell(GROUPS, "MODIFIED", group)
-            await asyncio.sleep(0.2)
-            assert sample(found, "rollcall_reconcile_seconds_count") == before
-
-    told(story())
+async def test_a_status_or_a_version_is_no_change() -> None:
+    cluster = world("demo-0-a")
+    async with running(cluster) as found:
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        await until(lambda: found.idle)
+        before = sample(found, "rollcall_reconcile_seconds_count")
+        group = cluster.objects[GROUPS][0]
+        group |= {"status": {"phase": "Running"}}
+        group["metadata"] |= {"resourceVersion": "77", "generation": 9}
+        cluster.tell(GROUPS, "MODIFIED", group)
+        await asyncio.sleep(0.2)
+        assert sample(found, "rollcall_reconcile_seconds_count") == before
 
 
-def test_a_foreign_object_blocks_the_gang_and_one_event_says_so() -> None:
-    async def story() -> None:
-        cluster = world()
-        foreign = {"metadata": {"name": "demo-0-b", "namespace": "team-a", "uid": "f"}, "spec": {"minMember": 9}}
-        cluster.put(GROUPS, foreign)
-        async with running(cluster) as found:
-            await until(lambda: sample(found, "rollcall_reconciled_total", outcome="conflict") > 2)
-            assert cluster.writes == []
-            (event,) = cluster.events
-            assert (event["reason"], event["type"]) == ("GangObjectOwned", "Warning")
-            assert event["regarding"]["uid"] == "gang-team-a"
-            assert event["note"].startswith(
-                "PodGroup demo-0-b belongs to another manager (it has no label app.kubernetes.io/managed-by)"
-            )
-            cluster.remove(GROUPS, "team-a", "demo-0-b")
-            await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
-
-    told(story())
+async def test_a_foreign_object_blocks_the_gang_and_one_event_says_so() -> None:
+    cluster = world()
+    foreign = {"metadata": {"name": "demo-0-b", "namespace": "team-a", "uid": "f"}, "spec": {"minMember": 9}}
+    cluster.put(GROUPS, foreign)
+    async with running(cluster) as found:
+        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="conflict") > 2)
+        assert cluster.writes == []
+        (event,) = cluster.events
+        assert (event["reason"], event["type"]) == ("GangObjectOwned", "Warning")
+        assert event["regarding"]["uid"] == "gang-team-a"
+        assert event["note"].startswith(
+            "PodGroup demo-0-b belongs to another manager (it has no label app.kubernetes.io/managed-by)"
+        )
+        cluster.remove(GROUPS, "team-a", "demo-0-b")
+        await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
 
 
-def test_an_object_on_its_way_out_is_waited_for() -> None:
-    async def story() -> None:
-        cluster = world("demo-0-a")
-        owner = {
-            "apiVersion": "scheduler.grove.io/v1alpha1",
-            "kind": "PodGang",
-            "name": "demo-0",
-            "uid": "gang-team-a",
-            "controller": True,
+async def test_an_object_on_its_way_out_is_waited_for() -> None:
+    cluster = world("demo-0-a")
+    owner = {
+        "apiVersion": "scheduler.grove.io/v1alpha1",
+        "kind": "PodGang",
+        "name": "demo-0",
+        "uid": "gang-team-a",
+        "controller": True,
+    }
+    leaving = {
+        "metadata": {
+            "name": "demo-0-a",
+            "namespace": "team-a",
+            "uid": "old",
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "ownerReferences": [owner],
         }
-        leaving = {
-            "metadata": {
-                "name": "demo-0-a",
-                "namespace": "team-a",
-                "uid": "old",
-                "deletionTimestamp": "2026-01-01T00:00:00Z",
-                "ownerReferences": [owner],
-            }
-        }
-        cluster.put(GROUPS, leaving)
-        async with running(cluster) as found:
-            await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 0)
-            assert cluster.writes == []
-            cluster.remove(GROUPS, "team-a", "demo-0-a")
-            await until(lambda: cluster.writes != [])
-
-    told(story())
+    }
+    cluster.put(GROUPS, leaving)
+    async with running(cluster) as found:
+        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 0)
+        assert cluster.writes == []
+        cluster.remove(GROUPS, "team-a", "demo-0-a")
+        await until(lambda: cluster.writes != [])
 
 
-def test_a_gang_that_its_scheduler_cannot_have_is_not_written_in_part() -> None:
-    async def story() -> None:
-        cluster = world()
-        gang = cluster.objects[GANGS][0]
-        constraint = {"packConstraint": {"required": "example.com/rack"}}
-        group = {"name": "g", "podGroupNames": ["demo-0-a"], "topologyConstraint": constraint}
-        gang["spec"]["topologyConstraintGroupConfigs"] = [group]
-        async with running(cluster) as found:
-            await until(lambda: cluster.events != [])
-            await until(lambda: found.idle)
-            found.following.look_at_all()
-            await until(lambda: sample(found, "rollcall_reconciled_total", outcome="inexpressible") == 2)
-            assert (cluster.writes, len(cluster.events)) == ([], 1)
-            assert "koordinator/scaling-group-topology" in cluster.events[0]["note"]
-
-    told(story())
+async def test_a_gang_that_its_scheduler_cannot_have_is_not_written_in_part() -> None:
+    cluster = world()
+    gang = cluster.objects[GANGS][0]
+    constraint = {"packConstraint": {"required": "example.com/rack"}}
+    group = {"name": "g", "podGroupNames": ["demo-0-a"], "topologyConstraint": constraint}
+    gang["spec"]["topologyConstraintGroupConfigs"] = [group]
+    async with running(cluster) as found:
+        await until(lambda: cluster.events != [])
+        await until(lambda: found.idle)
+        found.following.look_at_all()
+        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="inexpressible") == 2)
+        assert (cluster.writes, len(cluster.events)) == ([], 1)
+        assert "koordinator/scaling-group-topology" in cluster.events[0]["note"]
 
 
 # With the word for it in the metric.
@@ -160,82 +142,67 @@ TROUBLES = {
 
 
 @pytest.mark.parametrize(("answer", "word"), TROUBLES.values(), ids=TROUBLES)
-def test_a_write_that_fails_is_tried_again_with_pauses(answer: httpx.Response, word: str) -> None:
-    async def story() -> None:
-        cluster = world("demo-0-a")
-        asked = 0
+async def test_a_write_that_fails_is_tried_again_with_pauses(answer: httpx.Response, word: str) -> None:
+    cluster = world("demo-0-a")
+    asked = 0
 
-        def trouble(_: httpx.Request) -> httpx.Response | None:
-            nonlocal asked
-            asked += 1
-            if asked > 4:
-                return None
-            return httpx.Response(answer.status_code, content=answer.content, headers=answer.headers)
+    def trouble(_: httpx.Request) -> httpx.Response | None:
+        nonlocal asked
+        asked += 1
+        if asked > 4:
+            return None
+        return httpx.Response(answer.status_code, content=answer.content, headers=answer.headers)
 
-        cluster.answering = trouble
-        async with running(cluster) as found:
-            await until(lambda: names(cluster) == ["demo-0-a"])
-            await until(lambda: found.idle)
-            assert asked == 5
-            # A gang that comes before its objects are read is tried again too, and counted apart.
-            unread = sample(found, "rollcall_retries_total", why="unknown")
-            assert sample(found, "rollcall_reconciled_total", outcome="failed") == 4 + unread
-            assert sample(found, "rollcall_queue_failing") == 0
-            assert sample(found, "rollcall_retries_total", why=word) == 4
-
-    told(story())
+    cluster.answering = trouble
+    async with running(cluster) as found:
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        await until(lambda: found.idle)
+        assert asked == 5
+        # A gang that comes before its objects are read is tried again too, and counted apart.
+        unread = sample(found, "rollcall_retries_total", why="unknown")
+        assert sample(found, "rollcall_reconciled_total", outcome="failed") == 4 + unread
+        assert sample(found, "rollcall_queue_failing") == 0
+        assert sample(found, "rollcall_retries_total", why=word) == 4
 
 
-def test_what_the_api_server_refuses_is_told_once_with_its_words() -> None:
-    async def story() -> None:
-        cluster = world("demo-0-a")
-        cluster.answering = lambda _: httpx.Response(422, json=failure(422, "spec.minMember: Invalid value"))
-        async with running(cluster):
-            await until(lambda: len(cluster.writes) > 3)
-            (event,) = cluster.events
-            assert event["reason"] == "GangObjectRefused"
-            assert event["note"].endswith("HTTP 422: spec.minMember: Invalid value")
-
-    told(story())
+async def test_what_the_api_server_refuses_is_told_once_with_its_words() -> None:
+    cluster = world("demo-0-a")
+    cluster.answering = lambda _: httpx.Response(422, json=failure(422, "spec.minMember: Invalid value"))
+    async with running(cluster):
+        await until(lambda: len(cluster.writes) > 3)
+        (event,) = cluster.events
+        assert event["reason"] == "GangObjectRefused"
+        assert event["note"].endswith("HTTP 422: spec.minMember: Invalid value")
 
 
-def test_kinds_that_appear_later_are_written_then() -> None:
-    async def story() -> None:
-        cluster = WritableWorld(*SERVED)
+async def test_kinds_that_appear_later_are_written_then() -> None:
+    cluster = WritableWorld(*SERVED)
+    cluster.put(SETS, workload())
+    cluster.put(GANGS, podgang("demo-0-a"))
+    async with running(cluster) as found:
+        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="failed") > 0)
+        assert cluster.writes == []
+        cluster.served.append(POD_GROUPS)
+        await until(lambda: names(cluster) == ["demo-0-a"])
+
+
+async def test_a_gang_whose_workload_comes_after_it_is_written_when_it_comes() -> None:
+    cluster = WritableWorld()
+    cluster.put(GANGS, podgang("demo-0-a"))
+    async with running(cluster) as found:
+        await until(lambda: found.queue.failing == 1)
         cluster.put(SETS, workload())
-        cluster.put(GANGS, podgang("demo-0-a"))
-        async with running(cluster) as found:
-            await until(lambda: sample(found, "rollcall_reconciled_total", outcome="failed") > 0)
-            assert cluster.writes == []
-            cluster.served.append(POD_GROUPS)
-            await until(lambda: names(cluster) == ["demo-0-a"])
-
-    told(story())
+        await until(lambda: names(cluster) == ["demo-0-a"])
 
 
-def test_a_gang_whose_workload_comes_after_it_is_written_when_it_comes() -> None:
-    async def story() -> None:
-        cluster = WritableWorld()
-        cluster.put(GANGS, podgang("demo-0-a"))
-        async with running(cluster) as found:
-            await until(lambda: found.queue.failing == 1)
-            cluster.put(SETS, workload())
-            await until(lambda: names(cluster) == ["demo-0-a"])
-
-    told(story())
-
-
-def test_gangs_of_other_namespaces_are_left_alone_where_one_is_named() -> None:
-    async def story() -> None:
-        cluster = world("demo-0-a")
-        cluster.put(SETS, workload("team-b"))
-        cluster.put(GANGS, podgang("demo-0-a", namespace="team-b"))
-        async with running(cluster, namespace="team-b") as found:
-            await until(lambda: names(cluster) == ["demo-0-a"])
-            await until(lambda: found.idle)
-            assert [path.split("/")[5] for _, path in cluster.writes] == ["team-b"]
-
-    told(story())
+async def test_gangs_of_other_namespaces_are_left_alone_where_one_is_named() -> None:
+    cluster = world("demo-0-a")
+    cluster.put(SETS, workload("team-b"))
+    cluster.put(GANGS, podgang("demo-0-a", namespace="team-b"))
+    async with running(cluster, namespace="team-b") as found:
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        await until(lambda: found.idle)
+        assert [path.split("/")[5] for _, path in cluster.writes] == ["team-b"]
 
 
 def test_once_ends_when_everything_is_as_it_should_be() -> None:
@@ -306,13 +273,10 @@ def test_a_dry_run_asks_and_changes_nothing() -> None:
     assert {path.rpartition("/")[2] for _, path in cluster.writes} == {"demo-0-a", "demo-0-b"}
 
 
-def test_who_does_not_lead_writes_nothing() -> None:
-    async def story() -> None:
-        cluster = world()
-        async with running(cluster) as found:
-            found.lease = None
-            found.leads = lambda: False  # type: ignore[method-assign]
-            await until(lambda: found.idle)
-            assert cluster.writes == []
-
-    told(story())
+async def test_who_does_not_lead_writes_nothing() -> None:
+    cluster = world()
+    async with running(cluster) as found:
+        found.lease = None
+        found.leads = lambda: False  # type: ignore[method-assign]
+        await until(lambda: found.idle)
+        assert cluster.writes == []

@@ -22,7 +22,6 @@ from tests.reconciler.running import (
     put_gang,
     running,
     sample,
-    told,
     until,
     workload,
     world,
@@ -58,65 +57,56 @@ def listed(cluster: WritableWorld) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("there", [BOUND, WAITING], ids=["bound", "waiting"])
-def test_a_member_more_is_told_of_and_nothing_written_while_there_are_pods(there: dict[str, Any]) -> None:
-    async def story() -> None:
-        cluster = world()
-        put_pods(cluster, there)
-        async with running(cluster) as found:
-            await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
-            await until(lambda: found.idle)
-            before = list(cluster.writes)
-            asked = len(cluster.asked)
-            found.following.look_at_all()
-            await until(lambda: sample(found, "rollcall_reconciled_total", outcome="inStep") > 0)
-            assert cluster.asked[asked:] == [], "nobody asks about pods where all is in step"
-            cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-c"))
-            await until(lambda: sample(found, "rollcall_reconciled_total", outcome="frozen") > 2)
-            assert cluster.writes == before
-            assert [(event["reason"], event["note"]) for event in cluster.events] == [("GangShapeFrozen", NOTE)]
-            # The change is undone.
-            cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b"))
-            await until(lambda: found.idle)
-            assert cluster.writes == before
-
-    told(story())
+async def test_a_member_more_is_told_of_and_nothing_written_while_there_are_pods(there: dict[str, Any]) -> None:
+    cluster = world()
+    put_pods(cluster, there)
+    async with running(cluster) as found:
+        await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+        await until(lambda: found.idle)
+        before = list(cluster.writes)
+        asked = len(cluster.asked)
+        found.following.look_at_all()
+        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="inStep") > 0)
+        assert cluster.asked[asked:] == [], "nobody asks about pods where all is in step"
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-c"))
+        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="frozen") > 2)
+        assert cluster.writes == before
+        assert [(event["reason"], event["note"]) for event in cluster.events] == [("GangShapeFrozen", NOTE)]
+        # The change is undone.
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b"))
+        await until(lambda: found.idle)
+        assert cluster.writes == before
 
 
-def test_without_pods_the_members_are_recreated_and_no_old_one_stays() -> None:
-    async def story() -> None:
-        cluster = world()
-        async with running(cluster) as found:
-            await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
-            await until(lambda: found.idle)
-            cluster.writes.clear()
+async def test_without_pods_the_members_are_recreated_and_no_old_one_stays() -> None:
+    cluster = world()
+    async with running(cluster) as found:
+        await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+        await until(lambda: found.idle)
+        cluster.writes.clear()
 
-            def alone(request: httpx.Request) -> None:
-                if request.method == "PATCH":
-                    assert {len(members) for members in listed(cluster)} <= {3}, "an old one is there still"
+        def alone(request: httpx.Request) -> None:
+            if request.method == "PATCH":
+                assert {len(members) for members in listed(cluster)} <= {3}, "an old one is there still"
 
-            cluster.answering = alone
-            cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-c"))
-            await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b", "demo-0-c"])
-            await until(lambda: found.idle)
-            assert [method for method, _ in cluster.writes] == ["DELETE", "DELETE", "PATCH", "PATCH", "PATCH"]
-            assert cluster.events == []
-
-    told(story())
+        cluster.answering = alone
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-c"))
+        await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b", "demo-0-c"])
+        await until(lambda: found.idle)
+        assert [method for method, _ in cluster.writes] == ["DELETE", "DELETE", "PATCH", "PATCH", "PATCH"]
+        assert cluster.events == []
 
 
-def test_a_frozen_gang_is_recreated_once_its_pods_are_gone() -> None:
-    async def story() -> None:
-        cluster = world()
-        put_pods(cluster, BOUND)
-        async with running(cluster):
-            await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
-            cluster.apply(GANGS, podgang("demo-0-a"))
-            await until(lambda: reasons(cluster) == ["GangShapeFrozen"])
-            assert names(cluster) == ["demo-0-a", "demo-0-b"]
-            cluster.remove(PODS, "team-a", "p")
-            await until(lambda: listed(cluster) == [["team-a/demo-0-a"]])
-
-    told(story())
+async def test_a_frozen_gang_is_recreated_once_its_pods_are_gone() -> None:
+    cluster = world()
+    put_pods(cluster, BOUND)
+    async with running(cluster):
+        await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+        cluster.apply(GANGS, podgang("demo-0-a"))
+        await until(lambda: reasons(cluster) == ["GangShapeFrozen"])
+        assert names(cluster) == ["demo-0-a", "demo-0-b"]
+        cluster.remove(PODS, "team-a", "p")
+        await until(lambda: listed(cluster) == [["team-a/demo-0-a"]])
 
 
 KAI_GROUPS = "/apis/scheduling.run.ai/v2alpha2/podgroups"
@@ -133,66 +123,57 @@ def minimums(cluster: WritableWorld) -> list[int]:
     return [group["minMember"] for group in cluster.objects[KAI_GROUPS][0]["spec"]["subGroups"]]
 
 
-def test_on_kai_a_minimum_is_raised_before_any_pod_is_bound_and_never_after() -> None:
-    async def story() -> None:
-        cluster = kai_world()
-        put_pods(cluster, WAITING)
-        settings = settings_of("kai-scheduler", {"defaultQueue": "team-a"}, standalone=False)
-        async with running(cluster, settings=settings) as found:
-            await until(lambda: KAI_GROUPS in cluster.objects)
-            cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=3))
-            await until(lambda: minimums(cluster) == [3, 3])
-            assert [method for method, _ in cluster.writes] == ["PATCH", "PATCH"]
-            cluster.objects[PODS][0]["spec"] = {"nodeName": "n1"}
-            cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=4))
-            await until(lambda: reasons(cluster) == ["GangShapeFrozen"])
-            assert cluster.events[0]["note"].startswith(
-                "the minimum of demo-0-a goes from 3 to 4; the minimum of demo-0-b goes from 3 to 4: "
-                "kai-scheduler evicts a running gang that is below its minimum"
-            )
-            assert minimums(cluster) == [3, 3]
-            # A lower one is written, and so is what Grove releases.
-            cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=1))
-            await until(lambda: minimums(cluster) == [1, 1])
-            cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=0))
-            await until(lambda: found.idle)
-            assert minimums(cluster) == [1, 1]
-
-    told(story())
+async def test_on_kai_a_minimum_is_raised_before_any_pod_is_bound_and_never_after() -> None:
+    cluster = kai_world()
+    put_pods(cluster, WAITING)
+    settings = settings_of("kai-scheduler", {"defaultQueue": "team-a"}, standalone=False)
+    async with running(cluster, settings=settings) as found:
+        await until(lambda: KAI_GROUPS in cluster.objects)
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=3))
+        await until(lambda: minimums(cluster) == [3, 3])
+        assert [method for method, _ in cluster.writes] == ["PATCH", "PATCH"]
+        cluster.objects[PODS][0]["spec"] = {"nodeName": "n1"}
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=4))
+        await until(lambda: reasons(cluster) == ["GangShapeFrozen"])
+        assert cluster.events[0]["note"].startswith(
+            "the minimum of demo-0-a goes from 3 to 4; the minimum of demo-0-b goes from 3 to 4: "
+            "kai-scheduler evicts a running gang that is below its minimum"
+        )
+        assert minimums(cluster) == [3, 3]
+        # A lower one is written, and so is what Grove releases.
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=1))
+        await until(lambda: minimums(cluster) == [1, 1])
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=0))
+        await until(lambda: found.idle)
+        assert minimums(cluster) == [1, 1]
 
 
-def test_where_a_later_object_would_be_refused_the_earlier_ones_are_not_written() -> None:
-    async def story() -> None:
-        cluster = world()
-        async with running(cluster):
-            await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
-            answer = httpx.Response(422, json=failure(422, "spec.minMember: Invalid value"))
-            cluster.answering = lambda request: answer if request.url.path.endswith("demo-0-b") else None
-            cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=3))
-            await until(lambda: reasons(cluster) == ["GangObjectRefused"])
-            assert [group["spec"]["minMember"] for group in cluster.objects[GROUPS]] == [2, 2]
-            cluster.answering = lambda _: None
-            await until(lambda: [group["spec"]["minMember"] for group in cluster.objects[GROUPS]] == [3, 3])
-
-    told(story())
+async def test_where_a_later_object_would_be_refused_the_earlier_ones_are_not_written() -> None:
+    cluster = world()
+    async with running(cluster):
+        await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+        answer = httpx.Response(422, json=failure(422, "spec.minMember: Invalid value"))
+        cluster.answering = lambda request: answer if request.url.path.endswith("demo-0-b") else None
+        cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=3))
+        await until(lambda: reasons(cluster) == ["GangObjectRefused"])
+        assert [group["spec"]["minMember"] for group in cluster.objects[GROUPS]] == [2, 2]
+        cluster.answering = lambda _: None
+        await until(lambda: [group["spec"]["minMember"] for group in cluster.objects[GROUPS]] == [3, 3])
 
 
-def test_a_foreign_edit_is_reverted_also_with_bound_pods() -> None:
-    async def story() -> None:
-        cluster = world()
-        put_pods(cluster, BOUND)
-        async with running(cluster):
-            await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
-            edited = {
-                "metadata": {
-                    "name": "demo-0-a",
-                    "namespace": "team-a",
-                    "annotations": {"gang.scheduling.koordinator.sh/groups": '["team-a/demo-0-a"]'},
-                }
+async def test_a_foreign_edit_is_reverted_also_with_bound_pods() -> None:
+    cluster = world()
+    put_pods(cluster, BOUND)
+    async with running(cluster):
+        await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+        edited = {
+            "metadata": {
+                "name": "demo-0-a",
+                "namespace": "team-a",
+                "annotations": {"gang.scheduling.koordinator.sh/groups": '["team-a/demo-0-a"]'},
             }
-            cluster.apply(GROUPS, edited)
-            both = ["team-a/demo-0-a", "team-a/demo-0-b"]
-            await until(lambda: listed(cluster) == [both, both])
-            assert cluster.events == []
-
-    told(story())
+        }
+        cluster.apply(GROUPS, edited)
+        both = ["team-a/demo-0-a", "team-a/demo-0-b"]
+        await until(lambda: listed(cluster) == [both, both])
+        assert cluster.events == []

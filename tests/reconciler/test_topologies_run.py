@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.reconciler.running import reconciler, running, told, until
+from tests.reconciler.running import reconciler, running, until
 from tests.reconciler.test_topologies import quick
 from tests.reconciler.topologies import KAI, ROW, ZONE, binding, levels, methods, problems, topology, world
 from webhook.backends.kai.backend import KaiBackend
@@ -16,25 +16,19 @@ from webhook.errors import FactsUnavailable, NotLeading
 __all__ = ["quick"]
 
 
-def test_no_binding_is_followed_for_schedulers_without_topology_objects() -> None:
-    async def story() -> None:
-        cluster = world(binding(ZONE))
-        async with running(cluster) as found:
-            await until(lambda: found.idle)
-            assert found._topologies._stores.by_kind == {}
-            assert cluster.writes == []
-
-    told(story())
+async def test_no_binding_is_followed_for_schedulers_without_topology_objects() -> None:
+    cluster = world(binding(ZONE))
+    async with running(cluster) as found:
+        await until(lambda: found.idle)
+        assert found._topologies._stores.by_kind == {}
+        assert cluster.writes == []
 
 
-def test_topologies_are_no_namespace_s() -> None:
-    async def story() -> None:
-        cluster = world(binding(ZONE))
-        async with running(cluster, settings=KAI, namespace="team-a") as found:
-            await until(lambda: found.idle)
-            assert cluster.writes == []
-
-    told(story())
+async def test_topologies_are_no_namespace_s() -> None:
+    cluster = world(binding(ZONE))
+    async with running(cluster, settings=KAI, namespace="team-a") as found:
+        await until(lambda: found.idle)
+        assert cluster.writes == []
 
 
 def test_a_dry_run_asks_and_changes_no_topology() -> None:
@@ -57,33 +51,27 @@ def test_once_says_when_an_object_that_has_to_go_does_not() -> None:
         asyncio.run(reconciler(world(binding(ZONE), there=held), settings=KAI).once())
 
 
-def test_who_does_not_lead_writes_nothing_and_counts_no_problems() -> None:
-    async def story() -> None:
-        cluster = world(binding(ZONE, reference="site"))
-        async with running(cluster, settings=KAI) as found:
-            await until(lambda: problems(found, "TopologyNotFound") == 1)
-            found._topologies._leads = lambda: False
-            found.leads = lambda: False  # type: ignore[method-assign]
-            found.following.look_at_all()
-            assert problems(found, "TopologyNotFound") == 0
-            await until(lambda: found.idle)
-            assert problems(found, "TopologyNotFound") == 0
-
-    told(story())
+async def test_who_does_not_lead_writes_nothing_and_counts_no_problems() -> None:
+    cluster = world(binding(ZONE, reference="site"))
+    async with running(cluster, settings=KAI) as found:
+        await until(lambda: problems(found, "TopologyNotFound") == 1)
+        found._topologies._leads = lambda: False
+        found.leads = lambda: False  # type: ignore[method-assign]
+        found.following.look_at_all()
+        assert problems(found, "TopologyNotFound") == 0
+        await until(lambda: found.idle)
+        assert problems(found, "TopologyNotFound") == 0
 
 
-def test_a_binding_that_was_taken_before_another_process_led_counts_no_problem() -> None:
-    async def story() -> None:
-        cluster = world(binding(ZONE, reference="site"))
-        async with running(cluster, settings=KAI) as found:
-            await until(lambda: problems(found, "TopologyNotFound") == 1)
-            found._topologies._leads = lambda: False
-            found._topologies.look_at_all()
-            with pytest.raises(NotLeading):
-                await found._topologies.reconcile("dc")
-            assert problems(found, "TopologyNotFound") == 0
-
-    told(story())
+async def test_a_binding_that_was_taken_before_another_process_led_counts_no_problem() -> None:
+    cluster = world(binding(ZONE, reference="site"))
+    async with running(cluster, settings=KAI) as found:
+        await until(lambda: problems(found, "TopologyNotFound") == 1)
+        found._topologies._leads = lambda: False
+        found._topologies.look_at_all()
+        with pytest.raises(NotLeading):
+            await found._topologies.reconcile("dc")
+        assert problems(found, "TopologyNotFound") == 0
 
 
 def test_the_gauge_is_there_before_anything_happened_with_the_schedulers_that_have_topologies() -> None:

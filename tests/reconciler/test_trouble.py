@@ -20,7 +20,6 @@ from tests.reconciler.running import (
     reconciler,
     running,
     sample,
-    told,
     until,
     workload,
     world,
@@ -37,25 +36,22 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gangs, "LOOK_AGAIN_SECONDS", 0.05)
 
 
-def test_an_api_server_that_wants_to_be_left_alone_is_left_alone_by_all_gangs() -> None:
-    async def story() -> None:
-        cluster = WritableWorld()
-        for number in range(40):
-            gang = podgang(f"demo-{number}-a")
-            gang["metadata"] |= {"name": f"demo-{number}", "uid": f"u-{number}"}
-            cluster.put(GANGS, gang)
-        cluster.put(SETS, workload())
-        throttled = httpx.Response(429, json=failure(429, "slow down"), headers={"retry-after": "1"})
-        cluster.answering = lambda _: httpx.Response(429, content=throttled.content, headers=throttled.headers)
-        async with running(cluster) as found:
-            await until(lambda: sample(found, "rollcall_retries_total", why="throttled") > 0)
-            await asyncio.sleep(0.5)
-            # Those that had been sent when the first was answered.
-            assert len(cluster.writes) <= 8
-            cluster.answering = lambda _: None
-            await until(lambda: len(names(cluster)) == 40)
-
-    told(story())
+async def test_an_api_server_that_wants_to_be_left_alone_is_left_alone_by_all_gangs() -> None:
+    cluster = WritableWorld()
+    for number in range(40):
+        gang = podgang(f"demo-{number}-a")
+        gang["metadata"] |= {"name": f"demo-{number}", "uid": f"u-{number}"}
+        cluster.put(GANGS, gang)
+    cluster.put(SETS, workload())
+    throttled = httpx.Response(429, json=failure(429, "slow down"), headers={"retry-after": "1"})
+    cluster.answering = lambda _: httpx.Response(429, content=throttled.content, headers=throttled.headers)
+    async with running(cluster) as found:
+        await until(lambda: sample(found, "rollcall_retries_total", why="throttled") > 0)
+        await asyncio.sleep(0.5)
+        # Those that had been sent when the first was answered.
+        assert len(cluster.writes) <= 8
+        cluster.answering = lambda _: None
+        await until(lambda: len(names(cluster)) == 40)
 
 
 class Listing(WritableWorld):
@@ -69,36 +65,30 @@ class Listing(WritableWorld):
         return await super().handle_async_request(request)
 
 
-def test_a_kind_that_is_not_followed_is_counted_until_it_is_again() -> None:
-    async def story() -> None:
-        cluster = Listing()
-        async with running(cluster) as found:
-            await until(lambda: sample(found, "rollcall_watches_interrupted") > 5)
-            cluster.watching = True
-            await until(lambda: sample(found, "rollcall_watches_interrupted") == 0)
-
-    told(story())
+async def test_a_kind_that_is_not_followed_is_counted_until_it_is_again() -> None:
+    cluster = Listing()
+    async with running(cluster) as found:
+        await until(lambda: sample(found, "rollcall_watches_interrupted") > 5)
+        cluster.watching = True
+        await until(lambda: sample(found, "rollcall_watches_interrupted") == 0)
 
 
-def test_what_a_podgang_of_the_same_name_left_behind_is_waited_for_and_no_event_says_anything() -> None:
-    async def story() -> None:
-        cluster = world("demo-0-a")
-        owner = {
-            "apiVersion": "scheduler.grove.io/v1alpha1",
-            "kind": "PodGang",
-            "name": "demo-0",
-            "uid": "the-one-before",
-            "controller": True,
-        }
-        left = {"name": "demo-0-a", "namespace": "team-a", "uid": "old", "ownerReferences": [owner]}
-        cluster.put(GROUPS, {"metadata": left})
-        async with running(cluster) as found:
-            await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 0)
-            assert (cluster.writes, cluster.events) == ([], [])
-            cluster.remove(GROUPS, "team-a", "demo-0-a")
-            await until(lambda: cluster.writes != [])
-
-    told(story())
+async def test_what_a_podgang_of_the_same_name_left_behind_is_waited_for_and_no_event_says_anything() -> None:
+    cluster = world("demo-0-a")
+    owner = {
+        "apiVersion": "scheduler.grove.io/v1alpha1",
+        "kind": "PodGang",
+        "name": "demo-0",
+        "uid": "the-one-before",
+        "controller": True,
+    }
+    left = {"name": "demo-0-a", "namespace": "team-a", "uid": "old", "ownerReferences": [owner]}
+    cluster.put(GROUPS, {"metadata": left})
+    async with running(cluster) as found:
+        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 0)
+        assert (cluster.writes, cluster.events) == ([], [])
+        cluster.remove(GROUPS, "team-a", "demo-0-a")
+        await until(lambda: cluster.writes != [])
 
 
 def test_two_reconcilers_of_one_process_number_on_one_host_are_two() -> None:

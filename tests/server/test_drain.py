@@ -266,7 +266,7 @@ def test_a_stop_while_large_reviews_are_judged_ends_in_time_and_answers_every_cl
         assert time.monotonic() - told < FINISH_SECONDS + 5
 
 
-def test_large_reviews_that_are_not_answered_in_time_are_ended_with_an_answer_and_judged_no_more(
+async def test_large_reviews_that_are_not_answered_in_time_are_ended_with_an_answer_and_judged_no_more(
     state: ServerState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entered, told = threading.Event(), threading.Event()
@@ -282,21 +282,18 @@ def test_large_reviews_that_are_not_answered_in_time_are_ended_with_an_answer_an
     # The first of them holds the thread as long as its call lasts.
     monkeypatch.setattr(LargeReview, "begin", endless)
 
-    async def story() -> None:
-        listener = Listener(("127.0.0.1", 0), create_app(state), Connections(100, state.metrics.connections), None)
-        listener.open()
-        clients = [await asyncio.open_connection(*listener.address) for _ in range(3)]
-        for _, writer in clients:
-            writer.write(whole(objects.largest_set()))
-        waiting = ("rollcall_lane_waiting", {"lane": "reviews"})
-        async with asyncio.timeout(30):
-            while not entered.is_set() or state.metrics.registry.get_sample_value(*waiting) != 2:
-                await asyncio.sleep(0.01)
-        await listener.close(1)
-        for reader, writer in clients:
-            assert (await reader.read()).startswith(b"HTTP/1.1 500 ")
-            writer.close()
-        assert await asyncio.to_thread(told.wait, 30)
-        assert state.metrics.registry.get_sample_value(*waiting) == 0
-
-    asyncio.run(story())
+    listener = Listener(("127.0.0.1", 0), create_app(state), Connections(100, state.metrics.connections), None)
+    listener.open()
+    clients = [await asyncio.open_connection(*listener.address) for _ in range(3)]
+    for _, writer in clients:
+        writer.write(whole(objects.largest_set()))
+    waiting = ("rollcall_lane_waiting", {"lane": "reviews"})
+    async with asyncio.timeout(30):
+        while not entered.is_set() or state.metrics.registry.get_sample_value(*waiting) != 2:
+            await asyncio.sleep(0.01)
+    await listener.close(1)
+    for reader, writer in clients:
+        assert (await reader.read()).startswith(b"HTTP/1.1 500 ")
+        writer.close()
+    assert await asyncio.to_thread(told.wait, 30)
+    assert state.metrics.registry.get_sample_value(*waiting) == 0

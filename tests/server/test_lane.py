@@ -94,113 +94,95 @@ def test_callers_take_turns_and_the_smaller_goes_first() -> None:
     assert asyncio.run(story()) == ["first", "small", "other", "second", "large"]
 
 
-def test_a_deadline_is_answered_while_the_thread_still_works_and_the_thread_is_told() -> None:
-    async def story() -> None:
-        asked, told = Asked(), threading.Event()
+async def test_a_deadline_is_answered_while_the_thread_still_works_and_the_thread_is_told() -> None:
+    asked, told = Asked(), threading.Event()
 
-        def judged(turn: Turn) -> None:
-            asked.entered.set()
-            while True:
-                try:
-                    turn.proceed()
-                except Stopped:
-                    told.set()
-                    raise
+    def judged(turn: Turn) -> None:
+        asked.entered.set()
+        while True:
+            try:
+                turn.proceed()
+            except Stopped:
+                told.set()
+                raise
 
-        with pytest.raises(DeadlineExceeded, match="not answered within"):
-            await asked.ask("late", seconds=0.05, work=lambda turn: turn.run(judged, turn))
-        assert await asyncio.to_thread(told.wait, 10)
-        # The next has the thread for itself.
-        asked.let_go.set()
-        assert await asked.ask("next") == "next"
-        assert asked.done == ["late", "next"]
-        assert asked.count("rollcall_lane_dropped_total", reason="late") == 1
-
-    asyncio.run(story())
+    with pytest.raises(DeadlineExceeded, match="not answered within"):
+        await asked.ask("late", seconds=0.05, work=lambda turn: turn.run(judged, turn))
+    assert await asyncio.to_thread(told.wait, 10)
+    # The next has the thread for itself.
+    asked.let_go.set()
+    assert await asked.ask("next") == "next"
+    assert asked.done == ["late", "next"]
+    assert asked.count("rollcall_lane_dropped_total", reason="late") == 1
 
 
-def test_who_waits_too_long_or_hangs_up_never_begins() -> None:
-    async def story() -> None:
-        asked = Asked()
-        first = await asked.busy()
-        with pytest.raises(DeadlineExceeded):
-            await asked.ask("late", seconds=0.02)
-        with pytest.raises(ClientGone):
-            await asked.ask("gone", receive=_hangs_up)
-        assert asked.count("rollcall_lane_dropped_total", reason="gone") == 1
-        asked.let_go.set()
-        await first
-        assert await asked.ask("next") == "next"
-        assert asked.order == ["first", "next"]
-        assert sorted(asked.done) == ["first", "gone", "late", "next"]
-
-    asyncio.run(story())
+async def test_who_waits_too_long_or_hangs_up_never_begins() -> None:
+    asked = Asked()
+    first = await asked.busy()
+    with pytest.raises(DeadlineExceeded):
+        await asked.ask("late", seconds=0.02)
+    with pytest.raises(ClientGone):
+        await asked.ask("gone", receive=_hangs_up)
+    assert asked.count("rollcall_lane_dropped_total", reason="gone") == 1
+    asked.let_go.set()
+    await first
+    assert await asked.ask("next") == "next"
+    assert asked.order == ["first", "next"]
+    assert sorted(asked.done) == ["first", "gone", "late", "next"]
 
 
-def test_bodies_that_wait_are_bounded_in_bytes_and_small_ones_push_large_ones_out() -> None:
-    async def story() -> None:
-        asked = Asked(1000)
-        first = await asked.busy()
-        large = await _queue(asked, *((f"{number}", "a", 300) for number in range(3)))
-        with pytest.raises(Overloaded, match="or 1000 bytes of them, at once"):
-            await asked.ask("too large", "a", 10_000_000)
-        (small,) = await _queue(asked, ("small", "b", 100))
-        # Of the caller that has most waiting one goes for the next.
-        (other,) = await _queue(asked, ("other", "b", 100))
-        asked.let_go.set()
-        *kept, last = await asyncio.gather(*large, return_exceptions=True)
-        assert (kept, type(last)) == (["0", "1"], Overloaded)
-        assert [await small, await other] == ["small", "other"]
-        assert asked.count("rollcall_lane_dropped_total", reason="full") == 2
-        await first
-
-    asyncio.run(story())
+async def test_bodies_that_wait_are_bounded_in_bytes_and_small_ones_push_large_ones_out() -> None:
+    asked = Asked(1000)
+    first = await asked.busy()
+    large = await _queue(asked, *((f"{number}", "a", 300) for number in range(3)))
+    with pytest.raises(Overloaded, match="or 1000 bytes of them, at once"):
+        await asked.ask("too large", "a", 10_000_000)
+    (small,) = await _queue(asked, ("small", "b", 100))
+    # Of the caller that has most waiting one goes for the next.
+    (other,) = await _queue(asked, ("other", "b", 100))
+    asked.let_go.set()
+    *kept, last = await asyncio.gather(*large, return_exceptions=True)
+    assert (kept, type(last)) == (["0", "1"], Overloaded)
+    assert [await small, await other] == ["small", "other"]
+    assert asked.count("rollcall_lane_dropped_total", reason="full") == 2
+    await first
 
 
-def test_one_body_of_any_size_may_wait() -> None:
-    async def story() -> None:
-        asked = Asked(1000)
-        first = await asked.busy()
-        (huge,) = await _queue(asked, ("huge", "a", 10_000_000))
-        asked.let_go.set()
-        assert [await first, await huge] == ["first", "huge"]
-
-    asyncio.run(story())
+async def test_one_body_of_any_size_may_wait() -> None:
+    asked = Asked(1000)
+    first = await asked.busy()
+    (huge,) = await _queue(asked, ("huge", "a", 10_000_000))
+    asked.let_go.set()
+    assert [await first, await huge] == ["first", "huge"]
 
 
-def test_a_full_lane_turns_away_the_caller_that_asks_most() -> None:
-    async def story() -> None:
-        asked = Asked()
-        first = await asked.busy()
-        many = await _queue(asked, *((f"{number}", "a", number) for number in range(MAX_WAITING)))
-        with pytest.raises(Overloaded, match=f"more than 16 large requests, or {ENOUGH} bytes of them, at once"):
-            await asked.ask("one too many", "a", 1 << 30)
-        other = asyncio.create_task(asked.ask("other", "b"))
-        await asyncio.sleep(0)
-        asked.let_go.set()
-        assert await other == "other"
-        *kept, last = await asyncio.gather(*many, return_exceptions=True)
-        assert isinstance(last, Overloaded)
-        assert kept == [f"{number}" for number in range(MAX_WAITING - 1)]
-        assert asked.count("rollcall_lane_dropped_total", reason="full") == 2
-        await first
-
-    asyncio.run(story())
+async def test_a_full_lane_turns_away_the_caller_that_asks_most() -> None:
+    asked = Asked()
+    first = await asked.busy()
+    many = await _queue(asked, *((f"{number}", "a", number) for number in range(MAX_WAITING)))
+    with pytest.raises(Overloaded, match=f"more than 16 large requests, or {ENOUGH} bytes of them, at once"):
+        await asked.ask("one too many", "a", 1 << 30)
+    other = asyncio.create_task(asked.ask("other", "b"))
+    await asyncio.sleep(0)
+    asked.let_go.set()
+    assert await other == "other"
+    *kept, last = await asyncio.gather(*many, return_exceptions=True)
+    assert isinstance(last, Overloaded)
+    assert kept == [f"{number}" for number in range(MAX_WAITING - 1)]
+    assert asked.count("rollcall_lane_dropped_total", reason="full") == 2
+    await first
 
 
-def test_what_is_raised_is_raised_for_the_caller_and_the_lane_goes_on() -> None:
-    async def story() -> None:
-        asked = Asked()
+async def test_what_is_raised_is_raised_for_the_caller_and_the_lane_goes_on() -> None:
+    asked = Asked()
 
-        def fails() -> None:
-            raise ValueError("ours")
+    def fails() -> None:
+        raise ValueError("ours")
 
-        with pytest.raises(ValueError, match="ours"):
-            await asked.ask("wrong", work=lambda turn: turn.run(fails))
-        asked.let_go.set()
-        assert await asked.ask("next") == "next"
-
-    asyncio.run(story())
+    with pytest.raises(ValueError, match="ours"):
+        await asked.ask("wrong", work=lambda turn: turn.run(fails))
+    asked.let_go.set()
+    assert await asked.ask("next") == "next"
 
 
 def test_what_is_to_be_freed_is_freed_in_the_thread_before_the_next() -> None:

@@ -65,25 +65,19 @@ def own_port(state: ServerState) -> list[str]:
     return [reason for reason in state.unready() if reason.startswith("own port")]
 
 
-def test_a_port_is_not_believed_before_it_was_seen(state: ServerState, pair: Pair) -> None:
-    async def story() -> None:
-        async with port(server_context(pair)) as address:
-            probe = SelfProbe(state, address, client_ca=False)
-            assert own_port(state) == [NOT_YET]
-            await probe.look()
-            assert own_port(state) == []
-
-    asyncio.run(story())
+async def test_a_port_is_not_believed_before_it_was_seen(state: ServerState, pair: Pair) -> None:
+    async with port(server_context(pair)) as address:
+        probe = SelfProbe(state, address, client_ca=False)
+        assert own_port(state) == [NOT_YET]
+        await probe.look()
+        assert own_port(state) == []
 
 
-def test_another_certificate_is_not_ours(state: ServerState, tmp_path: Path) -> None:
-    async def story() -> None:
-        other = load_pair(*Authority(tmp_path).issue("other"))
-        async with port(server_context(other)) as address:
-            await SelfProbe(state, address, client_ca=False).look()
-        assert own_port(state) == ["own port: the port presents a certificate other than the loaded one"]
-
-    asyncio.run(story())
+async def test_another_certificate_is_not_ours(state: ServerState, tmp_path: Path) -> None:
+    other = load_pair(*Authority(tmp_path).issue("other"))
+    async with port(server_context(other)) as address:
+        await SelfProbe(state, address, client_ca=False).look()
+    assert own_port(state) == ["own port: the port presents a certificate other than the loaded one"]
 
 
 def test_a_port_that_does_not_answer_is_no_port(
@@ -127,27 +121,24 @@ def test_a_port_without_the_authorities_of_its_callers_is_not_asked(state: Serve
     assert (own_port(state), lines) == ([NOT_YET], [])
 
 
-def test_once_seen_a_port_is_believed_until_several_tries_have_failed(state: ServerState, pair: Pair) -> None:
-    async def story() -> None:
-        async with port(server_context(pair)) as address:
-            probe = SelfProbe(state, address, client_ca=False)
-            await probe.look()
-        for _ in range(TRIES - 1):
-            await probe.look()
-            assert own_port(state) == []
+async def test_once_seen_a_port_is_believed_until_several_tries_have_failed(state: ServerState, pair: Pair) -> None:
+    async with port(server_context(pair)) as address:
+        probe = SelfProbe(state, address, client_ca=False)
         await probe.look()
-        assert len(own_port(state)) == 1
-        # One answer makes up for all of them.
-        listening = socket.create_server(address)
-        server = await asyncio.start_server(healthy, sock=listening, ssl=server_context(pair))
-        async with server:
-            await probe.look()
-            assert own_port(state) == []
+    for _ in range(TRIES - 1):
+        await probe.look()
+        assert own_port(state) == []
+    await probe.look()
+    assert len(own_port(state)) == 1
+    # One answer makes up for all of them.
+    listening = socket.create_server(address)
+    server = await asyncio.start_server(healthy, sock=listening, ssl=server_context(pair))
+    async with server:
+        await probe.look()
+        assert own_port(state) == []
 
-    asyncio.run(story())
 
-
-def test_a_certificate_that_changes_between_two_looks_is_no_fault(
+async def test_a_certificate_that_changes_between_two_looks_is_no_fault(
     state: ServerState, pair: Pair, tmp_path: Path
 ) -> None:
     following = load_pair(*Authority(tmp_path).issue("following"))
@@ -156,12 +147,9 @@ def test_a_certificate_that_changes_between_two_looks_is_no_fault(
         state.certificate = following
         await healthy(reader, writer)
 
-    async def story() -> None:
-        async with port(server_context(pair), exchanged) as address:
-            await SelfProbe(state, address, client_ca=False).look()
-        assert own_port(state) == []
-
-    asyncio.run(story())
+    async with port(server_context(pair), exchanged) as address:
+        await SelfProbe(state, address, client_ca=False).look()
+    assert own_port(state) == []
 
 
 def test_where_clients_must_show_a_certificate_the_handshake_is_seen(
