@@ -10,11 +10,11 @@ import time
 from collections import Counter
 from itertools import count
 
-from tests.cluster.background import Background
-from tests.cluster.control_plane import OPERATOR, ControlPlane, Manifest
-from tests.cluster.grove_operator import Played
-from tests.cluster.raw_client import Answer, RawClient
-from tests.cluster.workloads import nvlink, two_cliques
+from tests.e2e.background import Background
+from tests.e2e.control_plane import OPERATOR, ControlPlane, Manifest
+from tests.e2e.grove_operator import Played
+from tests.e2e.raw_client import Answer, RawClient
+from tests.e2e.workloads import nvlink, two_cliques
 
 _GROVE = "/apis/grove.io/v1alpha1/namespaces"
 _POD_GROUPS = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tests.cluster.programs import folder_of
+from tests.e2e.programs import folder_of
 
 
 def find_programs(name: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from resource import getpagesize
 from typing import NamedTuple
 
-from tests.api.hostile import SAMPLES, attacks, projections
+from tests.unit.cluster.hostile import SAMPLES, attacks, projections
 from webhook.cluster.watch import Index
 
 # etcd takes 1.5 MiB, and an object has some more fields than a sample.

@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.control_planes import find_programs
-from tests.cluster.conftest import KOORDINATOR, apply_crds
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.programs import Program
-from tests.cluster.reconciler_process import ReconcilerProcess
-from tests.cluster.test_zero_cost import podgang, requests_of
+from tests.e2e.conftest import KOORDINATOR, apply_crds
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.programs import Program
+from tests.e2e.reconciler_process import ReconcilerProcess
+from tests.e2e.test_zero_cost import podgang, requests_of
 
 _NAMESPACE = "default"
 

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from benchmarks.churn import Churn
 from benchmarks.control_planes import find_programs
-from tests.cluster.background import Background
-from tests.cluster.conftest import apply_crds, gated, until_asked
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.programs import Program
-from tests.cluster.reconciler_process import ReconcilerProcess
-from tests.cluster.rollcall_server import RollcallServer
+from tests.e2e.background import Background
+from tests.e2e.conftest import apply_crds, gated, until_asked
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.programs import Program
+from tests.e2e.reconciler_process import ReconcilerProcess
+from tests.e2e.rollcall_server import RollcallServer
 
 # What a process may have grown by from the first third of what counts to the last, for it to be called flat: an
 # allocator gives pages back when it likes, and a connection more or less is one of the hour.

@@ -13,9 +13,9 @@ from typing import Any
 import orjson
 import yaml
 
-from tests.core.worlds import gang_pod
 from tests.fuzz.inputs import CHECK, EXPLAIN, MUTATE, VALIDATE, Input
 from tests.fuzz.worlds import ROOT, every_example
+from tests.unit.worlds import gang_pod
 from webhook.offline.judgement import kind_of
 from webhook.sources.manifests import files_of, read_file
 

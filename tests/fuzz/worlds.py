@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from starlette.types import ASGIApp
 
-from tests.core.worlds import koordinator
+from tests.unit.worlds import koordinator
 from webhook.backends.registry import installed_backends
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings

@@ -22,7 +22,7 @@ are created as dry runs.
 
 The checks use the configuration that Rollcall runs with, from the ConfigMap that the Deployment `rollcall` mounts. If
 it cannot be read, or to see the effect of another one, name a file with `--config`. Without either, every scheduler
-with a backend counts as enabled, and the output says so. `-o json` prints the same for programs: `passes`, `checks`,
+with a backend counts as enabled, and the output says so. `-o json` prints the same for programs: `well`, `checks`,
 `findings` and `notKnown`. A user who may read everything and create PodCliqueSets, such as a cluster administrator, has
 every right that is needed. Secrets are read only if no endpoint can be reached, and of Rollcall's own Secrets only the
 certificates are kept.

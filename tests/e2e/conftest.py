@@ -1,0 +1,341 @@
+"""The fixtures of the cluster tests. `scripts/test-cluster` builds the programs that they start, and says where.
+
+A test that asks for `version`, or for anything made from it, runs on the newest Kubernetes that is wanted; one marked
+`every_version` on all of them, and one marked `cases` with what its table has for each. Control planes live as long as
+the session, servers as long as a module, everything else as long as a test.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from tests.e2e.background import Background
+from tests.e2e.balancer import Balancer
+from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.grove_operator import Played
+from tests.e2e.lws_webhook import LwsWebhook
+from tests.e2e.nodes import add_nodes, remove_nodes
+from tests.e2e.programs import Program, eventually, folder_of
+from tests.e2e.reconciler_process import ReconcilerProcess
+from tests.e2e.rollcall_server import RollcallServer
+from tests.e2e.schedulers import start_scheduler
+from tests.e2e.workloads import two_cliques
+
+STAND_INS = Path(__file__).parent / "crds"
+# The kinds of these are applied to every control plane: the real ones where ROLLCALL_CRDS says where they are.
+SYSTEMS = ("grove", "koordinator", "volcano", "kai", "scheduler-plugins")
+KEPT_LOGS = Path(os.environ.get("ROLLCALL_CLUSTER_LOGS", ".cluster-logs")).absolute()
+
+# Without the pod gate, which nobody takes off where a test plays the reconciler.
+KOORDINATOR: Manifest = {
+    "apiVersion": "rollcall.dev/v1alpha1",
+    "kind": "RollcallConfiguration",
+    "scheduler": {"defaultProfileName": "koord-scheduler", "profiles": [{"name": "koord-scheduler", "gate": False}]},
+}
+
+
+def gated(config: Manifest = KOORDINATOR) -> Manifest:
+    """The same with the pod gate as it is by default, for tests with a reconciler."""
+    profiles = [
+        {key: value for key, value in profile.items() if key != "gate"} for profile in config["scheduler"]["profiles"]
+    ]
+    return {**config, "scheduler": {**config["scheduler"], "profiles": profiles}}
+
+
+_failed = pytest.StashKey[bool]()
+_planes: dict[str, ControlPlane] = {}
+_numbers = count(1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "every_version(since=None): run on every Kubernetes version that is wanted, from `since` on"
+    )
+    config.addinivalue_line(
+        "markers", "beside: run beside the newest version, on an older one, where there are several"
+    )
+    config.addinivalue_line("markers", "long: takes a minute; run by `scripts/test-cluster --long` alone")
+    config.addinivalue_line("markers", "soak: takes long, or is a storm; run by `scripts/test-cluster --soak` alone")
+    config.addinivalue_line("markers", "chaos: of the soak, run beside the rest, on a control plane of its own")
+    config.addinivalue_line("markers", "alone: of the soak, run with nothing beside it, because it measures")
+    config.addinivalue_line("markers", "cases(table): run each `case` that the table has for a version that is wanted")
+
+
+def wanted_versions() -> list[str]:
+    """The Kubernetes versions to test on, the newest first."""
+    said = os.environ.get("ROLLCALL_KUBE_VERSIONS", "").split()
+    return [version for version in said if folder_of(f"kube-{version}") is not None]
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    table = metafunc.definition.get_closest_marker("cases")
+    if table is not None and wanted_versions():
+        named = [
+            (version, name, case)
+            for version in wanted_versions()
+            for name, case in table.args[0].get(version, {}).items()
+        ]
+        params = [pytest.param(version, case, id=f"{version}-{name}") for version, name, case in named]
+        metafunc.parametrize(("version", "case"), params, scope="session")
+    elif "version" in metafunc.fixturenames:
+        every = metafunc.definition.get_closest_marker("every_version")
+        since = None if every is None else every.kwargs.get("since")
+        versions = [found for found in wanted_versions() if since is None or _number(found) >= _number(since)]
+        if not versions:
+            reason = "there are no programs of a control plane; scripts/test-cluster builds them"
+            metafunc.parametrize("version", [pytest.param("none", marks=pytest.mark.skip(reason=reason))])
+        else:
+            metafunc.parametrize("version", versions if every is not None else versions[:1], scope="session")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        item.session.config.stash[_failed] = True
+        for plane in _planes.values():
+            for program in plane.workplace.programs:
+                report.sections.append((f"end of the log of {program.name}, {plane.version}", program.tail()))
+    return report
+
+
+@pytest.fixture(scope="session")
+def control_plane(pytestconfig: pytest.Config) -> Iterator[Callable[[str], ControlPlane]]:
+    """The control plane of a version, started when it is first asked for."""
+
+    def started(version: str) -> ControlPlane:
+        if version not in _planes:
+            plane = _planes[version] = ControlPlane(version)
+            apply_crds(plane)
+            plane.start_controller_manager()
+        return _planes[version]
+
+    # Only what an earlier run kept: the variable may name a folder with more in it.
+    for old in KEPT_LOGS.glob("rollcall-kube-*"):
+        shutil.rmtree(old, ignore_errors=True)
+    yield started
+    for plane in _planes.values():
+        if pytestconfig.stash.get(_failed, False):
+            plane.workplace.keep_logs(KEPT_LOGS)
+        plane.close()
+    _planes.clear()
+
+
+def crd_files() -> list[Path]:
+    """The CustomResourceDefinitions to apply: the real ones of the stand-ins' kinds, or the stand-ins."""
+    real = os.environ.get("ROLLCALL_CRDS")
+    if not real:
+        return sorted(STAND_INS.glob("*.yaml"))
+    return sorted(path for system in SYSTEMS for path in (Path(real) / system).glob("*.yaml"))
+
+
+def further_crd_files(folder: str) -> list[Path]:
+    """Those that are in no control plane unless a test asks: a system's (`jobset`), or those of an older release of one
+    (`kai/v0.15.2`).
+    """
+    real = os.environ.get("ROLLCALL_CRDS")
+    return sorted(((Path(real) if real else STAND_INS) / folder).glob("*.yaml"))
+
+
+def apply_crds(plane: ControlPlane, files: Iterable[Path] | None = None) -> None:
+    """Apply them, and wait until they are served."""
+    paths = [f"--filename={path}" for path in (crd_files() if files is None else files)]
+    # Some are too large for the annotation of a client-side apply.
+    plane.kubectl("apply", "--server-side", *paths, check=True)
+    eventually(lambda: not _unestablished(plane), "every CustomResourceDefinition is established", timeout=60)
+
+
+def _unestablished(plane: ControlPlane) -> list[str]:
+    # `kubectl wait` gives up on one that has no conditions yet.
+    found = plane.items("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+    return [
+        definition["metadata"]["name"]
+        for definition in found
+        if not any(
+            (condition["type"], condition["status"]) == ("Established", "True")
+            for condition in definition.get("status", {}).get("conditions") or ()
+        )
+    ]
+
+
+@pytest.fixture(scope="session")
+def owner_kinds() -> Callable[..., None]:
+    """Have the kinds of further systems served, once a control plane: `owner_kinds(plane, "jobset", "trainer")`.
+
+    Their definitions are large and take a second or two each, so only who wants them pays. The garbage collector learns
+    of them within half a minute: what they own goes as late, where a test deletes one.
+    """
+    served: set[tuple[str, str]] = set()
+
+    def serve(plane: ControlPlane, *systems: str) -> None:
+        missing = [system for system in systems if (plane.version, system) not in served]
+        if missing:
+            apply_crds(plane, [path for system in missing for path in further_crd_files(system)])
+            served.update((plane.version, system) for system in missing)
+
+    return serve
+
+
+@pytest.fixture
+def plane(version: str, control_plane: Callable[[str], ControlPlane]) -> ControlPlane:
+    """The control plane that a test runs on."""
+    found = control_plane(version)
+    found.check()
+    return found
+
+
+@pytest.fixture
+def namespace(plane: ControlPlane) -> Iterator[str]:
+    """A namespace of the test's own."""
+    name = f"test-{next(_numbers)}"
+    plane.http.post("/api/v1/namespaces", json={"metadata": {"name": name}}).raise_for_status()
+    yield name
+    # Its pods must not be in the next test's way; the rest may take its time. Who owns pods can make no others once the
+    # namespace is going.
+    plane.http.delete(f"/api/v1/namespaces/{name}").raise_for_status()
+    plane.http.delete(f"/api/v1/namespaces/{name}/pods", params={"gracePeriodSeconds": "0"})
+
+
+@pytest.fixture(scope="module")
+def rollcall(control_plane: Callable[[str], ControlPlane]) -> Iterator[Callable[..., RollcallServer]]:
+    """Start and register a server: `rollcall(plane, config)`. One a configuration and control plane, for the module."""
+    started: dict[tuple[str, str], RollcallServer] = {}
+    registered: dict[str, RollcallServer] = {}
+
+    def serving(plane: ControlPlane, config: Manifest = KOORDINATOR) -> RollcallServer:
+        key = (plane.version, yaml.safe_dump(config))
+        if key not in started:
+            started[key] = RollcallServer(plane, config)
+        server, before = started[key], registered.get(plane.version)
+        if server is not before:
+            if before is not None:
+                before.unregister()
+            server.until_ready()
+            server.register()
+            until_asked(plane)
+            registered[plane.version] = server
+        return server
+
+    yield serving
+    for server in started.values():
+        server.close()
+
+
+def until_asked(plane: ControlPlane) -> None:
+    """Wait until the API server has learned of both configurations, which takes it a moment each."""
+
+    def posted(workload: Manifest) -> httpx.Response:
+        path = "/apis/grove.io/v1alpha1/namespaces/default/podcliquesets"
+        return plane.http.post(path, params={"dryRun": "All"}, json=workload)
+
+    def asked_to_mutate() -> bool:
+        answer = posted(two_cliques("probe", "default"))
+        assert answer.is_success, answer.text
+        return "rollcall.dev/scheduler" in answer.json()["metadata"].get("labels", {})
+
+    def asked_to_validate() -> bool:
+        # Refused whatever is configured.
+        answer = posted(two_cliques("probe", "default", labels={"rollcall.dev/scheduler": "nobody"}))
+        return "rollcall/scheduler-unknown" in answer.text
+
+    eventually(asked_to_mutate, "the API server asks rollcall to mutate")
+    eventually(asked_to_validate, "the API server asks rollcall to validate")
+
+
+@pytest.fixture
+def server(plane: ControlPlane, rollcall: Callable[..., RollcallServer]) -> RollcallServer:
+    """A server with koord-scheduler as its default, registered with the test's control plane."""
+    return rollcall(plane)
+
+
+@pytest.fixture
+def nodes(plane: ControlPlane) -> Iterator[Callable[..., list[str]]]:
+    """Add nodes: `nodes(count, cpu=..., gpu=..., labels=...)`. They go with the test."""
+
+    def add(number: int, **room: object) -> list[str]:
+        return add_nodes(plane, number, **room)  # type: ignore[arg-type]
+
+    yield add
+    remove_nodes(plane)
+
+
+@pytest.fixture(scope="session")
+def scheduler(control_plane: Callable[[str], ControlPlane]) -> Callable[[ControlPlane, str], Program]:
+    """Start a scheduler, once a control plane: `scheduler(plane, "koordinator")`."""
+    started: dict[tuple[str, str], Program] = {}
+
+    def running(plane: ControlPlane, name: str) -> Program:
+        if (plane.version, name) not in started:
+            try:
+                started[plane.version, name] = start_scheduler(plane, name)
+            except FileNotFoundError as missing:
+                pytest.skip(str(missing))
+        program = started[plane.version, name]
+        program.check()
+        return program
+
+    return running
+
+
+@pytest.fixture
+def grove(plane: ControlPlane) -> Callable[[Manifest], Played]:
+    """Apply a PodCliqueSet with kubectl; what Grove's operator would do with it follows by `.create()`."""
+
+    def applied(workload: Manifest) -> Played:
+        plane.apply(workload, check=True)
+        metadata = workload["metadata"]
+        stored = plane.get("podcliquesets.grove.io", metadata["name"], metadata["namespace"])
+        return Played(plane, stored)
+
+    return applied
+
+
+@pytest.fixture
+def background() -> Iterator[Background]:
+    """An event loop that goes on while the test waits."""
+    found = Background()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def balancer(background: Background) -> Iterator[Balancer]:
+    """A balancer that learns late of what is not ready."""
+    found = Balancer(background, lag=2.0)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def lws_webhook(plane: ControlPlane, tmp_path: Path) -> Iterator[LwsWebhook]:
+    """LeaderWorkerSet's Pod webhook, played, for the length of a test."""
+    with LwsWebhook(plane, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def reconciler(plane: ControlPlane) -> Iterator[Callable[..., ReconcilerProcess]]:
+    """Start reconcilers; they go with the test."""
+    started: list[ReconcilerProcess] = []
+
+    def start(config: Manifest = KOORDINATOR, *options: str, **narrowed: Any) -> ReconcilerProcess:
+        found = ReconcilerProcess(plane, config, *options, **narrowed)
+        started.append(found)
+        return found
+
+    yield start
+    for found in started:
+        found.close()

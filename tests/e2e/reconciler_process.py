@@ -1,0 +1,151 @@
+"""The installed `rollcall reconcile` as a process, with the rights that `manifests rbac` prints and no more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import httpx
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.e2e.control_plane import RECONCILER, ROLLCALL_NAMESPACE, Asked, ControlPlane, Manifest
+from tests.e2e.programs import eventually, free_port
+from tests.e2e.rollcall_server import COMMAND, rollcall
+from webhook.installation.names import LEASE_NAME, RECONCILER_ROLE
+
+# For these OwnerReferencesPermissionEnforcement asks, within a request that is about something else.
+FINALIZERS = {
+    (f"{resource}/finalizers", "update")
+    for resource in (
+        "scheduler.grove.io/podgangs",
+        "batch/jobs",
+        "jobset.x-k8s.io/jobsets",
+        "leaderworkerset.x-k8s.io/leaderworkersets",
+    )
+}
+
+
+class ReconcilerProcess:
+    """One reconciler. `stop` ends it as Kubernetes would, `kill` as a machine that loses its power."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        config: Manifest,
+        *options: str,
+        account: str = RECONCILER,
+        roles: list[Manifest] | None = None,
+        narrowed: Callable[[Manifest], Manifest | None] = lambda rule: rule,
+    ) -> None:
+        """`roles` are applied in the place of those that are printed for its account, with their bindings. `narrowed`
+        makes each rule of its roles smaller, or takes it away, for tests of what happens then.
+        """
+        self.plane = plane
+        self.folder = plane.folder / f"reconciler-{time.monotonic_ns()}"
+        self.folder.mkdir()
+        self.config = self.folder / "rollcall.yaml"
+        self.config.write_text(yaml.safe_dump(config))
+        plane.kubectl("create", "namespace", ROLLCALL_NAMESPACE)
+        if roles is None:
+            who = f"{ROLLCALL_NAMESPACE}/{account}"
+            printed = rollcall("manifests", "rbac", "--config", self.config, "--reconciler", who)
+            roles = [role for role in yaml.safe_load_all(printed) if role["metadata"]["name"] == RECONCILER_ROLE]
+        for role in roles:
+            if "rules" in role:
+                role["rules"] = [rule for rule in map(narrowed, role["rules"]) if rule is not None]
+        plane.apply(*roles, check=True)
+        # Group and resource, and the verb.
+        self.granted = {
+            (f"{group}/{resource}", verb)
+            for role in roles
+            for rule in role.get("rules", ())
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+        self._before = len(plane.asked())
+        port = free_port()
+        self.program = plane.workplace.start(
+            self.folder.name,
+            [
+                COMMAND,
+                "reconcile",
+                f"--config={self.config}",
+                f"--kubeconfig={plane.write_kubeconfig(account)}",
+                f"--lease-namespace={ROLLCALL_NAMESPACE}",
+                "--host=127.0.0.1",
+                f"--port={port}",
+                *options,
+            ],
+        )
+        self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10, trust_env=False)
+
+    def until_ready(self) -> None:
+        """Wait until it has read the cluster."""
+        eventually(self._ready, "the reconciler is ready", timeout=60)
+
+    def _ready(self) -> bool:
+        self.program.check()
+        try:
+            answer = self.http.get("/readyz")
+        except httpx.TransportError as error:
+            raise AssertionError(str(error)) from None
+        assert answer.status_code == httpx.codes.OK, answer.text
+        return True
+
+    def until_leading(self) -> None:
+        """Wait until it has read the cluster, and writes."""
+        self.until_ready()
+        eventually(lambda: self.metric("rollcall_leads") == 1, "the reconciler leads", timeout=60)
+
+    def until_settled(self) -> None:
+        """Wait until it has had nothing to do for a second."""
+        seen, since = -1.0, 0.0
+
+        def settled() -> bool:
+            nonlocal seen, since
+            assert self.metric("rollcall_queue_depth") == 0, "something waits"
+            now = self.metric("rollcall_reconciled_total")
+            if now != seen:
+                seen, since = now, time.monotonic()
+            return time.monotonic() - since > 1
+
+        eventually(settled, "the reconciler has nothing to do")
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric over the samples that have these labels."""
+        families = text_string_to_metric_families(self.http.get("/metrics").text)
+        samples = [sample for family in families for sample in family.samples if sample.name == name]
+        return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
+
+    def asked(self) -> list[Asked]:
+        """What it asked of the API server, and others of its account beside it."""
+        return self.plane.asked(self._before)
+
+    def uses_all_but(self, *hidden: tuple[str, str]) -> None:
+        """Wait until it has used every right that it was given, but for those that no request is named after: the
+        finalizers, about which an admission plugin asks, and `hidden`. What is not served is not asked for.
+        """
+        groups = {"", *(found["name"] for found in self.plane.http.get("/apis").json()["groups"])}
+        named = {right for right in self.granted if right[0].partition("/")[0] in groups and right not in FINALIZERS}
+
+        def unused() -> bool:
+            left = named - {(asked.resource, asked.verb) for asked in self.asked()}
+            assert left == set(hidden), left
+            return True
+
+        # A lease is renewed every few seconds.
+        eventually(unused, "every right is used", timeout=20)
+
+    def close(self) -> None:
+        """Stop it. Whatever the test was about, it must have had the rights for it: AssertionError where it had not."""
+        self.program.stop()
+        self.http.close()
+        refused = sorted({(asked.verb, asked.uri) for asked in self.asked() if not asked.allowed})
+        assert refused == [], "the role that `manifests rbac` prints does not allow these"
+
+
+def forget_lease(plane: ControlPlane) -> None:
+    """As in a cluster in which no reconciler ever ran."""
+    plane.http.delete(f"/apis/coordination.k8s.io/v1/namespaces/{ROLLCALL_NAMESPACE}/leases/{LEASE_NAME}")

@@ -1,0 +1,96 @@
+"""Gangs on the real scheduler of scheduler-plugins, with Rollcall's server and its reconciler: whole or not at all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.grove_operator import Played
+from tests.e2e.programs import Program, eventually
+from tests.e2e.reconciler_process import ReconcilerProcess
+from tests.e2e.rollcall_server import RollcallServer
+from tests.e2e.test_gang_starts import is_bound, stays_unbound
+from tests.e2e.workloads import two_cliques
+from webhook.backends.coscheduling.keys import NAME
+
+Grove = Callable[[Manifest], Played]
+Nodes = Callable[..., list[str]]
+pytestmark = pytest.mark.soak
+
+CONFIG: Manifest = {
+    "apiVersion": "rollcall.dev/v1alpha1",
+    "kind": "RollcallConfiguration",
+    "scheduler": {"defaultProfileName": NAME, "profiles": [{"name": NAME}]},
+}
+
+
+@pytest.fixture
+def ready(
+    plane: ControlPlane,
+    rollcall: Callable[..., RollcallServer],
+    scheduler: Callable[[ControlPlane, str], Program],
+    reconciler: Callable[..., ReconcilerProcess],
+) -> ControlPlane:
+    """A control plane with all that such a gang needs."""
+    rollcall(plane, CONFIG)
+    scheduler(plane, "scheduler-plugins")
+    reconciler(CONFIG).until_leading()
+    return plane
+
+
+def minimum(plane: ControlPlane, namespace: str, name: str = "demo-0") -> int | None:
+    """The minMember of a gang's PodGroup, None before that is there."""
+    found = plane.items(f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/podgroups")
+    return {group["metadata"]["name"]: int(group["spec"]["minMember"]) for group in found}.get(name)
+
+
+def test_nobody_starts_while_half_of_a_gang_is_gated_or_there_is_no_room_for_all(
+    ready: ControlPlane, namespace: str, grove: Grove, nodes: Nodes
+) -> None:
+    # Room for two of the three pods.
+    nodes(1, cpu=2)
+    played = grove(two_cliques("demo", namespace)).create()
+    eventually(lambda: minimum(ready, namespace) == 3, "the PodGroup is there")
+    # There is no gate but Grove's.
+    assert [len(pod["spec"]["schedulingGates"]) for pod in played.pods()] == [1, 1, 1]
+    played.lift_gates(only=lambda index: index < 2)
+    stays_unbound(played)
+    played.lift_gates()
+    stays_unbound(played)
+    nodes(1, cpu=2)
+    eventually(lambda: tried_again(ready, played), "the whole gang is bound", pause=1)
+
+
+def tried_again(plane: ControlPlane, played: Played) -> bool:
+    """Whether the whole gang is bound; if not, its PodGroup is touched. All pods of a gang that was rejected may have
+    Coscheduling for their only reason, and then no node event takes them out of the queue for five minutes (v0.34.7); a
+    change of a PodGroup does.
+    """
+    if len(played.bound()) == len(played.pods()):
+        return True
+    arguments = ("annotate", "--overwrite", "-n", played.namespace, "podgroups.scheduling.x-k8s.io", "--all")
+    plane.kubectl(*arguments, f"example.com/touched={time.monotonic()}", check=True)
+    return False
+
+
+def test_a_missing_pod_holds_the_gang_and_a_lone_replacement_joins_it(
+    ready: ControlPlane, namespace: str, grove: Grove, nodes: Nodes
+) -> None:
+    nodes(1, cpu=8)
+    played = grove(two_cliques("demo", namespace)).create(without="demo-0-worker")
+    played.lift_gates()
+    eventually(lambda: minimum(ready, namespace) == 3, "the PodGroup is there")
+    stays_unbound(played)
+    worker = next(clique for clique in played.cliques if clique.name == "demo-0-worker")
+    played.create_pod(worker, 1)
+    played.lift_gates()
+    is_bound(played, 3)
+    lost = played.bound()[-1]
+    ready.http.delete(f"/api/v1/namespaces/{namespace}/pods/{lost}", params={"gracePeriodSeconds": "0"})
+    eventually(lambda: len(played.bound()) == 2, "the pod is gone")
+    played.create_pod(worker, 1)
+    played.lift_gates()
+    is_bound(played, 3)

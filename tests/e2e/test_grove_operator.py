@@ -1,0 +1,107 @@
+"""The fixture that plays Grove's operator, held against what the operator itself was recorded to send."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.control_plane import ControlPlane, Manifest
+from tests.e2e.grove_operator import Played, defaulted
+
+RECORDINGS = Path(os.environ.get("ROLLCALL_RECORDINGS", "none")) / "grove-operator"
+
+pytestmark = pytest.mark.skipif(not RECORDINGS.is_dir(), reason="ROLLCALL_RECORDINGS does not name the recordings")
+
+
+def sent(recording: str, operation: str, resource: str) -> list[Manifest]:
+    """The objects of the recorded requests of one kind, in order."""
+    files = sorted((RECORDINGS / recording).glob(f"*-{operation}-{resource}-*.json"))
+    return [json.loads(path.read_text())["request"]["object"] for path in files]
+
+
+def played(plane: ControlPlane, namespace: str, recording: str) -> Played:
+    """What the fixture makes of the set that was recorded."""
+    workload = sent(recording, "CREATE", "podcliquesets")[0]
+    applied = workload["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"]
+    own = defaulted(json.loads(applied))
+    own["metadata"]["namespace"] = namespace
+    plane.apply(own, check=True)
+    return Played(plane, plane.get("podcliqueset", own["metadata"]["name"], namespace)).create()
+
+
+# Hashes, and the marks of the mirrored kubectl annotation, are opaque and not imitated.
+_NOT_IMITATED = {"grove.io/pod-template-hash"}
+
+
+def identity(raw: Manifest) -> dict[str, Any]:
+    """What a PodGang or a pod is to others: names, labels, owners, and how it is held."""
+    metadata, spec = raw["metadata"], raw["spec"]
+    found: dict[str, Any] = {
+        "name": metadata.get("generateName") or metadata["name"],
+        "labels": {key: value for key, value in metadata["labels"].items() if key not in _NOT_IMITATED},
+        "owners": [
+            (owner["apiVersion"], owner["kind"], owner["name"], owner["controller"], owner["blockOwnerDeletion"])
+            for owner in metadata["ownerReferences"]
+        ],
+    }
+    if "podgroups" in spec:
+        found["members"] = [(group["name"], group["minReplicas"]) for group in spec["podgroups"]]
+    else:
+        for field in ("hostname", "subdomain", "schedulingGates", "schedulerName", "restartPolicy"):
+            found[field] = spec.get(field)
+        found["env"] = [
+            (entry["name"], entry.get("value") or entry["valueFrom"]["fieldRef"]["fieldPath"])
+            for entry in spec["containers"][0]["env"]
+        ]
+    return found
+
+
+def sorted_by_name(objects: list[Manifest]) -> list[dict[str, Any]]:
+    return sorted(map(identity, objects), key=lambda found: (found["name"], found.get("hostname", "")))
+
+
+@pytest.mark.parametrize("recording", ["mn-disagg", "lifecycle"])
+def test_it_makes_the_pod_gangs_that_the_operator_made(plane: ControlPlane, namespace: str, recording: str) -> None:
+    made = played(plane, namespace, recording)
+    known = {name: identity(made.podgang(name)) for name in made.podgangs}
+    recorded = {raw["metadata"]["name"]: identity(raw) for raw in reversed(sent(recording, "CREATE", "podgangs"))}
+    assert known.items() <= recorded.items()
+
+
+def test_it_makes_the_pods_that_the_operator_made(plane: ControlPlane, namespace: str) -> None:
+    made = played(plane, namespace, "mn-disagg").pods()
+    recorded = json.loads(json.dumps(sent("mn-disagg", "CREATE", "pods")).replace(".default.svc", f".{namespace}.svc"))
+    assert sorted_by_name(made) == sorted_by_name(recorded)
+
+
+def test_it_names_the_pods_in_their_pod_gang_sorted(plane: ControlPlane, namespace: str) -> None:
+    made = played(plane, namespace, "mn-disagg")
+    names = {pod["metadata"]["name"] for pod in made.pods()}
+    told = [
+        [reference["name"] for reference in group["podReferences"]]
+        for name in made.podgangs
+        for group in made.podgang(name)["spec"]["podgroups"]
+    ]
+    assert {name for group in told for name in group} == names
+    assert all(group == sorted(group) for group in told)
+
+
+def test_it_lifts_its_own_gate_and_no_other(plane: ControlPlane, namespace: str) -> None:
+    made = played(plane, namespace, "mn-disagg")
+    clique = made.cliques[0]
+    gated = made.pod(clique, 9)
+    gated["spec"]["schedulingGates"].append({"name": "rollcall.dev/gang-sync"})
+    plane.http.post(f"/api/v1/namespaces/{namespace}/pods", json=gated).raise_for_status()
+    made.lift_gates()
+    scaled = {name for name in made.podgangs if name != "mn-disagg-0"}
+    for pod in made.pods():
+        gates = [gate["name"] for gate in pod["spec"].get("schedulingGates", [])]
+        labels = pod["metadata"]["labels"]
+        if labels["grove.io/podgang"] in scaled:
+            assert gates == ["grove.io/podgang-pending-creation"]
+        else:
+            assert gates == (["rollcall.dev/gang-sync"] if labels["grove.io/podclique-pod-index"] == "9" else [])

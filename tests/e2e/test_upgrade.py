@@ -1,0 +1,248 @@
+"""From the previous release and back, and gone: while admissions go on, and with none of them lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.e2e.conftest import gated
+from tests.e2e.control_plane import RECONCILER, ROLLCALL, ROLLCALL_NAMESPACE, ControlPlane, Manifest
+from tests.e2e.grove_operator import Played
+from tests.e2e.installed import documents
+from tests.e2e.programs import eventually
+from tests.e2e.reconciler_process import ReconcilerProcess, forget_lease
+from tests.e2e.rollcall_server import RollcallServer, rollcall
+from tests.e2e.test_reconciler import pod_groups
+from tests.e2e.workloads import two_cliques
+from webhook.installation.names import LEASE_NAME, RECONCILER_ROLE
+from webhook.installation.names import RECONCILER as OWN_ACCOUNT
+
+PREVIOUS = Path(__file__).parent / "releases" / "0.1.0"
+URL_THEN = "https://127.0.0.1:8443"
+
+
+class Admissions:
+    """Sets that are created one after the other, as long as it lasts, and what came of each."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self._client = plane.new_client("admin-token")
+        self._path = f"/apis/grove.io/v1alpha1/namespaces/{namespace}/podcliquesets"
+        self._workload = two_cliques("probe", namespace)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.done = 0
+        self.recorded = 0
+        self.refused: list[str] = []
+
+    def __enter__(self) -> Admissions:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(30)
+        self._client.close()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            answer = self._client.post(self._path, params={"dryRun": "All"}, json=self._workload)
+            if answer.is_error:
+                self.refused.append(answer.text)
+            else:
+                self.recorded += "rollcall.dev/scheduler" in answer.json()["metadata"].get("labels", {})
+            self.done += 1
+
+    def some_more(self) -> None:
+        """Wait for another twenty."""
+        goal = self.done + 20
+        eventually(lambda: self.done >= goal, "admissions go on")
+
+
+def previous(server: RollcallServer, name: str) -> str:
+    """What the previous release printed, for this server: its address, and its authority as `--ca` put it there."""
+    found = list(yaml.safe_load_all((PREVIOUS / name).read_text().replace(URL_THEN, server.url)))
+    (bundle,) = {
+        hook["clientConfig"]["caBundle"] for one in yaml.safe_load_all(server.manifests()) for hook in one["webhooks"]
+    }
+    for one in found:
+        for hook in one.get("webhooks", ()):
+            hook["clientConfig"]["caBundle"] = bundle
+    text: str = yaml.safe_dump_all(found)
+    return text
+
+
+def hooks(plane: ControlPlane) -> dict[str, Manifest]:
+    kinds = {"mutatingwebhookconfiguration": "m-rollcall", "validatingwebhookconfiguration": "v-rollcall"}
+    return {hook["name"]: hook for kind, name in kinds.items() for hook in plane.get(kind, name)["webhooks"]}
+
+
+@pytest.mark.long
+def test_an_upgrade_and_the_way_back_lose_no_admission_and_leave_nothing(
+    plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str
+) -> None:
+    server = rollcall(plane, yaml.safe_load((PREVIOUS / "configuration.yaml").read_text()))
+    server.unregister()
+    earlier = roles(plane)
+
+    def applied(*texts: str) -> None:
+        for text in texts:
+            plane.kubectl("apply", "--validate=strict", "-f", "-", stdin=text, check=True)
+
+    of_today = new_rights(server), server.manifests()
+    of_then = previous(server, "rights.yaml"), previous(server, "webhooks.yaml")
+    applied(*of_then)
+    then = hooks(plane)
+    assert any("not-ours" in str(hook) for hook in then.values())
+    eventually(lambda: recorded(plane, namespace), "the API server asks")
+    with Admissions(plane, namespace) as admissions:
+        admissions.some_more()
+        # Rights first, then who is asked.
+        applied(*of_today)
+        admissions.some_more()
+        assert not any("not-ours" in str(hook) for hook in hooks(plane).values())
+        # And back: who is asked first.
+        applied(*reversed(of_then))
+        admissions.some_more()
+        assert hooks(plane) == then
+        applied(*of_today)
+        admissions.some_more()
+    assert admissions.refused == []
+    assert admissions.recorded == admissions.done
+    assert admissions.done >= 80
+    kinds = ("clusterrole", "clusterrolebinding")
+    ours = {f"{kind}.rbac.authorization.k8s.io/rollcall-{name}" for kind in kinds for name in ("serve", "reconcile")}
+    assert roles(plane) == earlier | ours
+
+
+def roles(plane: ControlPlane) -> set[str]:
+    """The names of all cluster-wide roles and bindings; other tests have left theirs."""
+    return set(plane.kubectl("get", "clusterroles,clusterrolebindings", "-o", "name", check=True).out.split())
+
+
+def recorded(plane: ControlPlane, namespace: str) -> bool:
+    path = f"/apis/grove.io/v1alpha1/namespaces/{namespace}/podcliquesets"
+    answer = plane.http.post(path, params={"dryRun": "All"}, json=two_cliques("probe", namespace))
+    return "rollcall.dev/scheduler" in answer.json()["metadata"].get("labels", {})
+
+
+def new_rights(server: RollcallServer) -> str:
+    return rollcall("manifests", "rbac", "--config", server.config)
+
+
+@pytest.mark.long
+def test_gangs_are_created_while_rollcall_is_uninstalled_and_afterwards(
+    plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str
+) -> None:
+    """The order of docs/how-to/installing.md: who is asked is told first, and answers until nobody asks any more."""
+    server = rollcall(plane)
+    with Admissions(plane, namespace) as admissions:
+        admissions.some_more()
+        server.unregister()
+        admissions.some_more()
+        server.program.stop()
+        plane.kubectl("delete", "-f", "-", "--ignore-not-found", stdin=new_rights(server), check=True)
+        admissions.some_more()
+    assert admissions.refused == []
+    assert plane.kubectl("get", "mutatingwebhookconfiguration", "m-rollcall").code == 1
+    assert plane.kubectl("get", "validatingwebhookconfiguration", "v-rollcall").code == 1
+    server.program.start()
+    server.until_ready()
+
+
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{ROLLCALL_NAMESPACE}/leases/{LEASE_NAME}"
+
+
+def reconciler_rights(server: RollcallServer, placement: str) -> list[Manifest]:
+    """The reconciler's roles and bindings of an installation that has it there; the account of its own is the one by
+    which reconcilers ask in tests.
+    """
+    printed = rollcall("manifests", "all", "--config", server.config, "--reconciler", placement)
+    found = [one for one in documents(printed) if one["metadata"]["name"] == RECONCILER_ROLE]
+    for one in found:
+        for subject in one.get("subjects", ()):
+            subject["name"] = RECONCILER if subject["name"] == OWN_ACCOUNT else subject["name"]
+    return found
+
+
+def may_change_pods(plane: ControlPlane, account: str) -> bool:
+    user = f"system:serviceaccount:{ROLLCALL_NAMESPACE}:{account}"
+    return plane.kubectl("auth", "can-i", "patch", "pods", "--all-namespaces", "--as", user).out.strip() == "yes"
+
+
+def holder(plane: ControlPlane) -> str:
+    held: str = plane.http.get(LEASE).json()["spec"].get("holderIdentity") or ""
+    return held
+
+
+@pytest.fixture
+def beside(
+    plane: ControlPlane, rollcall: Callable[..., RollcallServer], reconciler: Callable[..., ReconcilerProcess]
+) -> tuple[RollcallServer, ReconcilerProcess]:
+    """A server, and the reconciler in its Pods, which leads."""
+    server = rollcall(plane, gated())
+    forget_lease(plane)
+    sidecar = reconciler(gated(), account=ROLLCALL, roles=reconciler_rights(server, "sidecar"))
+    sidecar.until_leading()
+    return server, sidecar
+
+
+@pytest.mark.long
+def test_a_reconciler_that_moves_out_of_the_server_s_pods_always_has_its_rights_and_no_second_writer(
+    plane: ControlPlane,
+    beside: tuple[RollcallServer, ReconcilerProcess],
+    reconciler: Callable[..., ReconcilerProcess],
+    namespace: str,
+    grove: Callable[[Manifest], Played],
+) -> None:
+    """As docs/how-to/installing.md says it: apply with `moving`, wait for the roll, apply with `deployment`."""
+    server, sidecar = beside
+
+    def gang_is_made(name: str) -> None:
+        grove(two_cliques(name, namespace)).create_podgangs()
+        made = {f"{name}-0-leader", f"{name}-0-worker"}
+        eventually(lambda: made <= pod_groups(plane, namespace).keys(), f"the PodGroups of {name} are there")
+
+    first = holder(plane)
+    assert may_change_pods(plane, ROLLCALL)
+    with Admissions(plane, namespace) as admissions:
+        gang_is_made("before")
+        own = reconciler(gated(), roles=reconciler_rights(server, "moving"))
+        own.until_ready()
+        gang_is_made("meanwhile")
+        # Both may write, and one does.
+        assert (sidecar.metric("rollcall_leads"), own.metric("rollcall_leads")) == (1, 0)
+        assert holder(plane) == first
+        sidecar.program.stop()
+        own.until_leading()
+        assert holder(plane) not in {first, ""}
+        gang_is_made("moved")
+        plane.apply(*reconciler_rights(server, "deployment"), check=True)
+        eventually(lambda: not may_change_pods(plane, ROLLCALL), "the server may change no pods")
+        gang_is_made("after")
+        assert own.metric("rollcall_leads") == 1
+        admissions.some_more()
+    assert admissions.refused == []
+    for one in (sidecar, own):
+        assert "HTTP 403" not in one.program.log.read_text(), "a right was missing"
+
+
+@pytest.mark.long
+def test_without_its_rights_a_sidecar_writes_nothing_and_the_next_one_takes_over(
+    plane: ControlPlane,
+    beside: tuple[RollcallServer, ReconcilerProcess],
+    reconciler: Callable[..., ReconcilerProcess],
+    namespace: str,
+    grove: Callable[[Manifest], Played],
+) -> None:
+    """Whoever leaves the step in between out: gangs wait for as long as the sidecar's lease is good, and are made."""
+    server, sidecar = beside
+    own = reconciler(gated(), roles=reconciler_rights(server, "deployment"))
+    own.until_leading()
+    assert sidecar.metric("rollcall_leads") == 0
+    grove(two_cliques("demo", namespace)).create_podgangs()
+    eventually(lambda: len(pod_groups(plane, namespace)) == 2, "the PodGroups are there")
+    assert "HTTP 403" in sidecar.program.log.read_text()

@@ -1,0 +1,348 @@
+"""What is refused of TrainJobs, JobSets, LeaderWorkerSets and Jobs beyond each rule's own examples."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.admission.opted_in.worlds import EVERY, known, schedulers, validate, with_kai
+from tests.unit.worlds import rules
+from webhook.admission.live_reads import in_doubt
+from webhook.model.facts import ClusterFacts
+from webhook.model.findings import Action
+from webhook.model.keys import Record
+from webhook.model.known_objects import PodGangFacts, VolcanoQueue
+from webhook.model.reading import Manifest
+from webhook.model.workloads.facts import KnownWorkload
+from webhook.validators.opted_in_examples import (
+    job,
+    job_set,
+    leader_worker_set,
+    pod_template,
+    replicated,
+    runtimes,
+    train_job,
+)
+
+CLAIMS: dict[str, dict[str, Any]] = {
+    "koord-scheduler": {"labels": {"pod-group.scheduling.sigs.k8s.io": "mine"}},
+    "volcano": {"annotations": {"scheduling.k8s.io/group-name": "mine"}},
+    "kai-scheduler": {"annotations": {"pod-group-name": "mine", "kai.scheduler/skip-podgrouper": "true"}},
+    "scheduler-plugins": {"labels": {"scheduling.x-k8s.io/pod-group": "mine"}},
+}
+
+
+@pytest.mark.parametrize("scheduler", EVERY.profiles)
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_a_membership_is_refused_where_the_scheduler_does_not_read_it(scheduler: str, claim: str) -> None:
+    found = rules(validate(job(scheduler=scheduler, template=pod_template(**CLAIMS[claim])), facts=known()))
+    own = [rule for rule in found if rule.startswith("owner/claim")]
+    unsure = (claim, scheduler) == ("scheduler-plugins", "default-scheduler")
+    # KAI's is two annotations.
+    assert set(own) == (set() if claim == scheduler else {"owner/claim-unsure" if unsure else "owner/claim-unread"})
+
+
+@pytest.mark.parametrize("scheduler", EVERY.profiles)
+@pytest.mark.parametrize("plugin", ["coscheduling", "volcano"])
+def test_a_plugin_of_trainer_s_needs_its_scheduler_and_both_fields_are_named(scheduler: str, plugin: str) -> None:
+    facts = known(facts=runtimes(podGroupPolicy={plugin: {}}))
+    verdict = validate(train_job(scheduler=scheduler), facts=facts)
+    found = [finding for finding in verdict.findings if finding.rule.startswith("owner/claim")]
+    if scheduler == plugin:
+        assert found == []
+        return
+    (finding,) = found
+    assert str(finding.at) == "spec.runtimeRef.name"
+    assert finding.why.startswith(f"ClusterTrainingRuntime torch, spec.podGroupPolicy.{plugin}: ")
+    if (plugin, scheduler) == ("coscheduling", "default-scheduler"):
+        assert (finding.rule, finding.action) == ("owner/claim-unsure", Action.WARN)
+    else:
+        assert (finding.rule, finding.action) == ("owner/claim-unread", Action.DENY)
+        assert finding.why.endswith(f"not by {scheduler}, which metadata.labels[rollcall.dev/scheduler] chooses")
+
+
+AFTER = [{"name": "data", "status": "Complete"}]
+
+
+@pytest.mark.parametrize(
+    ("steps", "policy", "in_turn"),
+    [
+        ([replicated("node")], {}, None),
+        ([replicated("data"), replicated("node")], {}, None),
+        (
+            [replicated("data"), replicated("node", dependsOn=AFTER)],
+            {},
+            "spec.template.spec.replicatedJobs[1].dependsOn",
+        ),
+        (
+            [replicated("data"), replicated("node")],
+            {"startupPolicy": {"startupPolicyOrder": "InOrder"}},
+            "spec.template.spec.startupPolicy.startupPolicyOrder",
+        ),
+    ],
+    ids=["one step", "two at once", "dependsOn", "InOrder"],
+)
+@pytest.mark.parametrize("plugin", ["coscheduling", "volcano"])
+def test_a_plugin_s_group_over_steps_in_turn_is_refused(
+    plugin: str, steps: list[Manifest], policy: dict[str, Any], in_turn: str | None
+) -> None:
+    facts = known(facts=runtimes(*steps, podGroupPolicy={plugin: {}}))
+    assert facts.cluster_training_runtimes is not None
+    facts.cluster_training_runtimes["torch"]["spec"]["template"]["spec"].update(policy)
+    verdict = validate(train_job(scheduler="volcano"), facts=facts)
+    found = [finding for finding in verdict.denials if finding.rule == "owner/plugin-in-turn"]
+    assert [f"its {in_turn} says" in finding.why for finding in found] == ([] if in_turn is None else [True])
+    # Said once.
+    assert "owner/membership-in-turn" not in rules(verdict)
+
+
+def test_steps_in_turn_without_a_plugin_are_gangs_of_their_own() -> None:
+    facts = known(facts=runtimes(replicated("data"), replicated("node", dependsOn=AFTER)))
+    assert validate(train_job(), facts=facts).findings == ()
+
+
+GROUP = {"labels": {"pod-group.scheduling.sigs.k8s.io": "mine"}}
+
+
+@pytest.mark.parametrize(
+    ("parts", "refused"),
+    [
+        ({"a": (), "b": ()}, False),
+        ({"a": (), "b": ("a",)}, True),
+        # Neither of the first two waits for the other, and the third has no group.
+        ({"a": (), "b": (), "no-group": ("a", "b")}, False),
+        ({"a": (), "no-group": ("a",), "c": ("no-group",)}, True),
+    ],
+    ids=["at once", "one after the other", "the others at once", "by way of a third"],
+)
+def test_a_preset_group_may_span_parts_that_start_at_once(parts: dict[str, tuple[str, ...]], refused: bool) -> None:
+    jobs = []
+    for name, after in parts.items():
+        template = pod_template() if name == "no-group" else pod_template(**GROUP)
+        fields: dict[str, Any] = {"dependsOn": [{"name": one} for one in after]} if after else {}
+        jobs.append(replicated(name, template=template, **fields))
+    found = rules(validate(job_set(*jobs), facts=known()))
+    assert found == (["owner/membership-in-turn"] if refused else [])
+
+
+MINIMUM = "kai.scheduler/batch-min-member"
+STEPS = replicated("data", 1), replicated("node", 2, dependsOn=AFTER)
+IN_ORDER = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
+
+
+@pytest.mark.parametrize(
+    ("version", "steps", "policy", "minimum", "found"),
+    [
+        ("0.15.2", "turn", {}, None, ["kai/owner-version"]),
+        ("0.15.2", "turn", {}, "1", []),
+        ("0.15.2", "turn", {}, "3", ["kai/owner-in-turn"]),
+        ("0.15.2", "once", {}, None, ["kai/owner-version"]),
+        ("0.15.2", "once", {}, "3", []),
+        ("0.15.2", "once", {}, "9", ["kai/owner-minimum"]),
+        ("0.16.0", "once", {}, None, []),
+        ("0.16.0", "once", {}, "9", []),
+        ("0.16.0", "turn", {}, None, ["kai/owner-in-turn"]),
+        ("0.16.0", "turn", {}, "1", []),
+        ("0.16.0", "turn", {}, "2", ["kai/owner-in-turn"]),
+        ("0.16.0", "once", IN_ORDER, None, []),
+        (None, "turn", {}, None, ["kai/owner-in-turn"]),
+        (None, "once", {}, None, []),
+    ],
+)
+@pytest.mark.parametrize("kind", ["JobSet", "TrainJob"])
+def test_steps_on_kai_start_by_what_its_version_makes_of_them(
+    kind: str, version: str | None, steps: str, policy: dict[str, Any], minimum: str | None, found: list[str]
+) -> None:
+    jobs = STEPS if steps == "turn" else (replicated("data", 1), replicated("node", 2))
+    annotations = None if minimum is None else {MINIMUM: minimum}
+    if kind == "JobSet":
+        manifest = job_set(*jobs, scheduler="kai-scheduler", annotations=annotations, **policy)
+        verdict = validate(manifest, facts=known(), settings=with_kai(version))
+    else:
+        facts = known(facts=runtimes(*jobs))
+        assert facts.cluster_training_runtimes is not None
+        facts.cluster_training_runtimes["torch"]["spec"]["template"]["spec"].update(policy)
+        manifest = train_job(scheduler="kai-scheduler", annotations=annotations)
+        verdict = validate(manifest, facts=facts, settings=with_kai(version))
+    assert rules(verdict) == found
+    assert all(str(one.at) == f"metadata.annotations[{MINIMUM}]" for one in verdict.findings)
+
+
+def test_the_runtime_may_bring_kai_s_minimum() -> None:
+    facts = known(facts=runtimes(*STEPS, annotations={MINIMUM: "1"}))
+    assert validate(train_job(scheduler="kai-scheduler"), facts=facts, settings=with_kai()).findings == ()
+
+
+EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
+LWS_EXCLUSIVE = {"leaderworkerset.sigs.k8s.io/exclusive-topology": "rack"}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "version", "refused"),
+    [
+        (job_set(annotations=EXCLUSIVE), "0.17.0", True),
+        (job_set(annotations=EXCLUSIVE), None, True),
+        (job_set(annotations={**EXCLUSIVE, MINIMUM: "1"}), "0.15.2", False),
+        (job_set(annotations={**EXCLUSIVE, MINIMUM: "2"}), "0.15.2", True),
+        (job_set(replicated("a", metadata={"annotations": {MINIMUM: "1"}}), annotations=EXCLUSIVE), None, False),
+        (job_set(replicated("a", job={"completions": 7})), None, True),
+        (job(parallelism=2, completions=7), None, False),
+        (job(parallelism=2, completions=7, annotations={MINIMUM: "2"}), None, True),
+        (leader_worker_set(annotations=LWS_EXCLUSIVE), None, True),
+        (leader_worker_set(annotations=LWS_EXCLUSIVE, startupPolicy="LeaderReady"), None, False),
+        (leader_worker_set(startupPolicy="LeaderReady"), None, False),
+    ],
+)
+def test_kai_waits_for_pods_that_come_later_where_podgrouper_counts_them(
+    manifest: Manifest, version: str | None, refused: bool
+) -> None:
+    manifest["metadata"]["labels"] = {"rollcall.dev/scheduler": "kai-scheduler"}
+    found = validate(manifest, facts=known(), settings=with_kai(version)).denials
+    assert [finding.rule for finding in found] == (["kai/owner-pods-to-come"] if refused else [])
+
+
+def _kube(version: str, **config: Any) -> Any:
+    settings = {"gangScheduling": True, "apiGeneration": version, **config}
+    return schedulers({"name": "default-scheduler", "config": settings})
+
+
+PARTS = [replicated(f"part-{index}", 1) for index in range(9)]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "version", "config", "found"),
+    [
+        (job_set(*PARTS[:8]), "v1beta1", {}, []),
+        (job_set(*PARTS), "v1beta1", {}, ["kube/owner-gang"]),
+        # Merged into one group, they are one template.
+        (job_set(*PARTS), "v1alpha2", {}, []),
+        (job_set(*PARTS[:2]), "v1alpha2", {"flat": "refuse"}, ["kube/owner-gang"]),
+        (leader_worker_set(), "v1alpha2", {"flat": "refuse"}, []),
+        # Somebody else's gang.
+        (job_set(*PARTS, scheduling={}), "v1beta1", {}, []),
+    ],
+)
+def test_what_a_generation_of_the_workload_api_cannot_say_is_refused(
+    manifest: Manifest, version: str, config: dict[str, Any], found: list[str]
+) -> None:
+    manifest["metadata"]["labels"] = {"rollcall.dev/scheduler": "default-scheduler"}
+    verdict = validate(manifest, facts=known(), settings=_kube(version, **config))
+    assert rules(verdict) == found
+    assert all(str(one.at) == "metadata.labels[rollcall.dev/scheduler]" for one in verdict.findings)
+
+
+HIGH, LOW = ({"priorityClassName": name} for name in ("high", "low"))
+
+
+@pytest.mark.parametrize(
+    ("manifest", "at"),
+    [
+        (leader_worker_set(leader=pod_template(HIGH), worker=pod_template(HIGH)), None),
+        (
+            leader_worker_set(leader=pod_template(HIGH), worker=pod_template(LOW)),
+            "spec.leaderWorkerTemplate.workerTemplate.spec.priorityClassName",
+        ),
+        (leader_worker_set(leader=pod_template(HIGH), worker=pod_template(LOW), size=1), None),
+        (
+            job_set(replicated("a"), replicated("b", template=pod_template(HIGH))),
+            "spec.replicatedJobs[1].template.spec.template.spec.priorityClassName",
+        ),
+    ],
+)
+def test_a_gang_of_two_priorities_is_refused_for_kube_scheduler(manifest: Manifest, at: str | None) -> None:
+    manifest["metadata"]["labels"] = {"rollcall.dev/scheduler": "default-scheduler"}
+    verdict = validate(manifest, facts=known(), settings=_kube("v1alpha2"))
+    found = [str(one.at) for one in verdict.denials if one.rule == "kube/owner-priority"]
+    assert found == ([] if at is None else [at])
+
+
+def test_a_priority_class_that_is_not_there_is_said_at_the_template() -> None:
+    facts = known(facts=ClusterFacts(priority_classes={}))
+    manifest = job(scheduler="default-scheduler", template=pod_template(HIGH))
+    (found,) = validate(manifest, facts=facts, settings=_kube("v1beta1")).denials
+    assert str(found.at) == "spec.template.spec.priorityClassName"
+    assert [str(one) for one in in_doubt(validate(manifest, facts=facts, settings=_kube("v1beta1")))] == [
+        "PriorityClass high"
+    ]
+
+
+def _taken(scheduler: str, *names: str) -> KnownWorkload:
+    return KnownWorkload(Record(scheduler), names=frozenset(names))
+
+
+def _called(name: str) -> Manifest:
+    """A Job of that name."""
+    return {**job(), "metadata": {**job()["metadata"], "name": name}}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "facts", "taken"),
+    [
+        (job(), known(job_set()), True),
+        (job(), known(job_set(scheduler="volcano")), False),
+        (job(), known(job_set(scheduling={})), False),
+        (job(), known(job()), False),
+        (job_set(), known(job_set()), False),
+        # The member of one is called as the gang of the other.
+        (job_set(), ClusterFacts(jobs={("default", "demo-node"): _taken("koord-scheduler", "demo-node")}), True),
+        (job_set(), ClusterFacts(jobs={("team", "demo-node"): _taken("koord-scheduler", "demo-node")}), False),
+        (job(), ClusterFacts(pod_gangs={("default", "demo"): PodGangFacts("set")}), True),
+        (_called("x-w"), ClusterFacts(pod_gangs={("default", "x"): PodGangFacts("set", frozenset({"x-w"}))}), True),
+        (_called("demo-0-5f8"), known(leader_worker_set()), True),
+        (_called("demo-driver"), known(leader_worker_set()), False),
+        (
+            job(),
+            ClusterFacts(
+                pod_gangs={("default", "demo"): PodGangFacts("set")},
+                pod_clique_sets={("default", "set"): Record("volcano")},
+            ),
+            False,
+        ),
+        (train_job(), replace(runtimes(), jobs={("default", "demo"): _taken("koord-scheduler", "demo")}), True),
+        (leader_worker_set(), known(job_set()), False),
+    ],
+)
+def test_a_name_that_another_gang_has_is_refused(manifest: Manifest, facts: ClusterFacts, taken: bool) -> None:
+    found = [one.rule for one in validate(manifest, facts=facts).denials]
+    assert found == (["owner/name-taken"] if taken else [])
+
+
+def test_a_name_is_not_known_before_it_is_generated() -> None:
+    manifest = job()
+    manifest["metadata"] = {**manifest["metadata"], "generateName": "demo"}
+    del manifest["metadata"]["name"]
+    assert validate(manifest, facts=known(job_set())).findings == ()
+
+
+@pytest.mark.parametrize("scheduler", EVERY.profiles)
+def test_a_gang_of_the_workload_s_own_controller_is_for_kube_scheduler(scheduler: str) -> None:
+    manifest = job(scheduler=scheduler, scheduling={"schedulingPolicy": {"gang": {}}}, annotations={MINIMUM: "2"})
+    verdict = validate(
+        manifest, facts=known(facts=ClusterFacts(volcano_queues={"default": VolcanoQueue("root", "Open")}))
+    )
+    assert verdict.allowed
+    assert rules(verdict) == ([] if scheduler == "default-scheduler" else ["owner/native-scheduling"])
+
+
+def test_a_scheduler_without_gangs_of_ours_waits_for_nobody() -> None:
+    settings = schedulers({"name": "default-scheduler"})
+    manifest = job(scheduler="default-scheduler", parallelism=2, completions=9)
+    assert validate(manifest, facts=known(), settings=settings).findings == ()
+
+
+def test_a_minimum_of_more_digits_than_python_converts_is_a_minimum_that_is_never_met() -> None:
+    found = validate(job(scheduler="kai-scheduler", annotations={MINIMUM: "9" * 5000}), facts=known())
+    assert "kai/owner-minimum" in rules(found)
+
+
+def test_in_order_a_group_may_not_come_again_however_many_parts_are_between() -> None:
+    parts = [
+        replicated(f"part-{index}", template=pod_template(labels={"pod-group.scheduling.sigs.k8s.io": f"g-{index}"}))
+        for index in range(3)
+    ]
+    order = {"startupPolicyOrder": "InOrder"}
+    assert "owner/membership-in-turn" not in rules(validate(job_set(*parts, startupPolicy=order), facts=known()))
+    last = replicated("last", template=pod_template(labels={"pod-group.scheduling.sigs.k8s.io": "g-0"}))
+    assert "owner/membership-in-turn" in rules(validate(job_set(*parts, last, startupPolicy=order), facts=known()))

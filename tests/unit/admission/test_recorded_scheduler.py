@@ -1,0 +1,117 @@
+"""The scheduler of a PodCliqueSet: who chooses it, where that is recorded, and when it may change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.admission.decisions import GPU, KOORD, LABEL, NVLINK, PLAIN_DEFAULT, in_namespace, mutate
+from tests.unit.worlds import koordinator, rules, validate
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.known_objects import Namespace, PodGangFacts
+from webhook.validators.examples import clique, pod_clique_set
+
+NAMESPACE = ClusterFacts(namespaces={"default": Namespace({LABEL: "koord-scheduler"})})
+
+
+def named(*names: str | None) -> Any:
+    cliques = [clique(f"c{index}", pod={"schedulerName": name} if name else {}) for index, name in enumerate(names)]
+    return pod_clique_set(*cliques)
+
+
+CHOICES: dict[str, tuple[Any, ClusterFacts, str]] = {
+    "its label, over templates and namespace": (
+        pod_clique_set(clique("worker", pod={"schedulerName": "koord-scheduler"}), labels=KOORD),
+        in_namespace(rollcall_dev__scheduler="default-scheduler"),
+        "koord-scheduler",
+    ),
+    "the name in its templates, over the namespace": (named("koord-scheduler"), NOTHING_KNOWN, "koord-scheduler"),
+    "a template without a name says nothing": (named(None, "koord-scheduler"), NOTHING_KNOWN, "koord-scheduler"),
+    "default-scheduler in a template says nothing": (named("default-scheduler"), NAMESPACE, "koord-scheduler"),
+    "the namespace's label": (pod_clique_set(), NAMESPACE, "koord-scheduler"),
+    "the default": (pod_clique_set(), NOTHING_KNOWN, "default-scheduler"),
+}
+
+
+@pytest.mark.parametrize(("manifest", "facts", "chosen"), CHOICES.values(), ids=CHOICES)
+def test_the_scheduler_is_chosen_by_the_first_that_says_something(
+    manifest: Any, facts: ClusterFacts, chosen: str
+) -> None:
+    verdict = mutate(manifest, settings=PLAIN_DEFAULT, facts=facts)
+    assert verdict.scheduler == chosen
+    assert validate(manifest, settings=PLAIN_DEFAULT, facts=facts).scheduler == chosen
+
+
+def test_the_choice_is_recorded_at_create_and_only_there() -> None:
+    assert list(mutate(pod_clique_set()).patch) == [
+        {"op": "add", "path": "/metadata/labels", "value": {}},
+        {"op": "add", "path": "/metadata/labels/rollcall.dev~1scheduler", "value": "koord-scheduler"},
+    ]
+    assert list(mutate(pod_clique_set(labels={"team": "x"})).patch) == [
+        {"op": "add", "path": "/metadata/labels/rollcall.dev~1scheduler", "value": "koord-scheduler"},
+    ]
+    assert mutate(pod_clique_set(labels=KOORD)).patch == ()
+    assert mutate(pod_clique_set(), pod_clique_set()).patch == ()
+
+
+def test_the_record_is_carried_forward_when_an_update_lost_it() -> None:
+    verdict = mutate(pod_clique_set(), pod_clique_set(labels={LABEL: "default-scheduler"}))
+    assert verdict.patch[-1]["value"] == "default-scheduler"
+
+
+def test_a_changed_default_moves_new_workloads_only() -> None:
+    old = pod_clique_set(labels={LABEL: "default-scheduler"})
+    assert validate(old, old, settings=koordinator(standalone=False)).scheduler == "default-scheduler"
+
+
+def test_a_set_older_than_rollcall_is_left_alone_in_a_cluster() -> None:
+    faulty = pod_clique_set(GPU, annotations=NVLINK)
+    verdict = validate(faulty, faulty, settings=koordinator(standalone=False))
+    assert verdict.allowed
+    assert verdict.findings == ()
+
+
+def test_standalone_judges_an_update_as_at_create() -> None:
+    verdict = validate(pod_clique_set(GPU, annotations=NVLINK), pod_clique_set(GPU))
+    assert rules(verdict) == ["koordinator/mnnvl"]
+    assert not verdict.allowed
+
+
+GANGS = {("default", "demo-0"): PodGangFacts("demo")}
+BOUND = frozenset({("default", "demo-0")})
+CHANGES: dict[str, tuple[dict[str, str], dict[str, str], ClusterFacts, list[str]]] = {
+    "to another scheduler while gangs may exist": (
+        KOORD,
+        {LABEL: "default-scheduler"},
+        NOTHING_KNOWN,
+        ["rollcall/scheduler-change"],
+    ),
+    "to another scheduler while a gang exists": (
+        KOORD,
+        {LABEL: "default-scheduler"},
+        ClusterFacts(pod_gangs=GANGS, bound_gangs=frozenset()),
+        ["rollcall/scheduler-change"],
+    ),
+    "to another scheduler without any gang": (KOORD, {LABEL: "default-scheduler"}, ClusterFacts(pod_gangs={}), []),
+    "adoption without any bound pod": ({}, KOORD, ClusterFacts(pod_gangs=GANGS, bound_gangs=frozenset()), []),
+    "adoption with a bound pod": (
+        {},
+        KOORD,
+        ClusterFacts(pod_gangs=GANGS, bound_gangs=BOUND),
+        ["rollcall/scheduler-change"],
+    ),
+    "adoption when nobody knows of its pods": ({}, KOORD, ClusterFacts(pod_gangs=GANGS), ["rollcall/scheduler-change"]),
+    "no change": (KOORD, KOORD, ClusterFacts(pod_gangs=GANGS, bound_gangs=BOUND), []),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "facts", "expected"), CHANGES.values(), ids=CHANGES)
+def test_the_record_may_change_only_while_no_gang_lives(
+    before: dict[str, str], after: dict[str, str], facts: ClusterFacts, expected: list[str]
+) -> None:
+    old, new = pod_clique_set(labels=before), pod_clique_set(labels=after)
+    settings = koordinator(standalone=False)
+    verdict = validate(new, old, settings=settings, facts=facts)
+    assert rules(verdict) == expected
+    assert all(finding.forbidden for finding in verdict.findings)

@@ -1,0 +1,119 @@
+"""Which facts are read live before a decision, and which refusals are looked at twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.worlds import PCS, POD, gang_pod, koordinator, request, rules
+from webhook import admission
+from webhook.admission.live_reads import in_doubt, required_facts
+from webhook.model.admission_request import Kind, Request
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.keys import Needed, Record
+from webhook.model.known_objects import Namespace, PodGangFacts, Quota
+from webhook.validators.examples import pod_clique_set
+
+LABEL = "rollcall.dev/scheduler"
+OWNER = Needed("pod_clique_sets", ("default", "demo"))
+NAMESPACE = Needed("namespaces", "default")
+BOUND = Needed("bound_gangs", ("default", "demo"))
+KNOWN = ClusterFacts(namespaces={"default": Namespace({})}, pod_clique_sets={("default", "demo"): Record("x")})
+
+RECORDED = pod_clique_set(labels={LABEL: "koord-scheduler"})
+CASES: dict[str, tuple[Request, ClusterFacts, tuple[Needed, ...]]] = {
+    "a gang's pod whose owner is known": (request(gang_pod()), KNOWN, ()),
+    "a gang's pod whose owner is not in the cache": (
+        request(gang_pod()),
+        ClusterFacts(pod_clique_sets={}),
+        (OWNER,),
+    ),
+    "a gang's pod before there is a cache": (request(gang_pod()), NOTHING_KNOWN, (OWNER,)),
+    "a pod of nobody": (request({"kind": "Pod", "metadata": {}}), NOTHING_KNOWN, ()),
+    "a pod that changes": (request(gang_pod(), gang_pod()), NOTHING_KNOWN, ()),
+    "a set in a known namespace": (request(pod_clique_set()), KNOWN, ()),
+    "a set in a namespace made a moment ago": (request(pod_clique_set()), ClusterFacts(namespaces={}), (NAMESPACE,)),
+    "a set that changes": (request(RECORDED, RECORDED), NOTHING_KNOWN, ()),
+    "a set that is adopted": (request(RECORDED, pod_clique_set()), KNOWN, (BOUND,)),
+    "a set that is older than Rollcall and stays so": (request(pod_clique_set(), pod_clique_set()), KNOWN, ()),
+    "a set that is malformed": (request({"metadata": {"labels": 7}}, pod_clique_set(), PCS), KNOWN, ()),
+    "a pod that is malformed": (request({"metadata": {"labels": []}}, None, POD), NOTHING_KNOWN, ()),
+    "another kind": (request({"metadata": {}}, None, Kind("apps", "v1", "Deployment")), NOTHING_KNOWN, ()),
+    "a status": (
+        Request("u", "UPDATE", PCS, "default", "demo", RECORDED, pod_clique_set(), "status"),
+        NOTHING_KNOWN,
+        (),
+    ),
+    "a deletion": (Request("u", "DELETE", PCS, "default", "demo", None, RECORDED), NOTHING_KNOWN, ()),
+}
+
+
+@pytest.mark.parametrize(("asked", "facts", "needed"), CASES.values(), ids=CASES)
+def test_what_must_be_read_before_a_decision(asked: Request, facts: ClusterFacts, needed: tuple[Needed, ...]) -> None:
+    assert required_facts(asked, facts) == needed
+
+
+def test_a_refusal_for_want_of_a_quota_is_looked_at_twice() -> None:
+    workload = pod_clique_set(annotations={"scheduling.grove.io/koordinator-quota": "q"})
+    facts = ClusterFacts(namespaces={}, elastic_quotas={}, apis=frozenset())
+    verdict = admission.validate(request(workload), facts, koordinator())
+    assert rules(verdict) == ["rollcall/api-missing", "koordinator/quota"]
+    assert in_doubt(verdict) == (Needed("elastic_quotas", "q"), Needed("apis"))
+
+
+def test_a_refusal_for_another_reason_is_not() -> None:
+    workload = pod_clique_set(annotations={"grove.io/auto-mnnvl": "enabled"})
+    verdict = admission.validate(request(workload), NOTHING_KNOWN, koordinator())
+    assert (verdict.allowed, in_doubt(verdict)) == (False, ())
+
+
+def test_a_warning_is_not_worth_a_second_look() -> None:
+    workload = pod_clique_set(annotations={"scheduling.grove.io/koordinator-quota": "q"})
+    settings = koordinator(enforcement={"mode": "warn"})
+    verdict = admission.validate(request(workload), ClusterFacts(elastic_quotas={}), settings)
+    assert (verdict.allowed, in_doubt(verdict)) == (True, ())
+
+
+def test_a_missing_quota_never_refuses_a_pod() -> None:
+    pod = gang_pod(labels={"quota.scheduling.koordinator.sh/name": "q"}, schedulerName="koord-scheduler")
+    owner = {("default", "demo"): Record("koord-scheduler")}
+    for quotas, expected in (({}, []), ({"q": Quota(is_parent=True)}, ["koordinator/pod-quota"])):
+        facts = ClusterFacts(pod_clique_sets=owner, elastic_quotas=quotas)
+        assert rules(admission.validate(request(pod), facts, koordinator(standalone=False))) == expected
+
+
+def test_what_was_learned_is_added_and_what_is_not_there_is_forgotten() -> None:
+    known = ClusterFacts(elastic_quotas={"old": Quota(is_parent=False), "gone": Quota(is_parent=False)})
+    found: dict[Needed, Any] = {
+        Needed("elastic_quotas", "new"): Quota(is_parent=True),
+        Needed("elastic_quotas", "gone"): None,
+        OWNER: None,
+        BOUND: frozenset({("default", "demo-0")}),
+    }
+    assert known.learned(found) == ClusterFacts(
+        elastic_quotas={"old": Quota(is_parent=False), "new": Quota(is_parent=True)},
+        pod_clique_sets={},
+        bound_gangs=frozenset({("default", "demo-0")}),
+    )
+    assert set(known.elastic_quotas or ()) == {"old", "gone"}, "the cache itself is not written"
+
+
+def test_a_snapshot_stays_as_it_is() -> None:
+    gangs = {("default", "demo-0"): PodGangFacts("demo")}
+    live = ClusterFacts(pod_gangs=gangs)
+    made = live.snapshot()
+    gangs.clear()
+    copy = made()
+    assert (len(live.pod_gangs or ()), len(copy.pod_gangs or ())) == (0, 1)
+
+
+def test_facts_are_called_what_they_are() -> None:
+    told = [str(OWNER), str(NAMESPACE), str(BOUND), str(Needed("apis")), str(Needed("example_queues", "q"))]
+    assert told == [
+        "PodCliqueSet default/demo",
+        "Namespace default",
+        "bound pods of PodCliqueSet default/demo",
+        "list of served APIs",
+        "example_queues q",
+    ]

@@ -1,0 +1,281 @@
+"""What a user may do to the rules: pass them by who asks, and by nothing that is written into an object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from tests.unit.validators.test_rule_examples import EVERY_RULE, SCHEDULERS
+from tests.unit.worlds import gang_pod, koordinator, request, rules, settings_of, validate
+from webhook import admission
+from webhook.backends.kai.rules import examples as kai
+from webhook.backends.koordinator.rules.examples import known, pod_group
+from webhook.backends.volcano.rules import examples as volcano
+from webhook.config.file import settings_from
+from webhook.config.settings import Settings
+from webhook.errors import ReviewError
+from webhook.installation.exempt import installed_in
+from webhook.model.admission_request import Kind, Request
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.findings import Action
+from webhook.model.gang_groups import KoordinatorPodGroup, KoordinatorPodGroups
+from webhook.model.group_pods import GroupPod
+from webhook.model.keys import Record
+from webhook.model.known_objects import KaiQueue, VolcanoQueue
+from webhook.model.reading import Manifest
+from webhook.model.review import request_from
+from webhook.validators.registry import Example, Rule
+
+EVERYTHING = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
+SCHEDULER = {
+    "profiles": [
+        {"name": "koord-scheduler"},
+        {"name": "volcano"},
+        {"name": "kai-scheduler"},
+        {"name": "default-scheduler", "config": {"gangScheduling": True}},
+    ]
+}
+FACTS = ClusterFacts(kai_queues={"team-a": KaiQueue(None)}, volcano_queues={"default": VolcanoQueue("root", "Open")})
+
+
+def configured(**more: Any) -> Settings:
+    return installed_in(settings_from({**EVERYTHING, "scheduler": SCHEDULER, **more}, "test"), "rollcall-system")
+
+
+def with_metadata(manifest: Manifest, **metadata: Any) -> Manifest:
+    return {**manifest, "metadata": {**manifest["metadata"], **metadata}}
+
+
+WRONG_IN_VOLCANO = volcano.pod_group(minMember=1, minTaskMember={"worker": 4})
+WRONG_IN_KAI = kai.pod_group(queue="nope")
+OF_A_JOB = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "x", "uid": "1", "controller": True}
+CLAIMED: dict[str, Manifest] = {
+    "as Rollcall's": with_metadata(WRONG_IN_KAI, labels={"app.kubernetes.io/managed-by": "rollcall"}),
+    "as podgrouper's": with_metadata(WRONG_IN_KAI, annotations={"kai.scheduler/top-owner-metadata": "name: x"}),
+    "as a Volcano Job's": with_metadata(WRONG_IN_VOLCANO, ownerReferences=[OF_A_JOB]),
+}
+WRONG = {"kai/group-queue", "volcano/task-minimums"}
+
+
+@pytest.mark.parametrize("manifest", CLAIMED.values(), ids=CLAIMED)
+@pytest.mark.parametrize("user", ["alice", "system:serviceaccount:team-a:pod-grouper", ""])
+def test_what_an_object_says_of_itself_exempts_it_from_nothing(manifest: Manifest, user: str) -> None:
+    verdict = validate(manifest, settings=configured(), facts=FACTS, user=user)
+    assert not verdict.allowed
+    assert WRONG & set(rules(verdict))
+
+
+EXEMPT = [
+    "system:serviceaccount:rollcall-system:rollcall",
+    "system:serviceaccount:rollcall-system:rollcall-reconciler",
+    "system:serviceaccount:volcano-system:volcano-controllers",
+    "system:serviceaccount:kai-scheduler:pod-grouper",
+    "system:serviceaccount:koordinator-system:koord-scheduler",
+    "system:serviceaccount:kube-system:job-controller",
+]
+
+
+@pytest.mark.parametrize("user", EXEMPT)
+def test_the_reconciler_and_the_schedulers_own_controllers_may_write_any_gang_object(user: str) -> None:
+    settings = configured()
+    for manifest in CLAIMED.values():
+        assert validate(manifest, settings=settings, facts=FACTS, user=user).findings == ()
+
+
+def test_pods_are_judged_whoever_creates_them() -> None:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "a", "namespace": "default", "labels": {"pod-group.scheduling.sigs.k8s.io": "gone"}},
+        "spec": {"schedulerName": "koord-scheduler", "containers": []},
+    }
+    job_controller = "system:serviceaccount:kube-system:job-controller"
+    verdict = validate(pod, settings=configured(), facts=known(), user=job_controller)
+    assert rules(verdict) == ["koordinator/pod-group-missing"]
+
+
+def test_the_configuration_says_who_is_exempt() -> None:
+    argo, ours = "system:serviceaccount:argocd:controller", "system:serviceaccount:gangs:writer"
+    settings = configured(
+        tenancy={"exemptUsers": [argo], "reconcilers": [ours]},
+        scheduler={"profiles": [{"name": "volcano", "controllers": ["system:serviceaccount:batch:vc-controllers"]}]},
+    )
+    allowed = {
+        user: validate(WRONG_IN_VOLCANO, settings=settings, facts=FACTS, user=user).allowed
+        for user in (argo, ours, "system:serviceaccount:batch:vc-controllers", *EXEMPT[:3])
+    }
+    assert list(allowed.values()) == [True, True, True, False, False, False]
+
+
+def test_without_a_cluster_s_word_nobody_is_the_reconciler() -> None:
+    assert "system:serviceaccount:rollcall-system:rollcall" not in settings_of("volcano").exempt_users
+    assert installed_in(settings_of("volcano"), "here").exempt_users >= {
+        "system:serviceaccount:here:rollcall",
+        "system:serviceaccount:here:rollcall-reconciler",
+    }
+
+
+def reviewed(user_info: Any) -> Any:
+    asked = {"uid": "u", "operation": "CREATE", "kind": {"group": "", "version": "v1", "kind": "Pod"}, "object": {}}
+    if user_info is not None:
+        asked["userInfo"] = user_info
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
+
+
+def test_a_review_says_who_asks_in_so_many_characters() -> None:
+    assert request_from(reviewed({"username": "alice", "groups": ["a"]})).user == "alice"
+    assert request_from(reviewed(None)).user == request_from(reviewed({})).user == ""
+    assert request_from(reviewed({"username": "x" * 10_000})).user == "x" * 512
+    for wrong in ({"username": 1}, "alice", [1]):
+        with pytest.raises(ReviewError, match="userInfo"):
+            request_from(reviewed(wrong))
+
+
+# Pods with Grove's labels
+
+
+def stored(user: str, settings: Settings | None = None, **pod: Any) -> Any:
+    facts = ClusterFacts(pod_clique_sets={("default", "demo"): Record("koord-scheduler")}, pod_gangs={})
+    return validate(gang_pod(**pod), settings=settings or settings_of("koord-scheduler"), facts=facts, user=user)
+
+
+def test_a_pod_with_grove_s_labels_that_another_user_creates_is_reported() -> None:
+    verdict = stored("alice")
+    assert verdict.allowed
+    assert [str(finding) for finding in verdict.warnings] == [
+        'grove/foreign-pod at metadata.labels[grove.io/podgang]: "demo-0": Grove\'s operator did not create this pod, '
+        '"alice" did; remove Grove\'s labels, or name that user in tenancy.groveOperators'
+    ]
+
+
+@pytest.mark.parametrize(
+    "user", ["", "system:serviceaccount:grove-system:grove-operator", "system:serviceaccount:dynamo:grove-operator"]
+)
+def test_the_operator_s_own_pods_and_those_of_nobody_are_not(user: str) -> None:
+    assert rules(stored(user)) == []
+
+
+def test_an_operator_by_its_full_name_is_none_in_another_namespace() -> None:
+    tenancy = {"groveOperators": ["system:serviceaccount:grove-system:grove-operator"]}
+    settings = settings_from({**EVERYTHING, "scheduler": SCHEDULER, "tenancy": tenancy}, "test")
+    assert rules(stored("system:serviceaccount:grove-system:grove-operator", settings)) == []
+    assert rules(stored("system:serviceaccount:team-a:grove-operator", settings)) == ["grove/foreign-pod"]
+
+
+def test_a_foreign_pod_can_be_refused_where_the_configuration_says_so() -> None:
+    strict = settings_of("koord-scheduler", enforcement={"rules": {"grove/foreign-pod": "deny"}})
+    assert not stored("alice", strict).allowed
+
+
+def test_a_foreign_pod_without_a_record_is_reported_too() -> None:
+    facts = ClusterFacts(pod_clique_sets={})
+    cluster = settings_of("koord-scheduler", standalone=False)
+    asked = request(gang_pod(), user="alice")
+    assert rules(admission.validate(asked, facts, cluster)) == ["grove/foreign-pod"]
+
+
+# Other namespaces
+
+NAMESPACED = (
+    "koordinator_pod_groups",
+    "kai_pod_groups",
+    "volcano_pod_groups",
+    "workloads",
+    "pod_groups",
+    "composite_pod_groups",
+    "group_pods",
+    "pod_gangs",
+    "pod_clique_sets",
+    "jobs",
+    "job_sets",
+    "leader_worker_sets",
+    "train_jobs",
+    "training_runtimes",
+)
+
+
+def elsewhere(facts: ClusterFacts, *, empty: bool) -> ClusterFacts:
+    """The facts with all objects of namespaces in another one, or with none of them."""
+    changed: dict[str, Any] = {}
+    for name in NAMESPACED:
+        part = getattr(facts, name)
+        if part is not None:
+            moved = {} if empty else {("elsewhere", key[1]): _elsewhere(value) for key, value in part.items()}
+            changed[name] = type(part)(moved) if isinstance(part, dict) else moved
+    return replace(facts, **changed)
+
+
+def _elsewhere(value: Any) -> Any:
+    # What a backend calls a group is different in each namespace.
+    return replace(value, group=("elsewhere", value.group)) if isinstance(value, GroupPod) else value
+
+
+def test_every_part_of_the_facts_with_namespaces_is_moved() -> None:
+    keyed: set[str] = set()
+    for rule in EVERY_RULE:
+        for example in (rule.fails, rule.passes):
+            for part in fields(example.facts):
+                value = getattr(example.facts, part.name)
+                if isinstance(value, Mapping) and any(isinstance(key, tuple) for key in value):
+                    keyed.add(part.name)
+    # By an API, and by no object.
+    assert keyed - {"spec_fields"} <= set(NAMESPACED)
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.id)
+def test_what_is_stored_in_another_namespace_refuses_nothing_in_this_one(rule: Rule) -> None:
+    """A Queue is in no namespace: whoever may change one is asked to look at the PodGroups of all."""
+    for example in (rule.fails, rule.passes):
+        if example.object.get("kind") == "Queue":
+            continue
+        with_them, without = (_denied(rule, example, elsewhere(example.facts, empty=empty)) for empty in (False, True))
+        assert with_them <= without
+
+
+def _denied(rule: Rule, example: Example, facts: ClusterFacts) -> set[tuple[str, str, str]]:
+    stated: dict[str, Any] = {} if example.version is None else {"schedulerVersion": example.version}
+    settings = settings_of(SCHEDULERS.get(rule.id, "koord-scheduler"), example.config, **stated)
+    verdict = validate(example.object, example.old, settings=settings, facts=facts)
+    return {finding.identity for finding in verdict.denials}
+
+
+def test_a_list_of_another_namespace_that_names_my_gang_is_a_warning() -> None:
+    mine = with_metadata(pod_group("train"), namespace="team-b", annotations={})
+    theirs = with_metadata(
+        pod_group("decoy", settings={"groups": '["team-a/decoy","team-b/train"]'}), namespace="team-a"
+    )
+    verdict = validate(mine, settings=settings_of("koord-scheduler"), facts=known(theirs))
+    assert [(finding.rule, finding.action) for finding in verdict.findings] == [
+        ("koordinator/gang-groups-differ", Action.WARN)
+    ]
+
+
+def test_one_of_my_own_namespace_still_refuses_beside_one_of_another() -> None:
+    mine = pod_group("leader", settings={"groups": '["team-a/decoy","default/leader","default/worker"]'})
+    theirs = with_metadata(pod_group("decoy"), namespace="team-a")
+    verdict = validate(mine, settings=settings_of("koord-scheduler"), facts=known(theirs, pod_group("worker")))
+    assert [finding.rule for finding in verdict.denials] == ["koordinator/gang-groups-differ"]
+    assert "default/worker" in verdict.denials[0].why
+
+
+@pytest.mark.parametrize("foreign", [0, 33, 400])
+def test_lists_of_a_foreign_namespace_do_not_hide_one_of_my_own(foreign: int) -> None:
+    mine = ("default/helper", "default/train")
+    groups = {("default", "helper"): KoordinatorPodGroup(1, (*mine, "default/x"))}
+    groups |= {("evil", f"g{number}"): KoordinatorPodGroup(1, mine) for number in range(foreign)}
+    facts = replace(NOTHING_KNOWN, koordinator_pod_groups=KoordinatorPodGroups(groups))
+    annotations = {"gang.scheduling.koordinator.sh/groups": json.dumps(mine)}
+    stored = {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "train", "namespace": "default", "annotations": annotations},
+        "spec": {"minMember": 1},
+    }
+    kind = Kind("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")
+    asked = Request("uid", "CREATE", kind, "default", "train", stored, user="alice")
+    verdict = admission.validate(asked, facts, koordinator(standalone=False))
+    assert "koordinator/gang-groups-differ" in [finding.rule for finding in verdict.denials]

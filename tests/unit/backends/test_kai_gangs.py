@@ -1,0 +1,372 @@
+"""PodGang to KAI's PodGroups, against objects written out by hand; what a pod is told; what a living group keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.backends.pod_gangs import asks, member, of_group, podgang
+from tests.unit.worlds import gang_pod, request, settings_of
+from webhook import admission
+from webhook.backends.base import GangMember
+from webhook.errors import Inexpressible
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.keys import Record
+from webhook.model.known_objects import TopologyBinding
+from webhook.model.record import record_of
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.model.workloads.podgang import PodGang
+from webhook.offline.translation import expected_gangs, gang_objects, prepared
+from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
+
+RECORD = Record("kai-scheduler", queues=(("kai.scheduler/queue", "team-a"),))
+OWNER = {
+    "apiVersion": "scheduler.grove.io/v1alpha1",
+    "kind": "PodGang",
+    "name": "demo-0",
+    "uid": "5f1d",
+    "controller": True,
+    "blockOwnerDeletion": True,
+}
+DC = {"grove.io/topology-name": "dc"}
+KEYS = {"zone": "example.com/zone", "rack": "example.com/rack", "host": "kubernetes.io/hostname"}
+KNOWN = ClusterFacts(topology_bindings={"dc": TopologyBinding(KEYS)})
+KAI = settings_of("kai-scheduler").profiles["kai-scheduler"].backend
+
+
+def translated(
+    gang: PodGang, record: Record = RECORD, facts: ClusterFacts = NOTHING_KNOWN, config: dict[str, Any] | None = None
+) -> Any:
+    (group,) = gang_objects(gang, record, settings_of("kai-scheduler", config).profiles["kai-scheduler"], facts)
+    return group
+
+
+def labelled(gang: PodGang, **labels: str) -> PodGang:
+    raw = {**gang.raw, "metadata": {**gang.raw["metadata"], "labels": labels}}
+    return PodGang(raw)
+
+
+def refused(gang: PodGang, **arguments: Any) -> tuple[str, str]:
+    with pytest.raises(Inexpressible) as told:
+        translated(gang, **arguments)
+    (finding,) = told.value.findings
+    return finding.rule, str(finding.at)
+
+
+def test_a_gang_of_one_clique_is_one_pod_group_with_one_leaf_and_a_name_that_is_unique_in_the_cluster() -> None:
+    # printf team-a/demo-0 | sha256sum
+    assert translated(podgang(member("demo-0-worker", 2, 4))) == {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {
+            "name": "demo-0-71f2c73e",
+            "namespace": "team-a",
+            "labels": {"app.kubernetes.io/managed-by": "rollcall", "grove.io/podgang": "demo-0"},
+            "ownerReferences": [OWNER],
+        },
+        "spec": {"queue": "team-a", "subGroups": [{"name": "demo-0-worker", "minMember": 2}]},
+    }
+
+
+def test_nested_topology_is_a_tree_of_subgroups_with_levels_by_label_key() -> None:
+    group = {"podGroupNames": ["demo-0-sg-0-prefill", "demo-0-sg-0-decode"], **asks("example.com/rack")}
+    found = translated(
+        podgang(
+            member("demo-0-router", 1),
+            member("demo-0-sg-0-prefill", 2),
+            member("demo-0-sg-0-decode", 4, **asks("kubernetes.io/hostname", preferred="kubernetes.io/hostname")),
+            annotations=DC,
+            topologyConstraintGroupConfigs=[{"name": "demo-0-sg-0", **group}],
+            **asks("example.com/zone", preferred="example.com/rack"),
+        ),
+        replace(RECORD, priority_class="inference"),
+        KNOWN,
+    )
+    assert found["spec"] == {
+        "queue": "team-a",
+        "priorityClassName": "inference",
+        "topologyConstraint": {
+            "topology": "dc",
+            "requiredTopologyLevel": "example.com/zone",
+            "preferredTopologyLevel": "example.com/rack",
+        },
+        "subGroups": [
+            {
+                "name": "demo-0-sg-0",
+                "minSubGroup": 2,
+                "topologyConstraint": {"topology": "dc", "requiredTopologyLevel": "example.com/rack"},
+            },
+            {"name": "demo-0-router", "minMember": 1},
+            {"name": "demo-0-sg-0-prefill", "parent": "demo-0-sg-0", "minMember": 2},
+            {
+                "name": "demo-0-sg-0-decode",
+                "parent": "demo-0-sg-0",
+                "minMember": 4,
+                "topologyConstraint": {
+                    "topology": "dc",
+                    "requiredTopologyLevel": "kubernetes.io/hostname",
+                    "preferredTopologyLevel": "kubernetes.io/hostname",
+                },
+            },
+        ],
+    }
+
+
+def test_a_scaled_replica_is_a_gang_of_its_own_and_the_base_gang_has_a_set_for_each_replica_with_topology() -> None:
+    manifest = pod_clique_set(
+        clique("router", replicas=1),
+        clique("pleader", replicas=1),
+        clique("pworker", replicas=3, minimum=2),
+        groups=[
+            scaling_group(
+                "prefill", "pleader", "pworker", replicas=2, minAvailable=1, topologyConstraint=required("rack")
+            )
+        ],
+        labels={"kai.scheduler/queue": "team-b"},
+        priorityClassName="high",
+    )
+    workload, profile = PodCliqueSet(manifest), settings_of("kai-scheduler").profiles["kai-scheduler"]
+    found = [
+        desired
+        for gang in expected_gangs(workload, KNOWN)
+        for desired in gang_objects(gang.podgang, record_of(workload, "kai-scheduler"), profile, KNOWN)
+    ]
+    rack = {"topologyConstraint": {"topology": "dc", "requiredTopologyLevel": "example.com/rack"}}
+    shared = {"queue": "team-b", "priorityClassName": "high"}
+    assert [group["spec"] for group in found] == [
+        {
+            **shared,
+            "subGroups": [
+                {"name": "demo-0-prefill-0", "minSubGroup": 2, **rack},
+                {"name": "demo-0-router", "minMember": 1},
+                {"name": "demo-0-prefill-0-pleader", "parent": "demo-0-prefill-0", "minMember": 1},
+                {"name": "demo-0-prefill-0-pworker", "parent": "demo-0-prefill-0", "minMember": 2},
+            ],
+        },
+        {
+            **shared,
+            **rack,
+            "subGroups": [
+                {"name": "demo-0-prefill-1-pleader", "minMember": 1},
+                {"name": "demo-0-prefill-1-pworker", "minMember": 2},
+            ],
+        },
+    ]
+
+
+def test_a_set_s_pods_name_the_leaf_that_their_pod_group_has() -> None:
+    workload = PodCliqueSet(pod_clique_set(clique("worker"), labels={"kai.scheduler/queue": "team-a"}))
+    profile = settings_of("kai-scheduler").profiles["kai-scheduler"]
+    (gang,) = expected_gangs(workload, NOTHING_KNOWN)
+    pod = prepared(gang, workload, profile, NOTHING_KNOWN)
+    (group,) = gang_objects(gang.podgang, record_of(workload, "kai-scheduler"), profile, NOTHING_KNOWN)
+    assert pod["metadata"]["annotations"]["pod-group-name"] == group["metadata"]["name"]
+    assert pod["metadata"]["labels"]["kai.scheduler/subgroup-name"] == group["spec"]["subGroups"][0]["name"]
+
+
+def test_gangs_of_one_name_in_two_namespaces_are_two_pod_groups() -> None:
+    names = set()
+    for namespace in ("team-a", "team-b"):
+        gang = podgang(member("demo-0-worker", 2))
+        gang.raw["metadata"]["namespace"] = namespace
+        names.add(translated(PodGang(gang.raw))["metadata"]["name"])
+    assert len(names) == 2
+
+
+def test_the_longest_names_are_cut_and_stay_apart() -> None:
+    names = {
+        KAI.prepare_pod(GangMember("team-a", f"{'a' * 250}{last}", "c", RECORD)).annotations["pod-group-name"]
+        for last in ("-bb", "-bc")
+    }
+    assert {len(name) for name in names} == {253}
+    assert len(names) == 2
+
+
+def test_a_clique_whose_name_is_no_dns_label_becomes_a_leaf_by_a_hash() -> None:
+    (group,) = translated(podgang(member("my.demo-0-worker", 2)))["spec"]["subGroups"]
+    # printf my.demo-0-worker | sha256sum
+    assert group == {"name": "leaf-5ddc10359b9ed2804ecc", "minMember": 2}
+
+
+def test_a_group_of_members_that_is_called_as_a_clique_is_named_by_a_hash() -> None:
+    group = {"podGroupNames": ["demo-0-sg-0-w"], **asks("example.com/rack")}
+    found = translated(
+        podgang(
+            member("demo-0-sg-0", 1),
+            member("demo-0-sg-0-w", 1),
+            annotations=DC,
+            topologyConstraintGroupConfigs=[{"name": "demo-0-sg-0", **group}],
+        )
+    )
+    names = [group["name"] for group in found["spec"]["subGroups"]]
+    assert names == ["group-244414ff63247530f3b5", "demo-0-sg-0", "demo-0-sg-0-w"]
+
+
+def test_a_pod_is_told_its_group_its_leaf_and_its_queue_and_podgrouper_to_skip_it() -> None:
+    owner = ClusterFacts(pod_clique_sets={("default", "demo"): RECORD})
+    asked = request(gang_pod())
+    admission.mutate(asked, owner, settings_of("kai-scheduler", standalone=False))
+    pod = asked.object or {}
+    assert pod["spec"]["schedulerName"] == "kai-scheduler"
+    assert pod["metadata"]["labels"]["kai.scheduler/subgroup-name"] == "demo-0-worker"
+    assert pod["metadata"]["labels"]["kai.scheduler/queue"] == "team-a"
+    annotations = pod["metadata"]["annotations"]
+    assert annotations["kai.scheduler/skip-podgrouper"] == "true"
+    # printf default/demo-0 | sha256sum
+    assert annotations["pod-group-name"] == "demo-0-8aaf2c3d"
+
+
+def test_the_profile_s_queue_is_for_those_who_name_none_and_its_key_for_those_who_do() -> None:
+    config = {"defaultQueue": "spare", "queueLabelKey": "runai/queue"}
+    gang = podgang(member("demo-0-worker", 2))
+    assert translated(gang, RECORD, config=config)["spec"]["queue"] == "spare"
+    own = replace(RECORD, queues=(("kai.scheduler/queue", "no"), ("runai/queue", "yes")))
+    assert translated(gang, own, config=config)["spec"]["queue"] == "yes"
+    backend = settings_of("kai-scheduler", config).profiles["kai-scheduler"].backend
+    changes = backend.prepare_pod(GangMember("team-a", "demo-0", "demo-0-worker", own))
+    assert changes.labels == {"kai.scheduler/subgroup-name": "demo-0-worker", "runai/queue": "yes"}
+
+
+def test_a_queue_that_no_label_can_bear_is_on_no_pod() -> None:
+    odd = replace(RECORD, queues=(("kai.scheduler/queue", "Not A Queue"),))
+    assert "kai.scheduler/queue" not in KAI.prepare_pod(GangMember("a", "demo-0", "w", odd)).labels
+
+
+def test_the_node_pool_and_the_preemptibility_of_a_set_reach_its_pod_group() -> None:
+    gang = labelled(
+        podgang(member("demo-0-worker", 2)),
+        **{"kai.scheduler/node-pool": "h100", "kai.scheduler/preemptibility": "non-preemptible", "team": "a"},
+    )
+    found = translated(gang)
+    assert found["metadata"]["labels"] == {
+        "app.kubernetes.io/managed-by": "rollcall",
+        "grove.io/podgang": "demo-0",
+        "kai.scheduler/node-pool": "h100",
+    }
+    assert found["spec"]["preemptibility"] == "non-preemptible"
+
+
+def test_another_key_may_say_the_node_pool() -> None:
+    gang = labelled(podgang(member("demo-0-worker", 2)), **{"example.com/pool": "h100"})
+    found = translated(gang, config={"nodePoolLabelKey": "example.com/pool"})
+    assert found["metadata"]["labels"]["example.com/pool"] == "h100"
+
+
+def test_a_gang_without_members_has_no_pod_group() -> None:
+    profile = settings_of("kai-scheduler").profiles["kai-scheduler"]
+    assert gang_objects(podgang(), RECORD, profile, NOTHING_KNOWN) == []
+
+
+REFUSED = {
+    "no queue": (
+        podgang(member("w", 1)),
+        Record("kai-scheduler"),
+        ("kai/no-queue", "metadata.labels[kai.scheduler/queue]"),
+    ),
+    "a preemptibility that KAI does not know": (
+        labelled(podgang(member("w", 1)), **{"kai.scheduler/preemptibility": "never"}),
+        RECORD,
+        ("kai/preemptibility", "metadata.labels[kai.scheduler/preemptibility]"),
+    ),
+    "topology of no name": (
+        podgang(member("w", 1), **asks("example.com/rack")),
+        RECORD,
+        ("kai/topology", "metadata.annotations[grove.io/topology-name]"),
+    ),
+    "a level that the topology lacks": (
+        podgang(member("w", 1), annotations=DC, **asks("example.com/slot")),
+        RECORD,
+        ("kai/topology", "spec.topologyConstraint.packConstraint"),
+    ),
+    "a preferred level that is broader than the required one": (
+        podgang(member("w", 1, **asks("example.com/rack", preferred="example.com/zone")), annotations=DC),
+        RECORD,
+        ("kai/topology", "spec.podgroups[0].topologyConstraint.packConstraint"),
+    ),
+    "two members of one name": (
+        podgang(member("w", 1), member("w", 2)),
+        RECORD,
+        ("kai/tree", "spec.podgroups[1].name"),
+    ),
+    "two groups of one name": (
+        podgang(
+            member("v", 1),
+            member("w", 1),
+            annotations=DC,
+            topologyConstraintGroupConfigs=[
+                {"name": "g-0", "podGroupNames": [name], **asks("example.com/rack")} for name in ("v", "w")
+            ],
+        ),
+        RECORD,
+        ("kai/tree", "spec.topologyConstraintGroupConfigs[1].name"),
+    ),
+    "a group of a member that is not there": (
+        podgang(member("w", 1), annotations=DC, **of_group("example.com/rack", "w", "x")),
+        RECORD,
+        ("kai/tree", "spec.topologyConstraintGroupConfigs[0].podGroupNames"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("gang", "record", "told"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_said_as_a_whole_is_not_said_in_part(
+    gang: PodGang, record: Record, told: tuple[str, str]
+) -> None:
+    assert refused(gang, record=record, facts=replace(KNOWN, kai_topologies={})) == told
+
+
+def test_what_is_not_known_of_a_topology_refuses_nothing() -> None:
+    found = translated(podgang(member("w", 1), annotations=DC, **asks("example.com/slot")))
+    assert found["spec"]["topologyConstraint"] == {"topology": "dc", "requiredTopologyLevel": "example.com/slot"}
+
+
+def test_a_topology_that_nobody_keeps_or_makes_is_not_written_into_a_group() -> None:
+    gang = podgang(member("w", 1), annotations=DC, **asks("example.com/rack"))
+    facts = ClusterFacts(topology_bindings={"dc": TopologyBinding(KEYS, {"kai-scheduler": "racks"})}, kai_topologies={})
+    assert refused(gang, facts=facts) == ("kai/topology", "spec.topologyConstraint.packConstraint")
+    kept = replace(facts, kai_topologies={"racks": ("example.com/rack",)})
+    assert translated(gang, facts=kept)["spec"]["topologyConstraint"]["topology"] == "racks"
+
+
+def test_a_minimum_below_zero_is_none_because_KAI_s_schema_knows_no_less() -> None:
+    (group,) = KAI.gang_objects(podgang(member("w", -3)), RECORD, NOTHING_KNOWN)
+    assert group["spec"]["subGroups"] == [{"name": "w", "minMember": 0}]
+
+
+def test_a_group_that_names_nobody_constrains_nothing() -> None:
+    alone = translated(podgang(member("w", 1)))
+    assert translated(podgang(member("w", 1), annotations=DC, **of_group("example.com/rack"))) == alone
+
+
+def adopted(desired: Any, live: Any) -> Any:
+    return KAI.adopt(desired, live)
+
+
+def test_a_living_pod_group_keeps_its_queue_and_its_node_pool() -> None:
+    desired = translated(podgang(member("demo-0-worker", 2)))
+    live = {
+        **desired,
+        "metadata": {**desired["metadata"], "labels": {"kai.scheduler/node-pool": "a100", "other": "x"}},
+        "spec": {**desired["spec"], "queue": "moved", "markUnschedulable": False},
+    }
+    found = adopted(desired, live)
+    assert found["spec"]["queue"] == "moved"
+    assert "markUnschedulable" not in found["spec"]
+    assert found["metadata"]["labels"]["kai.scheduler/node-pool"] == "a100"
+    assert "other" not in found["metadata"]["labels"]
+
+
+def test_a_living_pod_group_of_the_default_node_pool_stays_there() -> None:
+    desired = translated(labelled(podgang(member("demo-0-worker", 2)), **{"kai.scheduler/node-pool": "h100"}))
+    live = translated(podgang(member("demo-0-worker", 2)))
+    assert adopted(desired, live) == live
+    assert adopted(desired, None) == desired
+
+
+def test_released_leaves_keep_their_last_minimum_and_at_least_one_pod() -> None:
+    before = translated(podgang(member("a", 3), member("b", 2)))
+    (released,) = KAI.gang_objects(podgang(member("a", 0), member("b", 2), member("c", 0)), RECORD, NOTHING_KNOWN)
+    minimums = {group["name"]: group["minMember"] for group in adopted(released, before)["spec"]["subGroups"]}
+    assert minimums == {"a": 3, "b": 2, "c": 1}

@@ -1,0 +1,133 @@
+"""Topology objects for KAI: what a binding becomes, when it is made again, and what is left to others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.worlds import settings_of
+from webhook.backends.base import DriftReason, TopologyDrift
+from webhook.errors import Inexpressible
+from webhook.model.facts import ClusterFacts
+from webhook.model.known_objects import TopologyBinding
+from webhook.model.topology_binding import ClusterTopologyBinding
+
+KAI = settings_of("kai-scheduler").profiles["kai-scheduler"].backend
+
+
+def binding(*keys: str, reference: str | None = None) -> ClusterTopologyBinding:
+    spec: dict[str, Any] = {"levels": [{"domain": f"d{index}", "key": key} for index, key in enumerate(keys)]}
+    if reference is not None:
+        spec["schedulerTopologyBindings"] = [{"schedulerName": "kai-scheduler", "topologyReference": reference}]
+    return ClusterTopologyBinding({"metadata": {"name": "dc", "uid": "77"}, "spec": spec})
+
+
+def test_a_binding_becomes_a_topology_of_its_name_with_its_keys_in_order() -> None:
+    assert KAI.topology_objects(binding("example.com/zone", "example.com/rack", "kubernetes.io/hostname")) == [
+        {
+            "apiVersion": "kai.scheduler/v1alpha1",
+            "kind": "Topology",
+            "metadata": {
+                "name": "dc",
+                "labels": {"app.kubernetes.io/managed-by": "rollcall"},
+                "ownerReferences": [
+                    {
+                        "apiVersion": "grove.io/v1alpha1",
+                        "kind": "ClusterTopologyBinding",
+                        "name": "dc",
+                        "uid": "77",
+                        "controller": True,
+                        "blockOwnerDeletion": True,
+                    }
+                ],
+            },
+            "spec": {
+                "levels": [
+                    {"nodeLabel": "example.com/zone"},
+                    {"nodeLabel": "example.com/rack"},
+                    {"nodeLabel": "kubernetes.io/hostname"},
+                ]
+            },
+        }
+    ]
+
+
+def test_a_topology_that_somebody_else_keeps_is_left_to_them_and_only_compared() -> None:
+    kept = binding("example.com/zone", reference="racks")
+    assert KAI.topology_objects(kept) == []
+    assert KAI.topology_drift(kept, None) == TopologyDrift("racks", DriftReason.NOT_FOUND, "there is no Topology racks")
+    assert KAI.topology_drift(kept, {"spec": {"levels": [{"nodeLabel": "example.com/zone", "alias": "z"}]}}) is None
+    drift = KAI.topology_drift(kept, {"spec": {"levels": [{"nodeLabel": "example.com/row"}]}})
+    assert drift is not None
+    assert drift.reason == "Drift"
+    assert drift.message == (
+        "Topology racks has the levels example.com/row, and ClusterTopologyBinding dc has example.com/zone"
+    )
+
+
+def test_aliases_that_somebody_gave_the_levels_stay_with_them() -> None:
+    (desired,) = KAI.topology_objects(binding("example.com/zone", "example.com/rack"))
+    named = [{"nodeLabel": "example.com/zone"}, {"nodeLabel": "example.com/rack", "alias": "rack"}]
+    assert KAI.adopt(desired, {"spec": {"levels": named}}) == {**desired, "spec": {"levels": named}}
+    assert KAI.adopt(desired, {"spec": {"levels": named[::-1]}}) == desired
+    assert KAI.adopt(desired, None) == desired
+
+
+REMADE = {
+    "the same": (["example.com/zone", "example.com/rack"], False),
+    "another key": (["example.com/zone", "example.com/row"], True),
+    "another order": (["example.com/rack", "example.com/zone"], True),
+    "one less": (["example.com/zone"], True),
+}
+
+
+@pytest.mark.parametrize(("keys", "remade"), REMADE.values(), ids=REMADE)
+def test_a_topology_is_made_again_when_its_keys_or_their_order_change(keys: list[str], remade: bool) -> None:
+    (desired,) = KAI.topology_objects(binding("example.com/zone", "example.com/rack"))
+    live = {"spec": {"levels": [{"nodeLabel": key, "alias": key[-3:]} for key in keys]}}
+    assert KAI.topology_must_be_remade(desired, live) is remade
+
+
+DRIFTS = {
+    "in step": ({"dc": ("example.com/zone", "example.com/rack")}, {}, []),
+    "other order": (
+        {"dc": ("example.com/rack", "example.com/zone")},
+        {},
+        [
+            "kai-scheduler: Topology dc has the levels example.com/rack, example.com/zone, "
+            "and ClusterTopologyBinding dc has example.com/zone, example.com/rack"
+        ],
+    ),
+    "yet to be made": ({}, {}, []),
+    "kept by somebody else, and not there": (
+        {},
+        {"kai-scheduler": "racks"},
+        ["kai-scheduler: there is no Topology racks"],
+    ),
+    "kept for another scheduler": ({}, {"other": "racks"}, []),
+    "unknown": (None, {"kai-scheduler": "racks"}, []),
+}
+
+
+@pytest.mark.parametrize(("topologies", "references", "told"), DRIFTS.values(), ids=DRIFTS)
+def test_drift_is_said_at_the_start_and_when_it_comes(
+    topologies: dict[str, tuple[str, ...]] | None, references: dict[str, str], told: list[str]
+) -> None:
+    bound = {"dc": TopologyBinding({"zone": "example.com/zone", "rack": "example.com/rack"}, references)}
+    assert list(KAI.init(ClusterFacts(topology_bindings=bound, kai_topologies=topologies))) == told
+
+
+IMPOSSIBLE = {
+    "none": [],
+    "too many": [f"example.com/l{index}" for index in range(17)],
+    "one without a key": ["example.com/rack", ""],
+    "one twice": ["example.com/rack", "example.com/rack"],
+    "the host above another": ["kubernetes.io/hostname", "example.com/rack"],
+}
+
+
+@pytest.mark.parametrize("keys", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_levels_that_KAI_would_refuse_become_no_topology(keys: list[str]) -> None:
+    with pytest.raises(Inexpressible):
+        KAI.topology_objects(binding(*keys))

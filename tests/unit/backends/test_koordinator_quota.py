@@ -1,0 +1,182 @@
+"""Koordinator's rules about quotas: which there are, what they may be called, and when they may change."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from tests.unit.worlds import rules, validate
+from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
+from webhook.cluster.watch import Index
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Needed
+from webhook.model.known_objects import ElasticQuotas, PodGangFacts, Quota
+from webhook.validators.examples import clique, pod_clique_set
+
+QUOTAS = ClusterFacts(elastic_quotas={"team-a": Quota(is_parent=False), "all": Quota(is_parent=True)})
+BY_ANNOTATION = "scheduling.grove.io/koordinator-quota"
+BY_LABEL = "quota.scheduling.koordinator.sh/name"
+QUOTA: dict[str, tuple[Any, list[str]]] = {
+    "a leaf that exists": (pod_clique_set(annotations={BY_ANNOTATION: "team-a"}), []),
+    "by Koordinator's own label on a clique": (
+        pod_clique_set(clique("worker", labels={BY_LABEL: "nobody"})),
+        ["koordinator/quota"],
+    ),
+    "a parent": (pod_clique_set(annotations={BY_ANNOTATION: "all"}), ["koordinator/quota"]),
+    "the root of all": (pod_clique_set(annotations={BY_ANNOTATION: "koordinator-root-quota"}), ["koordinator/quota"]),
+    "one that Koordinator makes itself": (pod_clique_set(annotations={BY_ANNOTATION: "koordinator-default-quota"}), []),
+    "an empty name is no quota": (pod_clique_set(annotations={BY_ANNOTATION: ""}), []),
+    "an empty name on a clique is no quota beside the set's": (
+        pod_clique_set(clique("worker", annotations={BY_ANNOTATION: ""}), annotations={BY_ANNOTATION: "team-a"}),
+        [],
+    ),
+    "two cliques that disagree": (
+        pod_clique_set(
+            clique("leader", annotations={BY_ANNOTATION: "team-a"}), clique("worker", labels={BY_LABEL: "team-b"})
+        ),
+        ["koordinator/quota", "koordinator/quota-disagree"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("manifest", "expected"), QUOTA.values(), ids=QUOTA)
+def test_quota(manifest: Any, expected: list[str]) -> None:
+    assert rules(validate(manifest, facts=QUOTAS)) == expected
+
+
+def test_a_quota_is_not_judged_without_knowing_the_quotas_but_the_root_is_always_refused() -> None:
+    verdict = validate(pod_clique_set(annotations={BY_ANNOTATION: "team-a"}))
+    assert [unjudged.rule for unjudged in verdict.unjudged] == ["koordinator/quota"]
+    assert rules(validate(pod_clique_set(annotations={BY_ANNOTATION: "koordinator-root-quota"}))) == [
+        "koordinator/quota"
+    ]
+
+
+NO_LABEL_VALUES = {
+    "longer than 63 characters": "q" * 70,
+    "with a space": "team a",
+    "with a slash": "team/a",
+    "ending in a dash": "team-a-",
+    "with a line break at its end": "team-a\n",
+}
+
+
+@pytest.mark.parametrize("name", NO_LABEL_VALUES.values(), ids=NO_LABEL_VALUES)
+def test_a_quota_s_name_that_no_pod_label_can_have_is_refused_whatever_quotas_there_are(name: str) -> None:
+    there = ClusterFacts(elastic_quotas={name: Quota(is_parent=False)})
+    for facts in (there, ClusterFacts(elastic_quotas={}), ClusterFacts()):
+        for manifest in (
+            pod_clique_set(annotations={BY_ANNOTATION: name}),
+            pod_clique_set(clique("worker", labels={BY_LABEL: name})),
+        ):
+            verdict = validate(manifest, facts=facts)
+            assert [(finding.rule, finding.found) for finding in verdict.findings] == [("koordinator/quota", name)]
+            assert "is no valid one, so no pod could be created" in verdict.findings[0].why
+            assert not verdict.allowed
+            assert verdict.unjudged == ()
+
+
+def test_a_quota_s_name_may_be_as_long_as_a_label_s_value() -> None:
+    longest = "q" * 63
+    facts = ClusterFacts(elastic_quotas={longest: Quota(is_parent=False)})
+    assert rules(validate(pod_clique_set(annotations={BY_ANNOTATION: longest}), facts=facts)) == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (ClusterFacts(), ["koordinator/quota-change"]),
+        (ClusterFacts(pod_gangs={}), []),
+        (ClusterFacts(pod_gangs={("default", "x"): PodGangFacts("other")}), []),
+        (ClusterFacts(pod_gangs={("elsewhere", "demo-0"): PodGangFacts("demo")}), []),
+    ],
+    ids=["unknown gangs", "no gangs", "another set's gang", "another namespace's gang"],
+)
+def test_a_quota_is_frozen_while_a_gang_may_live(facts: ClusterFacts, expected: list[str]) -> None:
+    old = pod_clique_set(labels={"rollcall.dev/scheduler": "koord-scheduler"}, annotations={BY_ANNOTATION: "team-a"})
+    new = pod_clique_set(labels={"rollcall.dev/scheduler": "koord-scheduler"})
+    verdict = validate(new, old, facts=facts)
+    assert rules(verdict) == expected
+    assert all(finding.forbidden for finding in verdict.findings)
+
+
+LIVING = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
+
+
+@pytest.mark.parametrize(
+    ("before", "facts", "why"),
+    [
+        ({BY_ANNOTATION: "team-a"}, LIVING, "the pods of its gangs are charged to team-a"),
+        (
+            {BY_ANNOTATION: "team-a"},
+            ClusterFacts(),
+            "the pods of its gangs are charged to team-a, and whether any still exists is unknown",
+        ),
+        ({}, LIVING, "the pods of its gangs are charged to no named quota"),
+    ],
+    ids=["from a quota", "from a quota, unknown gangs", "from none"],
+)
+def test_a_frozen_quota_says_what_is_known_of_the_gangs(before: Any, facts: ClusterFacts, why: str) -> None:
+    labels = {"rollcall.dev/scheduler": "koord-scheduler"}
+    old = pod_clique_set(labels=labels, annotations=before)
+    new = pod_clique_set(labels=labels, annotations={BY_ANNOTATION: "team-b"})
+    (finding,) = validate(new, old, facts=facts).findings
+    assert (finding.rule, finding.why) == ("koordinator/quota-change", why)
+
+
+def test_an_empty_quota_is_the_same_as_none_in_a_change_too() -> None:
+    labels = {"rollcall.dev/scheduler": "koord-scheduler"}
+    old, new = pod_clique_set(labels=labels), pod_clique_set(labels=labels, annotations={BY_ANNOTATION: ""})
+    assert validate(new, old, facts=LIVING).findings == ()
+
+
+def stored_quota(namespace: str, created: str, *, parent: bool) -> dict[str, Any]:
+    labels = {"quota.scheduling.koordinator.sh/is-parent": "true"} if parent else {}
+    metadata = {"name": "team-a", "namespace": namespace, "creationTimestamp": created, "labels": labels}
+    return {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota", "metadata": metadata}
+
+
+OLD, NEW = "2026-01-01T00:00:00Z", "2026-06-01T00:00:00Z"
+LEAF, SHADOW, THIRD = (
+    stored_quota("koordinator-system", OLD, parent=False),
+    stored_quota("team-b", NEW, parent=True),
+    stored_quota("team-c", "2026-07-01T00:00:00Z", parent=True),
+)
+
+
+@pytest.mark.parametrize("order", list(permutations((LEAF, SHADOW, THIRD))))
+def test_a_quota_that_is_added_in_another_namespace_hides_none(order: tuple[dict[str, Any], ...]) -> None:
+    index = Index(ELASTIC_QUOTAS)
+    for raw in order:
+        index.put(raw)
+    assert asked_with(index) == []
+    index.drop(THIRD)
+    assert asked_with(index) == []
+    index.drop(LEAF)
+    assert asked_with(index) == ["koordinator/quota"]
+    index.put(LEAF)
+    assert asked_with(index) == []
+
+
+def test_a_quota_that_becomes_a_parent_is_one() -> None:
+    index = Index(ELASTIC_QUOTAS)
+    for raw in (LEAF, SHADOW, stored_quota("koordinator-system", OLD, parent=True)):
+        index.put(raw)
+    assert asked_with(index) == ["koordinator/quota"]
+
+
+def test_what_is_read_anew_counts_in_the_place_of_what_was_known() -> None:
+    known = ClusterFacts(elastic_quotas=ElasticQuotas({"team-a": Quota(False, "koordinator-system", OLD)}))
+    needed = Needed("elastic_quotas", "team-a")
+    assert rules(validate(ASKING, facts=known.learned({needed: Quota(True, "team-b", NEW)}))) == ["koordinator/quota"]
+    assert rules(validate(ASKING, facts=known.learned({needed: None}))) == ["koordinator/quota"]
+    assert rules(validate(ASKING, facts=known)) == []
+
+
+ASKING = pod_clique_set(annotations={BY_ANNOTATION: "team-a"})
+
+
+def asked_with(index: Index) -> list[str]:
+    return rules(validate(ASKING, facts=ClusterFacts(elastic_quotas=index.entries)))

@@ -1,0 +1,253 @@
+"""PodGang to the Workload API, in each of its generations, against objects written out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.backends.kube_gangs import (
+    RECORD,
+    TREE,
+    TWO,
+    V1ALPHA1,
+    V1ALPHA2,
+    V1BETA1,
+    bare,
+    constraint,
+    made,
+    member,
+    podgang,
+)
+from webhook.backends.kube.backend import KubeBackend
+from webhook.backends.kube.settings import KubeSettings
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Api, Record
+from webhook.model.reading import Manifest
+from webhook.model.workloads.podgang import PodGang
+
+
+def gang(minimum: int) -> Manifest:
+    return {"gang": {"minCount": minimum}}
+
+
+TRANSLATIONS: dict[str, tuple[PodGang, frozenset[Api], dict[str, Any], list[Manifest]]] = {
+    "1.35, merged": (
+        podgang(*TWO),
+        V1ALPHA1,
+        {},
+        [{"is": "v1alpha1 Workload demo-0", "podGroups": [{"name": "gang", "policy": gang(5)}]}],
+    ),
+    "1.35, each for itself": (
+        podgang(*TWO),
+        V1ALPHA1,
+        {"flat": "allow"},
+        [
+            {
+                "is": "v1alpha1 Workload demo-0",
+                "podGroups": [
+                    {"name": "demo-0-lead", "policy": gang(1)},
+                    {"name": "demo-0-wrk", "policy": gang(4)},
+                ],
+            }
+        ],
+    ),
+    "1.36, merged": (
+        podgang(*TWO),
+        V1ALPHA2,
+        {},
+        [
+            {
+                "is": "v1alpha2 Workload demo-0",
+                "podGroupTemplates": [{"name": "gang", "schedulingPolicy": gang(5)}],
+            },
+            {
+                "is": "v1alpha2 PodGroup demo-0",
+                "podGroupTemplateRef": {"workload": {"workloadName": "demo-0", "podGroupTemplateName": "gang"}},
+                "schedulingPolicy": gang(5),
+            },
+        ],
+    ),
+    "1.36, a gang of one clique, each for itself": (
+        podgang(member("demo-0-wrk", 2, 4)),
+        V1ALPHA2,
+        {"flat": "refuse"},
+        [
+            {
+                "is": "v1alpha2 Workload demo-0",
+                "podGroupTemplates": [{"name": "demo-0-wrk", "schedulingPolicy": gang(2)}],
+            },
+            {
+                "is": "v1alpha2 PodGroup demo-0-wrk",
+                "podGroupTemplateRef": {"workload": {"workloadName": "demo-0", "podGroupTemplateName": "demo-0-wrk"}},
+                "schedulingPolicy": gang(2),
+            },
+        ],
+    ),
+    "1.37 without trees, merged": (
+        podgang(*TWO),
+        V1BETA1,
+        {},
+        [
+            {"is": "v1beta1 Workload demo-0", "podGroupTemplates": [{"name": "gang", "schedulingPolicy": gang(5)}]},
+            {
+                "is": "v1beta1 PodGroup demo-0",
+                "workloadRef": {"workloadName": "demo-0", "templateName": "gang"},
+                "schedulingPolicy": gang(5),
+            },
+        ],
+    ),
+    "1.37, a tree of two cliques": (
+        podgang(*TWO),
+        TREE,
+        {},
+        [
+            {
+                "is": "v1beta1 Workload demo-0",
+                "compositePodGroupTemplates": [
+                    {
+                        "name": "root",
+                        "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+                        "podGroupTemplates": [
+                            {"name": "demo-0-lead", "schedulingPolicy": gang(1)},
+                            {"name": "demo-0-wrk", "schedulingPolicy": gang(4)},
+                        ],
+                    }
+                ],
+            },
+            {
+                "is": "v1alpha3 CompositePodGroup demo-0",
+                "workloadRef": {"workloadName": "demo-0", "templateName": "root"},
+                "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+            },
+            {
+                "is": "v1beta1 PodGroup demo-0-lead",
+                "parentCompositePodGroupName": "demo-0",
+                "workloadRef": {"workloadName": "demo-0", "templateName": "demo-0-lead"},
+                "schedulingPolicy": gang(1),
+            },
+            {
+                "is": "v1beta1 PodGroup demo-0-wrk",
+                "parentCompositePodGroupName": "demo-0",
+                "workloadRef": {"workloadName": "demo-0", "templateName": "demo-0-wrk"},
+                "schedulingPolicy": gang(4),
+            },
+        ],
+    ),
+    "1.37, topology at three levels": (
+        podgang(
+            member("demo-0-router", 1),
+            member("demo-0-pf-0-lead", 1, **constraint("example.com/host")),
+            member("demo-0-pf-0-wrk", 4),
+            topologyConstraintGroupConfigs=[
+                {
+                    "name": "demo-0-pf-0",
+                    "podGroupNames": ["demo-0-pf-0-lead", "demo-0-pf-0-wrk"],
+                    **constraint("example.com/rack"),
+                }
+            ],
+            **constraint("example.com/zone"),
+        ),
+        TREE,
+        {},
+        [
+            {
+                "is": "v1beta1 Workload demo-0",
+                "compositePodGroupTemplates": [
+                    {
+                        "name": "root",
+                        "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+                        "schedulingConstraints": {"topology": [{"key": "example.com/zone"}]},
+                        "podGroupTemplates": [{"name": "demo-0-router", "schedulingPolicy": gang(1)}],
+                        "compositePodGroupTemplates": [
+                            {
+                                "name": "demo-0-pf-0",
+                                "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+                                "schedulingConstraints": {"topology": [{"key": "example.com/rack"}]},
+                                "podGroupTemplates": [
+                                    {
+                                        "name": "demo-0-pf-0-lead",
+                                        "schedulingPolicy": gang(1),
+                                        "schedulingConstraints": {"topology": [{"key": "example.com/host"}]},
+                                    },
+                                    {"name": "demo-0-pf-0-wrk", "schedulingPolicy": gang(4)},
+                                ],
+                            }
+                        ],
+                    }
+                ],
+            },
+            {
+                "is": "v1alpha3 CompositePodGroup demo-0",
+                "workloadRef": {"workloadName": "demo-0", "templateName": "root"},
+                "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+                "schedulingConstraints": {"topology": [{"key": "example.com/zone"}]},
+            },
+            {
+                "is": "v1alpha3 CompositePodGroup demo-0-demo-0-pf-0",
+                "parentCompositePodGroupName": "demo-0",
+                "workloadRef": {"workloadName": "demo-0", "templateName": "demo-0-pf-0"},
+                "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+                "schedulingConstraints": {"topology": [{"key": "example.com/rack"}]},
+            },
+            {
+                "is": "v1beta1 PodGroup demo-0-router",
+                "parentCompositePodGroupName": "demo-0",
+                "workloadRef": {"workloadName": "demo-0", "templateName": "demo-0-router"},
+                "schedulingPolicy": gang(1),
+            },
+            {
+                "is": "v1beta1 PodGroup demo-0-pf-0-lead",
+                "parentCompositePodGroupName": "demo-0-demo-0-pf-0",
+                "workloadRef": {"workloadName": "demo-0", "templateName": "demo-0-pf-0-lead"},
+                "schedulingPolicy": gang(1),
+                "schedulingConstraints": {"topology": [{"key": "example.com/host"}]},
+            },
+            {
+                "is": "v1beta1 PodGroup demo-0-pf-0-wrk",
+                "parentCompositePodGroupName": "demo-0-demo-0-pf-0",
+                "workloadRef": {"workloadName": "demo-0", "templateName": "demo-0-pf-0-wrk"},
+                "schedulingPolicy": gang(4),
+            },
+        ],
+    ),
+    "an external owner has the objects": (
+        podgang(*TWO, labels={"grove.io/external-workload-managed": "true"}),
+        TREE,
+        {},
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "apis", "config", "expected"), TRANSLATIONS.values(), ids=TRANSLATIONS)
+def test_a_pod_gang_becomes(
+    given: PodGang, apis: frozenset[Api], config: dict[str, Any], expected: list[Manifest]
+) -> None:
+    assert bare(made(given, apis, **config)) == expected
+
+
+def test_every_object_goes_with_its_pod_gang() -> None:
+    owner = {
+        "apiVersion": "scheduler.grove.io/v1alpha1",
+        "kind": "PodGang",
+        "name": "demo-0",
+        "uid": "u-1",
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    for found in made(podgang(*TWO), TREE):
+        metadata = found["metadata"]
+        assert (metadata["namespace"], metadata["ownerReferences"]) == ("ml", [owner])
+        assert metadata["labels"]["app.kubernetes.io/managed-by"] == "rollcall"
+
+
+def test_the_priority_class_is_on_every_level_from_1_37_on() -> None:
+    record = Record("default-scheduler", priority_class="high")
+    assert {found["spec"].get("priorityClassName") for found in made(podgang(*TWO), TREE, record)[1:]} == {"high"}
+    assert "priorityClassName" not in str(made(podgang(*TWO), V1ALPHA2, record))
+
+
+def test_without_gang_scheduling_nothing_is_written() -> None:
+    plain = KubeBackend(KubeSettings())
+    assert plain.gang_objects(podgang(*TWO), RECORD, ClusterFacts(apis=TREE)) == []

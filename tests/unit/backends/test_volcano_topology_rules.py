@@ -1,0 +1,240 @@
+"""What Volcano's rules refuse of a set's topology: exactly what cannot be translated. Each row a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.backends.hyper_nodes import ON, PREFERRED, SCALING, SURPLUS, TIER, TIERS, UNAVAILABLE, WORKER, nodes
+from tests.unit.backends.pod_gangs import asks, member, podgang
+from tests.unit.backends.volcano_gangs import subgroup, translated
+from tests.unit.worlds import rules, settings_of, validate
+from webhook.admission.live_reads import in_doubt
+from webhook.errors import Inexpressible
+from webhook.model.facts import ClusterFacts
+from webhook.model.keys import Needed
+from webhook.model.known_objects import HyperNode
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.offline.translation import expected_gangs
+from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
+
+
+def test_a_tier_by_number_is_heeded_by_every_volcano_that_is_worked_with() -> None:
+    gang = podgang(member(WORKER, 1, **asks("example.com/rack")))
+    assert translated(gang, ON, TIERS, schedulerVersion="1.14.1")["spec"]["subGroupPolicy"] == [subgroup(WORKER, 1, 1)]
+    assert found(whole("rack"), ON, TIERS, schedulerVersion="1.14.1") == []
+
+
+def whole(domain: str, **fields: Any) -> dict[str, Any]:
+    return pod_clique_set(clique("leader"), clique("worker"), topologyConstraint=required(domain), **fields)
+
+
+def grouped(*names: str, **fields: Any) -> dict[str, Any]:
+    group = scaling_group("decode", *names, **fields)
+    return pod_clique_set(clique("leader"), clique("worker"), groups=[group])
+
+
+def scaled(name: str) -> dict[str, Any]:
+    found = clique(name)
+    found["spec"]["autoScalingConfig"] = {"maxReplicas": 8}
+    return found
+
+
+RULES: dict[str, tuple[Any, Any, ClusterFacts, list[str]]] = {
+    "a domain that is a tier's name": (whole("rack"), ON, TIERS, []),
+    "a domain whose key is a tier's name": (whole("zone"), ON, TIERS, []),
+    "a domain without a tier": (whole("rack"), ON, nodes(a=(1, "switch")), [TIER]),
+    "no HyperNode at all": (whole("rack"), ON, nodes(), [TIER]),
+    "a name on two tiers": (whole("rack"), ON, nodes(a=(1, "rack"), b=(2, "rack")), [TIER]),
+    "another binding's name for the key does not count": (
+        whole("rack"),
+        ON,
+        nodes(a=(1, "rack"), b=(2, "shelf")),
+        [],
+    ),
+    "a profile without topology": (whole("rack"), {}, TIERS, [UNAVAILABLE]),
+    "a profile whose off YAML read as false": (whole("rack"), {"topology": False}, TIERS, [UNAVAILABLE]),
+    "no topology in a profile without it": (pod_clique_set(), {}, TIERS, []),
+    "cliques that differ": (
+        pod_clique_set(
+            clique("leader", topologyConstraint=required("block")),
+            clique("worker", topologyConstraint=required("rack")),
+            clique("router"),
+        ),
+        ON,
+        TIERS,
+        [],
+    ),
+    "a clique in a tier that is not there": (
+        pod_clique_set(clique("worker", topologyConstraint=required("rack")), topologyConstraint=required("zone")),
+        ON,
+        nodes(a=(1, "switch")),
+        [TIER],
+    ),
+    "a scaling group of one clique": (grouped("worker", topologyConstraint=required("rack")), ON, TIERS, []),
+    "a scaling group of several cliques": (
+        grouped("leader", "worker", topologyConstraint=required("rack")),
+        ON,
+        TIERS,
+        [SCALING],
+    ),
+    "a scaling group of several cliques, in a profile without topology": (
+        grouped("leader", "worker", topologyConstraint=required("rack")),
+        {},
+        TIERS,
+        [UNAVAILABLE],
+    ),
+    "a preference of the set": (pod_clique_set(topologyConstraint=preferred("rack")), ON, TIERS, [PREFERRED]),
+    "a preference of the set, in a profile without topology": (
+        pod_clique_set(topologyConstraint=preferred("rack")),
+        {},
+        TIERS,
+        [PREFERRED],
+    ),
+    "a preference of a scaling group": (
+        grouped("worker", topologyConstraint=preferred("rack")),
+        ON,
+        TIERS,
+        [PREFERRED],
+    ),
+    "a preference of a clique": (
+        pod_clique_set(clique("worker", topologyConstraint=preferred("rack"))),
+        ON,
+        TIERS,
+        [PREFERRED],
+    ),
+    "the older spelling packDomain": (
+        pod_clique_set(topologyConstraint={"topologyName": "dc", "packDomain": "rack"}),
+        ON,
+        nodes(a=(1, "switch")),
+        [TIER],
+    ),
+    "replicas above the minimum under the set's domain": (
+        pod_clique_set(clique("leader"), clique("worker", replicas=4, minimum=2), topologyConstraint=required("rack")),
+        ON,
+        TIERS,
+        [SURPLUS],
+    ),
+    "an autoscaler over the minimum, under the set's domain": (
+        pod_clique_set(scaled("worker"), topologyConstraint=required("rack")),
+        ON,
+        TIERS,
+        [SURPLUS],
+    ),
+    "an autoscaler without any topology": (pod_clique_set(scaled("worker")), ON, TIERS, []),
+    "replicas above the minimum under the clique's own domain": (
+        pod_clique_set(clique("worker", replicas=4, minimum=2, topologyConstraint=required("rack"))),
+        ON,
+        TIERS,
+        [SURPLUS],
+    ),
+    "replicas above the minimum under its scaling group's domain": (
+        pod_clique_set(
+            clique("worker", replicas=4, minimum=2),
+            groups=[scaling_group("decode", "worker", topologyConstraint=required("rack"))],
+        ),
+        ON,
+        TIERS,
+        [SURPLUS],
+    ),
+    "replicas above the minimum beside a clique that requires a domain": (
+        pod_clique_set(clique("leader", topologyConstraint=required("rack")), clique("worker", replicas=4, minimum=2)),
+        ON,
+        TIERS,
+        [],
+    ),
+    "replicas above the minimum without any topology": (
+        pod_clique_set(clique("worker", replicas=4, minimum=2)),
+        ON,
+        TIERS,
+        [],
+    ),
+    "a scaling group's replicas above its minimum are gangs of their own": (
+        grouped("worker", replicas=3, minAvailable=1, topologyConstraint=required("rack")),
+        ON,
+        TIERS,
+        [],
+    ),
+    "a binding that does not exist is Grove's to refuse": (
+        pod_clique_set(topologyConstraint={"topologyName": "other", "pack": {"required": "rack"}}),
+        ON,
+        TIERS,
+        [],
+    ),
+}
+
+
+def found(manifest: Any, config: Any, facts: ClusterFacts, **profile: Any) -> list[str]:
+    verdict = validate(manifest, settings=settings_of("volcano", config, **profile), facts=facts)
+    assert verdict.allowed is not any(rule.startswith("volcano/") for rule in rules(verdict))
+    return rules(verdict)
+
+
+@pytest.mark.parametrize(("manifest", "config", "facts", "expected"), RULES.values(), ids=RULES)
+def test_topology(manifest: Any, config: Any, facts: ClusterFacts, expected: list[str]) -> None:
+    assert found(manifest, config, facts) == expected
+
+
+def expressible(manifest: Any, config: Any, facts: ClusterFacts) -> bool:
+    try:
+        for gang in expected_gangs(PodCliqueSet(manifest), facts):
+            translated(gang.podgang, config, facts)
+    except Inexpressible:
+        return False
+    return True
+
+
+# Of the others, a surplus could be translated, and a second binding has only a gang that names its own to do with it.
+FOR_GOOD = {name: row for name, row in RULES.items() if row[2] is TIERS and row[3] != [SURPLUS]}
+
+
+@pytest.mark.parametrize(("manifest", "config", "facts", "expected"), FOR_GOOD.values(), ids=FOR_GOOD)
+def test_the_rules_refuse_exactly_what_cannot_be_translated(
+    manifest: Any, config: Any, facts: ClusterFacts, expected: list[str]
+) -> None:
+    assert expressible(manifest, config, facts) is not bool(expected)
+
+
+def test_a_refusal_says_what_to_look_for() -> None:
+    (finding,) = validate(whole("rack"), settings=settings_of("volcano", ON), facts=nodes(a=(1, "switch"))).findings
+    assert finding.why == (
+        "no HyperNode has the tierName of the domain, nor example.com/rack, so no tier stands for it"
+    )
+    manifest = pod_clique_set(clique("worker", replicas=4, minimum=2), topologyConstraint=required("rack"))
+    (surplus,) = validate(manifest, settings=settings_of("volcano", ON), facts=TIERS).findings
+    assert (str(surplus.at), surplus.found) == ("spec.template.cliques[0].spec.minAvailable", 2)
+
+
+@pytest.mark.parametrize(
+    ("facts", "needs"),
+    [
+        (ClusterFacts(), "the ClusterTopologyBinding"),
+        (ClusterFacts(topology_bindings=TIERS.topology_bindings), "the HyperNodes"),
+    ],
+)
+def test_a_tier_that_cannot_be_looked_up_is_not_judged(facts: ClusterFacts, needs: str) -> None:
+    verdict = validate(whole("rack"), settings=settings_of("volcano", ON), facts=facts)
+    assert verdict.allowed
+    assert (TIER, needs) in [(unjudged.rule, unjudged.needs) for unjudged in verdict.unjudged]
+
+
+DOUBT: dict[str, tuple[Any, ClusterFacts, tuple[Needed, ...]]] = {
+    "no HyperNode": (whole("rack"), nodes(), (Needed("hyper_nodes"),)),
+    "none of that tier": (whole("rack"), nodes(a=(1, "switch")), (Needed("hyper_nodes"),)),
+    "a tier 0": (whole("rack"), nodes(a=(0, "rack")), ()),
+    "two tiers of one name": (whole("rack"), nodes(a=(1, "rack"), b=(2, "rack")), ()),
+}
+
+
+@pytest.mark.parametrize(("manifest", "facts", "needed"), DOUBT.values(), ids=DOUBT)
+def test_only_hyper_nodes_that_are_not_there_are_looked_for_before_a_set_is_refused(
+    manifest: Any, facts: ClusterFacts, needed: tuple[Needed, ...]
+) -> None:
+    verdict = validate(manifest, settings=settings_of("volcano", ON), facts=facts)
+    assert (verdict.allowed, in_doubt(verdict)) == (False, needed)
+
+
+def test_hyper_nodes_that_are_found_then_allow_what_their_absence_refused() -> None:
+    read = {Needed("hyper_nodes"): {"rack-1": HyperNode(1, "rack")}}
+    assert found(whole("rack"), ON, nodes().learned(read)) == []

@@ -1,0 +1,77 @@
+"""`rollcall check` of Koordinator's PodGroups and the pods that name them: a folder is one world."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Run
+
+KOORD = ("--scheduler", "koord-scheduler")
+
+
+def pod_group(name: str, groups: str) -> str:
+    return f"""\
+apiVersion: scheduling.sigs.k8s.io/v1alpha1
+kind: PodGroup
+metadata:
+  name: {name}
+  annotations:
+    gang.scheduling.koordinator.sh/mode: Strict
+    gang.scheduling.koordinator.sh/groups: '{groups}'
+spec:
+  minMember: 2
+"""
+
+
+TOGETHER = '["default/leader", "default/worker"]'
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: worker-0
+  labels:
+    pod-group.scheduling.sigs.k8s.io: worker
+spec:
+  schedulerName: koord-scheduler
+  containers:
+  - name: main
+    image: example.com/main
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "leader.yaml").write_text(pod_group("leader", TOGETHER))
+    (tmp_path / "pod.yaml").write_text(POD)
+    (tmp_path / "worker.yaml").write_text(pod_group("worker", TOGETHER))
+    return tmp_path
+
+
+def test_what_is_in_another_file_is_there(rollcall: Run, folder: Path) -> None:
+    ran = rollcall("check", *KOORD, "--strict", str(folder))
+    assert ran.out == "3 objects judged, 0 errors\n"
+    assert ran.code == 0
+
+
+def test_a_file_that_is_missing_is_missed_by_the_others(rollcall: Run, folder: Path) -> None:
+    (folder / "worker.yaml").unlink()
+    ran = rollcall("check", *KOORD, str(folder))
+    assert ran.code == 0
+    assert f"{folder}/leader.yaml:7:5: warning koordinator/gang-member-missing" in ran.out
+    assert f"{folder}/pod.yaml:6:5: warning koordinator/pod-group-missing" in ran.out
+
+
+def test_two_files_that_disagree_are_both_shown(rollcall: Run, folder: Path) -> None:
+    (folder / "worker.yaml").write_text(pod_group("worker", '["default/worker"]'))
+    ran = rollcall("check", *KOORD, str(folder))
+    assert ran.code == 1
+    for name in ("leader", "worker"):
+        assert f"{folder}/{name}.yaml:7:5: error koordinator/gang-groups-differ" in ran.out
+
+
+def test_alone_what_a_file_refers_to_is_not_judged(rollcall: Run, folder: Path) -> None:
+    ran = rollcall("check", *KOORD, "--strict", str(folder / "pod.yaml"))
+    assert ran.code == 1
+    assert ":6:5: not judged koordinator/pod-group-missing" in ran.out

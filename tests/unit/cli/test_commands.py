@@ -1,0 +1,276 @@
+"""The other commands, and what every command does with a mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Run
+from webhook import __version__
+
+CHECKOUT = Path(__file__).parents[3]
+
+
+def test_every_rule_is_listed_on_a_line_of_its_own(rollcall: Run) -> None:
+    lines = rollcall("rules").out.splitlines()
+    assert lines == sorted(set(lines), key=lines.index)
+    found = {line.split()[0]: line.split()[1] for line in lines}
+    assert found["koordinator/mnnvl"] == "deny"
+    assert found["grove/clique-name-suffix"] == "warn"
+
+
+def test_one_rule_is_shown_with_source_and_examples(rollcall: Run) -> None:
+    out = rollcall("rules", "koordinator/only-waiting").out
+    assert out.startswith("koordinator/only-waiting (deny)\n")
+    assert "Source: koordinator-sh/koordinator" in out
+    assert "# profile: {'matchPolicy': 'only-waiting'}" in out
+    assert "kind: PodCliqueSet" in out
+    assert rollcall("rules", "koordinator/mnvl").code == 2
+
+
+def test_rules_as_json(rollcall: Run) -> None:
+    (rule,) = json.loads(rollcall("rules", "-o", "json", "koordinator/divergent-topology").out)
+    assert (rule["id"], rule["default"], rule["failsClosed"]) == ("koordinator/divergent-topology", "deny", True)
+
+
+def test_the_rule_reference_in_the_documentation_is_not_stale(rollcall: Run) -> None:
+    """The pages, one for each backend, contain every section of the one page that the command prints."""
+    made = rollcall("rules", "-o", "markdown").out.partition("\n# Capabilities\n")[0]
+    folder = CHECKOUT / "docs" / "reference" / "rules"
+    pages = [page.read_text() for page in folder.glob("*.md")]
+    written = {section.strip() for page in pages for section in page.split("\n## ")[1:]}
+    assert {section.strip() for section in made.split("\n## ")[1:]} <= written, "run: scripts/reference"
+
+
+def test_a_configuration_is_shown_as_it_comes_out(rollcall: Run, tmp_path: Path) -> None:
+    file = tmp_path / "rollcall.yaml"
+    file.write_text(
+        "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n"
+        "scheduler:\n  defaultProfileName: koord-scheduler\n  profiles:\n"
+        "  - name: koord-scheduler\n    schedulerVersion: '1.8'\n    gate: true\n"
+        "    enforcement: {rules: {koordinator/quota: 'off'}}\n"
+        "namespaces: {team-a: {enforcement: warn}}\n"
+        "registration: {failurePolicy: Ignore, timeoutSeconds: 3, excludedNamespaces: [monitoring, storage]}\n"
+        "escapes: {delete: [unmutated, stale]}\n"
+        "certificates: {mode: selfManaged, renewAtPercent: 58, overlapSeconds: 86400}\n"
+        "tracing: {endpoint: 'http://otel:4318'}\n"
+    )
+    ran = rollcall("config", "check", str(file))
+    assert ran == (
+        0,
+        """\
+profile koord-scheduler (default)
+  gangMode: Strict
+  matchPolicy: waiting-and-running
+  scheduleTimeoutSeconds: 600
+  defaultQoSClass: unset
+  topologyKeyMappings: {}
+  awareNetworkTopology: true
+  schedulerVersion: 1.8.0
+  gate: true
+  enforcement: deny
+  rule koordinator/quota: off (by default deny)
+profile default-scheduler
+  gangScheduling: false
+  flat: merge
+  apiGeneration: auto
+  hierarchical: auto
+  schedulerGates: unset
+  gate: false
+  enforcement: deny
+namespace team-a: scheduler unset, enforcement warn
+registration
+  failurePolicy: Ignore
+  timeoutSeconds: 3
+  excludedNamespaces: monitoring, storage
+  net: off
+escapes
+  delete: stale, unmutated
+serving
+  maxInFlight: 256
+  maxConnections: 512
+  bodyMemoryPercent: 25
+  connectionSeconds: 600
+  drainSeconds: 15
+  check: off in a cluster
+certificates
+  mode: selfManaged
+  caValidityDays: 365
+  leafValidityDays: 30
+  renewAtPercent: 58
+  overlapSeconds: 86400
+tracing
+  endpoint: http://otel:4318
+  sampleRatio: 0.1
+tenancy
+  reconcilers: the service accounts that Rollcall is installed with
+  exemptUsers: none
+  groveOperators: system:serviceaccount:*:grove-operator
+  controllers of koord-scheduler: system:serviceaccount:koordinator-system:koord-scheduler
+  controllers of default-scheduler: system:serviceaccount:kube-system:job-controller, system:kube-controller-manager
+""",
+        "",
+    )
+
+
+def test_every_mistake_in_a_configuration_is_told_with_its_line(rollcall: Run, tmp_path: Path) -> None:
+    file = tmp_path / "rollcall.yaml"
+    file.write_text(
+        "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n"
+        "scheduler:\n  defaultProfileName: volcano\n  profiles:\n"
+        "  - name: koord-scheduler\n    config: {gangMode: strict}\n  - name: default-scheduler\n    colour: red\n"
+    )
+    ran = rollcall("config", "check", str(file))
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f'rollcall: {file}:7:14: scheduler.profiles[0].config.gangMode: "strict": is not allowed '
+        "(allowed: Strict, NonStrict)\n"
+        f'rollcall: {file}:9:5: scheduler.profiles[1].colour: "red": is an unknown key '
+        "(allowed: name, config, gate, schedulerVersion, controllers, enforcement)\n"
+        f'rollcall: {file}:4:3: scheduler.defaultProfileName: "volcano": is not one of the profiles '
+        "(allowed: koord-scheduler, default-scheduler)\n"
+    )
+
+
+def test_the_configuration_that_is_shipped_is_right(rollcall: Run) -> None:
+    assert rollcall("config", "check", str(CHECKOUT / "manifests" / "configuration.yaml")).code == 0
+
+
+@pytest.mark.parametrize(("content", "why"), [("", "there are 0"), ("a: 1\n---\nb: 1\n", "there are 2")])
+def test_a_configuration_is_one_document(rollcall: Run, tmp_path: Path, content: str, why: str) -> None:
+    (tmp_path / "c.yaml").write_text(content)
+    ran = rollcall("config", "check", str(tmp_path / "c.yaml"))
+    assert (ran.code, ran.err) == (2, f"rollcall: {tmp_path}/c.yaml: exactly one document is needed, but {why}\n")
+
+
+def test_development_certificates_are_written_where_asked(rollcall: Run, tmp_path: Path) -> None:
+    ran = rollcall("certs", "dev", "--out", str(tmp_path / "c"), "--host", "webhook.test")
+    assert ran == (0, f"{tmp_path}/c/ca.crt\n{tmp_path}/c/tls.crt\n{tmp_path}/c/tls.key\n", "")
+    (tmp_path / "file").write_text("")
+    ran = rollcall("certs", "dev", "--out", str(tmp_path / "file"))
+    assert ran.code == 2
+    assert ran.err.startswith(f"rollcall: {tmp_path}/file: cannot write certificates: ")
+
+
+@pytest.mark.parametrize("host", ["*.example.test", "host_1", "10.0.0.1", "fd00::1"])
+def test_a_development_certificate_is_for_any_host(rollcall: Run, tmp_path: Path, host: str) -> None:
+    assert rollcall("certs", "dev", "--out", str(tmp_path), "--host", host).code == 0
+
+
+@pytest.mark.parametrize("host", ["", "a b", "https://a", "a..b", "-a", "a:8443", "*"])
+def test_what_is_no_host_gets_no_certificate(rollcall: Run, tmp_path: Path, host: str) -> None:
+    ran = rollcall("certs", "dev", "--out", str(tmp_path / "c"), "--host", host)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{host!r} is neither a host name nor an address" in " ".join(ran.err.replace("│", "").split())
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ([], "--cert and --key are needed, or --standalone"),
+        (["--cert", "tls.crt"], "--cert and --key go together"),
+        (["--cert", "a", "--key", "b", "--standalone", "--certs", "c"], "--certs is for the development certificates"),
+        (["--standalone", "--port", "70000"], "65535"),
+        (["--standalone", "--next-cert", "next.crt"], "--next-cert and --next-key go together"),
+        (["--standalone", "--health-port", "8443"], "--port and --health-port are both 8443"),
+        (
+            ["--standalone", "--host", "::1", "--health-host", "::", "--health-port", "8443"],
+            "--port and --health-port are both 8443",
+        ),
+        (["--standalone", "--next-cert", "a", "--next-key", "b", "--next-port", "8443"], "--port and --next-port"),
+        (
+            ["--standalone", "--client-name", "kube-apiserver"],
+            "--client-name needs --client-ca: it limits the callers that --client-ca allows",
+        ),
+    ],
+)
+def test_serving_asks_for_what_it_needs(rollcall: Run, arguments: list[str], why: str) -> None:
+    ran = rollcall("serve", *arguments)
+    assert ran.code == 2
+    assert why in " ".join(ran.err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["check"], ["render"], ["rules"], ["serve"], ["certs", "dev"], ["config", "check"]]
+)
+def test_help_teaches_by_example(rollcall: Run, command: list[str]) -> None:
+    ran = rollcall(*command, "--help")
+    assert ran.code == 0
+    assert not command or f"rollcall {' '.join(command)}" in ran.out
+
+
+def test_the_version(rollcall: Run) -> None:
+    assert rollcall("--version").out == f"rollcall {__version__}\n"
+
+
+def test_an_internal_error_is_no_verdict(rollcall: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr("webhook.cli.check.settings_of", broken)
+    ran = rollcall("check", "-")
+    assert (ran.code, ran.err) == (
+        3,
+        "rollcall: internal error: RuntimeError: boom (rollcall --debug ... shows where)\n",
+    )
+    assert "Traceback" in rollcall("--debug", "check", "-").err
+
+
+def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "webhook", *arguments], input=stdin, capture_output=True, check=False, timeout=30
+    )
+
+
+def test_the_module_is_the_command() -> None:
+    ran = run("--version")
+    assert (ran.returncode, ran.stdout) == (0, f"rollcall {__version__}\n".encode())
+
+
+def test_piped_output_is_plain() -> None:
+    ran = run(
+        "check", "--scheduler", "koord-scheduler", "-", stdin=b"apiVersion: grove.io/v1alpha1\nkind: PodCliqueSet\n"
+    )
+    assert ran.returncode == 1
+    assert b"\x1b" not in ran.stdout
+    assert ran.stdout.startswith(b"<stdin>:1:1: error grove/no-cliques\n")
+
+
+@pytest.mark.parametrize("arguments", [["rules", "-o", "json"], ["rules", "grove/shape"], ["check", "manifests"]])
+def test_a_reader_that_has_had_enough_is_told_nothing_and_no_verdict(arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "webhook", *arguments]
+    ran = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=30, cwd=CHECKOUT)
+    os.close(writer)
+    assert (ran.returncode, ran.stderr) == (141, b"")
+
+
+def test_checking_loads_no_server() -> None:
+    """The command line is used file by file in CI: what only the server needs would cost each run half a second."""
+    script = (
+        "import sys; from webhook.cli import run; run(['rules']); "
+        "print(sorted({'fastapi', 'uvicorn', 'cryptography', 'kubernetes', 'prometheus_client'} & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, timeout=30)
+    assert ran.stdout.splitlines()[-1] == b"[]"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_cannot_show_a_character_gets_the_verdict_all_the_same(tmp_path: Path, encoding: str) -> None:
+    manifest = (CHECKOUT / "manifests" / "samples" / "refused.yaml").read_bytes()
+    path = os.fsencode(tmp_path) + b"/caf\xe9.yaml"
+    with open(path, "wb") as file:  # noqa: PTH123 - a Path would have to be text
+        file.write(manifest)
+    ran = subprocess.run(
+        [sys.executable, "-m", "webhook", "explain", path],
+        capture_output=True, timeout=120, check=False, env=os.environ | {"PYTHONIOENCODING": f"{encoding}:strict"},
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (1, b"")
+    assert b"caf\\ufffd.yaml" in ran.stdout

@@ -1,0 +1,223 @@
+"""`rollcall doctor`: what is printed of a diagnosis, and how it ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import ssl
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.unit.cli.conftest import Run
+from webhook.cli.doctor_text import print_diagnosis
+from webhook.cluster import access
+from webhook.config.file import default_settings
+from webhook.config.settings import Settings
+from webhook.doctor import installed, reading
+from webhook.doctor.checking import examine
+from webhook.doctor.checks import EVERY_CHECK
+from webhook.doctor.example_certificates import certified, signed
+from webhook.doctor.examples import deployment, namespace
+from webhook.doctor.parts import BUDGETS, LEASE
+from webhook.doctor.snapshot import Snapshot, Unread
+from webhook.errors import FactsUnavailable
+from webhook.model.reading import Manifest
+
+DOCUMENTED = Path(__file__).parents[3] / "docs" / "reference" / "doctor.md"
+Reads = Callable[[Snapshot], None]
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Reads:
+    """Has the command read this world, whatever it is pointed at."""
+    monkeypatch.setattr(
+        access, "find", lambda *_: access.Access("https://c", ssl.create_default_context(), lambda: None)
+    )
+
+    def reads(snapshot: Snapshot) -> None:
+        async def read(settings: Settings, _: access.Access, namespace: str) -> Snapshot:
+            assert namespace == "rollcall-system"
+            return snapshot
+
+        async def installed_here(_: access.Access, __: str) -> installed.Installed:
+            return installed.Installed(snapshot.settings)
+
+        monkeypatch.setattr(reading, "read_world", read)
+        monkeypatch.setattr(installed, "installed_settings", installed_here)
+
+    return reads
+
+
+def passes(*more: Manifest) -> Snapshot:
+    """Nothing is wrong here."""
+    shown = certified(signed())
+    runs = deployment("koord-scheduler", "koordinator-sh/koord-scheduler:v1.8.0")
+    parts = {
+        part: (*found, *(raw for raw in (runs, *more) if part.has(raw, shown.namespace)))
+        for part, found in shown.parts.items()
+        if not isinstance(found, Unread)
+    }
+    return replace(shown, parts=parts)
+
+
+def test_all_is_well(rollcall: Run, cluster: Reads) -> None:
+    cluster(passes())
+    assert rollcall("doctor") == (0, "40 checks, no problems found\n", "")
+    assert rollcall("doctor", "--strict").code == 0
+    found = json.loads(rollcall("doctor", "-o", "json").out)
+    assert (found["well"], found["findings"], found["notKnown"], len(found["checks"])) == (True, [], [], 40)
+
+
+def test_what_is_wrong_is_printed_with_what_to_do(rollcall: Run, cluster: Reads) -> None:
+    cluster(passes(namespace("team-b", scheduler="koord-schedular", exempt="")))
+    assert rollcall("doctor") == (
+        1,
+        """\
+error namespaces/scheduler
+    where  Namespace team-b
+    found  rollcall.dev/scheduler=koord-schedular, which is not a profile
+    why    every new workload there that does not name a scheduler itself is refused
+    do     set it to one of koord-scheduler, default-scheduler, or enable koord-schedular in the configuration
+note namespaces/exempt
+    where  Namespace team-b
+    found  it has the label rollcall.dev/exempt
+    why    the API server does not call Rollcall for it: gangs are neither checked nor made there
+    do     when the emergency is over: kubectl label namespace team-b rollcall.dev/exempt-
+40 checks, 1 error, 1 note
+""",
+        "",
+    )
+
+
+def test_a_warning_fails_only_a_strict_look(rollcall: Run, cluster: Reads) -> None:
+    snapshot = passes()
+    cluster(
+        Snapshot(
+            snapshot.settings,
+            snapshot.now,
+            parts={**snapshot.parts, BUDGETS: ()},
+            presented=snapshot.presented,
+            apis=snapshot.apis,
+        )
+    )
+    ran = rollcall("doctor")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "40 checks, 1 warning")
+    assert rollcall("doctor", "--strict").code == 1
+    said = [json.loads(rollcall("doctor", "-o", "json", *options).out)["well"] for options in ((), ("--strict",))]
+    assert said == [True, False]
+
+
+def test_what_could_not_be_known_is_no_all_clear(rollcall: Run, cluster: Reads) -> None:
+    snapshot, blind = passes(), Unread("the Lease", "HTTP 403: no", "get leases")
+    cluster(
+        Snapshot(
+            snapshot.settings,
+            snapshot.now,
+            parts={**snapshot.parts, LEASE: blind},
+            presented=snapshot.presented,
+            apis=snapshot.apis,
+        )
+    )
+    ran = rollcall("doctor")
+    assert (ran.code, ran.err) == (3, "")
+    assert ran.out == (
+        """\
+not known reconciler/leader
+    why    the Lease could not be read: HTTP 403: no; it takes the right to get leases
+not known clocks/agree
+    why    the Lease could not be read: HTTP 403: no; it takes the right to get leases
+40 checks, 2 not known
+"""
+    )
+    found = json.loads(rollcall("doctor", "-o", "json").out)
+    assert found["well"] is False
+    assert [one["check"] for one in found["notKnown"]] == ["reconciler/leader", "clocks/agree"]
+
+
+def test_what_is_wrong_counts_more_than_what_is_not_known(rollcall: Run, cluster: Reads) -> None:
+    snapshot = passes(namespace("team-b", enforcement="wran"))
+    blind = Unread("the Lease", "HTTP 403: no", "get leases")
+    cluster(
+        Snapshot(
+            snapshot.settings,
+            snapshot.now,
+            parts={**snapshot.parts, LEASE: blind},
+            presented=snapshot.presented,
+            apis=snapshot.apis,
+        )
+    )
+    assert rollcall("doctor").code == 1
+
+
+def test_without_a_cluster_it_is_not_evaluated(rollcall: Run, cluster: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unreachable(*_: object) -> Snapshot:
+        raise FactsUnavailable("the cluster cannot be read: ConnectError")
+
+    cluster(passes())
+    monkeypatch.setattr(reading, "read_world", unreachable)
+    assert rollcall("doctor") == (3, "", "rollcall: the cluster cannot be read: ConnectError\n")
+
+
+def test_it_judges_by_what_is_installed_unless_a_file_is_given(
+    rollcall: Run, cluster: Reads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[Settings] = []
+
+    async def read(settings: Settings, *_: object) -> Snapshot:
+        judged.append(settings)
+        return passes()
+
+    async def unknown(*_: object) -> installed.Installed:
+        return installed.Installed(default_settings(), "HTTP 403: forbidden")
+
+    cluster(passes())
+    monkeypatch.setattr(reading, "read_world", read)
+    (tmp_path / "rollcall.yaml").write_text("apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\n")
+    assert rollcall("doctor").err == ""
+    assert rollcall("doctor", "--config", str(tmp_path / "rollcall.yaml")).err == ""
+    monkeypatch.setattr(installed, "installed_settings", unknown)
+    assert rollcall("doctor").err == (
+        "rollcall: the installed configuration is not known (HTTP 403: forbidden) and there is no --config: "
+        "every scheduler counts as enabled\n"
+    )
+    assert [set(settings.profiles) for settings in judged] == [
+        {"koord-scheduler", "default-scheduler"},
+        {"default-scheduler"},
+        set(default_settings().profiles),
+    ]
+
+
+def test_usage_and_configuration_are_2(rollcall: Run, tmp_path: Path) -> None:
+    assert rollcall("doctor", "--config", str(tmp_path / "absent.yaml")).code == 2
+    assert rollcall("doctor", "--kubeconfig", str(tmp_path / "absent")).code == 2
+    assert rollcall("doctor", "--output", "svg").code == 2
+
+
+def test_what_a_terminal_would_obey_is_escaped(rollcall: Run, cluster: Reads) -> None:
+    cluster(passes(namespace("team-b", scheduler="\x1b[2J")))
+    assert "\x1b" not in rollcall("doctor").out
+
+
+def test_on_a_terminal_a_long_line_goes_on_below_its_own_start() -> None:
+    out = Console(file=io.StringIO(), force_terminal=True, no_color=True, width=60)
+    print_diagnosis(examine(passes(namespace("team-b", scheduler="nobody")), EVERY_CHECK), out)
+    shown = out.file.getvalue()  # type: ignore[attr-defined]
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in shown.splitlines()]
+    assert lines[:5] == [
+        "error namespaces/scheduler",
+        "    where Namespace team-b",
+        "    found rollcall.dev/scheduler=nobody, which is not a",
+        "          profile",
+        "    why   every new workload there that does not name a",
+    ]
+    assert lines[5].startswith("          scheduler itself")
+
+
+def test_the_list_of_checks_in_the_documentation_is_not_stale(rollcall: Run) -> None:
+    made = rollcall("doctor", "-o", "markdown").out
+    assert DOCUMENTED.read_text() == made, "run: scripts/reference"

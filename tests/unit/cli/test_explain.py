@@ -1,0 +1,301 @@
+"""`rollcall explain`: the matrix, the edits and the tree, as text, JSON and Mermaid."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.cli.conftest import Run
+from tests.unit.cli.test_commands import CHECKOUT
+from webhook.cli.drawing import gangs_box
+from webhook.cli.mermaid import escaped, flowchart
+from webhook.explain.gang_tree import Level, Node, gang_tree
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.validators.examples import clique, pod_clique_set
+
+CONFIG = """\
+apiVersion: rollcall.dev/v1alpha1
+kind: RollcallConfiguration
+scheduler:
+  defaultProfileName: koord-scheduler
+  profiles:
+  - name: koord-scheduler
+  - {name: default-scheduler, config: {gangScheduling: true, apiGeneration: v1beta1}}
+  - name: lpx-scheduler
+"""
+SET = """\
+apiVersion: grove.io/v1alpha1
+kind: PodCliqueSet
+metadata: {name: demo, namespace: team-a}
+spec:
+  replicas: 1
+  template:
+    cliques:
+    - name: worker
+      spec: {replicas: 4, minAvailable: 3, podSpec: {containers: [{name: main, image: example.com/main}]}}
+    podCliqueScalingGroups:
+    - name: ring
+      cliqueNames: [worker]
+      replicas: 2
+      minAvailable: 1
+      topologyConstraint: {topologyName: dc, pack: {required: rack}}
+"""
+FINE = SET[: SET.index("    podCliqueScalingGroups")]
+QUOTA = FINE.replace("namespace: team-a", "annotations: {scheduling.grove.io/koordinator-quota: team-a}")
+EXPLAINED = """\
+<stdin>:1:1: PodCliqueSet team-a/demo
+    scheduler koord-scheduler, by default
+
+    asks for               koord-scheduler  default-scheduler  lpx-scheduler
+    gang                   yes              yes                yes
+    topology.scalingGroup  no               yes                no
+    scaleGang              yes              yes                -
+    cliqueMinimum          in part          yes                -
+    as written             refused          runs               refused
+
+    koord-scheduler, the one chosen: refused
+        topology.scalingGroup: no
+            at   spec.template.podCliqueScalingGroups[0].topologyConstraint: "rack"
+            why  koord-scheduler applies one topology to a whole gang, never to a part of it
+            do   move the constraint to spec.template.topologyConstraint, or choose another scheduler
+        cliqueMinimum: in part
+            at   spec.template.cliques[0].spec.minAvailable: 3
+            why  with a required topology koord-scheduler waits for room for all replicas, not the minimum
+            do   set minAvailable to replicas, or prefer the domain instead of requiring it
+        smallest edit, after which it runs
+            remove  spec.template.podCliqueScalingGroups[0].topologyConstraint \
+(it is {"topologyName": "dc", "pack": {"required": "rack"}})
+
+    default-scheduler: runs as written
+
+    lpx-scheduler: refused
+        topology.scalingGroup: no
+            at   spec.template.podCliqueScalingGroups[0].topologyConstraint: "rack"
+            why  lpx-scheduler takes no topology and would place the pods anywhere
+            do   remove the topologyConstraint, or choose another scheduler
+        not known to act on scaleGang, cliqueMinimum
+        smallest edit, after which it is admitted, but not as written
+            remove  spec.template.podCliqueScalingGroups[0].topologyConstraint \
+(it is {"topologyName": "dc", "pack": {"required": "rack"}})
+
+    PodCliqueSet team-a/demo: 8 pods in all
+    ├── PodGang demo-0: 4 pods, starts with 3
+    │   └── replica ring-0: 4 pods, starts with 3, requires one rack
+    │       └── worker: 4 pods, starts with 3
+    └── PodGang demo-0-ring-0: 4 pods, starts with 3, requires one rack, waits for demo-0
+        └── worker: 4 pods, starts with 3
+
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    path = tmp_path / "rollcall.yaml"
+    path.write_text(CONFIG)
+    return str(path)
+
+
+def test_an_explanation_says_who_could_run_it_what_stops_the_others_and_what_would_help(
+    rollcall: Run, config: str
+) -> None:
+    assert rollcall("explain", "--config", config, "-", stdin=SET) == (1, EXPLAINED, "")
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "content", "code"),
+    [
+        ("koord-scheduler", FINE, 0),
+        ("koord-scheduler", SET, 1),
+        ("default-scheduler", SET, 0),
+        ("lpx-scheduler", FINE, 0),
+        ("koord-scheduler", QUOTA, 3),
+        ("koord-scheduler", f"{QUOTA}---\n{SET}", 1),
+        ("koord-scheduler", "a: [", 2),
+        ("koord-scheduler", '{"kind": "AdmissionReview"}', 2),
+        ("slurm", FINE, 2),
+    ],
+    ids=["runs", "refused", "runs elsewhere", "in part", "not known", "one of two", "no YAML", "no review", "nobody"],
+)
+def test_the_exit_code_is_that_of_the_scheduler_chosen(
+    rollcall: Run, config: str, scheduler: str, content: str, code: int
+) -> None:
+    ran = rollcall("explain", "--config", config, "--scheduler", scheduler, "-", stdin=content)
+    assert ran.code == code
+    assert (ran.out == "") is (code == 2)
+
+
+@pytest.mark.parametrize("scheduler", ["koord-scheduler", "default-scheduler", "lpx-scheduler"])
+@pytest.mark.parametrize("content", [FINE, SET, QUOTA])
+def test_check_and_explain_agree_on_what_is_refused(rollcall: Run, config: str, scheduler: str, content: str) -> None:
+    arguments = ("--config", config, "--scheduler", scheduler, "-")
+    refused = rollcall("check", *arguments, stdin=content).code == 1
+    assert (rollcall("explain", *arguments, stdin=content).code == 1) is refused
+
+
+def test_facts_settle_what_was_not_known(rollcall: Run, config: str, tmp_path: Path) -> None:
+    quota = "apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: team-a}\n"
+    (tmp_path / "quota.yaml").write_text(quota)
+    assert "quota: not judged" in rollcall("explain", "--config", config, "-", stdin=QUOTA).out
+    ran = rollcall("explain", "--config", config, "--facts", str(tmp_path / "quota.yaml"), "-", stdin=QUOTA)
+    assert ran.code == 0
+    assert "quota          yes " in ran.out
+
+
+def test_json_has_the_edit_as_changes_and_as_a_patch(rollcall: Run, config: str) -> None:
+    ran = rollcall("explain", "--config", config, "-o", "json", "-", stdin=SET)
+    assert ran.code == 1
+    document = json.loads(ran.out)
+    assert document["assumed"] == []
+    (found,) = document["workloads"]
+    assert (found["name"], found["scheduler"], found["answer"], found["couldRun"], found["line"]) == (
+        "demo", "koord-scheduler", "refused", ["default-scheduler"], 1,
+    )  # fmt: skip
+    assert found["uses"][0] == {"capability": "gang", "fields": [{"field": "spec.template.cliques", "value": 1}]}
+    koord = found["schedulers"][0]
+    assert koord["capabilities"][1] == {
+        "capability": "topology.scalingGroup",
+        "honoured": "no",
+        "stoppedBy": [
+            {
+                "rule": "koordinator/scaling-group-topology",
+                "field": "spec.template.podCliqueScalingGroups[0].topologyConstraint",
+                "why": "koord-scheduler applies one topology to a whole gang, never to a part of it",
+                "remedy": "move the constraint to spec.template.topologyConstraint, or choose another scheduler",
+            }
+        ],
+    }
+    assert koord["edit"] == {
+        "then": "runs",
+        "changes": [
+            {
+                "path": "spec.template.podCliqueScalingGroups[0].topologyConstraint",
+                "from": {"topologyName": "dc", "pack": {"required": "rack"}},
+                "to": None,
+            }
+        ],
+        "patch": [{"op": "remove", "path": "/spec/template/podCliqueScalingGroups/0/topologyConstraint"}],
+    }
+    assert found["gangs"]["below"][1]["waitsFor"] == "demo-0"
+
+
+def test_without_a_configuration_the_default_scheduler_makes_gangs_and_that_is_said(rollcall: Run) -> None:
+    ran = rollcall("explain", "-", stdin=FINE)
+    assert ran.code == 0
+    assert "    scheduler default-scheduler, by default\n" in ran.out
+    assert "    default-scheduler, the one chosen: runs as written\n" in ran.out
+    assert ran.out.endswith("default-scheduler is shown with gangScheduling, as Kubernetes 1.37 has it\n")
+    assert json.loads(rollcall("explain", "-o", "json", "-", stdin=FINE).out)["assumed"] != []
+
+
+def test_what_has_no_gang_is_nothing_to_explain(rollcall: Run) -> None:
+    ran = rollcall("explain", "-", stdin="apiVersion: v1\nkind: Service\nmetadata: {name: x}\n")
+    assert ran == (2, "", "rollcall: nothing to explain: no workload, and no gang object\n")
+
+
+def test_a_field_of_the_wrong_type_is_told_in_place_of_everything_else(rollcall: Run, config: str) -> None:
+    ran = rollcall("explain", "--config", config, "-", stdin=FINE.replace("replicas: 1", "replicas: one"))
+    assert (ran.code, ran.err) == (1, "")
+    assert ran.out == (
+        "<stdin>:1:1: PodCliqueSet team-a/demo\n"
+        "    error grove/shape\n"
+        '        at   spec.replicas: "one"\n'
+        "        why  the value has the wrong type\n"
+        "        do   write a whole number\n\n"
+    )
+
+
+def test_ten_thousand_replicas_are_a_number_and_not_ten_thousand_lines(rollcall: Run, config: str) -> None:
+    many = SET.replace("replicas: 1\n", "replicas: 10000\n").replace("replicas: 2\n", "replicas: 500\n")
+    for output in ("text", "json", "mermaid"):
+        assert len(rollcall("explain", "--config", config, "-o", output, "-", stdin=many).out.splitlines()) < 300
+    text = rollcall("explain", "--config", config, "-", stdin=many).out
+    assert "    ├── PodGang demo-0: 4 pods, starts with 3, and 9,999 more like it, up to demo-9999\n" in text
+    assert ", waits for demo-0, and 498 more like it, up to demo-0-ring-498\n" in text
+
+
+def test_nothing_that_a_terminal_would_obey_is_printed(rollcall: Run, config: str) -> None:
+    hostile = json.dumps(pod_clique_set(clique("work\x1b[31mer\nx", labels={"koordinator.sh/qosClass": "\x1b]0;x"})))
+    for output in ("text", "mermaid"):
+        out = rollcall("explain", "--config", config, "-o", output, "-", stdin=hostile).out
+        assert "\x1b" not in out
+        assert "er\nx" not in out
+
+
+# Mermaid
+
+
+def test_the_flowchart_has_every_gang_and_who_waits(rollcall: Run, config: str) -> None:
+    ran = rollcall("explain", "--config", config, "-o", "mermaid", "-", stdin=SET)
+    assert ran == (
+        1,
+        """\
+flowchart TD
+    n0[["PodCliqueSet team-a/demo<br/>8 pods in all"]]
+    n1["PodGang demo-0<br/>4 pods<br/>starts with 3"]
+    n0 --> n1
+    n2("replica ring-0<br/>4 pods<br/>starts with 3<br/>requires one rack")
+    n1 --> n2
+    n3(["worker<br/>4 pods<br/>starts with 3"])
+    n2 --> n3
+    n4["PodGang demo-0-ring-0<br/>4 pods<br/>starts with 3<br/>requires one rack<br/>waits for demo-0"]
+    n0 --> n4
+    n5(["worker<br/>4 pods<br/>starts with 3"])
+    n4 --> n5
+    n1 -. "starts first" .-> n4
+""",
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("worker-0", "worker-0"),
+        ('a"]; end', "a#34;#93;#59; end"),
+        ("<script>", "#60;script#62;"),
+        ("#quot;", "#35;quot#59;"),
+        ("`*x*`", "#96;#42;x#42;#96;"),
+        ("a\nb", "a#10;b"),
+        ("größe", "gr#246;#223;e"),
+    ],
+)
+def test_a_label_is_escaped(text: str, expected: str) -> None:
+    assert escaped(text) == expected
+
+
+@given(st.text(max_size=40))
+def test_no_name_breaks_out_of_its_label(name: str) -> None:
+    drawn = flowchart([gangs_box(Node(Level.CLIQUE, name, 1, 1))])
+    assert re.fullmatch(r'flowchart TD\n    n0\(\["[^"\n<>]*<br/>1 pod"\]\)\n', drawn)
+
+
+def test_several_workloads_are_drawn_side_by_side() -> None:
+    tree = gangs_box(gang_tree(PodCliqueSet(pod_clique_set())))
+    drawn = flowchart([tree, tree]).splitlines()
+    assert drawn.count("flowchart TD") == 1
+    boxes = [line.split("[")[0].split("(")[0].strip() for line in drawn[1:] if "-->" not in line]
+    assert boxes == [f"n{index}" for index in range(6)]
+
+
+PUBLISHED = sorted((Path(os.environ.get("ROLLCALL_SAMPLES", "none")) / "grove").glob("*.yaml"))
+
+
+@pytest.mark.skipif(not PUBLISHED, reason="ROLLCALL_SAMPLES does not say where Grove's samples are")
+@pytest.mark.parametrize("sample", PUBLISHED, ids=lambda path: path.stem)
+def test_grove_s_samples_run_on_every_gang_scheduler_once_they_have_the_queue_that_KAI_wants(
+    rollcall: Run, sample: Path
+) -> None:
+    facts = ("--facts", str(CHECKOUT / "manifests" / "facts"))
+    (found,) = json.loads(rollcall("explain", "-o", "json", *facts, str(sample)).out)["workloads"]
+    answers = {view["scheduler"]: view for view in found["schedulers"]}
+    assert [answers[name]["answer"] for name in ("default-scheduler", "koord-scheduler", "volcano")] == ["runs"] * 3
+    kai = answers["kai-scheduler"]
+    assert kai["answer"] == "refused"
+    assert [change["path"].partition("[")[0] for change in kai["edit"]["changes"]] == ["metadata.labels"]
+    assert kai["edit"]["then"] == "runs"

@@ -1,0 +1,331 @@
+"""`rollcall gangs`, `rollcall gangs ungate` and `rollcall explain podgang/NAME`, against a cluster by dictionary."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import structlog
+from rich.console import Console
+
+from tests.unit.cli.conftest import Run, answer_for_the_cluster
+from tests.unit.cluster.scripted import failure
+from tests.unit.reconciler.cluster import PODS, WritableWorld
+from tests.unit.reconciler.grove import grove_pod, put_pods
+from tests.unit.reconciler.owners import (
+    JOB_PATH,
+    JOB_SET_PATH,
+    LWS_PATH,
+    job,
+    job_pod,
+    job_set,
+    lws,
+    lws_pod,
+    put_workload,
+)
+from tests.unit.reconciler.running import GANGS, podgang, put_gang, workload
+from webhook.cli import gang_text
+from webhook.gangs import gang_view as looking
+from webhook.gangs.health import GangHealth, MemberHealth, State
+from webhook.gangs.hold_reasons import HoldReason, Reason
+from webhook.model.workloads.kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, STATEFUL_SETS
+from webhook.telemetry import logs
+
+CONFIG = """\
+apiVersion: rollcall.dev/v1alpha1
+kind: RollcallConfiguration
+scheduler: {defaultProfileName: koord-scheduler, profiles: [{name: koord-scheduler, gate: true}]}
+"""
+GATE = "rollcall.dev/gang-sync"
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Logs as a command configures them, but for this test alone: a logger that is once cached stays as it is."""
+    before = structlog.get_config()
+    monkeypatch.setattr(
+        logs, "configure", lambda: structlog.configure(logger_factory=structlog.PrintLoggerFactory(io.StringIO()))
+    )
+    yield
+    structlog.configure(**before)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> WritableWorld:
+    """A cluster in the place of the network."""
+    found = WritableWorld()
+    found.put("/apis/grove.io/v1alpha1/podcliquesets", workload())
+    put_gang(found, "demo-0-a")
+    answer_for_the_cluster(found, monkeypatch)
+    monkeypatch.setattr(looking, "LOOK_SECONDS", 0.01)
+    return found
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    file = tmp_path / "rollcall.yaml"
+    file.write_text(CONFIG)
+    return str(file)
+
+
+def pod(name: str, *gates: str, **spec: Any) -> dict[str, Any]:
+    return grove_pod(name, schedulingGates=[{"name": gate} for gate in gates], **spec)
+
+
+def test_gangs_are_a_table(rollcall: Run, cluster: WritableWorld, config: str) -> None:
+    ran = rollcall("gangs", "--config", config)
+    assert ran == (
+        0,
+        """\
+NAMESPACE  GANG    SCHEDULER        BOUND  PODS  AGE  HEALTH             WHY
+team-a     demo-0  koord-scheduler  0/2    0     -    GangObjectMissing  PodGroup demo-0-a is missing
+""",
+        "",
+    )
+    assert cluster.writes == []
+
+
+def test_gangs_as_json(rollcall: Run, cluster: WritableWorld, config: str) -> None:
+    (found,) = json.loads(rollcall("gangs", "--config", config, "-o", "json").out)["gangs"]
+    assert (found["namespace"], found["name"], found["state"]) == ("team-a", "demo-0", "held")
+    assert [one["reason"] for one in found["reasons"]] == ["GangObjectMissing", "GangTooFewPods"]
+
+
+def test_only_those_that_are_asked_for_are_shown(rollcall: Run, cluster: WritableWorld, config: str) -> None:
+    started = podgang("demo-0-a", minimum=0)
+    started["metadata"] |= {"name": "done", "namespace": "team-b"}
+    cluster.put(GANGS, started)
+    assert len(rollcall("gangs", "--config", config).out.splitlines()) == 3
+    assert "demo-0" not in rollcall("gangs", "--config", config, "-n", "team-b").out
+    assert "done" not in rollcall("gangs", "--config", config, "--held").out
+    assert rollcall("gangs", "--config", config, "-n", "team-c") == (0, "", "rollcall: no gangs in team-c\n")
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_a_watch_shows_what_changes_until_it_is_interrupted(
+    rollcall: Run, cluster: WritableWorld, config: str, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    shown = looking.GangView._health
+    times = 0
+
+    def interrupted(self: looking.GangView, key: Any) -> Any:
+        nonlocal times
+        times += 1
+        if times == 3:
+            raise KeyboardInterrupt
+        if times == 1:
+            put_pods(cluster, pod("one"))
+        elif times == 2:
+            put_pods(cluster, pod("two"))
+        return shown(self, key)
+
+    monkeypatch.setattr(looking.GangView, "_health", interrupted)
+    ran = rollcall("gangs", "--config", config, "-n", "team-a", "--watch", "-o", output)
+    assert ran.code == 0
+    if output == "json":
+        assert [json.loads(line)["members"][0]["present"] for line in ran.out.splitlines()] == [0, 1]
+    else:
+        assert [line.split()[4] for line in ran.out.splitlines()] == ["PODS", "0", "1"]
+
+
+def test_a_cluster_that_cannot_be_read_is_no_verdict(
+    rollcall: Run, cluster: WritableWorld, config: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looking, "PATIENCE_SECONDS", 0.2)
+    cluster.failing = httpx.Response(403, json=failure(403, "you may not"))
+    ran = rollcall("gangs", "--config", config)
+    assert (ran.code, ran.out) == (3, "")
+    assert "rollcall: cluster: the served kinds are not known: HTTP 403: you may not" in ran.err
+    cluster.failing = None
+    cluster.served = [one for one in cluster.served if one.plural != "podgangs"]
+    assert rollcall("gangs", "--config", config).code == 0, "there may be Jobs"
+    Path(config).write_text(CONFIG.replace("koord-scheduler", "kai-scheduler"))
+    ran = rollcall("gangs", "--config", config)
+    assert ran.code == 3
+    assert ran.err.endswith("rollcall: the cluster does not serve PodGangs; is Grove installed?\n")
+
+
+def test_one_gang_is_explained(rollcall: Run, cluster: WritableWorld, config: str) -> None:
+    gone = pod("fails")
+    gone["status"] = {"phase": "Failed"}
+    leaving = pod("goes")
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    stranger = pod("strange")
+    stranger["metadata"]["labels"]["grove.io/podclique"] = "other"
+    waits, runs = pod("waits", "example.com/gate", GATE), pod("runs", nodeName="n1")
+    put_pods(cluster, waits, runs, gone, leaving)
+    cluster.put(PODS, stranger)
+    ran = rollcall("explain", "podgang/demo-0", "-n", "team-a", "--config", config)
+    assert ran.code == 1
+    assert ran.out.startswith("""\
+PodGang team-a/demo-0: inPart
+    scheduler koord-scheduler; 1 of the 2 pods that it needs to start are on nodes
+
+    demo-0-a: 2 present, 1 on nodes, needs 2 to start
+        fails: failed
+        goes: leaving
+        runs: on node n1, unmutated
+        waits: waiting, gate example.com/gate, gate rollcall.dev/gang-sync, unmutated
+    strange: of other, which is not a member of the PodGang
+
+    GangInPart
+        why  a part of the gang is on nodes and the rest is not: demo-0-a has 1 of 2
+        do   """)
+    assert "GangGated\n" in ran.out
+    as_json = rollcall("explain", "podgangs/team-a/demo-0", "-o", "json", "--config", config)
+    assert json.loads(as_json.out)["gangs"][0]["state"] == "inPart"
+
+
+def test_a_gang_that_is_not_there_is_named(rollcall: Run, cluster: WritableWorld, config: str) -> None:
+    ran = rollcall("explain", "podgang/demo-0", "--config", config)
+    assert ran == (2, "", "rollcall: there is no PodGang default/demo-0\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["podgang/demo-0", "set.yaml"], "explain them one after another"),
+        (["podgang/demo-0", "-o", "mermaid"], "are for manifests"),
+        (["podgang/demo-0", "--scheduler", "volcano"], "are for manifests"),
+        (["set.yaml", "-n", "team-a"], "are for KIND/NAME"),
+        (["set.yaml", "--context", "c"], "are for KIND/NAME"),
+    ],
+)
+def test_manifests_and_gangs_of_a_cluster_are_not_mixed(rollcall: Run, arguments: list[str], why: str) -> None:
+    ran = rollcall("explain", *arguments)
+    assert ran.code == 2
+    assert why in " ".join(ran.err.replace("│", " ").split())
+
+
+def test_the_gate_is_taken_off_by_hand(rollcall: Run, cluster: WritableWorld) -> None:
+    cluster.put(PODS, pod("both", "grove.io/podgang-pending-creation", GATE))
+    cluster.put(PODS, pod("none", "grove.io/podgang-pending-creation"))
+    sent: list[str] = []
+
+    def lifted(request: httpx.Request) -> httpx.Response:
+        sent.append(f"{request.url.path} {request.content.decode()}")
+        return httpx.Response(200, json={})
+
+    cluster.answering = lifted
+    said = "pod team-a/both of demo-0: "
+    assert rollcall("gangs", "ungate", "--all", "--dry-run") == (0, f"{said}has the gate\n", "")
+    assert sent == []
+    assert rollcall("gangs", "ungate", "demo-0", "-n", "team-a") == (0, f"{said}ungated\n", "")
+    assert sent == [
+        '/api/v1/namespaces/team-a/pods/both [{"op":"test","path":"/spec/schedulingGates/1/name",'
+        f'"value":"{GATE}"}},{{"op":"remove","path":"/spec/schedulingGates/1"}}]'
+    ]
+    nobody = (0, "", f"rollcall: no pod has the gate {GATE}\n")
+    assert rollcall("gangs", "ungate", "other", "-n", "team-a") == nobody
+    assert rollcall("gangs", "ungate", "demo-0") == nobody
+
+
+def test_a_gate_that_cannot_be_taken_off_is_said(rollcall: Run, cluster: WritableWorld) -> None:
+    cluster.put(PODS, pod("one", GATE))
+    cluster.answering = lambda _: httpx.Response(403, json=failure(403, "you may not"))
+    assert rollcall("gangs", "ungate", "--all") == (3, "", "rollcall: pod team-a/one: HTTP 403: you may not\n")
+    cluster.answering = lambda _: httpx.Response(422, json=failure(422, "the test failed"))
+    ran = rollcall("gangs", "ungate", "--all")
+    assert (ran.code, ran.out) == (3, "pod team-a/one of demo-0: it changed in the meantime; try again\n")
+    cluster.failing = httpx.Response(403, json=failure(403, "you may not"))
+    ran = rollcall("gangs", "ungate", "--all")
+    assert (ran.code, ran.err) == (3, "rollcall: the pods cannot be read: HTTP 403: you may not\n")
+    assert rollcall("gangs", "ungate").code == 2
+    assert rollcall("gangs", "ungate", "demo-0", "--all").code == 2
+
+
+def gang(**fields: Any) -> GangHealth:
+    created = (datetime.now(UTC) - timedelta(seconds=fields.pop("seconds", 5))).strftime("%Y-%m-%dT%H:%M:%SZ")
+    members = (MemberHealth("demo-0-a", 2, 2, 0),)
+    return GangHealth("team-a", "demo-0", None, State.HELD, fields.pop("created", created), members, **fields)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "age"), [(5, "5s"), (119, "119s"), (130, "2m"), (3600 * 3, "3h"), (86400 * 40, "40d"), (-9, "0s")]
+)
+def test_ages_are_short(seconds: int, age: str) -> None:
+    out = Console(width=10_000, record=True, file=io.StringIO())
+    one = gang(seconds=seconds)
+    gang_text.GangTable([one], out).add(one)
+    assert out.export_text().split()[5].rstrip("s") in {age.rstrip("s"), str(int(age[:-1]) + 1)}
+
+
+def test_what_a_terminal_would_obey_is_escaped_and_a_terminal_is_not_overrun() -> None:
+    evil = HoldReason(Reason.NO_ROOM, "a\x1b[31m " + "x" * 500, "")
+    out = Console(width=80, force_terminal=True, record=True, file=io.StringIO())
+    gang_text.GangTable([], out).add(gang(obstacles=(evil,)))
+    text = out.export_text()
+    assert "\x1b" not in text
+    assert "\\x1b" in text
+    assert len(text.splitlines()) == 1
+
+
+@pytest.fixture
+def owners(cluster: WritableWorld) -> WritableWorld:
+    """The same cluster with a Job, a JobSet that starts in turn, and a LeaderWorkerSet."""
+    cluster.served += [JOBS, JOB_SETS, LEADER_WORKER_SETS, STATEFUL_SETS]
+    cluster.put(JOB_PATH, job())
+    cluster.put(JOB_SET_PATH, job_set("x", ("a", 1), ("b", 2), startupPolicy={"startupPolicyOrder": "InOrder"}))
+    put_workload(cluster, LWS_PATH, lws())
+    cluster.put(PODS, lws_pod(0, 0, "new", GATE))
+    cluster.put(PODS, job_pod(0, GATE))
+    return cluster
+
+
+def test_gangs_of_other_workloads_stand_in_the_same_table(rollcall: Run, owners: WritableWorld, config: str) -> None:
+    lines = [line.split() for line in rollcall("gangs", "--config", config).out.splitlines()]
+    assert [line[1:5] for line in lines] == [
+        ["GANG", "SCHEDULER", "BOUND", "PODS"],
+        ["demo-0", "koord-scheduler", "0/2", "0"],
+        ["leaderworkerset/serve-0-new", "koord-scheduler", "0/2", "1"],
+        ["job/train", "koord-scheduler", "0/2", "1"],
+        ["jobset/x-a", "koord-scheduler", "0/1", "0"],
+        ["jobset/x-b", "koord-scheduler", "0/2", "0"],
+    ]
+    assert [line[6] for line in lines[1:]] == ["GangObjectMissing"] * 4 + ["later"]
+    found = json.loads(rollcall("gangs", "--config", config, "-o", "json").out)["gangs"]
+    assert [(one["kind"], one.get("workload")) for one in found[:2]] == [
+        ("PodGang", None),
+        ("LeaderWorkerSet", "serve"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("named", "code", "titles"),
+    [
+        ("job/train", 1, ["Job team-a/train: held"]),
+        ("jobs/team-a/train", 1, ["Job team-a/train: held"]),
+        ("jobset/x", 1, ["JobSet team-a/x, gang x-a: held", "JobSet team-a/x, gang x-b: later"]),
+        ("jobset/x-b", 0, ["JobSet team-a/x, gang x-b: later"]),
+        ("lws/serve", 1, ["LeaderWorkerSet team-a/serve, gang serve-0-new: held"]),
+        ("leaderworkersets/serve-0-new", 1, ["LeaderWorkerSet team-a/serve, gang serve-0-new: held"]),
+    ],
+)
+def test_the_gangs_of_a_workload_are_explained(
+    rollcall: Run, owners: WritableWorld, config: str, named: str, code: int, titles: list[str]
+) -> None:
+    ran = rollcall("explain", named, "-n", "team-a", "--config", config)
+    assert ran.code == code
+    assert [line for line in ran.out.splitlines() if line and not line.startswith(" ")] == titles
+
+
+def test_a_workload_without_gangs_is_told(rollcall: Run, owners: WritableWorld, config: str) -> None:
+    ran = rollcall("explain", "jobset/train", "-n", "team-a", "--config", config)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "rollcall: there is no JobSet team-a/train, or Rollcall makes no gang of it\n"
+
+
+def test_the_gate_comes_off_the_pods_of_workloads_by_the_name_of_gang_or_workload(
+    rollcall: Run, owners: WritableWorld
+) -> None:
+    said = "pod team-a/serve-0-0-new of serve-0-new: has the gate\n"
+    assert rollcall("gangs", "ungate", "serve", "-n", "team-a", "--dry-run").out == said
+    assert rollcall("gangs", "ungate", "serve-0-new", "-n", "team-a", "--dry-run").out == said
+    every = rollcall("gangs", "ungate", "--all", "--dry-run").out
+    assert every == f"{said}pod team-a/train-0 of train: has the gate\n"

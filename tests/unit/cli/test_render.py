@@ -1,0 +1,257 @@
+"""`rollcall render`: what a workload would get, written out by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import yaml
+from ruamel.yaml import YAML
+
+from tests.unit.cli.conftest import Run
+from webhook.sources.manifests import read_text
+
+KOORD = ("--scheduler", "koord-scheduler")
+SET = """\
+apiVersion: grove.io/v1alpha1
+kind: PodCliqueSet
+metadata: {name: demo, namespace: team-a}
+spec:
+  replicas: 1
+  template:
+    cliques:
+    - name: leader
+      spec: {replicas: 1, podSpec: {containers: [{name: main, image: example.com/main}]}}
+    podCliqueScalingGroups:
+    - {name: pool, cliqueNames: [leader], replicas: 2, minAvailable: 1}
+"""
+GANG = """\
+apiVersion: scheduler.grove.io/v1alpha1
+kind: PodGang
+metadata: {name: demo-0, namespace: team-a, uid: 5f1d}
+spec:
+  podgroups:
+  - name: demo-0-worker
+    minReplicas: 2
+    podReferences: [{namespace: team-a, name: a}, {namespace: team-a, name: b}]
+"""
+GROUP = """\
+---
+# PodGang demo-0, koord-scheduler
+apiVersion: scheduling.sigs.k8s.io/v1alpha1
+kind: PodGroup
+metadata:
+  name: demo-0-worker
+  namespace: team-a
+  labels:
+    app.kubernetes.io/managed-by: rollcall
+    grove.io/podgang: demo-0
+    grove.io/podclique: demo-0-worker
+  annotations:
+    gang.scheduling.koordinator.sh/groups: '["team-a/demo-0-worker"]'
+    gang.scheduling.koordinator.sh/mode: Strict
+    gang.scheduling.koordinator.sh/match-policy: waiting-and-running
+    gang.scheduling.koordinator.sh/total-number: '2'
+  ownerReferences:
+  - apiVersion: scheduler.grove.io/v1alpha1
+    kind: PodGang
+    name: demo-0
+    uid: 5f1d
+    controller: true
+    blockOwnerDeletion: true
+spec:
+  minMember: 2
+  scheduleTimeoutSeconds: 600
+"""
+
+
+def test_a_pod_gang_gets_exactly_its_pod_groups(rollcall: Run) -> None:
+    assert rollcall("render", *KOORD, "-", stdin=GANG) == (0, GROUP, "")
+
+
+def test_a_set_gets_the_pod_groups_and_one_stamped_pod_of_each_gang(rollcall: Run) -> None:
+    ran = rollcall("render", *KOORD, "-", stdin=SET)
+    assert (ran.code, ran.err) == (0, "")
+    assert [line for line in ran.out.splitlines() if line.startswith("#")] == [
+        "# PodGang demo-0, koord-scheduler",
+        "# PodGang demo-0, koord-scheduler: one of its pods",
+        "# PodGang demo-0-pool-0, koord-scheduler",
+        "# PodGang demo-0-pool-0, koord-scheduler: one of its pods",
+    ]
+    objects = list(YAML(typ="safe").load_all(ran.out))
+    assert [(found["kind"], found["metadata"].get("name")) for found in objects] == [
+        ("PodGroup", "demo-0-pool-0-leader"),
+        ("Pod", None),
+        ("PodGroup", "demo-0-pool-0-demo-0-pool-1-leader"),
+        ("Pod", None),
+    ]
+    for group, pod in (objects[:2], objects[2:]):
+        assert pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] == group["metadata"]["name"]
+        assert pod["spec"]["schedulerName"] == "koord-scheduler"
+
+
+def test_a_scaling_group_of_no_cliques_is_no_gang(rollcall: Run) -> None:
+    empty = SET + "    - {name: empty, cliqueNames: [], replicas: 3, minAvailable: 1}\n"
+    assert rollcall("render", *KOORD, "-", stdin=empty) == rollcall("render", *KOORD, "-", stdin=SET)
+
+
+def test_json_is_a_list_that_kubectl_takes(rollcall: Run) -> None:
+    found = json.loads(rollcall("render", *KOORD, "-o", "json", "-", stdin=GANG).out)
+    assert (found["kind"], [item["kind"] for item in found["items"]]) == ("List", ["PodGroup"])
+
+
+def test_a_pod_is_printed_as_the_webhook_leaves_it(rollcall: Run) -> None:
+    pod = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  generateName: demo-0-worker-
+  labels: {app.kubernetes.io/managed-by: grove-operator, grove.io/podgang: demo-0, grove.io/podclique: demo-0-worker}
+spec: {containers: []}
+"""
+    ran = rollcall("render", *KOORD, "-", stdin=pod)
+    assert ran.out.startswith("---\n# Pod, koord-scheduler\n")
+    assert "schedulerName: koord-scheduler\n" in ran.out
+    alone = rollcall("render", *KOORD, "-", stdin="apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {}\n")
+    assert alone.out.startswith("---\n# Pod, left as it is\n")
+
+
+def test_a_refused_set_prints_nothing_in_part(rollcall: Run) -> None:
+    refused = SET.replace("minAvailable: 1", "minAvailable: 1, topologyConstraint: {pack: {required: rack}}")
+    ran = rollcall("render", *KOORD, "-", stdin=refused)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("rollcall: <stdin>:11:73: koordinator/scaling-group-topology at ")
+
+
+def test_a_gang_that_cannot_be_expressed_is_told_with_its_place(rollcall: Run) -> None:
+    gang = GANG + "  topologyConstraint: {packConstraint: {required: example.com/rack}}\n"
+    facts = "kind: ClusterNetworkTopologyList\napiVersion: scheduling.koordinator.sh/v1alpha1\nitems: []\n"
+    unknown = rollcall("render", *KOORD, "-", stdin=gang)
+    assert (unknown.code, unknown.out) == (3, "")
+    assert "the ClusterNetworkTopology unknown" in unknown.err
+    ran = rollcall("check", *KOORD, "-", stdin=f"{gang}---\n{facts}")
+    assert ran.code == 0
+
+
+def test_missing_facts_are_no_verdict(rollcall: Run) -> None:
+    asking = SET.replace(
+        "  template:\n", "  template:\n    topologyConstraint: {topologyName: dc, pack: {required: rack}}\n"
+    )
+    ran = rollcall("render", *KOORD, "-", stdin=asking)
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err == "rollcall: spec.template.topologyConstraint needs the ClusterTopologyBinding dc\n"
+
+
+def test_a_mistyped_number_is_not_written_out(rollcall: Run) -> None:
+    for old, new in (
+        ("  replicas: 1\n", "  replicas: 1000000000\n"),
+        ("spec: {replicas: 1,", "spec: {replicas: 1000000000,"),
+    ):
+        ran = rollcall("render", *KOORD, "-", stdin=SET.replace(old, new))
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err == "rollcall: <stdin>:1:1: demo would have 2000000000 pods; render shows at most 100000\n"
+
+
+def test_nothing_to_render_is_said(rollcall: Run) -> None:
+    ran = rollcall("render", *KOORD, "-", stdin="apiVersion: v1\nkind: Service\nmetadata: {name: x}\n")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err.splitlines() == [
+        "rollcall: <stdin>:1:1: Service is left out: it has no gang",
+        "rollcall: nothing to render: no workload with a gang, no PodGang or Pod, nor a topology that needs an object",
+    ]
+
+
+def test_the_plain_scheduler_has_no_gang_objects(rollcall: Run) -> None:
+    assert rollcall("render", "--scheduler", "default-scheduler", "-", stdin=GANG).out == ""
+
+
+def test_a_typed_list_is_rendered_one_by_one_and_so_is_a_list_within_a_list(rollcall: Run) -> None:
+    gang = GANG.replace("apiVersion: scheduler.grove.io/v1alpha1\nkind: PodGang\n", "").replace("\n", "\n  ").rstrip()
+    typed = f"apiVersion: scheduler.grove.io/v1alpha1\nkind: PodGangList\nitems:\n- {gang}\n"
+    assert rollcall("render", *KOORD, "-", stdin=typed) == (0, GROUP, "")
+    outer = "apiVersion: v1\nkind: List\nitems:\n- " + typed.replace("\n", "\n  ").rstrip() + "\n"
+    assert rollcall("render", *KOORD, "-", stdin=outer) == (0, GROUP, "")
+
+
+def test_what_kubectl_prints_as_a_list_is_rendered_one_by_one(rollcall: Run) -> None:
+    listed = "apiVersion: v1\nkind: List\nitems:\n- " + GANG.replace("\n", "\n  ").rstrip() + "\n"
+    assert rollcall("render", *KOORD, "-", stdin=listed) == (0, GROUP, "")
+    refused = listed + "  topologyConstraint: {packConstraint: {required: example.com/rack}}\n"
+    ran = rollcall("render", *KOORD, "-", stdin=refused.replace("  topology", "    topology"))
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err.startswith("rollcall: <stdin>:12:")
+
+
+def test_words_that_kubectl_would_take_for_something_else_are_quoted(rollcall: Run) -> None:
+    words = ["on", "y", "No", "012", "0o7", "1e3", "1_000", ".5", "0x1F", "null", "~", ".nan", "2020-01-01", "plain"]
+    args = json.dumps(words)
+    pod = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: x}}\nspec: {{containers: [{{name: m, args: {args}}}]}}\n"
+    ran = rollcall("render", *KOORD, "-", stdin=pod)
+    (again,) = read_text(ran.out, "rendered")
+    assert again.manifest["spec"]["containers"][0]["args"] == words
+    assert "    - 'on'\n    - 'y'\n    - 'No'\n" in ran.out
+    assert "    - plain\n" in ran.out
+
+
+def test_an_object_that_is_none_is_told_with_its_place(rollcall: Run) -> None:
+    ran = rollcall("render", *KOORD, "-", stdin="apiVersion: v1\nkind: Pod\nmetadata: 5\n")
+    assert ran == (2, "", "rollcall: <stdin>:1:1: expected an object, found int\n")
+
+
+def test_what_has_no_gang_is_left_out_with_a_note(rollcall: Run) -> None:
+    ran = rollcall("render", *KOORD, "-", stdin=f"apiVersion: v1\nkind: ConfigMap\n---\n{GANG}")
+    assert ran == (0, GROUP, "rollcall: <stdin>:1:1: ConfigMap is left out: it has no gang\n")
+
+
+BINDING = """\
+apiVersion: grove.io/v1alpha1
+kind: ClusterTopologyBinding
+metadata: {name: dc}
+spec: {levels: [{domain: rack, key: example.com/rack}, {domain: host, key: kubernetes.io/hostname}]}
+"""
+
+
+def test_a_topology_binding_becomes_the_topology_of_those_schedulers_that_have_their_own(rollcall: Run) -> None:
+    ran = rollcall("render", "-", stdin=BINDING)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("---\n# ClusterTopologyBinding dc, kai-scheduler\n")
+    assert yaml.safe_load(ran.out) == {
+        "apiVersion": "kai.scheduler/v1alpha1",
+        "kind": "Topology",
+        "metadata": {"name": "dc", "labels": {"app.kubernetes.io/managed-by": "rollcall"}},
+        "spec": {"levels": [{"nodeLabel": "example.com/rack"}, {"nodeLabel": "kubernetes.io/hostname"}]},
+    }
+    none = rollcall("render", "--scheduler", "koord-scheduler", "-", stdin=BINDING)
+    assert (none.code, none.out) == (0, "")
+    assert none.err.startswith("rollcall: nothing to render")
+
+
+def test_levels_that_no_topology_can_have_are_refused_with_their_place(rollcall: Run) -> None:
+    reversed_levels = BINDING.replace("example.com/rack", "x").replace("kubernetes.io/hostname", "example.com/rack")
+    ran = rollcall("render", "-", stdin=reversed_levels.replace("key: x", "key: kubernetes.io/hostname"))
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.endswith("change the levels of the ClusterTopologyBinding\n")
+    assert ran.err.startswith(
+        "rollcall: <stdin>:4:8: kai/topology at spec.levels: a list of 2 items: in a Topology of KAI"
+    )
+
+
+def test_a_podgang_s_queue_is_its_set_s_where_that_is_known(rollcall: Run, tmp_path: Path) -> None:
+    podgang = """\
+apiVersion: scheduler.grove.io/v1alpha1
+kind: PodGang
+metadata: {name: demo-0, namespace: team-a, labels: {app.kubernetes.io/part-of: demo}}
+spec: {podgroups: [{name: demo-0-worker, minReplicas: 2, podReferences: []}]}
+"""
+    workload = """\
+apiVersion: grove.io/v1alpha1
+kind: PodCliqueSet
+metadata: {name: demo, namespace: team-a}
+spec: {template: {cliques: [{name: worker, labels: {kai.scheduler/queue: research}}]}}
+"""
+    facts = tmp_path / "facts.yaml"
+    facts.write_text(workload)
+    kai = ("render", "--scheduler", "kai-scheduler")
+    assert rollcall(*kai, "-", stdin=podgang).code == 1
+    found = yaml.safe_load(rollcall(*kai, "--facts", str(facts), "-", stdin=podgang).out)
+    assert found["spec"]["queue"] == "research"

@@ -1,0 +1,109 @@
+"""What `rollcall render` prints may be applied by anybody: by a user, by Argo CD, by Flux. So it passes every rule
+under any user, in any order, with and without the others of its gang.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.checked_manifests import FINE
+from tests.unit.cli.conftest import Run
+from webhook import admission
+from webhook.config.settings import Settings
+from webhook.model.admission_request import Request
+from webhook.model.facts import ClusterFacts
+from webhook.model.findings import Action
+from webhook.offline.judgement import kind_of
+from webhook.sources.configuration import load_settings
+from webhook.sources.facts import load_facts
+
+PROFILES: dict[str, dict[str, Any]] = {
+    "koord-scheduler": {},
+    "volcano": {"config": {"topology": "hypernode"}},
+    "kai-scheduler": {"config": {"defaultQueue": "default-queue"}},
+    "default-scheduler": {"config": {"gangScheduling": True, "apiGeneration": "v1beta1"}},
+    "default-scheduler 1.36": {"config": {"gangScheduling": True, "apiGeneration": "v1alpha2"}},
+    "default-scheduler 1.35": {"config": {"gangScheduling": True, "apiGeneration": "v1alpha1"}},
+    "scheduler-plugins-scheduler": {},
+}
+# The queue that KAI's chart makes, on top of what an example cluster has.
+QUEUES = """\
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: default-parent-queue}
+spec: {}
+---
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: default-queue}
+spec: {parentQueue: default-parent-queue}
+---
+apiVersion: kai.scheduler/v1
+kind: SchedulingShard
+metadata: {name: default}
+spec: {}
+"""
+STAND_INS = {
+    "set.yaml": FINE,
+    "job.yaml": """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec:
+  parallelism: 2
+  completions: 2
+  completionMode: Indexed
+  template: {spec: {restartPolicy: Never, containers: [{name: main, image: example.com/main}]}}
+""",
+}
+
+
+def samples() -> list[Path] | None:
+    folder = os.environ.get("ROLLCALL_SAMPLES")
+    return None if folder is None else sorted(Path(folder).rglob("*.yaml"))
+
+
+@pytest.mark.parametrize("named", PROFILES)
+def test_what_is_rendered_passes_every_rule_under_any_user(rollcall: Run, tmp_path: Path, named: str) -> None:
+    scheduler = named.split(maxsplit=1)[0]
+    configuration = tmp_path / "rollcall.yaml"
+    profile = {"name": scheduler, **PROFILES[named]}
+    head = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
+    configuration.write_text(json.dumps({**head, "scheduler": {"profiles": [profile]}}))
+    (tmp_path / "queues.yaml").write_text(QUEUES)
+    cluster = [Path("manifests/facts/cluster.yaml"), tmp_path / "queues.yaml"]
+    files = samples()
+    if files is None:
+        files = [tmp_path / name for name in STAND_INS]
+        for path in files:
+            path.write_text(STAND_INS[path.name])
+    # Settings as a server's: nothing is chosen for anybody.
+    settings = load_settings(configuration)
+    judged = 0
+    for path in files:
+        known = [argument for found in cluster for argument in ("--facts", str(found))]
+        options = ("--scheduler", scheduler, "--config", str(configuration), *known, "-o", "json")
+        ran = rollcall("render", *options, str(path))
+        if ran.code != 0 or not ran.out.strip():
+            continue
+        objects = [found for found in json.loads(ran.out)["items"] if found["kind"] != "Pod"]
+        together = tmp_path / "together.json"
+        together.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+        for facts in (load_facts(cluster), load_facts([*cluster, together])):
+            for manifest in objects:
+                refused = denials(manifest, facts, settings)
+                assert refused == [], f"{path.name}: {manifest['kind']} {manifest['metadata']['name']}"
+                judged += kind_of(manifest)[::2] in settings.judging
+    assert judged > 0 or scheduler == "scheduler-plugins-scheduler", "nothing of that scheduler's was judged"
+
+
+def denials(manifest: dict[str, Any], facts: ClusterFacts, settings: Settings) -> list[str]:
+    metadata = manifest["metadata"]
+    namespace, name = metadata.get("namespace", ""), metadata["name"]
+    asked = Request("1", "CREATE", kind_of(manifest), namespace, name, manifest, user="alice")
+    return [str(one) for one in admission.validate(asked, facts, settings).findings if one.action is Action.DENY]

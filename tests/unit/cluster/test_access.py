@@ -1,0 +1,183 @@
+"""The way to a cluster: from inside a pod, from a kubeconfig, and what is said where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.unit.cluster.kubeconfigs import kubeconfig
+from tests.unit.cluster.scripted import Script, client
+from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
+from webhook.cluster import access
+from webhook.cluster.access import find, from_kubeconfig, in_cluster
+from webhook.cluster.requests import discovery
+from webhook.errors import AccessError, NotModified, RequestFailed
+
+
+@pytest.fixture
+def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A pod's service account, as the kubelet mounts it."""
+    make_development_certificates(tmp_path)
+    (tmp_path / "token").write_text("first\n")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    return tmp_path
+
+
+def test_in_a_pod_the_token_is_read_again_because_it_is_replaced(account: Path) -> None:
+    found = in_cluster(account)
+    assert (found.url, found.authorization()) == ("https://10.0.0.1:443", "Bearer first")
+    (account / "token").write_text("second\n")
+    assert found.authorization() == "Bearer second"
+
+
+def test_in_a_pod_of_an_ipv6_cluster(account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    assert in_cluster(account).url == "https://[fd00::1]:443"
+
+
+@pytest.mark.parametrize("missing", ["token", CA_FILE])
+def test_a_pod_without_a_service_account_is_told_what_it_needs(account: Path, missing: str) -> None:
+    (account / missing).unlink()
+    with pytest.raises(AccessError, match="No such file or directory; a pod that reads its cluster needs automount"):
+        in_cluster(account)
+
+
+def test_the_pod_is_found_without_being_told(account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "SERVICE_ACCOUNT", account)
+    assert find().url == "https://10.0.0.1:443"
+
+
+USERS: dict[str, tuple[dict[str, Any], str | None]] = {
+    "a token": ({"token": "secret"}, "Bearer secret"),
+    "a name and a password": ({"username": "me", "password": "secret"}, "Basic bWU6c2VjcmV0"),
+    "a program": (
+        {
+            "exec": {
+                "apiVersion": "client.authentication.k8s.io/v1",
+                "command": "/bin/echo",
+                "interactiveMode": "Never",
+                "args": [
+                    '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", '
+                    '"status": {"token": "made"}}'
+                ],
+            }
+        },
+        "Bearer made",
+    ),
+    "nobody": ({}, None),
+}
+
+
+@pytest.mark.parametrize(("user", "expected"), USERS.values(), ids=USERS)
+def test_a_kubeconfig_says_who_one_is(tmp_path: Path, user: dict[str, Any], expected: str | None) -> None:
+    found = from_kubeconfig(kubeconfig(tmp_path, user), None)
+    assert (found.url, found.authorization()) == ("https://cluster:6443", expected)
+
+
+def test_a_client_certificate_is_loaded(tmp_path: Path) -> None:
+    make_development_certificates(tmp_path)
+    user = {"client-certificate": str(tmp_path / CERTIFICATE_FILE), "client-key": str(tmp_path / KEY_FILE)}
+    authority = str(tmp_path / CA_FILE)
+    found = from_kubeconfig(kubeconfig(tmp_path, user, **{"certificate-authority": authority}), "one")
+    assert found.tls.cert_store_stats()["x509_ca"] == 1
+    (tmp_path / KEY_FILE).write_text("nothing")
+    with pytest.raises(AccessError):
+        from_kubeconfig(kubeconfig(tmp_path, user), None)
+
+
+def test_a_token_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "RELOAD_SECONDS", -1)
+    (tmp_path / "token").write_text("first\n")
+    found = from_kubeconfig(kubeconfig(tmp_path, {"tokenFile": str(tmp_path / "token")}), None)
+    assert (found.authorization() or "").strip() == "Bearer first"
+    (tmp_path / "token").write_text("second\n")
+    assert (found.authorization() or "").strip() == "Bearer second"
+
+
+def test_a_server_that_is_no_url_is_told(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path, {"token": "x"}, server="cluster:6443")
+    with pytest.raises(AccessError, match="the server 'cluster:6443' is not a URL"):
+        from_kubeconfig(path, None)
+
+
+def test_what_is_wrong_with_a_kubeconfig_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = tmp_path / "absent"
+    with pytest.raises(AccessError, match=f"cannot connect to a cluster: {absent}: "):
+        from_kubeconfig(absent, None)
+    path = kubeconfig(tmp_path, {})
+    with pytest.raises(AccessError, match="two"):
+        from_kubeconfig(path, "two")
+    path.write_text("7\n")
+    with pytest.raises(AccessError, match=f"cannot connect to a cluster: {path}: "):
+        from_kubeconfig(path, None)
+    monkeypatch.setenv("KUBECONFIG", str(absent))
+    with pytest.raises(AccessError, match="cannot connect to a cluster"):
+        find()
+
+
+def test_what_is_no_kubeconfig_is_told_in_one_line_of_our_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def why(path: Path | None = tmp_path / "config") -> str:
+        with pytest.raises(AccessError) as error:
+            from_kubeconfig(path, None)
+        return str(error.value).removeprefix("cannot connect to a cluster: ")
+
+    assert why() == f"{tmp_path}/config: no such file"
+    for content in ("[]", "7", "clusters: {}\nusers: 5\ncontexts: x\ncurrent-context: here\n", "-----BEGIN X-----"):
+        (tmp_path / "config").write_text(content)
+        assert why() == f"{tmp_path}/config: is not a kubeconfig", content
+    (tmp_path / "config").write_text("a: [\n")
+    assert why() == f"{tmp_path}/config: is not YAML"
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert why(None) == "~/.kube/config: no such file"
+
+
+@pytest.mark.parametrize("program", [["/nowhere/program"], ["/bin/echo", '{"token": "secret"'], ["/bin/false"]])
+def test_a_program_that_gives_no_credentials_is_an_error(
+    tmp_path: Path, program: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What followed would be refused to an anonymous user whom nobody knows."""
+    command, *arguments = program
+    user = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": command,
+            "interactiveMode": "Never",
+            "args": arguments,
+        }
+    }
+    with pytest.raises(AccessError, match="gave no credentials; run kubectl to see why"):
+        from_kubeconfig(kubeconfig(tmp_path, user), None)
+    assert "secret" not in capfd.readouterr().err
+
+
+def test_credentials_that_cannot_be_had_are_a_failed_request() -> None:
+    def broken() -> str:
+        raise OSError("the plugin is gone")
+
+    async def asked() -> None:
+        await client(Script(), broken).get(discovery())
+
+    with pytest.raises(RequestFailed, match="no credentials: OSError: the plugin is gone"):
+        asyncio.run(asked())
+
+
+def test_what_was_not_modified_is_not_sent_again() -> None:
+    async def asked() -> httpx.Request:
+        script = Script((200, {"items": []}), (304, b""), headers={"etag": '"one"'})
+        asking = client(script, lambda: "Bearer me")
+        answer = await asking.get(discovery())
+        with pytest.raises(NotModified):
+            await asking.get(discovery(answer.etag))
+        await asking.close()
+        return script.asked[1]
+
+    request = asyncio.run(asked())
+    assert (request.headers["if-none-match"], request.headers["authorization"]) == ('"one"', "Bearer me")

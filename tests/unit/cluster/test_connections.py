@@ -1,0 +1,126 @@
+"""How many connections to the API server are used at once, and who waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+
+from tests.unit.cluster.scripted import client
+from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
+from webhook.cluster import client as asking
+from webhook.cluster import lookup as looking
+from webhook.cluster import requests
+from webhook.cluster.client import REQUESTS_AT_ONCE, Client
+from webhook.cluster.discovery import Discovery
+from webhook.cluster.lookup import Lookup
+from webhook.cluster.schemas import Schemas
+from webhook.errors import FactsUnavailable, RequestFailed
+from webhook.model.general import GENERAL
+from webhook.model.keys import Needed
+
+# What 32 reviews may ask for at once.
+READS = 32 * 8
+
+
+class Slow(httpx.AsyncBaseTransport):
+    """Answers when it is told to. A watch is answered at once."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.full = asyncio.Event()
+        self.answering = self.most = self.answered = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """The answer, once it may be given."""
+        if "watch" in request.url.params:
+            return httpx.Response(200, content=b"{}\n")
+        self.answering += 1
+        self.most = max(self.most, self.answering)
+        if self.answering == REQUESTS_AT_ONCE:
+            self.full.set()
+        try:
+            await self.open.wait()
+        finally:
+            self.answering -= 1
+        self.answered += 1
+        return httpx.Response(200, json={})
+
+
+def read(asked: Client, number: int) -> asyncio.Task[object]:
+    return asyncio.create_task(asked.get(requests.read(ELASTIC_QUOTAS.resource, f"quota-{number}", "team-a")))
+
+
+async def let_go(tasks: list[asyncio.Task[object]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def test_reads_wait_for_a_connection_and_each_is_answered() -> None:
+    async def story() -> Slow:
+        slow = Slow()
+        asked = client(slow)
+        tasks = [read(asked, number) for number in range(READS)]
+        await slow.full.wait()
+        slow.open.set()
+        await asyncio.gather(*tasks)
+        return slow
+
+    slow = asyncio.run(story())
+    assert (slow.most, slow.answered) == (REQUESTS_AT_ONCE, READS)
+
+
+def test_a_watch_needs_no_free_connection() -> None:
+    async def story() -> list[bytes]:
+        slow = Slow()
+        asked = client(slow)
+        tasks = [read(asked, number) for number in range(READS)]
+        await slow.full.wait()
+        watch = requests.watch(ELASTIC_QUOTAS.resource, "5", 60, None, None)
+        lines = [line async for line in asked.lines(watch)]
+        assert slow.answered == 0
+        await let_go(tasks)
+        return lines
+
+    assert asyncio.run(story()) == [b"", b"{}"]
+
+
+def test_a_cancelled_read_gives_its_turn_back() -> None:
+    async def story() -> Slow:
+        slow = Slow()
+        asked = client(slow)
+        tasks = [read(asked, number) for number in range(READS)]
+        await slow.full.wait()
+        await let_go(tasks)
+        slow.open.set()
+        await asyncio.gather(*(read(asked, number) for number in range(REQUESTS_AT_ONCE)))
+        return slow
+
+    assert asyncio.run(story()).answered == REQUESTS_AT_ONCE
+
+
+async def test_a_request_that_gets_no_turn_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "ANSWER_SECONDS", 0.01)
+
+    slow = Slow()
+    asked = client(slow)
+    tasks = [read(asked, number) for number in range(REQUESTS_AT_ONCE)]
+    await slow.full.wait()
+    with pytest.raises(RequestFailed, match=r"^not sent: 48 other requests were not answered within 0\.01 s$"):
+        await read(asked, REQUESTS_AT_ONCE)
+    await let_go(tasks)
+
+
+async def test_a_fact_that_gets_no_turn_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "LOOKUP_SECONDS", 0.01)
+
+    slow = Slow()
+    asked = client(slow)
+    tasks = [read(asked, number) for number in range(REQUESTS_AT_ONCE)]
+    await slow.full.wait()
+    lookup = Lookup(asked, (*GENERAL, ELASTIC_QUOTAS), Discovery(asked), Schemas(asked, ()))
+    with pytest.raises(FactsUnavailable, match="no answer in time"):
+        await lookup.find([Needed("pod_clique_sets", ("team-a", "demo"))], 5)
+    await let_go(tasks)

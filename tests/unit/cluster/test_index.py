@@ -1,0 +1,133 @@
+"""What one event costs, and what becomes of objects that are not kept."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import structlog
+
+from tests.unit.cluster.hostile import SAMPLES, attacks, projections
+from tests.unit.cluster.scripted import namespace, quota
+from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
+from webhook.cluster.watch import EVENTS_SHARE, Index, rest_after
+from webhook.model.known_objects import Quota
+from webhook.model.projections import NAMESPACES, Projection
+from webhook.model.reading import Manifest
+
+Each = pytest.mark.parametrize("projection", projections(), ids=lambda one: f"{one.part}-{one.resource.api.version}")
+SMALL = NAMESPACES._replace(most=2048)
+
+
+def steps(act: Callable[[], Any]) -> int:
+    """The lines of Python that run."""
+    count = 0
+
+    def trace(*_: Any) -> Any:
+        nonlocal count
+        count += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        act()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def filled(projection: Projection, objects: int, where: str) -> Index:
+    """An index of so many objects that are alike: in what they name, or even in their own names."""
+    index = Index(projection)
+    for number in range(objects):
+        index.put(alike(projection, number, where))
+    return index
+
+
+def alike(projection: Projection, number: int, where: str) -> Manifest:
+    names = {
+        "names": {"name": f"n{number}", "namespace": "team"},
+        "namespaces": {"name": "n", "namespace": f"t{number}"},
+    }
+    raw = SAMPLES[projection.part]
+    return {**raw, "metadata": {**raw["metadata"], **names[where]}}
+
+
+@pytest.mark.parametrize("act", [Index.put, Index.drop], ids=["put", "drop"])
+@pytest.mark.parametrize("where", ["names", "namespaces"])
+@Each
+def test_an_event_costs_the_same_however_many_objects_there_are(
+    projection: Projection, where: str, act: Callable[[Index, Manifest], None]
+) -> None:
+    raw = alike(projection, 7, where)
+    few, many = (filled(projection, count, where) for count in (50, 200))
+    assert steps(lambda: act(many, raw)) <= 1.2 * steps(lambda: act(few, raw)) + 20
+
+
+def test_quotas_of_one_name_in_thousands_of_namespaces_are_forgotten_one_by_one() -> None:
+    index = Index(ELASTIC_QUOTAS)
+    for number in range(2000):
+        index.put(quota("shared", f"team-{number}", parent=number == 0))
+    for number in range(1, 2000):
+        index.drop(quota("shared", f"team-{number}"))
+    assert index.entries == {"shared": Quota(is_parent=True)}
+    index.drop(quota("shared", "team-0"))
+    assert index.entries == {}
+
+
+def test_the_last_object_that_came_is_the_one_that_is_known_by_a_shared_key() -> None:
+    index = Index(ELASTIC_QUOTAS)
+    for where, parent in (("a", True), ("b", False), ("a", True)):
+        index.put(quota("shared", where, parent=parent))
+    assert index.entries["shared"].is_parent
+    index.drop(quota("shared", "a"))
+    assert not index.entries["shared"].is_parent
+
+
+def test_an_object_that_is_too_large_is_left_out_and_comes_back_when_it_is_smaller() -> None:
+    index = Index(SMALL)
+    index.put(namespace("team", stage="a"))
+    index.put(namespace("team", **{f"key-{number}": "v" * 60 for number in range(40)}))
+    assert index.entries == {}
+    assert index.left_out == {("default", "team")}
+    index.put(namespace("team", stage="b"))
+    assert list(index.entries) == ["team"]
+    assert index.left_out == set()
+
+
+def test_what_was_left_out_is_forgotten_with_its_object() -> None:
+    index = Index(SMALL._replace(most=1))
+    for name in ("a", "b"):
+        index.put(namespace(name))
+    index.drop(namespace("a"))
+    assert index.left_out == {("default", "b")}
+    index.keep_only(set())
+    assert index.left_out == set()
+
+
+def test_objects_that_are_not_kept_are_logged_less_and_less_often() -> None:
+    index = Index(SMALL._replace(most=1))
+    with structlog.testing.capture_logs() as lines:
+        for number in range(1000):
+            index.put(namespace(f"n{number}"))
+    assert [line["count"] for line in lines] == [2**power for power in range(10)]
+    assert {line["event"] for line in lines} == {"object not kept"}
+
+
+@Each
+def test_a_line_about_an_object_is_short_whatever_is_in_it(projection: Projection) -> None:
+    index = Index(projection)
+    with structlog.testing.capture_logs() as lines:
+        for number, attack in enumerate(attacks(SAMPLES[projection.part], 64 * 1024)):
+            raw = attack.object(number)
+            index.put(raw)
+            index.put({**raw, "spec": attack.field, "metadata": {**raw["metadata"], "labels": attack.field}})
+    assert all(len(str(line)) < 1024 for line in lines)
+
+
+def test_a_kind_rests_after_an_event_that_took_long() -> None:
+    assert rest_after(0.0001) == 0
+    assert rest_after(0.1) == pytest.approx(0.1 / EVENTS_SHARE - 0.1)

@@ -1,0 +1,48 @@
+"""Reading a list to its end, a page at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.unit.cluster.scripted import Script, Step, client, failure, listed, namespace
+from webhook.errors import RequestFailed
+from webhook.model.projections import NAMESPACES
+
+
+def read(script: Script) -> list[Any]:
+    """What the list of namespaces holds."""
+
+    async def every() -> list[Any]:
+        selector = {"labelSelector": "team"}
+        return [raw["metadata"]["name"] async for raw in client(script).items(NAMESPACES.resource, selector=selector)]
+
+    return asyncio.run(every())
+
+
+def test_every_page_is_read_with_the_same_selector() -> None:
+    script = Script(listed("1", namespace("a"), namespace("b"), token="more"), listed("1", namespace("c")))
+    assert read(script) == ["a", "b", "c"]
+    assert script.paths == ["/api/v1/namespaces", "/api/v1/namespaces {'continue': 'more'}"]
+    assert {request.url.params["labelSelector"] for request in script.asked} == {"team"}
+
+
+def test_a_list_of_nothing_is_empty() -> None:
+    assert read(Script((200, {"items": None, "metadata": {"continue": ""}}))) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ((200, []), "the answer is not a list: expected an object, found list"),
+        ((200, {"items": {}}), "the answer is not a list: expected a list, found dict"),
+        ((200, {"items": [], "metadata": {"continue": 1}}), "the answer is not a list: expected a string, found int"),
+        ((403, failure(403, "no right")), "HTTP 403: no right"),
+    ],
+)
+def test_what_is_no_list_is_said_not_to_be_one(answer: Step, why: str) -> None:
+    with pytest.raises(RequestFailed) as raised:
+        read(Script(answer))
+    assert str(raised.value) == why

@@ -1,0 +1,191 @@
+"""The live facts of a server: what is followed, what is waited for, and what comes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.unit.cluster.scripted import client, namespace, quota
+from tests.unit.cluster.world import World
+from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
+from webhook.backends.kube.facts import GROUP_PODS, Membership
+from webhook.cluster import facts as following
+from webhook.cluster import watch as watching
+from webhook.cluster.facts import LiveFacts
+from webhook.cluster.watch import Watch
+from webhook.model.facts import ClusterFacts
+from webhook.model.group_pods import GroupPod
+from webhook.model.keys import Api
+from webhook.model.known_objects import Namespace, Quota
+from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, PRIORITY_CLASSES, TOPOLOGY_BINDINGS, Projection
+
+NAMESPACES = "/api/v1/namespaces"
+PODS = "/api/v1/pods"
+QUOTAS = "/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas"
+GROVE = tuple(found.resource for found in (POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS, PRIORITY_CLASSES))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is waited for that a person would notice."""
+    monkeypatch.setattr(watching, "BACKOFF_SECONDS", (0.001, 0.002))
+    monkeypatch.setattr(following, "DISCOVERY_SECONDS", 0.005)
+    monkeypatch.setattr(following, "FAULT_SECONDS", 0.005)
+
+
+@asynccontextmanager
+async def followed(
+    world: World, projections: Sequence[Projection] = (ELASTIC_QUOTAS,)
+) -> AsyncIterator[tuple[LiveFacts, list[ClusterFacts]]]:
+    """Facts that follow `world`, and what they were each time they changed."""
+    seen: list[ClusterFacts] = []
+    live = LiveFacts(client(world), projections, seen.append)
+    task = asyncio.create_task(live.run())
+    try:
+        yield live, seen
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(probe: Callable[[], Any]) -> None:
+    # Long enough for a machine that is busy with other things; what is waited for takes milliseconds.
+    async with asyncio.timeout(60):
+        while not probe():
+            await asyncio.sleep(0.001)
+
+
+async def test_what_is_served_is_known_and_the_rest_unknown() -> None:
+    world = World(*GROVE)
+    world.put(NAMESPACES, namespace("a", x="1"))
+    async with followed(world) as (live, seen):
+        await until(lambda: live.facts.apis is not None and not list(live.unready()))
+        assert live.facts.namespaces == {"a": Namespace({"x": "1"})}
+        assert live.facts.pod_gangs == {}
+        assert live.facts.elastic_quotas is None, "nobody serves ElasticQuotas"
+        assert Api("grove.io", "v1alpha1", "PodCliqueSet") in (live.facts.apis or ())
+        assert seen[-1] is live.facts
+
+
+async def test_a_change_is_known_without_a_new_snapshot() -> None:
+    world = World(*GROVE)
+    async with followed(world) as (live, seen):
+        await until(lambda: not list(live.unready()))
+        snapshots = len(seen)
+        await until(lambda: world._watchers.get(NAMESPACES))
+        world.put(NAMESPACES, namespace("late"))
+        await until(lambda: "late" in (live.facts.namespaces or {}))
+        assert len(seen) == snapshots
+
+
+async def test_a_kind_that_appears_is_picked_up_and_one_that_goes_is_unknown_again() -> None:
+    world = World(*GROVE)
+    async with followed(world) as (live, _):
+        await until(lambda: not list(live.unready()))
+        world.put(QUOTAS, quota("q", "a"))
+        world.served.append(ELASTIC_QUOTAS.resource)
+        await until(lambda: live.facts.elastic_quotas is not None)
+        assert live.facts.elastic_quotas == {"q": Quota(is_parent=False)}
+        world.served.remove(ELASTIC_QUOTAS.resource)
+        await until(lambda: live.facts.elastic_quotas is None)
+        assert ELASTIC_QUOTAS not in live.watches
+        assert list(live.unready()) == []
+
+
+async def test_without_a_cluster_it_says_why_it_waits_and_goes_on_when_there_is_one() -> None:
+    world = World(*GROVE)
+    world.failing = httpx.ConnectError("refused")
+    async with followed(world) as (live, seen):
+        await until(lambda: len(world.asked) > 3)
+        told = "cluster: the served kinds are not known: ConnectError: refused (https://cluster)"
+        assert (list(live.unready()), seen) == ([told], [])
+        world.failing = None
+        await until(lambda: live.facts.apis is not None and not list(live.unready()))
+
+
+async def test_a_kind_that_may_not_be_listed_is_named() -> None:
+    world = World(*GROVE)
+    async with followed(world) as (live, _):
+        # Everything but discovery.
+        await until(lambda: live.facts.apis is not None)
+        world.failing = httpx.Response(403, json={"message": "no"})
+        await until(lambda: len(world.asked) > 20)
+        waiting = [told for told in live.unready() if "are not read yet: HTTP 403: no" in told]
+        assert len(waiting) + sum(watch.filled for watch in live.watches.values()) == len(live.watches)
+
+
+def group_pod(name: str, **fields: Any) -> dict[str, Any]:
+    spec = {"schedulingGroup": {"podGroupName": "worker"}, **fields}
+    return {"metadata": {"namespace": "default", "name": name}, "spec": spec}
+
+
+async def test_of_pods_those_are_followed_that_wait_in_a_group() -> None:
+    world = World(*GROVE)
+    world.put(PODS, group_pod("a"))
+    world.put(PODS, group_pod("b", schedulingGroup=None))
+    async with followed(world, [GROUP_PODS]) as (live, _):
+        await until(lambda: live.facts.group_pods is not None and world._watchers.get(PODS))
+        known = live.facts.group_pods
+        assert known == {("default", "a"): GroupPod(("default", Membership("worker")), "default-scheduler")}
+        assert world.selectors[PODS] == {"spec.nodeName="}, "both of the list and of the watch"
+        world.tell(PODS, "ADDED", group_pod("c", schedulerName="batch-scheduler"))
+        await until(lambda: ("default", "c") in known)
+        leaving = group_pod("c", schedulerName="batch-scheduler")
+        leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        world.tell(PODS, "MODIFIED", leaving)
+        await until(lambda: ("default", "c") not in known)
+        # As a pod leaves that is bound.
+        world.tell(PODS, "DELETED", group_pod("a", nodeName="node-0"))
+        await until(lambda: known == {})
+
+
+async def test_a_server_that_may_not_list_pods_is_ready_and_knows_none() -> None:
+    world = World(*GROVE)
+    world.refused[PODS] = httpx.Response(403, json={"message": "no"})
+    async with followed(world, [GROUP_PODS]) as (live, _):
+        await until(lambda: live.facts.apis is not None and not list(live.unready()))
+        await until(lambda: live.watches[GROUP_PODS].trouble == "HTTP 403: no")
+        assert (list(live.unready()), live.facts.group_pods) == ([], None)
+        del world.refused[PODS]
+        await until(lambda: live.facts.group_pods == {})
+
+
+async def test_it_is_not_ready_between_knowing_what_is_served_and_having_read_it() -> None:
+    world = World(*GROVE)
+    live = LiveFacts(client(world), [], lambda _: None)
+    live._take(frozenset(resource.api for resource in GROVE))
+    assert len(list(live.unready())) == len(GROVE) + 1, "and the namespaces, which are always served"
+    for task in live._tasks.values():
+        task.cancel()
+
+
+async def test_a_fault_in_discovery_is_said_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(*GROVE)
+    world.failing = ZeroDivisionError("our fault")
+    async with followed(world) as (live, _):
+        await until(lambda: len(world.asked) > 2)
+        assert next(live.unready()).endswith("an internal error; see the log")
+        world.failing = None
+        await until(lambda: not list(live.unready()))
+
+
+async def test_a_fault_of_ours_makes_the_kind_unknown_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(*GROVE)
+    faults = ["once"]
+    run = Watch.run
+
+    async def faulty(self: Watch) -> None:
+        if self.index.projection is POD_GANGS and faults:
+            faults.clear()
+            raise ZeroDivisionError
+        await run(self)
+
+    monkeypatch.setattr(Watch, "run", faulty)
+    async with followed(world) as (live, _):
+        await until(lambda: live.facts.pod_gangs is not None and not list(live.unready()))
+        assert faults == []

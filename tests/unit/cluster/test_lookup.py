@@ -1,0 +1,203 @@
+"""Reading what no cache has: at most once at a time, within a deadline, and never by a path that somebody made up."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.unit.cluster.scripted import Script, Step, client, failure, listed, quota
+from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
+from webhook.backends.kube.facts import GROUP_PODS, Membership
+from webhook.cluster import lookup as looking
+from webhook.cluster.discovery import Discovery
+from webhook.cluster.lookup import Lookup
+from webhook.cluster.schemas import Schemas
+from webhook.errors import FactsUnavailable
+from webhook.model.facts import ClusterFacts
+from webhook.model.general import GENERAL
+from webhook.model.group_pods import GroupPod
+from webhook.model.keys import Api, Needed, Record
+from webhook.model.known_objects import PriorityClass, Quota
+
+OWNER = Needed("pod_clique_sets", ("team-a", "demo"))
+SET = {"metadata": {"namespace": "team-a", "name": "demo", "labels": {"rollcall.dev/scheduler": "koord-scheduler"}}}
+NOT_FOUND: Step = (404, failure(404, 'podcliquesets.grove.io "demo" not found'))
+
+
+def lookup(script: httpx.AsyncBaseTransport) -> Lookup:
+    found = client(script)
+    return Lookup(found, (*GENERAL, ELASTIC_QUOTAS, GROUP_PODS), Discovery(found), Schemas(found, ()))
+
+
+def find(needed: Needed, *steps: Step) -> tuple[Any, Script]:
+    """What is found, and what was asked for it."""
+
+    async def found() -> tuple[Any, Script]:
+        script = Script(*steps)
+        return (await lookup(script).find([needed], 5))[needed], script
+
+    return asyncio.run(found())
+
+
+def test_an_object_is_read_by_its_name() -> None:
+    found, script = find(OWNER, (200, SET))
+    assert found == Record("koord-scheduler")
+    assert script.paths == ["/apis/grove.io/v1alpha1/namespaces/team-a/podcliquesets/demo"]
+
+
+def test_a_pod_that_waits_no_longer_is_as_good_as_gone() -> None:
+    needed = Needed("group_pods", ("team-a", "worker-0"))
+    spec = {"schedulingGroup": {"podGroupName": "worker"}}
+    pod = {"metadata": {"namespace": "team-a", "name": "worker-0"}, "spec": spec}
+    found, script = find(needed, (200, pod))
+    assert found == GroupPod(("team-a", Membership("worker")), "default-scheduler")
+    assert script.paths == ["/api/v1/namespaces/team-a/pods/worker-0"]
+    assert find(needed, (200, {**pod, "spec": {**spec, "nodeName": "node-0"}}))[0] is None
+    assert find(needed, (404, failure(404, "not found")))[0] is None
+
+
+def test_what_is_not_there_is_none() -> None:
+    assert find(OWNER, NOT_FOUND)[0] is None
+
+
+def test_a_quota_is_looked_for_in_all_namespaces() -> None:
+    needed = Needed("elastic_quotas", "q")
+    found, script = find(needed, listed("5", quota("q", "somewhere")))
+    assert found == Quota(is_parent=False)
+    assert script.asked[0].url.path == "/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas"
+    assert script.asked[0].url.params["fieldSelector"] == "metadata.name=q"
+    assert find(needed, listed("5"))[0] is None
+
+
+def test_one_bound_pod_is_enough_to_know_that_a_set_lives() -> None:
+    needed = Needed("bound_gangs", ("team-a", "demo"))
+    pod = {"metadata": {"name": "p", "labels": {"grove.io/podgang": "demo-0"}}}
+    found, script = find(needed, listed("5", pod))
+    assert found == frozenset({("team-a", "demo-0")})
+    (asked,) = script.asked
+    assert asked.url.path == "/api/v1/namespaces/team-a/pods"
+    assert dict(asked.url.params) == {
+        "labelSelector": "app.kubernetes.io/managed-by=grove-operator,app.kubernetes.io/part-of=demo",
+        "fieldSelector": "spec.nodeName!=",
+        "limit": "1",
+    }
+    assert "PartialObjectMetadataList" in asked.headers["accept"]
+    assert find(needed, listed("5"))[0] == frozenset()
+
+
+def test_what_is_served_is_asked_as_a_whole() -> None:
+    resource = {"responseKind": {"kind": "PodGroup"}}
+    versions = [{"version": "v1alpha1", "resources": [resource]}]
+    found, _ = find(Needed("apis"), (200, {"items": [{"metadata": {"name": "example.com"}, "versions": versions}]}))
+    assert found == frozenset({Api("example.com", "v1alpha1", "PodGroup")})
+
+
+def priority(name: str, value: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "value": value}
+
+
+def test_a_kind_is_read_as_a_whole_page_by_page_without_what_is_not_understood() -> None:
+    found, script = find(
+        Needed("priority_classes"),
+        listed("5", priority("high", 100), priority("broken", "much"), token="more"),
+        listed("5", priority("low", 1)),
+    )
+    assert found == {"high": PriorityClass(100, is_default=False), "low": PriorityClass(1, is_default=False)}
+    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    assert script.paths == [path, f"{path} {{'continue': 'more'}}"]
+
+
+def test_a_kind_without_objects_is_empty_and_one_that_is_not_served_unknown() -> None:
+    assert find(Needed("priority_classes"), listed("5"))[0] == {}
+    assert find(Needed("priority_classes"), NOT_FOUND)[0] is None
+    known = ClusterFacts(priority_classes={"old": PriorityClass(1, is_default=False)})
+    assert known.learned({Needed("priority_classes"): {}}) == ClusterFacts(priority_classes={})
+    assert known.learned({Needed("priority_classes"): None}) == ClusterFacts()
+
+
+NAMES = ["../../../api/v1/secrets", "..", "a/b", "Demo", "demo?watch=1", "a" * 254, "", "demo\n"]
+
+
+def test_an_empty_name_does_not_read_the_whole_kind() -> None:
+    """A TrainJob may name its runtime so, and a review its namespace: neither is worth a list of all there are."""
+    for part in ("cluster_training_runtimes", "namespaces"):
+        found, script = find(Needed(part, ""))
+        assert (found, script.paths) == (None, [])
+    assert ClusterFacts(namespaces={}).learned({Needed("namespaces", ""): None}) == ClusterFacts(namespaces={})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_that_no_object_can_have_is_never_asked_for(name: str) -> None:
+    found, script = find(Needed("pod_clique_sets", ("team-a", name)))
+    assert (found, script.asked) == (None, [])
+    found, script = find(Needed("bound_gangs", (name, "demo")))
+    assert (found, script.asked) == (frozenset(), [])
+
+
+FAILURES: dict[str, tuple[Step, str]] = {
+    "no right to": ((403, failure(403, "forbidden")), "HTTP 403: forbidden"),
+    "nobody there": (httpx.ConnectError("refused"), "ConnectError: refused (https://cluster)"),
+    "nonsense": ((200, b"<html>"), "the answer is not JSON"),
+    "not understood": (
+        (200, {"metadata": {"name": []}}),
+        "it cannot be read: expected a string, found list",
+    ),
+}
+
+
+@pytest.mark.parametrize(("step", "why"), FAILURES.values(), ids=FAILURES)
+def test_what_cannot_be_read_is_said_and_is_no_verdict(step: Step, why: str) -> None:
+    with pytest.raises(FactsUnavailable) as error:
+        find(OWNER, step)
+    assert str(error.value) == f"the PodCliqueSet team-a/demo could not be read: {why}"
+
+
+def test_a_reader_waits_no_longer_than_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def waited() -> Lookup:
+        silent = lookup(Script())
+        with pytest.raises(FactsUnavailable, match="no answer in time"):
+            await silent.find([OWNER], 0.01)
+        # The read itself is given up, too, and the next one asks anew.
+        await asyncio.sleep(0.1)
+        with pytest.raises(FactsUnavailable, match="no answer in time"):
+            await silent.find([OWNER], 5)
+        return silent
+
+    monkeypatch.setattr(looking, "LOOKUP_SECONDS", 0.05)
+    assert asyncio.run(waited()).outcomes == {"found": 0, "absent": 0, "failed": 2}
+
+
+class Slow(httpx.AsyncBaseTransport):
+    """Answers after a moment, and counts."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.calls += 1
+        await asyncio.sleep(0.05)
+        return httpx.Response(200, json=SET)
+
+
+def test_a_thousand_pods_of_one_set_cost_one_read() -> None:
+    async def burst() -> tuple[int, set[Record], dict[str, int]]:
+        slow = Slow()
+        asking = lookup(slow)
+        answers = await asyncio.gather(*(asking.find([OWNER], 5) for _ in range(1000)))
+        return slow.calls, {answer[OWNER] for answer in answers}, asking.outcomes
+
+    assert asyncio.run(burst()) == (1, {Record("koord-scheduler")}, {"found": 1000, "absent": 0, "failed": 0})
+
+
+def test_one_who_gives_up_does_not_take_the_others_with_him() -> None:
+    async def impatient() -> Any:
+        asking = lookup(Slow())
+        patient = asyncio.create_task(asking.find([OWNER], 5))
+        with pytest.raises(FactsUnavailable):
+            await asking.find([OWNER], 0.001)
+        return (await patient)[OWNER]
+
+    assert asyncio.run(impatient()) == Record("koord-scheduler")

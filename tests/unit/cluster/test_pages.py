@@ -1,0 +1,111 @@
+"""Lists of large objects: how much of one is received and parsed at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import tracemalloc
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from tests.unit.cluster.scripted import client
+from webhook.cluster import client as module
+from webhook.cluster.client import MAX_PAGE_BYTES
+from webhook.cluster.watch import Watch
+from webhook.errors import AnswerTooLarge
+from webhook.model.projections import NAMESPACES
+from webhook.model.reading import Manifest
+
+OBJECT_BYTES = 1400 * 1024
+
+
+class Pages(httpx.AsyncBaseTransport):
+    """So many namespaces of one size, in pages as large as they are asked for. What was sent of each is counted."""
+
+    def __init__(self, objects: int, size: int) -> None:
+        self.limits: list[int] = []
+        self.sent = 0
+        self.over = asyncio.Event()
+        self._objects = objects
+        self._size = size
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """One page, or a watch that says nothing."""
+        if "watch" in request.url.params:
+            self.over.set()
+            await asyncio.Event().wait()
+        limit, first = int(request.url.params["limit"]), int(request.url.params.get("continue", 0))
+        self.limits.append(limit)
+        return httpx.Response(200, content=self._page(first, min(self._objects, first + limit)))
+
+    async def _page(self, first: int, last: int) -> AsyncIterator[bytes]:
+        token = b"" if last == self._objects else str(last).encode()
+        yield b'{"metadata":{"resourceVersion":"1","continue":"%s"},"items":[' % token
+        for number in range(first, last):
+            # As Python objects this takes many times its bytes.
+            raw = b'{"metadata":{"name":"n%d"},"spec":{"l":[' % number + b"{}," * (self._size // 3) + b"0]}}"
+            self.sent += len(raw)
+            yield raw + (b"," if number + 1 < last else b"]}")
+
+
+def followed(pages: Pages) -> set[str]:
+    """The names that a watch knows once its list is whole."""
+
+    async def follow() -> set[str]:
+        watch = Watch(client(pages), NAMESPACES, lambda _: None)
+        task = asyncio.create_task(watch.run())
+        await asyncio.wait_for(pages.over.wait(), 60)
+        task.cancel()
+        return set(watch.index.entries)
+
+    return asyncio.run(follow())
+
+
+def names(count: int) -> set[str]:
+    return {f"n{number}" for number in range(count)}
+
+
+def test_small_objects_come_in_whole_pages() -> None:
+    pages = Pages(250, 100)
+    assert followed(pages) == names(250)
+    assert pages.limits == [100, 100, 100]
+
+
+def test_large_objects_come_one_by_one_and_none_is_lost() -> None:
+    pages = Pages(12, OBJECT_BYTES)
+    assert followed(pages) == names(12)
+    assert pages.limits[:3] == [100, 12, 1]
+    assert set(pages.limits[2:]) == {1}
+    # What is too large is not received to its end.
+    assert pages.sent < 12 * OBJECT_BYTES + 2 * (MAX_PAGE_BYTES + 2 * OBJECT_BYTES)
+
+
+def test_pages_grow_again_behind_large_objects() -> None:
+    pages = Pages(200, 40 * 1024)
+    assert followed(pages) == names(200)
+    assert pages.limits[:2] == [100, 12]
+    assert max(pages.limits[2:]) > 12
+
+
+def test_the_memory_of_a_list_does_not_grow_with_it() -> None:
+    few, many = (_peak_of(objects) for objects in (3, 18))
+    assert many < 1.5 * few
+
+
+def _peak_of(objects: int) -> int:
+    tracemalloc.start()
+    followed(Pages(objects, OBJECT_BYTES // 2))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak
+
+
+def test_an_object_that_is_larger_than_any_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_ANSWER_BYTES", 1024)
+
+    async def read() -> list[Manifest]:
+        return [raw async for raw in client(Pages(2, OBJECT_BYTES)).items(NAMESPACES.resource)]
+
+    with pytest.raises(AnswerTooLarge, match="more than 1024 bytes"):
+        asyncio.run(read())

@@ -1,0 +1,106 @@
+"""The fields of kinds, as an API server's schemas have them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.unit.cluster.scripted import Script, Step, client, failure
+from webhook.cluster.schemas import Schemas
+from webhook.errors import RequestFailed
+from webhook.model.keys import Api
+
+GROUPS = Api("scheduling.volcano.sh", "v1beta1", "PodGroup")
+QUEUES = Api("scheduling.volcano.sh", "v1beta1", "Queue")
+PATH = "/openapi/v3/apis/scheduling.volcano.sh/v1beta1"
+
+
+def schema(api: Api, *fields: str, **spec: Any) -> dict[str, Any]:
+    """One entry of components.schemas, as kube-apiserver publishes a CRD."""
+    named = {"group": api.group, "version": api.version, "kind": api.kind}
+    properties = {"spec": {"type": "object", "properties": {field: {"type": "object"} for field in fields}, **spec}}
+    return {"type": "object", "x-kubernetes-group-version-kind": [named], "properties": properties}
+
+
+def document(*schemas: dict[str, Any]) -> Step:
+    return 200, {"openapi": "3.0.0", "components": {"schemas": {f"s{n}": found for n, found in enumerate(schemas)}}}
+
+
+def asked(script: Script, *wanted: Api, times: int = 1) -> dict[Api, frozenset[str]]:
+    async def story() -> dict[Api, frozenset[str]]:
+        schemas = Schemas(client(script), wanted)
+        for _ in range(times - 1):
+            await schemas.ask()
+        return dict(await schemas.ask())
+
+    return asyncio.run(story())
+
+
+def test_of_the_kinds_asked_about_the_fields_of_spec_are_known() -> None:
+    other = Api("scheduling.volcano.sh", "v1beta1", "Other")
+    script = Script(
+        document(schema(GROUPS, "minMember", "subGroupPolicy"), schema(QUEUES, "parent"), schema(other, "x"))
+    )
+    assert asked(script, GROUPS, QUEUES) == {
+        GROUPS: frozenset({"minMember", "subGroupPolicy"}),
+        QUEUES: frozenset({"parent"}),
+    }
+    assert script.paths == [PATH]
+
+
+SILENT = {
+    "the group is not served": (404, failure(404, "not found")),
+    "the kind is not in it": document(schema(QUEUES, "parent")),
+    "the schema lists no fields": document(schema(GROUPS)),
+    "the schema keeps what it does not list": document(
+        schema(GROUPS, "minMember", **{"x-kubernetes-preserve-unknown-fields": True})
+    ),
+    "there are no schemas": (200, {}),
+}
+
+
+@pytest.mark.parametrize("answer", SILENT.values(), ids=SILENT)
+def test_what_no_schema_says_is_unknown(answer: Step) -> None:
+    assert asked(Script(answer), GROUPS) == {}
+
+
+def test_an_answer_that_did_not_change_is_not_sent_again() -> None:
+    script = Script(document(schema(GROUPS, "minMember")), (304, b""), headers={"etag": '"7"'})
+    assert asked(script, GROUPS, times=2) == {GROUPS: frozenset({"minMember"})}
+    assert script.asked[1].headers["if-none-match"] == '"7"'
+
+
+def test_a_newer_crd_is_noticed_and_a_removed_one_forgotten() -> None:
+    steps = document(schema(GROUPS, "minMember")), document(schema(GROUPS, "minMember", "subGroupPolicy"))
+    assert asked(Script(*steps), GROUPS, times=2) == {GROUPS: frozenset({"minMember", "subGroupPolicy"})}
+    assert asked(Script(steps[0], (404, failure(404, "gone"))), GROUPS, times=2) == {}
+
+
+@pytest.mark.parametrize("answer", [(403, failure(403, "forbidden")), (200, {"components": []}), (200, b"<html>")])
+async def test_what_cannot_be_read_leaves_what_was_known(answer: Step) -> None:
+    schemas = Schemas(client(Script(document(schema(GROUPS, "minMember")), answer)), [GROUPS])
+    before = await schemas.ask()
+    with pytest.raises(RequestFailed):
+        await schemas.ask()
+    assert schemas.known == before == {GROUPS: frozenset({"minMember"})}
+
+
+TREES = Api("scheduling.run.ai", "v2alpha2", "PodGroup")
+TOLD = document(schema(GROUPS, "minMember"))
+
+
+async def test_what_was_read_before_a_failure_is_kept_because_it_is_not_sent_again() -> None:
+    script = Script(TOLD, (500, failure(500, "etcd")), (304, b""), (304, b""), headers={"etag": '"7"'})
+    schemas = Schemas(client(script), [GROUPS, TREES])
+    with pytest.raises(RequestFailed):
+        await schemas.ask()
+    assert await schemas.ask() == {GROUPS: frozenset({"minMember"})}
+
+
+async def test_two_who_ask_at_once_lose_nothing_of_each_other() -> None:
+    answers = [TOLD, (304, b""), document(schema(TREES, "minSubGroup")), (304, b"")]
+    schemas = Schemas(client(Script(*answers, headers={"etag": '"7"'})), [GROUPS, TREES])
+    await asyncio.gather(schemas.ask(), schemas.ask())
+    assert schemas.known == {GROUPS: frozenset({"minMember"}), TREES: frozenset({"minSubGroup"})}

@@ -1,0 +1,235 @@
+"""One kind kept in step: what is listed, from where is watched, and what happens when something goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.unit.cluster.scripted import Script, Step, client, event, failure, listed, namespace, quota
+from webhook.backends.koordinator.facts import ELASTIC_QUOTAS
+from webhook.cluster import watch as watching
+from webhook.cluster.requests import watch as watched
+from webhook.cluster.watch import BACKOFF_SECONDS, Watch, backoff
+from webhook.errors import RequestFailed
+from webhook.model.known_objects import Namespace, Quota
+from webhook.model.projections import NAMESPACES, Projection
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failures are followed by no wait worth the name."""
+    monkeypatch.setattr(watching, "BACKOFF_SECONDS", (0.0001, 0.001))
+
+
+def follow(*steps: Step, projection: Projection = NAMESPACES) -> tuple[Watch, Script]:
+    """The watch when the script is over."""
+
+    async def followed() -> tuple[Watch, Script]:
+        script = Script(*steps)
+        found = Watch(client(script), projection, lambda _: None)
+        task = asyncio.create_task(found.run())
+        async with asyncio.timeout(10):
+            await script.over.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return found, script
+
+    return asyncio.run(followed())
+
+
+def names(watch: Watch) -> list[str]:
+    return sorted(watch.index.entries)
+
+
+LIST, FROM_5 = "/api/v1/namespaces", "/api/v1/namespaces {'resourceVersion': '5'}"
+
+
+def test_what_is_listed_and_what_changes_is_known() -> None:
+    watch, script = follow(
+        listed("5", namespace("a", x="1"), namespace("b")),
+        [
+            event("ADDED", namespace("c", "6")),
+            event("MODIFIED", namespace("a", "7", x="2")),
+            event("DELETED", namespace("b", "8")),
+            event("BOOKMARK", {"metadata": {"resourceVersion": "20"}}),
+        ],
+    )
+    assert watch.index.entries == {"a": Namespace({"x": "2"}), "c": Namespace({})}
+    # The bookmark moved the place from which to go on.
+    assert script.paths == [LIST, FROM_5, f"{LIST} {{'resourceVersion': '20'}}"]
+    assert script.asked[1].url.params["allowWatchBookmarks"] == "true"
+    assert 300 <= int(script.asked[1].url.params["timeoutSeconds"]) <= 600
+
+
+def test_a_long_list_comes_in_pages() -> None:
+    watch, script = follow(listed("5", namespace("a"), token="more"), listed("5", namespace("b")), [...])
+    assert names(watch) == ["a", "b"]
+    assert script.paths == [LIST, f"{LIST} {{'continue': 'more'}}", FROM_5]
+    assert script.asked[0].url.params["limit"] == "100"
+
+
+GONE = failure(410, "too old resource version: 5 (9)")
+AFTER_TROUBLE: dict[str, tuple[Step, list[str]]] = {
+    "the version is too old, said in an event": ([event("ERROR", GONE)], [LIST]),
+    "the version is too old, said at once": ((410, GONE), [LIST]),
+    "a page's token is too old": ((410, failure(410, "continue token expired")), [LIST]),
+    "the connection breaks": (httpx.ReadError("broken"), [FROM_5]),
+    "the server is not there": (httpx.ConnectError("refused"), [FROM_5]),
+    "the request is not answered": (httpx.ReadTimeout("silence"), [FROM_5]),
+    "the connection falls silent": ([httpx.ReadTimeout("silence")], [FROM_5]),
+    "the server has too much to do": ((429, failure(429, "later")), [FROM_5]),
+    "the event is no JSON": ([b"{\n"], [FROM_5]),
+    "the event is no object": ([b"7\n"], [FROM_5]),
+    "the answer is no Status": ((502, b"<html>bad gateway</html>"), [FROM_5]),
+    "the server ends the watch": ([], [FROM_5]),
+}
+
+
+@pytest.mark.parametrize(("trouble", "then"), AFTER_TROUBLE.values(), ids=AFTER_TROUBLE)
+def test_after_an_error_the_watch_resumes_or_lists_again(trouble: Step, then: list[str]) -> None:
+    watch, script = follow(listed("5", namespace("a")), trouble, *([listed("9", namespace("b"))] * (then == [LIST])))
+    assert script.paths[:3] == [LIST, FROM_5, *then]
+    # What vanished meanwhile is forgotten.
+    assert names(watch) == (["b"] if then == [LIST] else ["a"])
+
+
+def test_a_version_from_the_future_is_given_up_in_the_end() -> None:
+    """After a restore of etcd the server refuses the version again and again, and never with 410."""
+    refused: Step = (504, failure(504, "Timeout: Too large resource version: 5, current: 3"))
+    watch, script = follow(listed("5", namespace("a")), refused, refused, refused, listed("3", namespace("b")))
+    assert script.paths == [LIST, FROM_5, FROM_5, FROM_5, LIST, f"{LIST} {{'resourceVersion': '3'}}"]
+    assert names(watch) == ["b"]
+
+
+def test_a_list_that_fails_half_way_loses_nothing_that_was_known() -> None:
+    watch, _ = follow(
+        listed("5", namespace("a"), namespace("b")),
+        (410, GONE),
+        listed("9", namespace("a"), token="more"),
+        httpx.ReadError("broken"),
+    )
+    assert names(watch) == ["a", "b"]
+    assert watch.trouble == "ReadError: broken"
+
+
+def test_a_watch_that_is_quiet_is_well_all_the_same() -> None:
+    watch, _ = follow(listed("5", namespace("a")), httpx.ConnectError("refused"), [...])
+    assert watch.trouble is None
+
+
+def test_a_watch_that_is_taken_and_then_refused_is_given_up_in_the_end() -> None:
+    refused: Step = [event("ERROR", failure(500, "etcd has a bad day"))]
+    watch, script = follow(listed("5", namespace("a")), refused, refused, refused, listed("9", namespace("b")), [...])
+    assert script.paths[:5] == [LIST, FROM_5, FROM_5, FROM_5, LIST]
+    assert names(watch) == ["b"]
+
+
+def test_trouble_is_told_until_it_is_over() -> None:
+    forbidden: Step = (403, failure(403, "namespaces is forbidden"))
+    watch, _ = follow(forbidden)
+    assert (watch.filled, watch.trouble) == (False, "HTTP 403: namespaces is forbidden")
+    watch, _ = follow(forbidden, listed("5"), [...])
+    assert (watch.filled, watch.trouble, watch.lists) == (True, None, 1)
+
+
+BROKEN_LISTS = {
+    "no JSON": (200, b"{"),
+    "no object": (200, []),
+    "items of the wrong type": (200, {"metadata": {"resourceVersion": "5"}, "items": {}}),
+    "no version": (200, {"metadata": {}, "items": []}),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN_LISTS.values(), ids=BROKEN_LISTS)
+def test_a_list_that_is_none_is_asked_for_again(broken: Step) -> None:
+    watch, script = follow(broken, listed("5", namespace("a")), [...])
+    assert names(watch) == ["a"]
+    assert script.paths == [LIST, LIST, FROM_5]
+
+
+def test_an_object_that_is_not_understood_is_as_good_as_none() -> None:
+    odd: dict[str, Any] = {"metadata": {"name": "a", "resourceVersion": "6", "labels": []}}
+    watch, _ = follow(listed("5", namespace("a"), namespace("b")), [event("MODIFIED", odd), ...])
+    assert names(watch) == ["b"]
+
+
+def test_a_fault_in_reading_one_object_keeps_no_other_from_being_known() -> None:
+    def read(raw: dict[str, Any]) -> tuple[str, int]:
+        return raw["metadata"]["name"], 1 // (raw["metadata"]["name"] != "a")
+
+    projection = NAMESPACES._replace(read=read)
+    watch, _ = follow(
+        listed("5", namespace("a"), namespace("b")), [event("ADDED", namespace("c")), ...], projection=projection
+    )
+    assert names(watch) == ["b", "c"]
+
+
+def test_two_quotas_of_one_name_do_not_take_each_other_with_them() -> None:
+    first, second = quota("q", "one"), quota("q", "two", parent=True)
+    watch, _ = follow(listed("5", first, second), [event("DELETED", first), ...], projection=ELASTIC_QUOTAS)
+    assert watch.index.entries == {"q": Quota(is_parent=True)}
+    watch, _ = follow(listed("5", first, second), [event("DELETED", second), ...], projection=ELASTIC_QUOTAS)
+    assert watch.index.entries == {"q": Quota(is_parent=False)}
+
+
+def test_everything_is_listed_again_once_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "RELIST_SECONDS", -1)
+    watch, script = follow(listed("5", namespace("a")), [], listed("9", namespace("b")), [...])
+    assert script.paths[:3] == [LIST, FROM_5, LIST]
+    assert names(watch) == ["b"]
+
+
+WAITS: list[tuple[int, float]] = [(1, 0.1), (2, 0.2), (3, 0.4), (6, 3.2), (7, 5.0), (10_000, 5.0)]
+
+
+@pytest.mark.parametrize(("failures", "longest"), WAITS)
+def test_waits_double_and_are_spread(failures: int, longest: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "BACKOFF_SECONDS", BACKOFF_SECONDS)
+    assert backoff(failures, 0.0) == pytest.approx(longest / 2)
+    assert backoff(failures, 1.0) == pytest.approx(longest)
+
+
+def answer_to_a_write(version: str) -> Watch:
+    """A watch that knows of version 8, given what a write made at `version`."""
+    watch, _ = follow(listed("5"), [event("ADDED", namespace("a", "6")), event("DELETED", namespace("a", "8")), ...])
+    watch.put(namespace("a", version))
+    return watch
+
+
+def test_the_answer_to_a_write_is_known_before_the_watch_brings_it() -> None:
+    assert names(answer_to_a_write("9")) == ["a"]
+
+
+@pytest.mark.parametrize("version", ["6", "8"])
+def test_an_answer_that_comes_after_what_happened_then_is_no_news(version: str) -> None:
+    assert names(answer_to_a_write(version)) == []
+
+
+@pytest.mark.parametrize(("asked_for", "pause"), [("3", 3.0), ("3600", 60.0), ("Sat, 21 Nov 2026 16:00:00 GMT", 0.0)])
+def test_who_asks_to_be_left_alone_for_some_seconds_is(asked_for: str, pause: float) -> None:
+    async def refused() -> float:
+        script = Script((429, failure(429, "too many requests")), headers={"retry-after": asked_for})
+        with pytest.raises(RequestFailed) as told:
+            async for _ in client(script).lines(watched(NAMESPACES.resource, "5", 300)):
+                pass
+        return told.value.wait or 0.0
+
+    assert asyncio.run(refused()) == pause
+
+
+def test_a_watch_waits_as_long_as_it_is_asked_to() -> None:
+    async def waited() -> float:
+        script = Script((429, failure(429, "too many requests")), headers={"retry-after": "1"})
+        task = asyncio.create_task(Watch(client(script), NAMESPACES, lambda _: None).run())
+        begun = time.monotonic()
+        async with asyncio.timeout(10):
+            await script.over.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return time.monotonic() - begun
+
+    assert asyncio.run(waited()) >= 1

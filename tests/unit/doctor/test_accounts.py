@@ -1,0 +1,155 @@
+"""As whom the reconciler runs, whether the server may write, and whether the accounts that are trusted are there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.doctor.told import remedies, told, unknown
+from webhook.doctor.accounts import reconciler_accounts, trusted
+from webhook.doctor.checking import Level
+from webhook.doctor.examples import configured, deployment, installed, thing
+from webhook.doctor.snapshot import Snapshot, Unread
+from webhook.installation.access import reconciler_access_rules
+from webhook.installation.deployment import workloads
+from webhook.installation.options import Options, Reconciler
+from webhook.model.reading import Manifest
+
+OPERATOR = {
+    "apiVersion": "operator.config.grove.io/v1alpha1",
+    "kind": "OperatorConfiguration",
+}
+OF_SERVER = "system:serviceaccount:rollcall-system:rollcall"
+OF_RECONCILER = "system:serviceaccount:rollcall-system:rollcall-reconciler"
+
+
+def running(place: Reconciler, *more: Manifest) -> Snapshot:
+    """An installation with the reconciler there, and the rights that go with it."""
+    options = Options("rollcall:1", reconciler=place)
+    rights = reconciler_access_rules(configured(), "rollcall-system", *options.reconciler_accounts)
+    return installed(*workloads(configured(), options), *rights, *more)
+
+
+@pytest.mark.parametrize(
+    ("place", "wanted"),
+    [
+        (Reconciler.DEPLOYMENT, []),
+        (
+            Reconciler.MOVING,
+            [
+                (
+                    Level.WARNING,
+                    "ClusterRoleBinding rollcall-reconcile",
+                    f"it is bound to {OF_SERVER}, and no reconciler runs with that account",
+                )
+            ],
+        ),
+        (
+            Reconciler.SIDECAR,
+            [
+                (
+                    Level.NOTE,
+                    "Deployment rollcall-system/rollcall",
+                    f"a reconciler runs in it as {OF_SERVER}, as the server does",
+                )
+            ],
+        ),
+    ],
+)
+def test_a_server_that_may_write_is_told_and_a_right_that_is_left_is_a_warning(
+    place: Reconciler, wanted: list[tuple[Level, str, str]]
+) -> None:
+    snapshot = running(place)
+    assert told(snapshot, "reconciler/apart") == wanted
+    assert all("From a sidecar to a Deployment" in remedy for remedy in remedies(snapshot, "reconciler/apart"))
+
+
+def test_the_reconciler_s_account_is_read_of_what_runs() -> None:
+    named = {Reconciler.DEPLOYMENT: "rollcall-reconciler", Reconciler.SIDECAR: "rollcall"}
+    for place, account in named.items():
+        assert reconciler_accounts(running(place)) == {account}
+    # Neither of another's, nor of one that is elsewhere.
+    other = deployment("other", "rollcall", "rollcall-system")
+    elsewhere = thing("apps/v1", "Deployment", "rollcall-reconciler", within="team-a")
+    elsewhere["spec"] = {"template": {"spec": {"containers": [{"name": "r", "args": ["reconcile"]}]}}}
+    assert reconciler_accounts(installed(other, elsewhere)) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("place", "exempt", "missing"),
+    [
+        (Reconciler.DEPLOYMENT, OF_RECONCILER, []),
+        # As earlier installations had it; the server's account lifts no gate any more.
+        (Reconciler.DEPLOYMENT, OF_SERVER, [f"add {OF_RECONCILER}"]),
+        (Reconciler.SIDECAR, OF_SERVER, []),
+        (Reconciler.SIDECAR, OF_RECONCILER, [f"add {OF_SERVER}"]),
+    ],
+)
+def test_grove_s_authorizer_exempts_the_account_that_lifts_gates(
+    place: Reconciler, exempt: str, missing: list[str]
+) -> None:
+    authorizer = {"enabled": True, "exemptServiceAccountUserNames": [exempt]}
+    snapshot = running(place)
+    changed = Snapshot(
+        snapshot.settings, snapshot.now, parts=snapshot.parts, operator={**OPERATOR, "authorizer": authorizer}
+    )
+    assert remedies(changed, "grove/authorizer") == missing
+
+
+@pytest.mark.parametrize(
+    ("place", "tenancy", "wanted"),
+    [
+        (Reconciler.DEPLOYMENT, {}, []),
+        (Reconciler.SIDECAR, {}, []),
+        # Who names others names all of them.
+        (
+            Reconciler.DEPLOYMENT,
+            {"reconcilers": [OF_SERVER]},
+            [f"its reconciler runs as {OF_RECONCILER}, whose gang objects are judged"],
+        ),
+        (Reconciler.DEPLOYMENT, {"reconcilers": [OF_SERVER], "exemptUsers": [OF_RECONCILER]}, []),
+    ],
+)
+def test_the_reconciler_that_runs_is_one_whose_gang_objects_are_not_judged(
+    place: Reconciler, tenancy: dict[str, list[str]], wanted: list[str]
+) -> None:
+    snapshot = replace(running(place), settings=configured(tenancy=tenancy))
+    assert [found for _, _, found in told(snapshot, "reconciler/exempt")] == wanted
+
+
+KOORD = "system:serviceaccount:koordinator-system:koord-scheduler"
+ARGO = "system:serviceaccount:argocd:controller"
+GROVE = "system:serviceaccount:dynamo:grove-operator"
+
+
+def test_each_account_that_is_trusted_and_not_there_is_told_with_the_field_that_names_it() -> None:
+    tenancy = {"exemptUsers": [ARGO, "alice"], "groveOperators": [GROVE, "system:serviceaccount:*:grove-operator"]}
+    settings = configured({"name": "koord-scheduler"}, {"name": "default-scheduler"}, tenancy=tenancy)
+    absent = dict.fromkeys((KOORD, ARGO, GROVE), False)
+    assert told(installed(settings=settings, accounts=absent), "accounts/there") == [
+        (
+            Level.WARNING,
+            "scheduler.profiles[koord-scheduler].controllers",
+            f"the service account {KOORD} does not exist",
+        ),
+        (Level.WARNING, "tenancy.exemptUsers", f"the service account {ARGO} does not exist"),
+        (Level.WARNING, "tenancy.groveOperators", f"the service account {GROVE} does not exist"),
+    ]
+    assert told(installed(settings=settings, accounts=dict.fromkeys(absent, True)), "accounts/there") == []
+
+
+def test_an_account_that_may_not_be_read_is_not_known() -> None:
+    unread = Unread("the ServiceAccount koord-scheduler", "HTTP 403", "get serviceaccounts koord-scheduler")
+    (why,) = unknown(installed(accounts={KOORD: unread}), "accounts/there")
+    assert "it takes the right to get serviceaccounts koord-scheduler" in why
+
+
+def test_accounts_of_kube_system_and_other_users_are_not_looked_for() -> None:
+    tenancy = {"exemptUsers": ["alice", "system:serviceaccount:kube-system:backup"]}
+    settings = configured({"name": "default-scheduler", "config": {"gangScheduling": True}}, tenancy=tenancy)
+    assert set(trusted(settings)) == {
+        "system:kube-controller-manager",
+        "alice",
+        "system:serviceaccount:*:grove-operator",
+    }

@@ -1,0 +1,198 @@
+"""Grove's configuration, namespaces and the gangs that are there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.doctor.told import remedies, told, unknown
+from webhook.doctor.checking import Level, examine
+from webhook.doctor.checks import EVERY_CHECK
+from webhook.doctor.examples import (
+    configured,
+    deployment,
+    installed,
+    namespace,
+    pod_clique_set,
+    served,
+    thing,
+    webhook_of,
+)
+from webhook.doctor.snapshot import Unread
+from webhook.model.keys import Api
+from webhook.model.reading import Manifest
+
+DEFAULT = "default-scheduler"
+
+
+def operator(**sections: Any) -> Manifest:
+    return {"kind": "OperatorConfiguration", **sections}
+
+
+def scheduling(*names: str, default: str | None = None) -> Manifest:
+    said = {} if default is None else {"defaultProfileName": default}
+    return operator(scheduler={"profiles": [{"name": name} for name in names], **said})
+
+
+KOORDINATOR, KAI = {"name": "koord-scheduler"}, {"name": "kai-scheduler"}
+SCHEDULERS: dict[str, tuple[list[dict[str, Any]], Manifest | None, list[tuple[Level, str]]]] = {
+    "no operator": ([KOORDINATOR], None, []),
+    "nothing said": ([KOORDINATOR], operator(), []),
+    "the chart's default": (
+        [KOORDINATOR],
+        scheduling(DEFAULT, "kai-scheduler"),
+        [(Level.NOTE, "kai-scheduler is one of them")],
+    ),
+    "KAI for all, and Koordinator here": (
+        [KOORDINATOR],
+        scheduling(DEFAULT, "kai-scheduler", default="kai-scheduler"),
+        [(Level.ERROR, "kai-scheduler")],
+    ),
+    "KAI for all, here as well": (
+        [KAI],
+        scheduling(DEFAULT, "kai-scheduler", default="kai-scheduler"),
+        [(Level.NOTE, "kai-scheduler")],
+    ),
+    "lpx writes nothing": ([KOORDINATOR], scheduling("lpx-scheduler", default="lpx-scheduler"), []),
+}
+
+
+@pytest.mark.parametrize(("profiles", "configuration", "wanted"), SCHEDULERS.values(), ids=SCHEDULERS)
+def test_what_grove_s_own_backends_take_over(
+    profiles: list[dict[str, Any]], configuration: Manifest | None, wanted: list[tuple[Level, str]]
+) -> None:
+    snapshot = installed(settings=configured(*profiles), operator=configuration)
+    assert [(level, found) for level, _, found in told(snapshot, "grove/schedulers")] == wanted
+
+
+def test_an_operator_whose_configuration_cannot_be_read_is_not_known() -> None:
+    snapshot = installed(operator=Unread("the ConfigMap grove", "HTTP 403", "get configmaps grove in grove-system"))
+    why = "the ConfigMap grove could not be read: HTTP 403; it takes the right to get configmaps grove in grove-system"
+    for check in ("grove/schedulers", "grove/topology", "grove/webhooks"):
+        assert unknown(snapshot, check) == [why]
+
+
+def test_a_configuration_of_another_shape_is_not_known_and_stops_nothing() -> None:
+    snapshot = installed(operator=operator(scheduler="koord-scheduler"))
+    diagnosis = examine(snapshot, EVERY_CHECK)
+    assert [one.check for one in diagnosis.not_known if one.check.startswith("grove/")] == ["grove/schedulers"]
+    assert "an object cannot be read: expected an object, found str" in diagnosis.not_known[-1].why
+
+
+def test_who_lifts_no_gates_needs_no_exemption() -> None:
+    on = operator(authorizer={"enabled": True})
+    gate = {"name": "koord-scheduler", "gate": False}
+    assert told(installed(settings=configured(gate), operator=on), "grove/authorizer") == []
+    assert told(installed(operator=operator(authorizer={"enabled": False})), "grove/authorizer") == []
+
+
+def test_any_version_of_podgangmaps_is_told() -> None:
+    (found,) = told(installed(apis=served(Api("grove.io", "v1beta1", "PodGangMap"))), "grove/podgangmaps")
+    assert found == (Level.ERROR, "Grove", "the cluster serves grove.io/v1beta1 PodGangMap")
+    elsewhere = served(Api("example.com", "v1", "PodGangMap"))
+    assert told(installed(apis=elsewhere), "grove/podgangmaps") == []
+
+
+def test_sets_without_a_record_are_told_by_namespace_and_not_all_of_them_by_name() -> None:
+    sets = [pod_clique_set(f"s{number}", None) for number in range(7)]
+    other = pod_clique_set("lone", None, "team-b")
+    found = told(installed(*sets, other, namespace("team-b")), "gangs/recorded")
+    assert found == [
+        (Level.WARNING, "Namespace team-a", "PodCliqueSets without a record: s0, s1, s2, s3, s4 and 2 more"),
+        (Level.WARNING, "Namespace team-b", "PodCliqueSets without a record: lone"),
+    ]
+
+
+def test_workloads_recorded_for_an_unknown_scheduler_are_reported() -> None:
+    job = thing("batch/v1", "Job", "train", {"rollcall.dev/scheduler": "volcano"}, "team-a")
+    unlabelled = thing("batch/v1", "Job", "other", {}, "team-a")
+    found = told(installed(job, unlabelled, pod_clique_set("demo", "kai-scheduler")), "gangs/profile")
+    assert [said for _, _, said in found] == [
+        "1 PodCliqueSet recorded for kai-scheduler, which is not a profile",
+        "1 Job recorded for volcano, which is not a profile",
+    ]
+
+
+def test_pods_with_a_podgang_that_grove_did_not_make_are_told() -> None:
+    labels = {"grove.io/podgang": "demo-0", "app.kubernetes.io/managed-by": "somebody"}
+    (found,) = told(installed(thing("v1", "Pod", "a", labels, "team-a")), "gangs/asked-about")
+    assert found[2] == "pods that name a PodGang are not like those that Grove makes: a"
+
+
+def test_what_an_exempt_namespace_has_is_not_asked_about() -> None:
+    def exempting(raw: Manifest) -> None:
+        for hook in raw.get("webhooks", ()):
+            exempt = {"key": "rollcall.dev/exempt", "operator": "DoesNotExist"}
+            hook["namespaceSelector"]["matchExpressions"].append(exempt)
+
+    snapshot = installed(namespace("team-b", exempt="true"), pod_clique_set("demo", within="team-b"), changed=exempting)
+    (found,) = told(snapshot, "gangs/asked-about")
+    assert found[:2] == (Level.WARNING, "Namespace team-b")
+
+
+OPERATOR = "system:serviceaccount:dynamo:grove-operator"
+ANYWHERE = "system:serviceaccount:*:grove-operator"
+ACCOUNTS: dict[str, tuple[list[str], str, list[tuple[Level, str, str]]]] = {
+    "the one that runs": ([OPERATOR], "grove-operator", []),
+    "the one that runs, and any": ([ANYWHERE, OPERATOR], "grove-operator", []),
+    "any of that name": (
+        [ANYWHERE],
+        "grove-operator",
+        [
+            (
+                Level.WARNING,
+                "tenancy.groveOperators",
+                f"it names the account in every namespace, but Deployment dynamo/grove-operator runs as {OPERATOR}",
+            )
+        ],
+    ),
+    "another": (
+        [ANYWHERE],
+        "dynamo-grove",
+        [
+            (
+                Level.ERROR,
+                "Deployment dynamo/grove-operator",
+                "it runs as system:serviceaccount:dynamo:dynamo-grove, which is not in tenancy.groveOperators",
+            )
+        ],
+    ),
+    "none": (
+        [],
+        "",
+        [
+            (
+                Level.ERROR,
+                "Deployment dynamo/grove-operator",
+                "it runs as system:serviceaccount:dynamo:default, which is not in tenancy.groveOperators",
+            )
+        ],
+    ),
+}
+DEFAULTING = webhook_of(
+    "MutatingWebhookConfiguration",
+    "podcliqueset-defaulting-webhook",
+    "pcs.defaulting.webhooks.grove.io",
+    clientConfig={"service": {"namespace": "dynamo", "name": "grove-operator"}},
+)
+
+
+def running(account: str, within: str = "dynamo") -> Manifest:
+    return deployment("grove-operator", "grove-operator:v0.1.0", within, serviceAccountName=account)
+
+
+@pytest.mark.parametrize(("operators", "account", "wanted"), ACCOUNTS.values(), ids=ACCOUNTS)
+def test_the_account_that_grove_s_operator_runs_as_is_the_one_that_is_trusted(
+    operators: list[str], account: str, wanted: list[tuple[Level, str, str]]
+) -> None:
+    settings = configured(KOORDINATOR, tenancy={"groveOperators": operators})
+    assert told(installed(DEFAULTING, running(account), settings=settings), "grove/operator-account") == wanted
+
+
+def test_what_to_set_is_said_and_never_the_account_of_a_tenant_s_deployment() -> None:
+    settings = configured(KOORDINATOR)
+    snapshot = installed(DEFAULTING, running("grove-operator"), running("grove-operator", "team-a"), settings=settings)
+    assert remedies(snapshot, "grove/operator-account") == [f"set tenancy.groveOperators: [{OPERATOR}]"]
+    # Without Grove's webhooks nothing says where its operator is.
+    assert told(installed(running("other", "team-a"), settings=settings), "grove/operator-account") == []

@@ -1,0 +1,84 @@
+"""The configuration that an installation runs with is read from what its server mounts, of what is really installed."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+import pytest
+
+from tests.unit.doctor.test_reading import OWN, Cluster
+from webhook.cluster.access import Access
+from webhook.config.file import default_settings, settings_from
+from webhook.doctor.installed import Installed, installed_settings
+from webhook.errors import ConfigurationError
+from webhook.installation.everything import everything
+from webhook.installation.options import Options, named_by_content
+from webhook.model.reading import Manifest
+
+CONFIGURATION = """\
+apiVersion: rollcall.dev/v1alpha1
+kind: RollcallConfiguration
+scheduler: {profiles: [{name: volcano}], defaultProfileName: volcano}
+"""
+DEPLOYMENT = f"/apis/apps/v1/namespaces/{OWN}/deployments/rollcall"
+
+
+def manifests(content: str | None = CONFIGURATION) -> list[Manifest]:
+    """An installation, as it is printed."""
+    configuration = None if content is None else named_by_content(content)
+    return list(everything(default_settings(), Options("rollcall:1", namespace=OWN, configuration=configuration)))
+
+
+def cluster(*objects: Manifest) -> Cluster:
+    """One that has these objects."""
+    found = Cluster()
+    for one in objects:
+        name, group = one["metadata"]["name"], "apis/apps/v1" if one["kind"] == "Deployment" else "api/v1"
+        found.answers[f"/{group}/namespaces/{OWN}/{one['kind'].lower()}s/{name}"] = (200, one)
+    return found
+
+
+def read(found: Cluster) -> Installed:
+    return asyncio.run(installed_settings(Access("https://c", ssl.create_default_context(), lambda: None), OWN, found))
+
+
+def test_it_is_read_from_the_config_map_that_the_server_mounts() -> None:
+    settings, unknown = read(cluster(*manifests()))
+    assert (set(settings.profiles), settings.default, unknown) == ({"volcano", "default-scheduler"}, "volcano", "")
+
+
+def test_a_server_that_mounts_none_runs_with_the_defaults() -> None:
+    settings, unknown = read(cluster(*manifests(None)))
+    assert (set(settings.profiles), unknown) == (set(default_settings().profiles), "")
+
+
+def test_what_keeps_it_from_being_known_is_said() -> None:
+    (config_map,) = (one for one in manifests() if one["kind"] == "ConfigMap")
+    source = f"ConfigMap {OWN}/{config_map['metadata']['name']}"
+    others = [one for one in manifests() if one["kind"] != "ConfigMap"]
+    assert read(cluster()).unknown == f"HTTP 404: {DEPLOYMENT} not found"
+    assert read(cluster(*others)).unknown.startswith("HTTP 404: ")
+    assert read(cluster(*others, {**config_map, "data": {}})).unknown == f"{source} has no configuration.yaml"
+    broken = {**config_map, "data": {"configuration.yaml": "a: ["}}
+    assert read(cluster(*others, broken)).unknown.startswith(f"{source} is not YAML: ")
+    forbidden = cluster()
+    forbidden.answers[DEPLOYMENT] = (403, {"message": "forbidden"})
+    assert read(forbidden).unknown == "HTTP 403: forbidden"
+
+
+def test_a_configuration_that_is_wrong_is_told_with_where_it_is() -> None:
+    wrong = CONFIGURATION.replace("volcano}]", "yarn}]")
+    config_map = next(one for one in manifests(wrong) if one["kind"] == "ConfigMap")
+    with pytest.raises(ConfigurationError, match=f"ConfigMap {OWN}/{config_map['metadata']['name']}: scheduler"):
+        read(cluster(*manifests(wrong)))
+
+
+def test_it_comes_to_what_the_file_comes_to() -> None:
+    settings, _ = read(cluster(*manifests()))
+    document = {
+        "apiVersion": "rollcall.dev/v1alpha1",
+        "kind": "RollcallConfiguration",
+        "scheduler": {"profiles": [{"name": "volcano"}], "defaultProfileName": "volcano"},
+    }
+    assert settings.registration == settings_from(document, "test").registration

@@ -1,0 +1,278 @@
+"""Webhook configurations, their neighbours and the net: what is told of which change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.doctor.told import remedies, told, unknown
+from webhook.doctor.checking import Level
+from webhook.doctor.example_certificates import HOST
+from webhook.doctor.examples import configured, installed, snapshot, webhook_of
+from webhook.doctor.handshakes import Endpoint
+from webhook.doctor.parts import MUTATING_WEBHOOKS
+from webhook.doctor.reading import endpoints
+from webhook.doctor.snapshot import Tried, Unread
+from webhook.installation.everything import everything
+from webhook.installation.net import net_policy
+from webhook.installation.options import Options, Reconciler
+from webhook.model.reading import Manifest
+
+MUTATING, VALIDATING = "MutatingWebhookConfiguration m-rollcall", "ValidatingWebhookConfiguration v-rollcall"
+PODS = f"{MUTATING}, pods.mutate.rollcall.dev"
+
+
+def of_pods(change: Callable[[Manifest], None]) -> Callable[[Manifest], None]:
+    """A change of the one hook."""
+
+    def changed(raw: Manifest) -> None:
+        for hook in raw.get("webhooks", ()):
+            if hook["name"] == "pods.mutate.rollcall.dev":
+                change(hook)
+
+    return changed
+
+
+CHANGES: dict[str, tuple[Callable[[Manifest], None], list[tuple[str, str]]]] = {
+    "what the API server fills in is no difference": (
+        lambda hook: hook.update(matchConditions=[], namespaceSelector=hook["namespaceSelector"]),
+        [],
+    ),
+    "a caBundle is another check's": (lambda hook: hook["clientConfig"].update(caBundle="eA=="), []),
+    "a time": (lambda hook: hook.update(timeoutSeconds=30), [(PODS, "timeoutSeconds is 30 and not 5")]),
+    "a time that is left to the API server": (
+        lambda hook: hook.pop("timeoutSeconds"),
+        [(PODS, "timeoutSeconds is 10 and not 5")],
+    ),
+    "reinvocation": (
+        lambda hook: hook.update(reinvocationPolicy="Never"),
+        [(PODS, 'reinvocationPolicy is "Never" and not "IfNeeded"')],
+    ),
+    "two fields at once, one of them long": (
+        lambda hook: hook.update(matchPolicy="Exact", namespaceSelector={}),
+        [(PODS, 'matchPolicy is "Exact" and not "Equivalent", namespaceSelector differs')],
+    ),
+    "a condition": (
+        lambda hook: hook.update(matchConditions=[{"name": "mine", "expression": "true"}]),
+        [(PODS, 'matchConditions is [{"name": "mine", "expression": "true"}] and not []')],
+    ),
+    "another name": (
+        lambda hook: hook.update(name="all.mutate.rollcall.dev"),
+        [
+            (MUTATING, "pods.mutate.rollcall.dev is missing"),
+            (MUTATING, "all.mutate.rollcall.dev would not be printed"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "wanted"), CHANGES.values(), ids=CHANGES)
+def test_what_differs_from_what_is_printed(change: Callable[[Manifest], None], wanted: list[tuple[str, str]]) -> None:
+    found = told(installed(changed=of_pods(change)), "webhooks/as-printed")
+    assert found == [(Level.ERROR, *one) for one in wanted]
+
+
+def test_a_change_of_many_webhooks_is_told_once_a_configuration() -> None:
+    def ignoring(raw: Manifest) -> None:
+        for hook in raw.get("webhooks", ()):
+            hook["failurePolicy"] = "Ignore"
+
+    found = told(installed(changed=ignoring), "webhooks/as-printed")
+    assert [(where, said) for _, where, said in found] == [
+        (f"{MUTATING}, owned-pods.mutate.rollcall.dev and 4 more", 'failurePolicy is "Ignore" and not "Fail"'),
+        (f"{VALIDATING}, group-pods.validate.rollcall.dev and 6 more", 'failurePolicy is "Ignore" and not "Fail"'),
+    ]
+
+
+OUT = {
+    "its own namespace": (["kube-system", "kube-node-lease"], "Fail", ["Namespace rollcall-system"]),
+    "kube-system": (["rollcall-system", "kube-node-lease"], "Fail", ["Namespace kube-system"]),
+    "leases of nodes": (["rollcall-system", "kube-system"], "Fail", ["Namespace kube-node-lease"]),
+    "nobody waits for its answer": ([], "Ignore", []),
+}
+
+
+@pytest.mark.parametrize(("left_out", "policy", "wanted"), OUT.values(), ids=OUT)
+def test_a_namespace_that_a_cluster_recovers_by_is_asked_about(
+    left_out: list[str], policy: str, wanted: list[str]
+) -> None:
+    def changed(hook: Manifest) -> None:
+        outside = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": left_out}
+        hook["namespaceSelector"] = {"matchExpressions": [outside]}
+        hook["failurePolicy"] = policy
+
+    found = told(installed(changed=of_pods(changed)), "webhooks/out-of-the-way")
+    asked = "the webhooks cover it: MutatingWebhookConfiguration m-rollcall, pods.mutate.rollcall.dev"
+    assert found == [(Level.ERROR, where, asked) for where in wanted]
+
+
+def test_webhooks_that_are_registered_by_a_url_are_held_against_that() -> None:
+    def by_url(raw: Manifest) -> None:
+        for hook in raw.get("webhooks", ()):
+            path = "validate" if raw["kind"].startswith("Validating") else "mutate"
+            hook["clientConfig"] = {"url": f"https://rollcall.example.com:8443/{path}"}
+
+    assert told(installed(changed=by_url), "webhooks/as-printed", "server/service", "server/endpoints") == []
+
+
+def test_without_the_right_to_read_them_nothing_is_said_of_webhooks() -> None:
+    why = Unread("the MutatingWebhookConfiguration objects", "HTTP 403", "list them")
+    seen = installed()
+    blind = replace(seen, parts={**seen.parts, MUTATING_WEBHOOKS: why})
+    for check in ("webhooks/registered", "webhooks/as-printed", "webhooks/order", "webhooks/ca-bundle"):
+        assert unknown(blind, check) == [
+            "the MutatingWebhookConfiguration objects could not be read: HTTP 403; it takes the right to list them"
+        ]
+
+
+ANSWERS: dict[str, tuple[Tried, list[str], list[str]]] = {
+    "stored": (
+        Tried({}),
+        ["the API server would have stored one for a scheduler that does not exist"],
+        [],
+    ),
+    "refused by the rule": (Tried(None, "… rollcall/scheduler-unknown at …"), [], []),
+    "no answer": (
+        Tried(None, 'failed calling webhook "podcliquesets.mutate.rollcall.dev": connection refused'),
+        ['failed calling webhook "podcliquesets.mutate.rollcall.dev": connection refused'],
+        [],
+    ),
+    "refused by somebody else": (
+        Tried(None, 'admission webhook "pcs.validating.webhooks.grove.io" denied the request'),
+        [],
+        [
+            "another webhook or the API server refused the object first: "
+            'admission webhook "pcs.validating.webhooks.grove.io" denied the request'
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("asked", "wanted", "not_known"), ANSWERS.values(), ids=ANSWERS)
+def test_what_the_api_server_said(asked: Tried, wanted: list[str], not_known: list[str]) -> None:
+    known = snapshot(asked=asked)
+    assert unknown(known, "webhooks/answered") == not_known
+    if not not_known:
+        assert [found for _, _, found in told(known, "webhooks/answered")] == wanted
+
+
+ORDER: dict[str, tuple[str, str, list[tuple[Level, str]]]] = {
+    "Koordinator by its own name": ("koordinator-mutating-webhook-configuration", "mpod-create.koordinator.sh", []),
+    "Kueue by its own name": ("kueue-mutating-webhook-configuration", "mpod.kb.io", []),
+    "LeaderWorkerSet by its own name": ("lws-mutating-webhook-configuration", "mpod.kb.io", []),
+    "KAI by its own name": ("mutating-kai-admission", "admission.kai-scheduler.svc", []),
+    "Koordinator by another": (
+        "site-koordinator",
+        "mpod-create.koordinator.sh",
+        [(Level.ERROR, "Koordinator's webhook runs after m-rollcall")],
+    ),
+    "Kueue by another": ("z-kueue", "mpod.kb.io", [(Level.ERROR, "Kueue's webhook runs after m-rollcall")]),
+    "KAI before ours, of no profile": (
+        "kai-admission",
+        "admission.kai-scheduler.svc",
+        [(Level.NOTE, "KAI's webhook runs before m-rollcall")],
+    ),
+    "Volcano's pods": (
+        "volcano-admission-service-pods-mutate",
+        "mutatepod.volcano.sh",
+        [(Level.WARNING, "Volcano's webhook runs after m-rollcall")],
+    ),
+    "somebody before ours": ("istio-sidecar-injector", "sidecar-injector.istio.io", []),
+}
+
+
+@pytest.mark.parametrize(("name", "hook", "wanted"), ORDER.values(), ids=ORDER)
+def test_the_order_of_other_mutating_webhooks(name: str, hook: str, wanted: list[tuple[Level, str]]) -> None:
+    other = webhook_of("MutatingWebhookConfiguration", name, hook)
+    found = told(installed(other), "webhooks/order", "webhooks/unknown-neighbour")
+    assert found == [(level, f"MutatingWebhookConfiguration {name}", said) for level, said in wanted]
+
+
+def test_a_webhook_that_is_not_about_pods_of_gangs_is_no_neighbour() -> None:
+    other = {"rules": [{"apiGroups": ["apps"], "resources": ["deployments"], "operations": ["*"]}]}
+    narrow = {"objectSelector": {"matchLabels": {"app": "web"}}}
+    for fields in (other, narrow):
+        hook = webhook_of("MutatingWebhookConfiguration", "zz", "a.example.com", **fields)
+        assert told(installed(hook), "webhooks/order", "webhooks/unknown-neighbour") == []
+
+
+def changing(kind: str, **spec: Any) -> list[Manifest]:
+    """The net as it is printed for Deny, with other fields in the objects of a kind."""
+    printed = net_policy(configured(registration={"net": "Deny"}), "rollcall-system")
+    return [{**raw, "spec": raw["spec"] | (spec if raw["kind"] == kind else {})} for raw in printed]
+
+
+POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
+NETS: dict[str, tuple[str, list[Manifest], list[tuple[str, str]]]] = {
+    "off, and none": ("off", [], []),
+    "off, and somebody else's": ("off", [{**changing("")[0], "metadata": {"name": "theirs"}}], []),
+    "off, and left": (
+        "off",
+        changing(""),
+        [
+            (f"{POLICY} rollcall-net", "it exists, but would not be printed"),
+            (f"{BINDING} rollcall-net", "it exists, but would not be printed"),
+            (f"{BINDING} rollcall-net-opted-in", "it exists, but would not be printed"),
+        ],
+    ),
+    "wanted, and there": ("Deny", changing(""), []),
+    "filled in by the API server": ("Deny", changing(POLICY, failurePolicy="Fail"), []),
+    "wanted, and a binding is missing": (
+        "Deny",
+        changing("")[:2],
+        [(f"{BINDING} rollcall-net-opted-in", "it is missing")],
+    ),
+    "of another configuration": (
+        "Deny",
+        changing(POLICY, validations=[]),
+        [(f"{POLICY} rollcall-net", "its validations differ from those that are printed")],
+    ),
+    "bound otherwise": (
+        "Deny",
+        changing(BINDING, validationActions=["Audit"]),
+        [
+            (f"{BINDING} rollcall-net", "its validationActions are Audit and not Deny"),
+            (f"{BINDING} rollcall-net-opted-in", "its validationActions are Audit and not Deny"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("wanted", "objects", "said"), NETS.values(), ids=NETS)
+def test_the_net_is_as_the_configuration_says(
+    wanted: str, objects: list[Manifest], said: list[tuple[str, str]]
+) -> None:
+    found = told(installed(*objects, settings=configured(registration={"net": wanted})), "net/registered")
+    assert found == [(Level.WARNING, *one) for one in said]
+
+
+OPTIONS = {
+    "files": Options("rollcall:1"),
+    "cert-manager": Options("rollcall:1", cert_manager=True),
+    "self-managed": Options("rollcall:1", reconciler=Reconciler.DEPLOYMENT),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_what_all_our_manifests_make_is_well(name: str) -> None:
+    """Of the checks that are about what is applied, and not about who runs."""
+    modes = {"self-managed": {"mode": "selfManaged"}}.get(name, {})
+    settings = configured(registration={"net": "Deny"}, certificates=modes)
+    snapshot = installed(*everything(settings, OPTIONS[name]), settings=settings, without=_PRINTED)
+    checks = ("webhooks/registered", "webhooks/as-printed", "webhooks/out-of-the-way", "webhooks/registered-twice")
+    assert told(snapshot, *checks, "net/registered", "server/service", "server/disruption-budget") == []
+    assert list(endpoints(snapshot)) == [Endpoint(f"10.0.0.{number}", 8443, HOST) for number in (0, 1)]
+
+
+_PRINTED = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Service", "PodDisruptionBudget")
+
+
+def test_where_nothing_is_installed_webhooks_alone_would_refuse_every_gang() -> None:
+    kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    everything_else = installed(without=kinds)
+    nothing = installed(without=(*kinds, "Service"))
+    assert all("manifests webhooks " in one for one in remedies(everything_else, "webhooks/registered"))
+    assert all("manifests all " in one for one in remedies(nothing, "webhooks/registered"))

@@ -1,0 +1,202 @@
+"""Every command of the documentation is run, or is in the table of those that cannot run here, with the reason."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from tests.e2e.programs import eventually, free_port
+from tests.unit.documentation.command_line import unknown_words
+from tests.unit.documentation.pages import ROOT, Command, blocks, inline_commands, is_complete, pages, sessions
+from webhook.certificates.files import make_development_certificates
+
+# Commands that begin with these are only parsed here: the reason, and the test that runs them if there is one.
+NOT_RUN = {
+    "gcloud ": "needs an account with a cloud provider",
+    "helm ": "needs a cluster; tests/e2e/test_chart.py installs the chart",
+    "kubectl ": "needs a cluster; tests/e2e/test_installing.py and test_tutorial.py run these",
+    "for one in ": "needs a cluster; tests/e2e/test_blast_radius.py runs it",
+    "pip install ": "needs the network",
+    "pytest": "runs the tests of another package; tests/conformance has the same kit",
+    "python -m benchmarks": "takes minutes, or a control plane",
+    "scripts/": "`.ci/smoke` starts `scripts/run`; the others run tests and checks, this test among them",
+    "export PATH=": "the test has its own PATH",
+    "rollcall doctor": "needs a cluster; tests/e2e/test_doctor.py runs it",
+    "rollcall gangs": "needs a cluster; tests/e2e/test_gang_health.py runs it",
+    "rollcall explain podgang/": "needs a cluster; tests/e2e/test_gang_health.py runs it",
+    "rollcall reconcile ": "needs a cluster; tests/e2e/test_reconciler.py runs it",
+    "rollcall serve ": "needs a cluster; tests/e2e/rollcall_server.py starts it",
+}
+_TO_THE_CLUSTER = re.compile(r"\s*\| kubectl apply -f -$")
+
+
+@cache
+def commands() -> tuple[Command, ...]:
+    """Return the commands of all pages: those after a `$`, and whole blocks of commands."""
+    found: list[Command] = []
+    for page in pages():
+        for block in blocks(page):
+            if block.language in ("", "sh") and "$ " not in block.text:
+                found += [Command(block.page, block.line, line, ()) for line in whole_lines(block.text)]
+            elif block.language in ("", "sh"):
+                found += sessions(block)
+    return tuple(found)
+
+
+def whole_lines(text: str) -> list[str]:
+    """Return the commands of a script, with their continuation lines."""
+    found, waiting = [], ""
+    for line in text.splitlines():
+        waiting = f"{waiting}\n{line}" if waiting else line
+        if is_complete(waiting):
+            found.append(waiting)
+            waiting = ""
+    assert not waiting, f"bash does not read this as a command: {waiting}"
+    return found
+
+
+def reason(command: Command) -> str | None:
+    """Return the beginning in the table of commands that are not run, or None."""
+    return next((start for start in NOT_RUN if command.text.startswith(start)), None)
+
+
+def runnable() -> list[object]:
+    """Return the commands that run here, as parameters of a test."""
+    found = [one for one in commands() if reason(one) is None and not one.text.startswith("echo $?")]
+    return [pytest.param(one, id=f"{one.page}:{one.line}") for one in found]
+
+
+def exit_codes() -> dict[tuple[str, str], int]:
+    """Return the exit codes that pages show by `echo $?`, by page and command."""
+    found, every = {}, commands()
+    for command, after in pairwise(every):
+        if after.text == "echo $?":
+            found[command.page, command.text] = int(after.shown[0])
+    return found
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    """A reader's folder: the manifests of the checkout, a `rollcall.yaml`, a `ca.crt`, and the command for the PATH."""
+    # A copy, because some commands write there.
+    shutil.copytree(ROOT / "manifests", tmp_path / "manifests")
+    config = yaml.safe_load((ROOT / "manifests" / "configuration.yaml").read_text())
+    config["registration"] = {**config.get("registration", {}), "net": "Audit"}
+    (tmp_path / "rollcall.yaml").write_text(yaml.safe_dump(config))
+    make_development_certificates(tmp_path)
+    program = tmp_path / "bin" / "rollcall"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m webhook "$@"\n')
+    program.chmod(0o755)
+    return tmp_path
+
+
+def ran(command: str, desk: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in a shell, in the reader's folder."""
+    return subprocess.run(
+        ["/bin/sh", "-c", command],
+        cwd=desk,
+        env=os.environ | {"COLUMNS": "200", "PATH": f"{desk / 'bin'}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """What `scripts/run` starts, on a free port."""
+    certs, port = tmp_path_factory.mktemp("certs"), free_port()
+    command = [sys.executable, "-m", "webhook", "serve", "--standalone", f"--port={port}", f"--certs={certs}"]
+    facts = [f"--config={ROOT}/manifests/configuration.yaml", f"--facts={ROOT}/manifests/facts"]
+    process = subprocess.Popen([*command, *facts], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        eventually((certs / "ca.crt").exists, "the server has written its certificates")
+        trust = ssl.create_default_context(cafile=str(certs / "ca.crt"))
+        with httpx.Client(base_url=f"https://localhost:{port}", verify=trust, trust_env=False) as client:
+            eventually(lambda: _is_ready(client), "the server is ready")
+            yield client
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def _is_ready(client: httpx.Client) -> bool:
+    try:
+        return client.get("/readyz").status_code == httpx.codes.OK
+    except httpx.TransportError:
+        return False
+
+
+@pytest.mark.parametrize("command", runnable())
+def test_a_command_prints_what_its_page_shows(command: Command, desk: Path, request: pytest.FixtureRequest) -> None:
+    for block in blocks(ROOT / command.page):
+        if named := re.match(r"# (\S+\.yaml)\n", block.text):
+            # The first line is not a part of the file, so that the lines that errors name are those of the page.
+            (desk / named[1]).write_text(block.text.partition("\n")[2])
+    if command.text.startswith("curl "):
+        printed = answered(command.text, request.getfixturevalue("server"))
+    else:
+        text = _TO_THE_CLUSTER.sub("", command.text).replace(" ...", "")
+        done = ran(text, desk)
+        expected = exit_codes().get((command.page, command.text))
+        # 1 is a refusal, which the page shows.
+        assert done.returncode in ((0, 1) if expected is None else (expected,)), done.stderr
+        assert text == command.text.replace(" ...", "") or list(yaml.safe_load_all(done.stdout))
+        printed = [*done.stdout.splitlines(), *done.stderr.splitlines()]
+    remaining = iter(printed)
+    # In this order; a page may leave lines out.
+    assert [line for line in command.shown if line and line not in remaining] == []
+
+
+def answered(command: str, client: httpx.Client) -> list[str]:
+    """Return the answer to a `curl` of a page, from the server of this test."""
+    words = shlex.split(command)
+    path = words[-1].removeprefix("https://localhost:8443")
+    if "--data-binary" not in words:
+        return client.get(path).text.splitlines()
+    body = ROOT / words[words.index("--data-binary") + 1].removeprefix("@")
+    return client.post(path, content=body.read_bytes()).text.splitlines()
+
+
+def test_every_command_is_one_that_a_shell_reads() -> None:
+    assert [one for one in commands() if not is_complete(one.text)] == []
+
+
+def test_every_command_that_is_shown_exists() -> None:
+    shown = [(one.page, one.text) for one in commands()]
+    inline = [(page.relative_to(ROOT).as_posix(), text) for page in pages() for text in inline_commands(page)]
+    wrong = {(page, text): unknown_words(text) for page, text in [*shown, *inline]}
+    assert {where: words for where, words in wrong.items() if words} == {}
+
+
+def test_no_reason_is_left_of_a_command_that_is_gone() -> None:
+    assert set(NOT_RUN) == {reason(one) for one in commands()} - {None}
+
+
+@pytest.mark.parametrize(
+    ("command", "wrong"),
+    [
+        ("rollcall check --config rollcall.yaml -", []),
+        ("rollcall chek .", ["chek"]),
+        ("cat x | rollcall check --confg rollcall.yaml -", ["--confg"]),
+        ("rollcall certs status|rotat", ["status|rotat"]),
+        ("rollcall manifests all --image x && rollcall rules --all", ["--all"]),
+    ],
+)
+def test_a_command_that_does_not_exist_is_found(command: str, wrong: list[str]) -> None:
+    assert unknown_words(command) == wrong

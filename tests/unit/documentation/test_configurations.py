@@ -1,0 +1,79 @@
+"""Every configuration, manifest and other file that is fenced in the documentation is what its page says of it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.documentation.pages import GENERATED, ROOT, Block, blocks, pages
+from webhook.cli import run
+from webhook.config.sections import RollcallConfiguration
+
+_HEAD = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
+_SECTIONS = set(RollcallConfiguration.model_fields) - set(_HEAD)
+# By the name in a file's first line: those that their pages show being refused, and the exit code.
+_REFUSED = {"broken.yaml": 2, "refused.yaml": 1}
+# Files of an API server: tests/e2e/client_certificate.py starts API servers with them.
+_OF_THE_API_SERVER = {"AdmissionConfiguration", "Config"}
+# Of the example's own backend, which is installed only where its tests run.
+_OF_OTHER_PACKAGES = {"batch-scheduler"}
+
+
+def fenced(*languages: str) -> list[Any]:
+    """Return what is fenced in these languages, as parameters of a test."""
+    found = [block for page in pages() for block in blocks(page) if block.language in languages]
+    return [pytest.param(block, id=f"{block.page}:{block.line}") for block in found]
+
+
+def test_every_block_says_what_it_is() -> None:
+    known = {"", "sh", "text", "yaml", "json", "toml", "python"}
+    found = [(block.page, block.line) for page in pages() for block in blocks(page) if block.language not in known]
+    assert found == []
+
+
+@pytest.mark.parametrize("block", fenced("yaml"))
+def test_a_yaml_block_is_what_its_page_says(block: Block, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    documents = list(yaml.safe_load_all(block.text))
+    assert documents
+    if ROOT / block.page in GENERATED:
+        # The example of a rule, which tests/unit/validators/test_rule_examples.py judges.
+        return
+    named = re.match(r"# (\S+\.yaml)\n", block.text)
+    expected = _REFUSED.get(named[1], 0) if named else 0
+    for document in documents:
+        commands = list(_judging(document, block.page, tmp_path))
+        assert commands or document.get("kind") in _OF_THE_API_SERVER, "no test knows what this is"
+        for command in commands:
+            assert run(command) == expected, capsys.readouterr()
+
+
+def _judging(document: dict[str, Any], page: str, folder: Path) -> Iterator[list[str]]:
+    """Return the commands that judge a document: a configuration, a section of one, a chart's values or a manifest."""
+    file = folder / "file.yaml"
+    if "configuration" in document and set(document) <= {"image", "configuration"}:
+        document = document["configuration"]
+    if document.get("kind") == _HEAD["kind"] or set(document) <= _SECTIONS:
+        profiles = document.get("scheduler", {}).get("profiles", [])
+        if {profile["name"] for profile in profiles} & _OF_OTHER_PACKAGES:
+            document = {**document, "scheduler": {}}
+        file.write_text(yaml.safe_dump(_HEAD | document))
+        yield ["config", "check", str(file)]
+    elif document.get("kind") == "PodCliqueSet":
+        file.write_text(yaml.safe_dump(document))
+        config = folder / "rollcall.yaml"
+        config.write_text(next(one.text for one in blocks(ROOT / page) if one.text.startswith("# rollcall.yaml\n")))
+        yield ["check", "--config", str(config), str(file)]
+
+
+@pytest.mark.parametrize("block", fenced("json", "toml", "python"))
+def test_a_block_in_another_language_can_be_read(block: Block) -> None:
+    readers: dict[str, Callable[[str], object]] = {"json": json.loads, "toml": tomllib.loads, "python": ast.parse}
+    assert readers[block.language](block.text)

@@ -1,0 +1,36 @@
+"""The pages of `docs/reference` that are made from the code are what the code says now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from webhook.cli.reference_pages import reference_pages, write
+
+_REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
+# Written by hand.
+_BY_HAND = {"configuration.md", "limits.md"}
+
+
+def test_the_reference_pages_are_not_stale() -> None:
+    written = {path.relative_to(_REFERENCE).as_posix(): path.read_text() for path in _REFERENCE.rglob("*.md")}
+    made = reference_pages()
+    assert set(written) == set(made) | _BY_HAND, "run: scripts/reference"
+    assert [path for path, text in made.items() if written[path] != text] == [], "run: scripts/reference"
+
+
+def test_a_page_of_a_backend_that_is_gone_is_deleted(tmp_path: Path) -> None:
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "gone.md").write_text("# Rules of gone\n")
+    (tmp_path / "configuration.md").write_text("# Configuration\n")
+    write(tmp_path)
+    assert not (tmp_path / "rules" / "gone.md").exists()
+    assert (tmp_path / "configuration.md").read_text() == "# Configuration\n"
+    assert (tmp_path / "rules" / "koord-scheduler.md").read_text().startswith("# Rules of koord-scheduler\n")
+
+
+def test_the_command_line_page_lists_commands_options_and_defaults() -> None:
+    page = reference_pages()["command-line.md"]
+    assert "| [`rollcall gangs ungate`](#rollcall-gangs-ungate) |" in page
+    assert "| `--namespace`, `-n` | `NAME` | `rollcall-system` |" in page
+    assert "| `--output`, `-o` | `text`, `json`, `markdown` | `text` |" in page
+    assert "`rollcall check [OPTIONS] FILE|DIR|-...`" in page

@@ -1,0 +1,158 @@
+"""No review costs more than n log n of its object: counted, for everything in every rule's examples that can grow.
+
+A new rule, or a new backend, is covered by its examples. The objects are small, because what is compared is how often
+each line runs, and not how long all of them take.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from tests.unit.growth.clusters import larger
+from tests.unit.growth.counting import Cost, grows_too_fast
+from tests.unit.growth.growing import Style
+from tests.unit.growth.reviews import Grown, created, enlarged, judge, reordered, settings_for
+from tests.unit.validators.test_rule_examples import EVERY_RULE, SCHEDULERS
+from webhook.backends.registry import installed_backends
+from webhook.config.settings import Settings
+from webhook.model.capabilities import QUOTA_ANNOTATION, VOLCANO_QUEUE
+from webhook.model.facts import ClusterFacts
+from webhook.model.known_objects import (
+    HyperNode,
+    HyperNodes,
+    KaiQueue,
+    PodGangFacts,
+    PodGangs,
+    QueueTree,
+    TopologyBinding,
+    VolcanoQueue,
+)
+from webhook.validators.examples import clique, pod_clique_set, scaling_group
+from webhook.validators.registry import Example, Rule
+
+SMALL, LARGE = 10, 40
+BOUNDED = 150
+COUNTS = 3
+# What each is for: names that end alike and a denial, chains and the ratchet, duplicates, and a change of everything.
+Way = Callable[[Example, int, Style], Grown]
+WAYS: tuple[tuple[Way, Style], ...] = (
+    (created, Style.SUFFIX),
+    (reordered, Style.CHAIN),
+    (created, Style.SAME),
+    (enlarged, Style.PREFIX),
+)
+
+
+def settings_of(rule: Rule, example: Example) -> Settings:
+    return settings_for((SCHEDULERS.get(rule.id, "koord-scheduler"),), example.config, example.version)
+
+
+def too_fast(example: Example, way: Way, style: Style, settings: Settings, *, memory: bool) -> list[str]:
+    """The lines of which a large object costs more than its size says."""
+    small, large = (way(example, length, style) for length in (SMALL, LARGE))
+    # What is worked out once, and kept, is no part of either.
+    judge(way(example, 1, style), settings)
+    one, many = (Cost(partial(judge, case, settings), memory=memory) for case in (small, large))
+    times = len(json.dumps(large.object)) / len(json.dumps(small.object))
+    return list(grows_too_fast(one, many, SMALL, times))
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.id)
+def test_a_review_takes_no_more_than_n_log_n_steps(rule: Rule) -> None:
+    for example in (rule.passes, rule.fails):
+        settings = settings_of(rule, example)
+        for way, style in WAYS:
+            assert too_fast(example, way, style, settings, memory=False) == []
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.id)
+def test_a_review_takes_no_more_than_n_log_n_memory(rule: Rule) -> None:
+    """Copies within loops are no steps of Python, and memory that is taken and given back."""
+    settings = settings_of(rule, rule.fails)
+    # tracemalloc counts the whole process, so a collection or another thread may add to one count; a rule adds to each.
+    for _ in range(COUNTS):
+        found = too_fast(rule.fails, reordered, Style.CHAIN, settings, memory=True)
+        if not found:
+            break
+    assert found == []
+
+
+EVERY_LIST = pod_clique_set(
+    clique(
+        "worker",
+        replicas=4,
+        minimum=2,
+        labels={"app": "demo"},
+        annotations={"grove.io/mnnvl-group": "train", QUOTA_ANNOTATION: "team-a", VOLCANO_QUEUE: "team-a"},
+        requests={"nvidia.com/gpu": "8", "cpu": "4"},
+        topologyConstraint={"packDomain": "rack"},
+        resourceSharing=[{"name": "shared"}],
+        pod={
+            "initContainers": [{"name": "first", "image": "example.com/first", "restartPolicy": "Always"}],
+            "volumes": [{"name": "data", "emptyDir": {}}],
+            "tolerations": [{"key": "gpu", "operator": "Exists"}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}],
+            "schedulingGates": [{"name": "example.com/gate"}],
+            "nodeSelector": {"example.com/pool": "a"},
+            "overhead": {"cpu": "1"},
+        },
+    ),
+    clique("leader", pod={"schedulerName": "volcano"}, startsAfter=["worker"]),
+    groups=[
+        {
+            **scaling_group("decode", "worker", topologyConstraint={"packDomain": "block"}),
+            "replicas": 3,
+            "minAvailable": 2,
+            "annotations": {"grove.io/mnnvl-group": "train"},
+            "resourceSharing": [{"name": "shared"}],
+        }
+    ],
+    labels={"kai.scheduler/queue": "team-a", "app": "demo"},
+    annotations={QUOTA_ANNOTATION: "team-b"},
+    resourceClaimTemplates=[{"name": "gpu"}],
+    resourceSharing=[{"name": "shared"}],
+    topologyConstraint={"packDomain": "block"},
+)
+SCHEDULERS_THERE = tuple(installed_backends())
+# What a set of every list may name is there, and each queue is another's parent.
+A_CLUSTER = ClusterFacts(
+    elastic_quotas={},
+    topology_bindings={"dc": TopologyBinding({"block": "example.com/block", "rack": "example.com/rack"})},
+    network_topologies={},
+    volcano_queues=QueueTree({"team-a": VolcanoQueue("root", "Open")}),
+    kai_queues=QueueTree({"team-a": KaiQueue(None)}),
+    kai_topologies={},
+    kai_shards={},
+    hyper_nodes=HyperNodes({"rack-1": HyperNode(1, "rack")}),
+    pod_gangs=PodGangs({("default", "demo-0"): PodGangFacts("demo")}),
+    bound_gangs=frozenset(),
+    priority_classes={},
+)
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS_THERE)
+def test_all_lists_of_a_set_grow_together_with_every_scheduler_enabled(scheduler: str) -> None:
+    settings = settings_for((scheduler, *(name for name in SCHEDULERS_THERE if name != scheduler)), {})
+    example = Example(EVERY_LIST, facts=A_CLUSTER)
+    for way, style in WAYS:
+        assert too_fast(example, way, style, settings, memory=False) == []
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.id)
+def test_a_review_takes_no_more_steps_where_namespaces_have_more_objects(rule: Rule) -> None:
+    settings = settings_of(rule, rule.fails)
+
+    def review(count: int) -> Cost:
+        case = replace(created(rule.fails, 1, Style.PREFIX), facts=larger(rule.fails.facts, count))
+        # What is worked out once between two changes of the cluster is kept.
+        judge(case, settings)
+        return Cost(lambda: judge(case, settings), memory=False)
+
+    few, many = review(SMALL), review(50 * SMALL)
+    # Of neighbours, members and the like a bounded number is looked at.
+    assert {str(line): runs for line, runs in many.runs.items() if runs > 2 * few.runs[line] + BOUNDED} == {}

@@ -1,0 +1,277 @@
+"""The webhook configurations, written out by hand as they should be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.installation.registrations import COMMON, GANGS, HEAD, OUTSIDE, SERVICE
+from tests.unit.worlds import koordinator
+from webhook.config.file import default_settings, settings_from
+from webhook.installation.webhooks import Address, webhook_configurations
+
+LABELS = {"app.kubernetes.io/name": "rollcall", "app.kubernetes.io/part-of": "rollcall"}
+
+
+def service(path: str) -> dict[str, Any]:
+    found = {"namespace": "rollcall-system", "name": "rollcall", "path": path, "port": 443}
+    return {"service": found, "caBundle": "Q0E="}
+
+
+def sets(path: str) -> dict[str, Any]:
+    leaving = "request.operation == 'CREATE' || !has(oldObject.metadata.deletionTimestamp)"
+    return {
+        "name": f"podcliquesets.{path}.rollcall.dev",
+        "clientConfig": service(f"/{path}"),
+        "rules": [
+            {
+                "apiGroups": ["grove.io"],
+                "apiVersions": ["v1alpha1"],
+                "resources": ["podcliquesets"],
+                "operations": ["CREATE", "UPDATE"],
+                "scope": "Namespaced",
+            }
+        ],
+        "matchConditions": [{"name": "not-leaving", "expression": leaving}],
+        **COMMON,
+    }
+
+
+def pods(path: str) -> dict[str, Any]:
+    return {
+        "name": f"pods.{path}.rollcall.dev",
+        "clientConfig": service(f"/{path}"),
+        "rules": [
+            {
+                "apiGroups": [""],
+                "apiVersions": ["v1"],
+                "resources": ["pods"],
+                "operations": ["CREATE"],
+                "scope": "Namespaced",
+            }
+        ],
+        "objectSelector": {
+            "matchLabels": {"app.kubernetes.io/managed-by": "grove-operator"},
+            "matchExpressions": [{"key": "grove.io/podgang", "operator": "Exists"}],
+        },
+        **COMMON,
+    }
+
+
+def pod_groups() -> dict[str, Any]:
+    changed = (
+        "request.operation == 'CREATE'"
+        " || has(object.spec) != has(oldObject.spec) || (has(object.spec) && object.spec != oldObject.spec)"
+        " || has(object.metadata.labels) != has(oldObject.metadata.labels)"
+        " || (has(object.metadata.labels) && object.metadata.labels != oldObject.metadata.labels)"
+        " || has(object.metadata.annotations) != has(oldObject.metadata.annotations)"
+        " || (has(object.metadata.annotations) && object.metadata.annotations != oldObject.metadata.annotations)"
+    )
+    return {
+        "name": "scheduling-sigs-k8s-io.validate.rollcall.dev",
+        "clientConfig": service("/validate"),
+        "rules": [
+            {
+                "apiGroups": ["scheduling.sigs.k8s.io"],
+                "apiVersions": ["*"],
+                "resources": ["podgroups"],
+                "operations": ["CREATE", "UPDATE"],
+                "scope": "*",
+            }
+        ],
+        "matchConditions": [
+            {
+                "name": "not-exempt",
+                "expression": "!(request.userInfo.username in ["
+                '"system:kube-controller-manager",'
+                '"system:serviceaccount:koordinator-system:koord-scheduler",'
+                '"system:serviceaccount:kube-system:job-controller",'
+                '"system:serviceaccount:rollcall-system:rollcall",'
+                '"system:serviceaccount:rollcall-system:rollcall-reconciler"])',
+            },
+            {"name": "changed", "expression": changed},
+        ],
+        **COMMON,
+    }
+
+
+def group_pods() -> dict[str, Any]:
+    labels, annotations = "object.metadata.labels", "object.metadata.annotations"
+    named = (
+        f'((has({labels}) && ("pod-group.scheduling.sigs.k8s.io" in {labels}'
+        f' || "pod-group.scheduling.sigs.k8s.io/name" in {labels}'
+        f' || "pod-group.scheduling.sigs.k8s.io/min-available" in {labels}))'
+        f' || (has({annotations}) && ("gang.scheduling.koordinator.sh/name" in {annotations}'
+        f' || "gang.scheduling.koordinator.sh/min-available" in {annotations})))'
+    )
+    key = "app.kubernetes.io/managed-by"
+    not_groves = (
+        f'!has({labels}) || !("grove.io/podgang" in {labels}) || !("{key}" in {labels})'
+        f' || {labels}["{key}"] != "grove-operator"'
+    )
+    return {
+        "name": "group-pods.validate.rollcall.dev",
+        "clientConfig": service("/validate"),
+        "rules": pods("validate")["rules"],
+        "matchConditions": [
+            {"name": "not-groves", "expression": not_groves},
+            UNLABELLED,
+            {"name": "names-a-group", "expression": named},
+        ],
+        **COMMON,
+    }
+
+
+def owned_pods(path: str) -> dict[str, Any]:
+    labels = "object.metadata.labels"
+    key = "app.kubernetes.io/managed-by"
+    not_groves = (
+        f'!has({labels}) || !("grove.io/podgang" in {labels}) || !("{key}" in {labels})'
+        f' || {labels}["{key}"] != "grove-operator"'
+    )
+    return {
+        "name": f"owned-pods.{path}.rollcall.dev",
+        "clientConfig": service(f"/{path}"),
+        "rules": pods(path)["rules"],
+        "objectSelector": {"matchExpressions": [OPTED_IN]},
+        "matchConditions": [{"name": "not-groves", "expression": not_groves}],
+        **COMMON,
+    }
+
+
+OPTED_IN = {"key": "rollcall.dev/scheduler", "operator": "Exists"}
+UNLABELLED = {
+    "name": "unlabelled",
+    "expression": '!has(object.metadata.labels) || !("rollcall.dev/scheduler" in object.metadata.labels)',
+}
+
+
+def workloads(path: str) -> list[dict[str, Any]]:
+    """Those that are opted in, and those whose namespace is."""
+    kinds = (
+        ("batch", "v1", "jobs"),
+        ("jobset.x-k8s.io", "v1alpha2", "jobsets"),
+        ("leaderworkerset.x-k8s.io", "v1", "leaderworkersets"),
+        ("trainer.kubeflow.org", "v1alpha1", "trainjobs"),
+    )
+    both: dict[str, Any] = {
+        "clientConfig": service(f"/{path}"),
+        "rules": [
+            {
+                "apiGroups": [group],
+                "apiVersions": [version],
+                "resources": [plural],
+                "operations": ["CREATE", "UPDATE"],
+                "scope": "Namespaced",
+            }
+            for group, version, plural in kinds
+        ],
+        **COMMON,
+    }
+    (leaving,) = sets(path)["matchConditions"]
+    within = {"matchExpressions": [*OUTSIDE["matchExpressions"], OPTED_IN]}
+    return [
+        {
+            "name": f"workloads.{path}.rollcall.dev",
+            "objectSelector": {"matchExpressions": [OPTED_IN]},
+            "matchConditions": [leaving],
+            **both,
+        },
+        {
+            "name": f"workloads-of-namespaces.{path}.rollcall.dev",
+            "matchConditions": [leaving, UNLABELLED],
+            **both,
+            "namespaceSelector": within,
+        },
+    ]
+
+
+def always(path: str) -> list[dict[str, Any]]:
+    """What there is whichever schedulers are enabled."""
+    return [sets(path), pods(path), owned_pods(path), *workloads(path)]
+
+
+def test_the_configurations_are_as_the_design_has_them() -> None:
+    again = {"reinvocationPolicy": "IfNeeded"}
+    assert webhook_configurations(koordinator(), SERVICE, "rollcall-system", "Q0E=") == [
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "metadata": {"name": "m-rollcall", "labels": LABELS},
+            "webhooks": [hook | again for hook in always("mutate")],
+        },
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "v-rollcall", "labels": LABELS},
+            "webhooks": [*always("validate"), pod_groups(), group_pods()],
+        },
+    ]
+
+
+def test_the_file_says_who_decides_without_an_answer_and_where_nobody_is_asked() -> None:
+    registration = {"failurePolicy": "Ignore", "timeoutSeconds": 2, "excludedNamespaces": ["monitoring"]}
+    head = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
+    settings = settings_from({**head, "registration": registration}, "test")
+    for configuration in webhook_configurations(settings, SERVICE, "rollcall-system", None):
+        for hook in configuration["webhooks"]:
+            assert (hook["failurePolicy"], hook["timeoutSeconds"]) == ("Ignore", 2)
+            outside = hook["namespaceSelector"]["matchExpressions"][0]
+            assert outside["values"] == ["kube-system", "kube-node-lease", "monitoring", "rollcall-system"]
+            assert "caBundle" not in hook["clientConfig"]
+
+
+def test_a_url_in_place_of_a_service() -> None:
+    found = webhook_configurations(default_settings(), Address(url="https://127.0.0.1:8443/"), "x", "Q0E=")
+    mutating, validating = ([hook["clientConfig"]["url"] for hook in one["webhooks"]] for one in found)
+    assert set(mutating) == {"https://127.0.0.1:8443/mutate"}
+    assert set(validating) == {"https://127.0.0.1:8443/validate"}
+
+
+def test_gang_objects_of_others_are_asked_about_when_they_come_or_change() -> None:
+    settings = settings_from({**HEAD, "scheduler": {"profiles": [{"name": "volcano"}]}}, "test")
+    _, validating = webhook_configurations(settings, SERVICE, "rollcall-system", "Q0E=")
+    (hook,) = (hook for hook in validating["webhooks"] if hook["name"].startswith("scheduling-volcano-sh."))
+    assert hook["rules"] == [
+        {
+            "apiGroups": ["scheduling.volcano.sh"],
+            "apiVersions": ["*"],
+            "resources": ["podgroups", "queues"],
+            "operations": ["CREATE", "UPDATE"],
+            "scope": "*",
+        }
+    ]
+    assert [condition["name"] for condition in hook["matchConditions"]] == ["not-exempt", "changed"]
+
+
+def validating(profile: dict[str, Any]) -> list[dict[str, Any]]:
+    settings = settings_from({**HEAD, "scheduler": {"profiles": [profile]}}, "test")
+    found = webhook_configurations(settings, SERVICE, "rollcall-system", "Q0E=")
+    # Nothing of it is ever changed.
+    assert [hook["name"] for hook in found[0]["webhooks"]] == [hook["name"] for hook in always("mutate")]
+    hooks: list[dict[str, Any]] = found[1]["webhooks"]
+    return hooks
+
+
+def test_the_workload_api_s_objects_are_asked_about_where_gangs_are_made_of_them() -> None:
+    objects, members = validating(GANGS)[5:]
+    assert objects["name"] == "scheduling-k8s-io.validate.rollcall.dev"
+    assert objects["rules"] == [
+        {
+            "apiGroups": ["scheduling.k8s.io"],
+            "apiVersions": ["*"],
+            "resources": ["compositepodgroups", "podgroups", "workloads"],
+            "operations": ["CREATE", "UPDATE"],
+            "scope": "*",
+        }
+    ]
+    assert [condition["name"] for condition in objects["matchConditions"]] == ["not-exempt", "changed"]
+    assert members["rules"][0]["resources"] == ["pods"]
+    assert [condition["name"] for condition in members["matchConditions"]] == [
+        "not-groves",
+        "unlabelled",
+        "names-a-group",
+    ]
+    assert members["matchConditions"][2]["expression"] == (
+        "(has(object.spec.schedulingGroup) || has(object.spec.workloadRef))"
+    )
+    assert len(validating({"name": "default-scheduler"})) == 5

@@ -1,0 +1,209 @@
+"""The rights of the server and of the reconciler, written out by hand as they should be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.installation.registrations import GANGS, HEAD
+from webhook.config.file import default_settings, settings_from
+from webhook.installation.access import access_rules, reconciler_access_rules
+
+
+def rights(*groups: str, settings: Any = None) -> dict[str, list[str]]:
+    role, _ = access_rules(settings or default_settings(), "rollcall-system", "rollcall")
+    return {
+        f"{rule['apiGroups'][0]}/{rule['resources'][0]}": rule["verbs"]
+        for rule in role["rules"]
+        if not groups or rule["apiGroups"][0] in groups
+    }
+
+
+def test_a_server_may_read_what_its_caches_hold_and_write_nothing() -> None:
+    reading = ["get", "list", "watch"]
+    assert rights() == {
+        "/namespaces": reading,
+        "grove.io/podcliquesets": reading,
+        "scheduler.grove.io/podgangs": reading,
+        "grove.io/clustertopologybindings": reading,
+        "scheduling.k8s.io/priorityclasses": reading,
+        "scheduling.sigs.k8s.io/elasticquotas": reading,
+        "scheduling.koordinator.sh/clusternetworktopologies": reading,
+        "scheduling.sigs.k8s.io/podgroups": reading,
+        "kai.scheduler/schedulingshards": reading,
+        "kai.scheduler/topologies": reading,
+        "scheduling.run.ai/queues": reading,
+        "scheduling.run.ai/podgroups": reading,
+        "scheduling.volcano.sh/queues": reading,
+        "scheduling.volcano.sh/podgroups": reading,
+        "topology.volcano.sh/hypernodes": reading,
+        "/pods": ["list"],
+        "batch/jobs": reading,
+        "jobset.x-k8s.io/jobsets": reading,
+        "leaderworkerset.x-k8s.io/leaderworkersets": reading,
+        "trainer.kubeflow.org/trainjobs": reading,
+        "trainer.kubeflow.org/trainingruntimes": reading,
+        "trainer.kubeflow.org/clustertrainingruntimes": reading,
+    }
+
+
+def test_what_no_enabled_scheduler_needs_is_not_asked_for() -> None:
+    plain = settings_from({"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}, "test")
+    assert rights("scheduling.sigs.k8s.io", "scheduling.koordinator.sh", settings=plain) == {}
+
+
+def test_the_pods_that_wait_in_groups_are_read_where_gangs_are_made_of_the_workload_api() -> None:
+    for gangs, verbs in ((True, ["get", "list", "watch"]), (False, ["list"])):
+        profile = {"name": "default-scheduler", "config": {"gangScheduling": gangs}}
+        settings = settings_from({**HEAD, "scheduler": {"profiles": [profile]}}, "test")
+        assert rights("", settings=settings)["/pods"] == verbs
+
+
+def test_the_rights_are_bound_to_the_account() -> None:
+    _, binding = access_rules(default_settings(), "here", "me")
+    assert binding["roleRef"] == {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "ClusterRole",
+        "name": "rollcall-serve",
+    }
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "namespace": "here", "name": "me"}]
+
+
+FOLLOWING = ["list", "watch"]
+WRITING = ["list", "watch", "create", "patch", "delete"]
+# What the reconciler needs whatever is enabled.
+ALWAYS = {
+    "/namespaces": FOLLOWING,
+    "grove.io/podcliquesets": FOLLOWING,
+    "grove.io/podcliques": FOLLOWING,
+    "grove.io/podcliquescalinggroups": FOLLOWING,
+    "grove.io/clustertopologybindings": FOLLOWING,
+    "scheduler.grove.io/podgangs": FOLLOWING,
+    "scheduling.k8s.io/priorityclasses": FOLLOWING,
+    "scheduler.grove.io/podgangs/finalizers": ["update"],
+    "events.k8s.io/events": ["create"],
+    "/pods": FOLLOWING,
+}
+GATED = {"/pods": ["list", "watch", "patch"]}
+# For the gangs of workloads that are not Grove's, which KAI makes itself.
+OWNERS = {
+    "apps/statefulsets": FOLLOWING,
+    "batch/jobs": FOLLOWING,
+    "batch/jobs/finalizers": ["update"],
+    "jobset.x-k8s.io/jobsets": FOLLOWING,
+    "jobset.x-k8s.io/jobsets/finalizers": ["update"],
+    "leaderworkerset.x-k8s.io/leaderworkersets": FOLLOWING,
+    "leaderworkerset.x-k8s.io/leaderworkersets/finalizers": ["update"],
+    "trainer.kubeflow.org/trainjobs": FOLLOWING,
+}
+# By profile: what it needs besides.
+BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
+    "default-scheduler": ({"name": "default-scheduler"}, {}),
+    "default-scheduler with gangs": (
+        {"name": "default-scheduler", "config": {"gangScheduling": True}},
+        {
+            "scheduling.k8s.io/workloads": WRITING,
+            "scheduling.k8s.io/podgroups": WRITING,
+            "scheduling.k8s.io/compositepodgroups": WRITING,
+            **OWNERS,
+        },
+    ),
+    "koord-scheduler": (
+        {"name": "koord-scheduler"},
+        {
+            "scheduling.sigs.k8s.io/elasticquotas": FOLLOWING,
+            "scheduling.koordinator.sh/clusternetworktopologies": FOLLOWING,
+            "scheduling.sigs.k8s.io/podgroups": WRITING,
+            **OWNERS,
+            **GATED,
+        },
+    ),
+    "koord-scheduler without the gate": (
+        {"name": "koord-scheduler", "gate": False},
+        {
+            "scheduling.sigs.k8s.io/elasticquotas": FOLLOWING,
+            "scheduling.koordinator.sh/clusternetworktopologies": FOLLOWING,
+            "scheduling.sigs.k8s.io/podgroups": WRITING,
+            **OWNERS,
+        },
+    ),
+    "volcano": (
+        {"name": "volcano", "config": {"topology": "hypernode"}},
+        {
+            "scheduling.volcano.sh/queues": FOLLOWING,
+            "topology.volcano.sh/hypernodes": FOLLOWING,
+            "scheduling.volcano.sh/podgroups": WRITING,
+            **OWNERS,
+        },
+    ),
+    "kai-scheduler": (
+        {"name": "kai-scheduler"},
+        {
+            "scheduling.run.ai/queues": FOLLOWING,
+            "kai.scheduler/topologies": WRITING,
+            "grove.io/clustertopologybindings/finalizers": ["update"],
+            "kai.scheduler/schedulingshards": FOLLOWING,
+            "scheduling.run.ai/podgroups": WRITING,
+        },
+    ),
+    "lpx-scheduler": ({"name": "lpx-scheduler"}, {}),
+    "scheduler-plugins-scheduler": (
+        {"name": "scheduler-plugins-scheduler"},
+        {**OWNERS, "scheduling.x-k8s.io/podgroups": WRITING},
+    ),
+    "volcano with the gate": (
+        {"name": "volcano", "gate": True},
+        {
+            "scheduling.volcano.sh/queues": FOLLOWING,
+            "topology.volcano.sh/hypernodes": FOLLOWING,
+            "scheduling.volcano.sh/podgroups": WRITING,
+            **OWNERS,
+            **GATED,
+        },
+    ),
+}
+
+
+def test_a_reconciler_may_delete_pods_only_where_the_configuration_wants_that() -> None:
+    settings = settings_from({**HEAD, "escapes": {"delete": ["stale"]}}, "test")
+    role = reconciler_access_rules(settings, "system", "writer")[0]
+    assert {"apiGroups": [""], "resources": ["pods"], "verbs": [*FOLLOWING, "get", "delete"]} in role["rules"]
+
+
+@pytest.mark.parametrize(("profile", "besides"), BESIDES.values(), ids=BESIDES)
+def test_a_reconciler_may_do_what_the_enabled_schedulers_need_and_hold_its_lease(
+    profile: dict[str, Any], besides: dict[str, list[str]]
+) -> None:
+    settings = settings_from({**HEAD, "scheduler": {"profiles": [profile]}}, "test")
+    role, _, own, _ = reconciler_access_rules(settings, "system", "writer")
+    granted = [
+        (f"{group}/{resource}", rule["verbs"])
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    ]
+    assert dict(granted) == {**ALWAYS, **besides}
+    # Each once, and nothing by a wildcard.
+    assert len(granted) == len(dict(granted))
+    assert own["metadata"]["namespace"] == "system"
+    assert own["rules"] == [
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+        {
+            "apiGroups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "resourceNames": ["rollcall-reconciler"],
+            "verbs": ["get", "update"],
+        },
+    ]
+
+
+def test_a_server_may_read_the_workload_api_s_objects_where_gangs_are_made_of_them() -> None:
+    settings = settings_from({**HEAD, "scheduler": {"profiles": [GANGS]}}, "test")
+    reading = ["get", "list", "watch"]
+    assert rights("scheduling.k8s.io", settings=settings) == {
+        "scheduling.k8s.io/priorityclasses": reading,
+        "scheduling.k8s.io/workloads": reading,
+        "scheduling.k8s.io/podgroups": reading,
+        "scheduling.k8s.io/compositepodgroups": reading,
+    }

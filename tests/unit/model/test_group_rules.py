@@ -1,0 +1,389 @@
+"""The rules about Workloads, PodGroups, CompositePodGroups and their pods: what each says, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.worlds import rules, settings_of, validate
+from webhook.backends.kube.rules.examples import (
+    ALL,
+    BASIC,
+    RACK,
+    TREE,
+    ZONE,
+    branch,
+    child_of,
+    composite,
+    known,
+    leaf,
+    made_from,
+    member,
+    near,
+    pod,
+    pod_group,
+    root,
+    workload,
+)
+from webhook.model.facts import ClusterFacts
+from webhook.model.findings import Action
+from webhook.model.group_tree import Disruption, Group, Workload
+from webhook.model.known_objects import Namespace, PriorityClass, TopologyBinding
+from webhook.model.reading import Manifest
+
+ON = settings_of("default-scheduler", {"gangScheduling": True})
+STRICT = {"default": Namespace({"rollcall.dev/creation-order": "strict"})}
+
+WORKER = pod_group(**child_of("root"))
+ROOT = known(workloads={"demo": TREE}, composite_pod_groups={"root": root()})
+ALONE = known(workloads={"demo": TREE})
+IN_ONE = root(disruption=Disruption.ALL)
+# A chain of three composites: a PodGroup is the fourth level.
+CHAIN = {"a": root(), "b": root(parent="a"), "c": root(parent="b")}
+CIRCLE = {"a": root(parent="b"), "b": root(parent="a")}
+FREE: dict[str, Any] = {"workloadRef": None}
+
+
+def loose(name: str, parent: str | None = None, **spec: Any) -> Manifest:
+    """A CompositePodGroup whose Workload is known to nobody's rules."""
+    return composite(name, **FREE, parentCompositePodGroupName=parent, **spec)
+
+
+def leaf_group(**fields: Any) -> dict[str, Group]:
+    return {"worker": Group(**{"composite": False, "minimum": 2, **fields})}
+
+
+Case = tuple[Manifest, ClusterFacts, list[str]]
+
+REFERENCES: dict[str, Case] = {
+    "a group below its parent": (WORKER, ROOT, []),
+    "the root of a tree": (composite(), ALONE, []),
+    "a parent that is not there": (WORKER, ALONE, ["kube/parent-missing"]),
+    "a grandparent that is not there": (
+        pod_group(**{**child_of("b"), **FREE}),
+        known(composite_pod_groups={"b": root(parent="a")}),
+        ["kube/parent-missing"],
+    ),
+    "a Workload that is not there": (composite(), known(), ["kube/workload-missing"]),
+    "neither parent nor Workload": (WORKER, known(), ["kube/workload-missing", "kube/parent-missing"]),
+    "a PodGroup by itself, as Jobs of 1.36 have it": (pod_group(version="v1alpha2"), known(), []),
+    "a PodGroup by itself": (pod_group(), known(), []),
+    "a Workload that is not there, which 1.36 says itself": (
+        pod_group(
+            version="v1alpha2",
+            podGroupTemplateRef={"workload": {"workloadName": "demo", "podGroupTemplateName": "worker"}},
+        ),
+        known(),
+        [],
+    ),
+    "a copy of 1.36 that differs": (
+        pod_group(
+            version="v1alpha2",
+            minimum=3,
+            podGroupTemplateRef={"workload": {"workloadName": "demo", "podGroupTemplateName": "worker"}},
+        ),
+        known(workloads={"demo": Workload({"worker": Group(composite=False, minimum=2)})}),
+        ["kube/template-policy"],
+    ),
+    "an unknown template": (composite(template="rot"), ALONE, ["kube/template-unknown"]),
+    "the template of another kind": (pod_group(**made_from("root")), ALONE, ["kube/template-kind"]),
+    "another minimum than the template's": (
+        pod_group(minimum=3, **child_of("root")),
+        ROOT,
+        ["kube/template-policy"],
+    ),
+    "no gang, where the template is one": (
+        pod_group(**child_of("root"), **BASIC),
+        ROOT,
+        ["kube/template-policy"],
+    ),
+    "another Workload than the parent's": (
+        WORKER,
+        known(workloads={"demo": TREE}, composite_pod_groups={"root": root(workload="other")}),
+        ["kube/tree-workload"],
+    ),
+    "below the wrong template": (
+        pod_group(**child_of("a")),
+        known(workloads={"demo": TREE}, composite_pod_groups={"a": root("other")}),
+        ["kube/template-parent"],
+    ),
+    "at the root, where the template is not": (pod_group(**made_from("worker")), ALONE, ["kube/template-parent"]),
+    "fewer templates than the minimum wants": (
+        workload(branch("root", leaf("a"), minimum=2)),
+        known(),
+        ["kube/min-group-count"],
+    ),
+    "of the one that is wanted": (workload(branch("root", leaf("a"))), known(), []),
+    "a copy that wants more groups than are declared": (
+        composite(minimum=2),
+        known(
+            workloads={
+                "demo": Workload(
+                    {"root": Group(composite=True, minimum=2), "a": Group(composite=False, minimum=1, parent="root")}
+                )
+            }
+        ),
+        ["kube/min-group-count"],
+    ),
+}
+
+TREES: dict[str, Case] = {
+    "itself above it": (loose("a", "a"), known(), ["kube/tree-cycle"]),
+    "two above each other": (loose("a", "b"), known(composite_pod_groups=CIRCLE), ["kube/tree-cycle"]),
+    "the second of a circle of three": (
+        loose("a", "c"),
+        known(composite_pod_groups={"b": root(parent="a"), "c": root(parent="b")}),
+        ["kube/tree-cycle"],
+    ),
+    "a circle above it": (
+        pod_group(**{**child_of("a"), **FREE}),
+        known(composite_pod_groups=CIRCLE),
+        ["kube/tree-cycle"],
+    ),
+    "a PodGroup called as the composite above it": (
+        pod_group("a", **{**child_of("a"), **FREE}),
+        known(composite_pod_groups=CHAIN),
+        ["kube/tree-name"],
+    ),
+    "the fourth level": (pod_group(**{**child_of("c"), **FREE}), known(composite_pod_groups=CHAIN), []),
+    "a composite as the third": (loose("d", "b"), known(composite_pod_groups=CHAIN), []),
+    "a composite as the fourth": (loose("d", "c"), known(composite_pod_groups=CHAIN), ["kube/tree-depth"]),
+    "a root that comes after three levels": (
+        loose("top"),
+        known(composite_pod_groups={**CHAIN, "a": root(parent="top")}),
+        ["kube/tree-depth"],
+    ),
+    "a root that comes after two": (
+        loose("a"),
+        known(composite_pod_groups={"b": root(parent="a"), "c": root(parent="b")}),
+        [],
+    ),
+    "a parent that is named and not there, above three levels": (
+        loose("b", "a"),
+        known(composite_pod_groups={"c": root(parent="b"), "d": root(parent="c")}),
+        ["kube/parent-missing", "kube/tree-depth"],
+    ),
+    "a middle between two and one": (
+        loose("m", "b"),
+        known(composite_pod_groups={"a": root(), "b": root(parent="a"), "c": root(parent="m")}),
+        ["kube/tree-depth"],
+    ),
+}
+
+AGREEMENTS: dict[str, Case] = {
+    "another class than the parent's": (
+        loose("b", "a", priorityClassName="low"),
+        known(composite_pod_groups={"a": root(priority_class="high")}),
+        ["kube/group-priority"],
+    ),
+    "the same by class and by number": (
+        loose("b", "a", priorityClassName="high"),
+        known(composite_pod_groups={"a": root(priority_class="high", priority=1000)}),
+        [],
+    ),
+    "no class, where the parent has the default one": (
+        loose("b", "a"),
+        replace(
+            known(composite_pod_groups={"a": root(priority_class="usual", priority=5)}),
+            priority_classes={"usual": PriorityClass(5, is_default=True)},
+        ),
+        [],
+    ),
+    "a parent that comes after a child of another class": (
+        loose("a"),
+        known(pod_groups=leaf_group(parent="a", priority_class="high")),
+        ["kube/group-priority"],
+    ),
+    "another class than the template's": (
+        pod_group(**made_from("worker"), priorityClassName="low"),
+        known(workloads={"demo": Workload({"worker": Group(composite=False, minimum=2, priority_class="high")})}),
+        ["kube/group-priority"],
+    ),
+    "a class, where the template leaves it open": (
+        pod_group(**made_from("worker"), priorityClassName="high"),
+        known(workloads={"demo": Workload({"worker": Group(composite=False, minimum=2)})}),
+        [],
+    ),
+    "single below all": (loose("b", "a"), known(composite_pod_groups={"a": IN_ONE}), ["kube/disruption-single"]),
+    "all below all": (loose("b", "a", **ALL), known(composite_pod_groups={"a": IN_ONE}), []),
+    "all below single": (loose("b", "a", **ALL), known(composite_pod_groups={"a": root()}), []),
+    "all, come after single below it": (
+        loose("a", **ALL),
+        known(pod_groups=leaf_group(parent="a")),
+        ["kube/disruption-single"],
+    ),
+    "templates, single below all": (
+        workload(branch("root", leaf("a"), **ALL)),
+        known(),
+        ["kube/disruption-single"],
+    ),
+    "templates, all below all": (workload(branch("root", leaf("a", **ALL), **ALL)), known(), []),
+    "all, and no gang": (pod_group(**ALL, **BASIC), known(), ["kube/disruption-all"]),
+    "PodGroup, and no gang, as 1.36 says it": (
+        pod_group(version="v1alpha2", disruptionMode="PodGroup", **BASIC),
+        known(),
+        ["kube/disruption-all"],
+    ),
+    "Pod, and no gang, as 1.36 says it": (
+        pod_group(version="v1alpha2", disruptionMode="Pod", **BASIC),
+        known(),
+        [],
+    ),
+    "a template with all, and no gang": (
+        workload(podGroupTemplates=[{"name": "a", **BASIC, **ALL}]),
+        known(),
+        ["kube/disruption-all"],
+    ),
+    "a key that no binding has": (pod_group(**near("rakc")), known(), ["kube/topology-key"]),
+    "the host": (pod_group(**near("kubernetes.io/hostname")), known(), []),
+    "a key, and no binding to know it by": (
+        pod_group(**near("rakc")),
+        replace(known(), topology_bindings={}),
+        [],
+    ),
+    "a template's key that no binding has": (
+        workload(podGroupTemplates=[leaf(**near("rakc"))]),
+        known(),
+        ["kube/topology-key"],
+    ),
+    "a zone in a rack": (
+        loose("b", "a", **near(ZONE)),
+        known(composite_pod_groups={"a": root(topology=RACK)}),
+        ["kube/topology-order"],
+    ),
+    "a rack in a zone": (loose("b", "a", **near(RACK)), known(composite_pod_groups={"a": root(topology=ZONE)}), []),
+    "a zone in a rack, two levels above": (
+        loose("c", "b", **near(ZONE)),
+        known(composite_pod_groups={"a": root(topology=RACK), "b": root(parent="a")}),
+        ["kube/topology-order"],
+    ),
+    "keys of two bindings, which have no order": (
+        loose("b", "a", **near(ZONE)),
+        replace(
+            known(composite_pod_groups={"a": root(topology=RACK)}),
+            topology_bindings={"x": TopologyBinding({"zone": ZONE}), "y": TopologyBinding({"rack": RACK})},
+        ),
+        [],
+    ),
+    "templates, a zone in a rack": (
+        workload(branch("root", leaf("a", **near(ZONE)), **near(RACK))),
+        known(),
+        ["kube/topology-order"],
+    ),
+}
+
+MEMBERS: dict[str, Case] = {
+    "of a group that is there": (member(), known(pod_groups=leaf_group()), []),
+    "of one that is not": (member(), known(), ["kube/pod-group-missing"]),
+    "of a composite": (member("root"), known(composite_pod_groups={"root": root()}), ["kube/pod-composite"]),
+    "of a group called as a composite": (
+        member("worker"),
+        known(composite_pod_groups={"worker": root()}, pod_groups=leaf_group()),
+        [],
+    ),
+    "of a group below a circle": (
+        member(),
+        known(composite_pod_groups=CIRCLE, pod_groups=leaf_group(parent="a")),
+        ["kube/pod-cycle"],
+    ),
+    "of an entry of a Workload, in 1.35": (
+        pod(workloadRef={"name": "demo", "podGroup": "worker", "podGroupReplicaKey": "0"}),
+        ALONE,
+        [],
+    ),
+    "of a Workload that is not there": (
+        pod(workloadRef={"name": "demo", "podGroup": "worker"}),
+        known(),
+        ["kube/pod-group-missing"],
+    ),
+    "of an entry that is not there": (pod(workloadRef={"name": "demo", "podGroup": "x"}), ALONE, ["kube/pod-entry"]),
+    "of another priority": (
+        member(priorityClassName="low", priority=10),
+        known(pod_groups=leaf_group(priority_class="high", priority=1000)),
+        ["kube/pod-priority"],
+    ),
+    "of a class, in a group of none": (
+        member(priorityClassName="high"),
+        known(pod_groups=leaf_group()),
+        ["kube/pod-priority"],
+    ),
+    "of another scheduler": (
+        member(schedulerName="koord-scheduler"),
+        known(pod_groups=leaf_group()),
+        ["kube/pod-scheduler"],
+    ),
+    "of a second kube-scheduler": (member(schedulerName="mine"), known(pod_groups=leaf_group()), []),
+    "of no group": (pod(schedulerName="koord-scheduler"), known(), []),
+}
+EVERY = {**REFERENCES, **TREES, **AGREEMENTS, **MEMBERS}
+# What they name may come later, and a namespace can make refusals of them.
+MAY_FOLLOW = {"kube/parent-missing", "kube/workload-missing", "kube/pod-group-missing"}
+
+
+@pytest.mark.parametrize(("manifest", "facts", "expected"), EVERY.values(), ids=EVERY)
+def test_what_is_found(manifest: Manifest, facts: ClusterFacts, expected: list[str]) -> None:
+    verdict = validate(manifest, settings=ON, facts=facts)
+    assert sorted(rules(verdict)) == sorted(expected)
+    assert verdict.unjudged == ()
+
+
+@pytest.mark.parametrize(
+    ("manifest", "facts", "expected"),
+    [case for case in EVERY.values() if case[2] and set(case[2]) <= MAY_FOLLOW],
+    ids=[name for name, case in EVERY.items() if case[2] and set(case[2]) <= MAY_FOLLOW],
+)
+def test_what_may_follow_is_a_warning_unless_the_namespace_is_strict(
+    manifest: Manifest, facts: ClusterFacts, expected: list[str]
+) -> None:
+    assert validate(manifest, settings=ON, facts=facts).allowed
+    strict = validate(manifest, settings=ON, facts=replace(facts, namespaces=STRICT))
+    assert not strict.allowed
+    assert {finding.rule for finding in strict.denials} == set(expected)
+    assert all(finding.absent is not None for finding in strict.denials)
+
+
+@pytest.mark.parametrize(("manifest", "facts", "expected"), EVERY.values(), ids=EVERY)
+def test_nothing_is_found_while_gang_scheduling_is_off(
+    manifest: Manifest, facts: ClusterFacts, expected: list[str]
+) -> None:
+    verdict = validate(manifest, settings=settings_of("default-scheduler"), facts=facts)
+    assert (verdict.allowed, rules(verdict)) == (True, [])
+
+
+def test_an_update_of_what_was_wrong_before_is_a_warning() -> None:
+    labelled = {**WORKER, "metadata": {**WORKER["metadata"], "labels": {"a": "b"}}}
+    facts = known(workloads={"demo": TREE}, composite_pod_groups={"root": root(workload="other")})
+    assert [finding.action for finding in validate(labelled, WORKER, settings=ON, facts=facts).findings] == [
+        Action.WARN
+    ]
+
+
+def test_a_resize_in_two_steps_is_never_refused() -> None:
+    """The Job controller changes the template and then its group; others may do it the other way round."""
+    larger = pod_group(minimum=4, **child_of("root"))
+    first = validate(larger, WORKER, settings=ON, facts=ROOT)
+    assert (first.allowed, rules(first)) == (True, ["kube/template-drift"])
+    resized = Workload({**TREE.templates, "worker": replace(TREE.templates["worker"], minimum=4)})
+    second = validate(larger, WORKER, settings=ON, facts=replace(ROOT, workloads={("default", "demo"): resized}))
+    assert rules(second) == []
+    trees = workload(branch("root", leaf("worker", minimum=2))), workload(branch("root", leaf("worker", minimum=4)))
+    assert rules(validate(trees[1], trees[0], settings=ON, facts=ROOT)) == []
+
+
+def test_without_facts_what_depends_on_them_is_not_judged() -> None:
+    verdict = validate(WORKER, settings=ON)
+    assert (verdict.allowed, rules(verdict)) == (True, [])
+    assert {missing.rule for missing in verdict.unjudged} == {"kube/workload-missing", "kube/parent-missing"}
+    assert [missing.rule for missing in validate(member(), settings=ON).unjudged] == [
+        "kube/pod-group-missing",
+        "kube/pod-schedulers",
+    ]
+
+
+def test_a_pod_of_1_36_may_have_another_priority_than_its_group() -> None:
+    """kube-scheduler 1.36 goes by the group's."""
+    settings = settings_of("default-scheduler", {"gangScheduling": True, "apiGeneration": "v1alpha2"})
+    facts = replace(known(pod_groups=leaf_group(priority_class="high")), apis=None)
+    assert rules(validate(member(), settings=settings, facts=facts)) == []

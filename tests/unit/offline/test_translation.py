@@ -1,0 +1,173 @@
+"""The PodGangs that a PodCliqueSet will have, and what each of them and its pods get."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.worlds import koordinator
+from webhook.errors import FactsUnavailable
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.keys import Record
+from webhook.model.known_objects import TopologyBinding
+from webhook.model.workloads.podcliqueset import PodCliqueSet
+from webhook.offline.translation import expected_gangs, expected_pods, gang_objects, prepared
+from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
+
+BINDING = ClusterFacts(
+    topology_bindings={"dc": TopologyBinding({"rack": "example.com/rack", "host": "kubernetes.io/hostname"})}
+)
+
+
+def gangs(manifest: Any, facts: ClusterFacts = NOTHING_KNOWN) -> dict[str, list[tuple[str, int, int]]]:
+    """PodGang name -> its members: name, minReplicas, number of pods."""
+    return {
+        gang.podgang.name: [(member.name, member.min_replicas, member.pods) for member in gang.podgang.members]
+        for gang in expected_gangs(PodCliqueSet(manifest), facts)
+    }
+
+
+def test_a_standalone_clique_is_one_gang_a_replica() -> None:
+    manifest = pod_clique_set(clique("worker", replicas=4, minimum=2))
+    manifest["spec"]["replicas"] = 2
+    assert gangs(manifest) == {"demo-0": [("demo-0-worker", 2, 4)], "demo-1": [("demo-1-worker", 2, 4)]}
+
+
+def test_a_gang_bears_what_its_set_s_metadata_says_but_for_grove_s_own_keys() -> None:
+    workload = PodCliqueSet(
+        pod_clique_set(
+            labels={"kai.scheduler/node-pool": "h100", "app.kubernetes.io/part-of": "other", "grove.io/x": "1"},
+            annotations={"scheduling.grove.io/volcano-queue": "team-a", "grove.io/mnnvl-group": "train"},
+        )
+    )
+    (gang,) = expected_gangs(workload, ClusterFacts())
+    assert gang.podgang.labels == {
+        "kai.scheduler/node-pool": "h100",
+        "app.kubernetes.io/managed-by": "grove-operator",
+        "app.kubernetes.io/part-of": "demo",
+    }
+    assert gang.podgang.annotations == {"scheduling.grove.io/volcano-queue": "team-a"}
+
+
+def test_a_set_of_no_replicas_has_no_gang() -> None:
+    manifest = pod_clique_set()
+    manifest["spec"]["replicas"] = 0
+    assert gangs(manifest) == {}
+
+
+def test_scaling_group_replicas_above_the_minimum_are_gangs_of_their_own() -> None:
+    """The example of Grove's naming guide: a router, and prefill with three replicas of which two are the minimum."""
+    manifest = pod_clique_set(
+        clique("router", replicas=1),
+        clique("pleader", replicas=1),
+        clique("pworker", replicas=3),
+        groups=[scaling_group("prefill", "pleader", "pworker", replicas=3, minAvailable=2)],
+    )
+    assert gangs(manifest) == {
+        "demo-0": [
+            ("demo-0-router", 1, 1),
+            ("demo-0-prefill-0-pleader", 1, 1),
+            ("demo-0-prefill-0-pworker", 3, 3),
+            ("demo-0-prefill-1-pleader", 1, 1),
+            ("demo-0-prefill-1-pworker", 3, 3),
+        ],
+        "demo-0-prefill-0": [("demo-0-prefill-2-pleader", 1, 1), ("demo-0-prefill-2-pworker", 3, 3)],
+    }
+
+
+NO_MEMBERS = {"no cliques": (), "a clique that is not there": ("absent",)}
+
+
+@pytest.mark.parametrize("names", NO_MEMBERS.values(), ids=NO_MEMBERS)
+def test_a_scaling_group_of_no_cliques_has_no_gang_however_many_replicas_it_has(names: tuple[str, ...]) -> None:
+    for replicas, minimum in ((3, 1), (1_000_000_000, 1), (1_000_000_000, 1_000_000_000)):
+        manifest = pod_clique_set(
+            clique("worker"), groups=[scaling_group("empty", *names, replicas=replicas, minAvailable=minimum)]
+        )
+        assert gangs(manifest) == {"demo-0": [("demo-0-worker", 2, 2)]}
+
+
+def test_topology_is_translated_into_node_label_keys() -> None:
+    manifest = pod_clique_set(
+        clique("worker", topologyConstraint=preferred("host")), topologyConstraint=required("rack")
+    )
+    (gang,) = expected_gangs(PodCliqueSet(manifest), BINDING)
+    spec = gang.podgang.raw["spec"]
+    assert spec["topologyConstraint"] == {"packConstraint": {"required": "example.com/rack"}}
+    assert spec["podgroups"][0]["topologyConstraint"] == {"packConstraint": {"preferred": "kubernetes.io/hostname"}}
+
+
+def test_a_scaled_gang_takes_its_group_s_topology_and_drops_what_the_binding_does_not_have() -> None:
+    manifest = pod_clique_set(
+        clique("worker"),
+        groups=[scaling_group("decode", "worker", replicas=2, topologyConstraint=required("row"))],
+        topologyConstraint=required("rack"),
+    )
+    base, scaled = expected_gangs(PodCliqueSet(manifest), BINDING)
+    assert base.podgang.constraint.required == "example.com/rack"
+    assert scaled.podgang.constraint.required is None
+
+
+def test_a_base_gang_has_its_scaling_groups_topology_one_entry_a_replica() -> None:
+    manifest = pod_clique_set(
+        clique("leader"),
+        clique("worker"),
+        groups=[
+            scaling_group("decode", "leader", "worker", replicas=3, minAvailable=2, topologyConstraint=required("rack"))
+        ],
+    )
+    base, scaled = expected_gangs(PodCliqueSet(manifest), BINDING)
+    rack = {"packConstraint": {"required": "example.com/rack"}}
+    assert base.podgang.raw["spec"]["topologyConstraintGroupConfigs"] == [
+        {
+            "name": "demo-0-decode-0",
+            "podGroupNames": ["demo-0-decode-0-leader", "demo-0-decode-0-worker"],
+            "topologyConstraint": rack,
+        },
+        {
+            "name": "demo-0-decode-1",
+            "podGroupNames": ["demo-0-decode-1-leader", "demo-0-decode-1-worker"],
+            "topologyConstraint": rack,
+        },
+    ]
+    assert scaled.podgang.raw["spec"]["topologyConstraint"] == rack
+    assert "topologyConstraintGroupConfigs" not in scaled.podgang.raw["spec"]
+
+
+def test_topology_without_a_binding_to_translate_it_is_not_guessed() -> None:
+    manifest = pod_clique_set(topologyConstraint=required("rack"))
+    with pytest.raises(FactsUnavailable, match="ClusterTopologyBinding dc"):
+        list(expected_gangs(PodCliqueSet(manifest), NOTHING_KNOWN))
+
+
+def test_a_prepared_pod_names_the_pod_group_that_is_written_for_it() -> None:
+    settings = koordinator()
+    profile = settings.profiles["koord-scheduler"]
+    manifest = pod_clique_set(
+        clique("leader", labels={"team": "x"}, annotations={"note": "y"}),
+        annotations={"scheduling.grove.io/koordinator-quota": "team-a"},
+    )
+    workload = PodCliqueSet(manifest)
+    (gang,) = expected_gangs(workload, NOTHING_KNOWN)
+    (group,) = gang_objects(gang.podgang, Record("koord-scheduler"), profile, NOTHING_KNOWN)
+    pod = prepared(gang, workload, profile, NOTHING_KNOWN)
+    assert pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] == group["metadata"]["name"] == "demo-0-leader"
+    assert pod["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] == "team-a"
+    assert pod["metadata"]["labels"]["team"] == "x"
+    assert pod["metadata"]["annotations"]["note"] == "y"
+    assert pod["spec"]["schedulerName"] == "koord-scheduler"
+    assert pod["spec"]["schedulingGates"] == [{"name": "grove.io/podgang-pending-creation"}]
+    assert "schedulingGates" not in manifest["spec"]["template"]["cliques"][0]["spec"]["podSpec"]
+
+
+def test_the_plain_scheduler_needs_no_gang_objects() -> None:
+    (gang,) = expected_gangs(PodCliqueSet(pod_clique_set()), NOTHING_KNOWN)
+    assert gang_objects(gang.podgang, Record(None), koordinator().profiles["default-scheduler"], NOTHING_KNOWN) == []
+
+
+def test_the_pods_of_a_clique_in_two_groups_are_counted_in_both() -> None:
+    """Grove refuses such a set; counting them must not hide how many there would be."""
+    groups = [scaling_group("a", "worker", replicas=1), scaling_group("b", "worker", replicas=1_000_000_000)]
+    manifest = pod_clique_set(clique("worker", replicas=2), groups=groups)
+    assert expected_pods(PodCliqueSet(manifest)) == 2 * 1_000_000_001

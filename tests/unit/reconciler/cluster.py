@@ -1,0 +1,143 @@
+"""A cluster by dictionary that can be written to: enough of server-side apply for one manager, and watches that tell.
+
+It knows no more of Kubernetes than the reconciler asks for. Whether Kubernetes behaves so is for the cluster tests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from tests.unit.cluster.world import World, selected
+from webhook.backends.koordinator.facts import ELASTIC_QUOTAS, NETWORK_TOPOLOGIES
+from webhook.backends.koordinator.keys import POD_GROUP
+from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, PRIORITY_CLASSES, TOPOLOGY_BINDINGS, Resource
+from webhook.model.workloads.pod_controllers import POD_CLIQUE_SCALING_GROUPS, POD_CLIQUES
+
+PODS = "/api/v1/pods"
+POD_GROUPS = Resource(POD_GROUP, "podgroups")
+SERVED = (
+    POD_CLIQUES,
+    POD_CLIQUE_SCALING_GROUPS,
+    *(
+        projection.resource
+        for projection in (
+            POD_CLIQUE_SETS,
+            POD_GANGS,
+            PRIORITY_CLASSES,
+            TOPOLOGY_BINDINGS,
+            ELASTIC_QUOTAS,
+            NETWORK_TOPOLOGIES,
+        )
+    ),
+)
+
+Answer = Callable[[httpx.Request], httpx.Response | None]
+
+
+class WritableWorld(World):
+    """`answering` may answer a write in its place, as an API server in trouble does. `writes` are those that came."""
+
+    def __init__(self, *served: Resource) -> None:
+        super().__init__(*(served or (*SERVED, POD_GROUPS)))
+        self.writes: list[tuple[str, str]] = []
+        self.events: list[dict[str, Any]] = []
+        # Events that were there already.
+        self.told_twice = 0
+        self.answering: Answer = lambda _: None
+        self._uids = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            if self.failing is None and (found := self._within(request)) is not None:
+                return httpx.Response(200, json=found)
+            return await super().handle_async_request(request)
+        path = request.url.path
+        body = json.loads(request.content)
+        if path.endswith("/events"):
+            if body["metadata"]["name"] in {event["metadata"]["name"] for event in self.events}:
+                self.told_twice += 1
+                return httpx.Response(409, json={"message": "already exists"})
+            self.events.append(body)
+            return httpx.Response(201, json=body)
+        self.writes.append((request.method, path))
+        if (answer := self.answering(request)) is not None:
+            return answer
+        if request.url.params.get("dryRun"):
+            return httpx.Response(200, json=body)
+        collection, space, name = _addressed(path)
+        if request.method == "DELETE":
+            self.remove(collection, space, name)
+            return httpx.Response(200, json={"kind": "Status"})
+        return httpx.Response(200, json=self.apply(collection, body))
+
+    def _within(self, request: httpx.Request) -> dict[str, Any] | None:
+        """The object of a namespace that is asked for by name, or those of a kind in one that the selectors want."""
+        before, _, within = request.url.path.partition("/namespaces/")
+        namespace, _, asked = within.partition("/")
+        plural, _, name = asked.partition("/")
+        if name:
+            return self.get(f"{before}/{plural}", namespace, name)
+        if not plural:
+            return None
+        self.asked.append(request.url.path)
+        wanted = request.url.params.get("labelSelector", "")
+        fields = request.url.params.get("fieldSelector", "")
+        bound, named = fields == "spec.nodeName!=", fields.removeprefix("metadata.name=")
+        found = [
+            one
+            for one in self.objects.get(f"{before}/{plural}", [])
+            if one["metadata"]["namespace"] == namespace
+            and selected(one, wanted)
+            and (not bound or one["spec"].get("nodeName"))
+            and (named == fields or one["metadata"]["name"] == named)
+        ]
+        return {"metadata": {}, "items": found}
+
+    def apply(self, collection: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Merge `body` into the object of its name, and tell whoever watches."""
+        metadata = body["metadata"]
+        known = self.get(collection, metadata.get("namespace"), metadata["name"])
+        if known is None:
+            self._uids += 1
+            known = {"metadata": {"uid": f"u{self._uids}"}}
+            _merge(known, body)
+            self.put(collection, known)
+            return known
+        _merge(known, body)
+        self.tell(collection, "MODIFIED", known)
+        return known
+
+    def remove(self, collection: str, namespace: str | None, name: str) -> None:
+        """Delete an object, and tell whoever watches."""
+        known = self.get(collection, namespace, name)
+        if known is not None:
+            self.objects[collection].remove(known)
+            self.tell(collection, "DELETED", known)
+
+    def get(self, collection: str, namespace: str | None, name: str) -> dict[str, Any] | None:
+        """The object of that name."""
+        for raw in self.objects.get(collection, []):
+            metadata = raw["metadata"]
+            if (metadata.get("namespace"), metadata["name"]) == (namespace, name):
+                return raw
+        return None
+
+
+def _addressed(path: str) -> tuple[str, str | None, str]:
+    """The collection of all namespaces, the namespace where there is one, and the name."""
+    within, _, name = path.rpartition("/")
+    start, _, rest = within.partition("/namespaces/")
+    namespace, _, plural = rest.partition("/")
+    return (f"{start}/{plural}", namespace, name) if rest else (within, None, name)
+
+
+def _merge(known: dict[str, Any], body: dict[str, Any]) -> None:
+    for key, value in body.items():
+        if isinstance(value, dict) and isinstance(known.get(key), dict):
+            _merge(known[key], value)
+        else:
+            known[key] = value

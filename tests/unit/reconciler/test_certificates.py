@@ -1,0 +1,330 @@
+"""Keeping certificates against an API by dictionary: what is read and written, what is waited for, and what is said."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.reconciler.certificate_api import CONFIGURATIONS, SECRETS, CertificateApi
+from tests.unit.reconciler.certificate_world import NAMESPACE, NOW, SETTINGS
+from tests.unit.reconciler.keeping_certificates import keeping, run, until
+from webhook.certificates.x509 import read_certificates
+from webhook.reconciler import certificates
+from webhook.reconciler.metrics import Metrics
+
+FIRST = [
+    "POST secrets",
+    "PATCH m-rollcall",
+    "PATCH m-rollcall",
+    "PATCH v-rollcall",
+    "PATCH v-rollcall",
+    "POST secrets",
+]
+ROTATION = [
+    "PUT rollcall-ca",
+    *FIRST[1:5],
+    "PUT rollcall-tls",
+    "PUT rollcall-tls",
+    "PUT rollcall-ca",
+    *FIRST[1:5],
+]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificates, "WAIT_SECONDS", (0.01, 0.01))
+    monkeypatch.setattr(certificates, "RETRY_SECONDS", (0.01, 0.02))
+
+
+def test_everything_is_made_at_first_and_then_nothing_is_written_or_read() -> None:
+    async def story(api: CertificateApi) -> None:
+        async with keeping(api) as kept:
+            await until(lambda: kept.at("none"))
+            assert api.writes == FIRST
+            # The watches say that they are there, and what they are told of is looked at.
+            await asyncio.sleep(0.2)
+            reads = len(api.reads)
+            await asyncio.sleep(0.3)
+            assert (len(api.reads), api.writes) == (reads, FIRST)
+        assert api.objects[f"{SECRETS}/rollcall-tls"]["type"] == "kubernetes.io/tls"
+        assert sorted(api.data("rollcall-tls")) == ["ca.crt", "tls.crt", "tls.key"]
+        assert api.bundles() == {api.data("rollcall-ca")["ca.crt"]}
+        for path in CONFIGURATIONS.values():
+            metadata = api.objects[path]["metadata"]
+            assert metadata["ownerReferences"] == [
+                {"apiVersion": "v1", "kind": "Namespace", "name": NAMESPACE, "uid": "of the namespace"}
+            ]
+            assert metadata["managedFields"] == [{"manager": "kubectl", "operation": "Apply"}]
+        assert kept.metric("rollcall_ca_bundle_writes_total") == 2
+        assert (
+            kept.metric("rollcall_ca_expiry_timestamp_seconds", ca="current") == (NOW + timedelta(days=365)).timestamp()
+        )
+        assert kept.metric("rollcall_ca_expiry_timestamp_seconds", ca="next") == 0
+        assert kept.metric("rollcall_leaf_expiry_timestamp_seconds") == (NOW + timedelta(days=30)).timestamp()
+        assert kept.metric("rollcall_rotations_total", what="leaf") == 0
+
+    run(story)
+
+
+def test_an_annotation_is_obeyed_once_and_taken_off() -> None:
+    async def story(api: CertificateApi) -> None:
+        async with keeping(api) as kept:
+            await until(lambda: kept.at("none"))
+            api.writes.clear()
+            kept.ask_for("rollcall-tls")
+            await api.changed()
+            await until(lambda: kept.metric("rollcall_rotations_total", what="leaf") == 1)
+            await until(lambda: kept.at("none"))
+            assert api.writes == ["PUT rollcall-tls"]
+            assert api.objects[f"{SECRETS}/rollcall-tls"]["metadata"]["annotations"] == {}
+
+    run(story)
+
+
+def test_an_authority_is_rotated_with_twelve_writes() -> None:
+    async def story(api: CertificateApi) -> None:
+        async with keeping(api) as kept:
+            await until(lambda: kept.at("none"))
+            before = api.data("rollcall-ca")["ca.crt"]
+            api.writes.clear()
+            kept.ask_for("rollcall-ca")
+            await api.changed()
+            await until(lambda: kept.metric("rollcall_rotations_total", what="ca") == 1 and kept.at("none"))
+            assert api.writes == ROTATION
+            assert api.bundles() == {api.data("rollcall-ca")["ca.crt"]} != {before}
+        # Each configuration by a label of its own.
+        assert [probe["metadata"]["labels"] for probe in api.probes[:2]] == [
+            {"rollcall.dev/next-certificate": "mutate"},
+            {"rollcall.dev/next-certificate": "validate"},
+        ]
+
+    run(story)
+
+
+def test_the_switch_waits_until_the_api_server_was_seen_to_trust_for_as_long_as_the_overlap() -> None:
+    async def story(api: CertificateApi) -> None:
+        api.proving = False
+        async with keeping(api, replace(SETTINGS, overlap=timedelta(seconds=0.3))) as kept:
+            await until(lambda: kept.at("none"))
+            kept.ask_for("rollcall-ca")
+            await api.changed()
+            await until(lambda: len(api.probes) > 5)
+            assert kept.at("proof")
+            api.proving = True
+            begun = asyncio.get_running_loop().time()
+            await until(lambda: not kept.at("proof"))
+            assert asyncio.get_running_loop().time() - begun >= 0.3
+
+    run(story)
+
+
+def test_a_rotation_that_waits_for_long_says_what_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificates, "PATIENCE_SECONDS", 0.05)
+
+    async def story(api: CertificateApi) -> None:
+        # Registered by a release that did not have it yet.
+        for path in CONFIGURATIONS.values():
+            api.objects[path]["webhooks"].pop()
+        async with keeping(api) as kept:
+            await until(lambda: kept.at("none"))
+            kept.ask_for("rollcall-ca")
+            await api.changed()
+            await until(lambda: bool(api.events))
+        (event,) = api.events
+        assert (event["reason"], event["regarding"]["kind"], event["regarding"]["name"]) == (
+            "CertificateRotationWaits",
+            "Secret",
+            "rollcall-tls",
+        )
+        assert (
+            "m-rollcall has no hook next.mutate.rollcall.dev; apply what `rollcall manifests webhooks`" in event["note"]
+        )
+
+    run(story)
+
+
+def test_what_was_lost_is_counted_and_told_once() -> None:
+    async def story(api: CertificateApi) -> None:
+        async with keeping(api) as kept:
+            await until(lambda: kept.at("none"))
+            before = api.data("rollcall-ca")["ca.crt"]
+            api.objects[f"{SECRETS}/rollcall-ca"]["data"]["ca.key"] = "bm90aGluZw=="
+            await api.changed()
+            await until(lambda: kept.metric("rollcall_rotations_total", what="ca") == 1 and kept.at("none"))
+        assert api.bundles() == {api.data("rollcall-ca")["ca.crt"]} != {before}
+        assert kept.metric("rollcall_certificate_repairs_total", what="ca") == 1
+        (event,) = api.events
+        assert event["reason"] == "CertificateReplaced"
+        assert "ca.crt and ca.key: the key is not a private key in PEM form" in event["note"]
+        assert "bm90aGluZw" not in event["note"]
+
+    run(story)
+
+
+def test_a_configuration_that_is_not_there_is_not_written_and_one_that_comes_is() -> None:
+    async def story(api: CertificateApi) -> None:
+        for path in CONFIGURATIONS.values():
+            del api.objects[path]
+        async with keeping(api) as kept:
+            await until(lambda: kept.at("none"))
+            assert api.writes == ["POST secrets", "POST secrets"]
+            api.register("v-rollcall")
+            await api.changed()
+            await until(lambda: api.bundles() == {api.data("rollcall-ca")["ca.crt"]})
+        assert CONFIGURATIONS["m-rollcall"] not in api.objects
+
+    run(story)
+
+
+def test_who_does_not_lead_writes_nothing_and_begins_when_woken() -> None:
+    async def story(api: CertificateApi) -> None:
+        async with keeping(api) as kept:
+            kept.leading = False
+            await asyncio.sleep(0.1)
+            assert api.writes == []
+            kept.leading = True
+            kept.controller.wake()
+            await until(lambda: kept.at("none"))
+            assert api.writes == FIRST
+
+    run(story)
+
+
+def test_two_that_both_believe_that_they_lead_make_one_authority() -> None:
+    async def story(api: CertificateApi) -> None:
+        async with keeping(api) as first, keeping(api) as second:
+            await until(lambda: first.at("none") and second.at("none"))
+            await asyncio.sleep(0.1)
+            assert api.bundles() == {api.data("rollcall-ca")["ca.crt"]}
+            (authority,) = read_certificates(api.data("rollcall-ca")["ca.crt"])
+            read_certificates(api.data("rollcall-tls")["tls.crt"])[0].verify_directly_issued_by(authority)
+
+    run(story)
+
+
+def test_a_write_that_is_refused_is_told_and_tried_again() -> None:
+    async def story(api: CertificateApi) -> None:
+        api.refusing["v-rollcall"] = (403, "no right to patch")
+        async with keeping(api) as kept:
+            await until(lambda: kept.metric("rollcall_certificate_failures_total") > 2)
+            assert api.events[0]["reason"] == "CertificateNotWritten"
+            assert "no right to patch" in api.events[0]["note"]
+            api.refusing.clear()
+            await until(lambda: kept.at("none"))
+        assert len(api.bundles()) == 1
+
+    run(story)
+
+
+def test_it_is_the_api_server_s_clock_that_counts() -> None:
+    async def story(api: CertificateApi) -> None:
+        # A hundred years from the clock of this machine.
+        api.now = datetime.now(UTC).replace(microsecond=0) + timedelta(days=36_500)
+        async with keeping(api) as kept:
+            await until(lambda: kept.at("none"))
+            (authority,) = read_certificates(api.data("rollcall-ca")["ca.crt"])
+            assert authority.not_valid_after_utc == api.now + timedelta(days=365)
+            writes = len(api.writes)
+            await api.changed()
+            await asyncio.sleep(0.1)
+            assert len(api.writes) == writes
+
+    run(story)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Callable[[bytes, bytes], Any]]:
+    """Serve a pair on a free port: `await server(certificate, key)` gives the asyncio server."""
+
+    async def serving(certificate: bytes, key: bytes) -> asyncio.Server:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        (tmp_path / "pair").write_bytes(certificate + key)
+        tls.load_cert_chain(tmp_path / "pair")
+        return await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=tls)
+
+    return serving  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(("ready", "waits"), [(True, True), (False, True), (None, False)])
+def test_the_old_authority_is_kept_while_an_endpoint_presents_what_it_signed(
+    server: Callable[[bytes, bytes], Any], ready: bool | None, waits: bool
+) -> None:
+    """Also one that is not ready, as it may be soon; one that does not answer and is not ready is nobody."""
+
+    async def story(api: CertificateApi) -> None:
+        async with keeping(api) as kept:
+            await until(lambda: kept.at("none"))
+            old = api.data("rollcall-tls")
+            listening = await server(old["tls.crt"], old["tls.key"])
+            port = listening.sockets[0].getsockname()[1]
+            if ready is None:
+                listening.close()
+            conditions = {"ready": bool(ready)}
+            endpoints = [{"addresses": ["127.0.0.1"], "conditions": conditions}]
+            # A Service has several slices once it has many endpoints, or addresses of two families.
+            api.slices = [{"ports": [], "endpoints": []}, {"ports": [{"port": port}], "endpoints": endpoints}]
+            kept.ask_for("rollcall-ca")
+            await api.changed()
+            if waits:
+                await until(lambda: kept.at("served"))
+                await asyncio.sleep(0.1)
+                assert kept.at("served")
+                assert len(read_certificates(next(iter(api.bundles())))) == 2
+                listening.close()
+                new = api.data("rollcall-tls")
+                listening = await server(new["tls.crt"], new["tls.key"])
+                api.slices[1]["ports"][0]["port"] = listening.sockets[0].getsockname()[1]
+            await until(lambda: kept.metric("rollcall_rotations_total", what="ca") == 1)
+            listening.close()
+
+    run(story)
+
+
+def test_an_endpoint_is_waited_for_that_has_not_the_port_of_the_service(server: Callable[[bytes, bytes], Any]) -> None:
+    """The API server does not call it, and nobody knows what it presents: it may be called again any moment."""
+
+    async def story(api: CertificateApi) -> None:
+        service = f"/api/v1/namespaces/{NAMESPACE}/services/rollcall"
+        api.objects[service] = {"spec": {"ports": [{"name": "https", "port": 443}]}}
+        health = {"name": "health", "port": 1}
+        api.slices = [{"ports": [health], "endpoints": [{"addresses": ["127.0.0.1"]}]}]
+        async with keeping(api) as kept:
+            await until(lambda: kept.at("none"))
+            kept.ask_for("rollcall-ca")
+            await api.changed()
+            await until(lambda: kept.at("served"))
+            await asyncio.sleep(0.1)
+            assert kept.at("served")
+            new = api.data("rollcall-tls")
+            listening = await server(new["tls.crt"], new["tls.key"])
+            # Slices have their ports in no order.
+            api.slices[0]["ports"].append({"name": "https", "port": listening.sockets[0].getsockname()[1]})
+            await until(lambda: kept.metric("rollcall_rotations_total", what="ca") == 1)
+            listening.close()
+
+    run(story)
+
+
+def test_every_series_is_there_before_anything_happens() -> None:
+    shown = Metrics().expose().decode()
+    for series in (
+        'rollcall_ca_expiry_timestamp_seconds{ca="current"} 0.0',
+        'rollcall_ca_expiry_timestamp_seconds{ca="next"} 0.0',
+        "rollcall_leaf_expiry_timestamp_seconds 0.0",
+        'rollcall_rotation_step{step="none"} 0.0',
+        'rollcall_rotation_step{step="proof"} 0.0',
+        'rollcall_rotations_total{what="ca"} 0.0',
+        'rollcall_rotations_total{what="leaf"} 0.0',
+        'rollcall_certificate_repairs_total{what="ca"} 0.0',
+        "rollcall_ca_bundle_writes_total 0.0",
+        "rollcall_certificate_failures_total 0.0",
+        'rollcall_events_total{reason="CertificateRotationWaits"} 0.0',
+    ):
+        assert series in shown

@@ -1,0 +1,266 @@
+"""Circles of CompositePodGroups, against a cluster by dictionary: told to each of their groups, and counted."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.unit.reconciler.cluster import SERVED, WritableWorld
+from tests.unit.reconciler.running import running, sample, told, until
+from tests.unit.worlds import settings_of
+from webhook.backends.kube.facts import PROJECTIONS, TREES
+from webhook.cluster import facts as following
+from webhook.model.keys import ObjectKey
+from webhook.reconciler import circle_watch, events
+from webhook.reconciler.circle_watch import note
+from webhook.reconciler.run import Reconciler
+
+COMPOSITES = "/apis/scheduling.k8s.io/v1alpha3/compositepodgroups"
+GANGS = settings_of("default-scheduler", {"gangScheduling": True}, standalone=False)
+# Our own gangs are to have no trees: those of others are looked at all the same.
+FLAT = settings_of("default-scheduler", {"gangScheduling": True, "hierarchical": "off"}, standalone=False)
+WITHOUT = settings_of("default-scheduler", standalone=False)
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "DISCOVERY_SECONDS", 0.05)
+    monkeypatch.setattr(circle_watch, "LOOK_SECONDS", 0.01)
+
+
+def group(name: str, parent: str | None = None, *, uid: str = "", namespace: str = "team-a") -> dict[str, Any]:
+    above = {} if parent is None else {"parentCompositePodGroupName": parent}
+    metadata = {"name": name, "namespace": namespace, "uid": uid or f"uid-{name}"}
+    return {"metadata": metadata, "spec": {**above, "schedulingPolicy": {"basic": {}}}}
+
+
+def world(*groups: dict[str, Any]) -> WritableWorld:
+    cluster = WritableWorld(*SERVED, *(projection.resource for projection in PROJECTIONS))
+    for one in groups:
+        cluster.put(COMPOSITES, one)
+    return cluster
+
+
+def counted(found: Reconciler) -> float | None:
+    return found.metrics.registry.get_sample_value("rollcall_group_circles")
+
+
+def told_twice(cluster: WritableWorld, times: int) -> bool:
+    return cluster.told_twice == times
+
+
+def regarded(cluster: WritableWorld) -> list[str]:
+    assert {event["reason"] for event in cluster.events} <= {"GroupCircle"}
+    return [event["regarding"]["uid"] for event in cluster.events]
+
+
+async def looks(found: Reconciler, times: int = 3) -> None:
+    """Wait until it has looked so often again."""
+    looked, again = 0, found.circles.look
+
+    async def look() -> None:
+        nonlocal looked
+        await again()
+        looked += 1
+
+    found.circles.look = look  # type: ignore[method-assign]
+    await until(lambda: looked >= times)
+    found.circles.look = again  # type: ignore[method-assign]
+
+
+async def known(found: Reconciler, cluster: WritableWorld) -> None:
+    """Wait until it has read all groups as they are now, and looked at them."""
+
+    def uids() -> set[str]:
+        store = found.following.stores.by_kind.get(TREES.resource.api)
+        return set() if store is None else {live["metadata"]["uid"] for live in store.objects.values()}
+
+    await until(lambda: uids() == {raw["metadata"]["uid"] for raw in cluster.objects[COMPOSITES]})
+    await looks(found)
+
+
+@pytest.mark.parametrize("settings", [GANGS, FLAT], ids=["with trees of our own", "without"])
+async def test_both_groups_of_a_circle_get_one_event_and_it_counts_until_one_is_recreated(settings: Any) -> None:
+    cluster = world(group("root"), group("inner", "root"), group("a", "b"))
+    async with running(cluster, settings=settings) as found:
+        assert counted(found) == 0
+        await known(found, cluster)
+        assert (counted(found), cluster.events) == (0, [])
+        cluster.put(COMPOSITES, group("b", "a"))
+        await until(lambda: regarded(cluster) == ["uid-a", "uid-b"])
+        assert counted(found) == 1
+        assert sample(found, "rollcall_events_total", reason="GroupCircle") == 2
+        for event in cluster.events:
+            assert (event["type"], event["regarding"]["kind"]) == ("Warning", "CompositePodGroup")
+            assert event["metadata"]["namespace"] == event["regarding"]["namespace"] == "team-a"
+            assert event["note"] == (
+                "The CompositePodGroups a and b are parents of each other, so no pod below them is ever scheduled; "
+                "delete the one that should be the root, and recreate it without a parent"
+            )
+        # What comes below it is no part of it.
+        cluster.put(COMPOSITES, group("c", "b"))
+        await known(found, cluster)
+        assert (counted(found), len(cluster.events)) == (1, 2)
+        cluster.remove(COMPOSITES, "team-a", "a")
+        await until(lambda: counted(found) == 0)
+        cluster.put(COMPOSITES, group("a", uid="another"))
+        await known(found, cluster)
+        assert (counted(found), len(cluster.events)) == (0, 2)
+        assert cluster.writes == []
+
+
+async def test_a_circle_that_is_closed_again_is_told_again() -> None:
+    cluster = world(group("a", "b"), group("b", "a"))
+    async with running(cluster, settings=GANGS) as found:
+        await until(lambda: regarded(cluster) == ["uid-a", "uid-b"])
+        cluster.remove(COMPOSITES, "team-a", "a")
+        await until(lambda: counted(found) == 0)
+        cluster.put(COMPOSITES, group("a", "b", uid="another"))
+        await until(lambda: regarded(cluster) == ["uid-a", "uid-b", "another", "uid-b"])
+
+
+async def test_a_restarted_process_finds_the_circle_and_does_not_report_it_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # No matter when the test begins.
+    monkeypatch.setattr(events, "SAME_SECONDS", 1e12)
+
+    cluster = world(group("a", "a"))
+    for start in range(3):
+        async with running(cluster, settings=GANGS) as found:
+            await until(lambda: counted(found) == len(cluster.events) == 1)
+            await until(partial(told_twice, cluster, start))
+            assert regarded(cluster) == ["uid-a"]
+
+
+async def test_it_is_said_again_before_the_api_server_forgets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(circle_watch, "REPEAT_SECONDS", 0.05)
+
+    cluster = world(group("a", "a"))
+    async with running(cluster, settings=GANGS):
+        await until(lambda: regarded(cluster)[:3] == ["uid-a"] * 3)
+
+
+async def test_a_long_circle_is_told_to_some_of_its_groups_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(circle_watch, "EVENTS_A_LOOK", 2)
+
+    names = [f"g{number}" for number in range(5)]
+    below = dict(zip(names, [*names[1:], names[0]], strict=True))
+    cluster = world(*(group(name, parent) for name, parent in below.items()))
+    async with running(cluster, settings=GANGS) as found:
+        look, seen = found.circles.look, []
+
+        async def watched() -> None:
+            before = len(cluster.events)
+            await look()
+            seen.append(len(cluster.events) - before)
+
+        found.circles.look = watched  # type: ignore[method-assign]
+        await until(lambda: sorted(regarded(cluster)) == [f"uid-{name}" for name in names])
+        assert max(seen) == 2
+        assert counted(found) == 1
+
+
+async def test_who_does_not_lead_neither_says_nor_counts_it_until_it_does() -> None:
+    cluster = world(group("a", "b"), group("b", "a"))
+    async with running(cluster, settings=GANGS) as found:
+        leading = False
+        found.circles._leads = lambda: leading
+        await known(found, cluster)
+        assert (counted(found), cluster.events) == (0, [])
+        leading = True
+        await until(lambda: counted(found) == 1)
+        await until(lambda: len(cluster.events) == 2)
+        leading = False
+        await until(lambda: counted(found) == 0)
+
+
+async def test_of_one_namespace_only_its_own_circles_are_looked_for() -> None:
+    cluster = world(group("a", "a", namespace="team-b"), group("a", "b"), group("b", "a", namespace="team-b"))
+    async with running(cluster, settings=GANGS, namespace="team-a") as found:
+        await until(lambda: found.following.stores.by_kind)
+        await looks(found)
+        # And groups of two namespaces are never above each other.
+        assert (counted(found), cluster.events) == (0, [])
+        cluster.put(COMPOSITES, group("b", "a", uid="own"))
+        await until(lambda: sorted(regarded(cluster)) == ["own", "uid-a"])
+
+
+async def test_a_kind_that_is_no_longer_served_does_not_count_and_without_gangs_there_is_no_watch() -> None:
+    cluster = world(group("a", "a"))
+    async with running(cluster, settings=GANGS) as found:
+        await until(lambda: counted(found) == len(cluster.events) == 1)
+        cluster.served.remove(TREES.resource)
+        await until(lambda: counted(found) == 0)
+    async with running(cluster, settings=WITHOUT) as found:
+        await until(lambda: found.idle)
+        await looks(found)
+        assert counted(found) == 0
+    assert len(cluster.events) == 1
+
+
+async def test_a_group_whose_spec_cannot_be_read_is_in_no_circle() -> None:
+    odd = {**group("b"), "spec": {"parentCompositePodGroupName": 7}}
+    cluster = world(group("a", "b"), odd, {**group("c"), "spec": ["a"]}, group("d", "d"))
+    async with running(cluster, settings=GANGS) as found:
+        await until(lambda: counted(found) == len(cluster.events) == 1)
+        assert regarded(cluster) == ["uid-d"]
+
+
+def circle(*names: str) -> circle_watch.Circle:
+    keys: list[ObjectKey] = [("team-a", name) for name in names]
+    return tuple((TREES.resource.api, key) for key in keys)
+
+
+WORDS = {
+    ("a",): "CompositePodGroup a is its own parent, so no pod below it is ever scheduled; delete it, and recreate "
+    "it without a parent",
+    (
+        "a",
+        "b",
+        "c",
+    ): "The CompositePodGroups a, b and c are parents of each other, so no pod below them is ever scheduled; "
+    "delete the one that should be the root, and recreate it without a parent",
+    (
+        "a",
+        "b",
+        "c",
+        "d",
+        "e",
+    ): "The CompositePodGroups a, b, c and 2 more are parents of each other, so no pod below them is "
+    "ever scheduled; delete the one that should be the root, and recreate it without a parent",
+}
+
+
+@pytest.mark.parametrize("names", WORDS)
+def test_the_note_names_the_groups_and_what_to_do(names: tuple[str, ...]) -> None:
+    assert note(circle(*names)) == WORDS[names]
+
+
+def test_the_longest_names_leave_room_for_what_to_do() -> None:
+    longest = note(circle(*(letter * 253 for letter in "abcdefgh")))
+    assert len(longest.encode()) <= events.MAX_NOTE_BYTES
+
+
+def test_a_change_costs_what_is_above_it_however_many_groups_there_are() -> None:
+    async def story() -> None:
+        cluster = world(*(group(f"root-{number}") for number in range(2000)), group("a", "root-0"))
+        async with running(cluster, settings=GANGS) as found:
+            await known(found, cluster)
+            asked: list[Any] = []
+            live = found.circles._live
+
+            def noted(node: circle_watch.Node) -> Any:
+                asked.append(node)
+                return live(node)
+
+            found.circles._live = noted  # type: ignore[method-assign]
+            cluster.put(COMPOSITES, group("b", "a"))
+            await until(lambda: asked)
+            await looks(found)
+            assert [name for _, (_, name) in asked] == ["b", "a", "root-0"]
+
+    told(asyncio.wait_for(story(), 60))

@@ -1,0 +1,235 @@
+"""Pods that only have a gang's labels: they complete no gang, hold none, freeze none, and are said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.unit.cluster.scripted import failure
+from tests.unit.reconciler.cluster import PODS, WritableWorld
+from tests.unit.reconciler.gated_pods import GATED, GROVES, OURS, UNOWNED, Opened, pod
+from tests.unit.reconciler.grove import CLIQUES, SCALING_GROUPS, controlled_by, name_pods, pod_clique, put_pods
+from tests.unit.reconciler.running import (
+    GANGS,
+    names,
+    podgang,
+    running,
+    running_written,
+    sample,
+    settled,
+    until,
+    world,
+)
+from tests.unit.worlds import koordinator
+from webhook.config.file import settings_from
+from webhook.errors import ConfigurationError
+from webhook.reconciler import escape_deletion, gangs, health_watch
+from webhook.reconciler.run import Reconciler
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_watch, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(health_watch, "SETTLE_SECONDS", 0.05)
+    monkeypatch.setattr(escape_deletion, "SETTLE_SECONDS", 0.05)
+    monkeypatch.setattr(gangs, "FROZEN_SECONDS", 0.05)
+
+
+def owned_by(kind: str, name: str, uid: str) -> Callable[..., dict[str, Any]]:
+    """Forges a pod that says that this object made it."""
+
+    def forged(name_of_pod: str, *gates: str) -> dict[str, Any]:
+        found = pod(name_of_pod, *gates)
+        found["metadata"]["ownerReferences"] = controlled_by(kind, name, uid)
+        return found
+
+    return forged
+
+
+def unowned(name: str, *gates: str) -> dict[str, Any]:
+    """Forges a pod that says nothing of who made it."""
+    found = pod(name, *gates)
+    del found["metadata"]["ownerReferences"]
+    return found
+
+
+# All of them have every label that Grove's operator gives a pod.
+FORGERIES: dict[str, Callable[..., dict[str, Any]]] = {
+    "without a controller": unowned,
+    "of a PodClique that is not there": owned_by("PodClique", "demo-0-x", "clique-demo-0-a"),
+    "of another uid": owned_by("PodClique", "demo-0-a", "invented"),
+    "of a PodClique of another set": owned_by("PodClique", "other-0-a", "clique-other-0-a"),
+    "of the set itself": owned_by("PodCliqueSet", "demo", "set-team-a"),
+    # The API server lets everybody write that reference, so Grove's operator has the word: it names what it made.
+    "of a PodClique of the set, and not named": pod,
+}
+
+
+def demo() -> WritableWorld:
+    """The set `demo` beside another one."""
+    cluster = world("demo-0-a")
+    other = pod_clique("other-0-a")
+    other["metadata"]["ownerReferences"] = controlled_by("PodCliqueSet", "other", "set-other")
+    cluster.put(CLIQUES, other)
+    return cluster
+
+
+@pytest.mark.parametrize("forged", FORGERIES.values(), ids=FORGERIES)
+async def test_a_forged_pod_does_not_complete_half_a_gang(forged: Callable[..., dict[str, Any]]) -> None:
+    cluster = demo()
+    put_pods(cluster, pod("real", OURS))
+    cluster.put(PODS, forged("forged", OURS))
+    opened = Opened(cluster)
+    async with running(cluster, settings=GATED) as found:
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        await until(lambda: found.following.pods_of(podgang_of(found)) is not None)
+        await settled(found)
+        assert opened.order == [], "one pod of two is half a gang"
+        cluster.remove(PODS, "team-a", "forged")
+        put_pods(cluster, pod("second", OURS))
+        await until(lambda: sorted(opened.order) == ["real", "second"])
+
+
+@pytest.mark.parametrize("forged", FORGERIES.values(), ids=FORGERIES)
+async def test_a_forged_pod_with_a_gate_of_its_own_does_not_hold_a_whole_gang(
+    forged: Callable[..., dict[str, Any]],
+) -> None:
+    cluster = demo()
+    cluster.put(PODS, forged("forged", "example.com/for-ever", OURS))
+    opened = Opened(cluster)
+    for name in ("p", "q"):
+        cluster.put(PODS, pod(name, OURS))
+    references = [{"namespace": "team-a", "name": name} for name in ("p", "q")]
+    gang = podgang("demo-0-a")
+    gang["spec"]["podgroups"][0]["podReferences"] = references
+    cluster.apply(GANGS, gang)
+    async with running(cluster, settings=GATED) as found:
+        await until(lambda: sorted(opened.order) == ["p", "q"])
+        await settled(found)
+        assert sorted(opened.order) == ["p", "q"], "the gate of what is not of the gang is left"
+
+
+def podgang_of(found: Reconciler) -> Any:
+    (key,) = found.following.gangs
+    gang = found.following.gang(key)
+    assert gang is not None
+    return gang
+
+
+async def test_a_gang_that_is_named_late_is_opened_once_it_is_named() -> None:
+    cluster = demo()
+    for name in ("p", "q"):
+        cluster.put(PODS, pod(name, OURS))
+    opened = Opened(cluster)
+    async with running(cluster, settings=GATED) as found:
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        await settled(found)
+        assert opened.order == []
+        name_pods(cluster)
+        await until(lambda: sorted(opened.order) == ["p", "q"])
+
+
+async def test_a_reconciler_that_may_not_read_pod_cliques_is_not_ready_and_says_so() -> None:
+    cluster = demo()
+    cluster.refused[CLIQUES] = httpx.Response(403, json=failure(403, "you may not"))
+    put_pods(cluster, pod("p", OURS), pod("q", OURS))
+    opened = Opened(cluster)
+    async with running(cluster, settings=GATED) as found:
+        refused = "cluster: the PodClique objects are not read yet: HTTP 403: you may not"
+        await until(lambda: list(found.unready()) == [refused])
+        assert opened.order == []
+        del cluster.refused[CLIQUES]
+        await until(lambda: sorted(opened.order) == ["p", "q"])
+
+
+async def test_a_pod_that_replaces_another_waits_until_it_is_named_and_free_and_no_longer() -> None:
+    cluster = demo()
+    put_pods(cluster, pod("p", OURS), pod("q", OURS))
+    opened = Opened(cluster)
+    async with running(cluster, settings=GATED) as found:
+        await until(lambda: sorted(opened.order) == ["p", "q"])
+        cluster.remove(PODS, "team-a", "q")
+        cluster.put(PODS, pod("r", GROVES, OURS))
+        await settled(found)
+        name_pods(cluster)
+        await settled(found)
+        assert sorted(opened.order) == ["p", "q"], "Grove holds it"
+        opened.free("r", GROVES)
+        await until(lambda: sorted(opened.order) == ["p", "q", "r"])
+
+
+async def test_a_gang_is_opened_once_its_pod_cliques_and_their_scaling_group_are_seen() -> None:
+    cluster = demo()
+    put_pods(cluster, pod("p", OURS), pod("q", OURS))
+    cluster.remove(CLIQUES, "team-a", "demo-0-a")
+    opened = Opened(cluster)
+    async with running(cluster, settings=GATED) as found:
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        await settled(found)
+        clique = pod_clique("demo-0-a")
+        clique["metadata"]["ownerReferences"] = controlled_by("PodCliqueScalingGroup", "demo-0-g", "g")
+        cluster.put(CLIQUES, clique)
+        await settled(found)
+        assert opened.order == [], "nothing says yet whose the scaling group is"
+        group = pod_clique("demo-0-g")
+        group["metadata"]["uid"] = "g"
+        cluster.put(SCALING_GROUPS, group)
+        await until(lambda: sorted(opened.order) == ["p", "q"])
+
+
+@pytest.mark.parametrize("spec", [{"nodeName": "n1"}, {}], ids=["on a node", "waiting"])
+async def test_a_forged_pod_does_not_freeze_the_shape_of_a_gang(spec: dict[str, Any]) -> None:
+    cluster = world()
+    forged = unowned("forged")
+    forged["spec"] = spec
+    cluster.put(PODS, forged)
+    async with running(cluster):
+        await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+        cluster.apply(GANGS, podgang("demo-0-a"))
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        assert [event["reason"] for event in cluster.events if event["reason"] == "GangShapeFrozen"] == []
+
+
+async def test_forged_pods_are_counted_and_named_and_never_deleted() -> None:
+    cluster = demo()
+    cluster.put(PODS, unowned("forged"))
+    deleting = replace(koordinator(standalone=False), deleted_escapes=frozenset({"unmutated", "stale", "foreign"}))
+    async with running_written(cluster, settings=deleting) as found:
+        await until(lambda: sample(found, "rollcall_escaped_pods", **UNOWNED) == 1)
+        await until(lambda: [event["reason"] for event in cluster.events] == ["GangTooFewPods"])
+        assert cluster.events[0]["note"].endswith(
+            "(also: GangPodsUnowned: 1 pod (forged) has its labels but does not belong to this "
+            "PodCliqueSet by uid, so not counted)"
+        )
+        await settled(found)
+        assert [path for method, path in cluster.writes if method == "DELETE"] == []
+        cluster.remove(PODS, "team-a", "forged")
+        await until(lambda: sample(found, "rollcall_escaped_pods", **UNOWNED) == 0)
+
+
+def test_no_configuration_can_have_pods_of_others_deleted() -> None:
+    with pytest.raises(ConfigurationError, match="unowned"):
+        settings_from(
+            {
+                "apiVersion": "rollcall.dev/v1alpha1",
+                "kind": "RollcallConfiguration",
+                "escapes": {"delete": ["unowned"]},
+            },
+            "test",
+        )
+
+
+async def test_a_thousand_forged_pods_hold_a_gang_no_longer_than_one() -> None:
+    cluster = demo()
+    for index in range(1000):
+        cluster.put(PODS, unowned(f"forged-{index}", "example.com/for-ever", OURS))
+    put_pods(cluster, pod("p", OURS), pod("q", OURS))
+    opened = Opened(cluster)
+    async with running(cluster, settings=GATED) as found:
+        await until(lambda: sorted(opened.order) == ["p", "q"])
+        await until(lambda: sample(found, "rollcall_escaped_pods", **UNOWNED) == 1000)
+        assert found.following.bears_gate(next(iter(found.following.gangs)))

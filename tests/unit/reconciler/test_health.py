@@ -1,0 +1,253 @@
+"""Why a gang does not start, from what is known of it: one table, a gang a reason, and what is said of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.reconciler.judged_gangs import FACTS, in_step, judged, pod, podgang, whole
+from tests.unit.worlds import settings_of
+from webhook.gangs.escapes import Escape
+from webhook.gangs.health import State
+from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.pod import Unscheduled
+from webhook.gangs.roster import Roster
+from webhook.model.keys import Record
+from webhook.model.reading import Manifest
+from webhook.validators.examples import clique, pod_clique_set
+
+
+def test_a_gang_with_its_minimum_on_nodes_has_started_whatever_else_is_wrong() -> None:
+    found = judged([*whole(node="n1"), pod("worker", 2)], {})
+    assert (found.state, found.word, found.obstacles) == (State.STARTED, "started", ())
+    assert (found.bound, found.minimum, found.present) == (3, 3, 4)
+
+
+def test_a_gang_released_for_a_rolling_update_has_started() -> None:
+    gang = podgang()
+    for group in gang["spec"]["podgroups"]:
+        group["minReplicas"] = 0
+    assert judged([], gang=gang).state is State.STARTED
+
+
+def test_a_gang_on_its_way_out_is_held_by_nothing() -> None:
+    assert judged([], gang=podgang(deletionTimestamp="2026-01-01T00:00:00Z")).word == "leaving"
+
+
+def test_pods_that_are_not_of_the_gang_are_named_hide_nothing_and_hold_nothing() -> None:
+    forged = [pod("worker", index, gates=("example.com/gate",), node=None) for index in (7, 8)]
+    gone = pod("worker", 9, leaving=True)
+    found = judged(Roster(whole(), unowned=[*forged, gone]))
+    assert [one.reason for one in found.obstacles] == [Reason.SILENT, Reason.UNOWNED]
+    assert found.obstacles[1].why == (
+        "2 pods (demo-0-worker-7, demo-0-worker-8) have its labels but do not belong to this PodCliqueSet by "
+        "uid, so not counted"
+    )
+    assert [(one.pod.name, one.escape) for one in found.escaped] == [
+        ("demo-0-worker-7", Escape.UNOWNED),
+        ("demo-0-worker-8", Escape.UNOWNED),
+    ]
+    started = judged(Roster(whole(node="n1"), unowned=forged))
+    assert (started.state, started.obstacles, len(started.escaped)) == (State.STARTED, (), 2)
+
+
+UNNAMED = podgang()
+for _group in UNNAMED["spec"]["podgroups"]:
+    _group["podReferences"] = []
+QUOTA = pod_clique_set(
+    clique("leader"), clique("worker"), annotations={"scheduling.grove.io/koordinator-quota": "team-a"}
+)
+GATED = {"gates": ("grove.io/podgang-pending-creation",)}
+
+
+def told(reason: str, message: str) -> Any:
+    return Unscheduled(reason, message)
+
+
+def changed(name: str, path: str, value: object) -> dict[str, Manifest]:
+    """The gang's objects, with one field of one of them changed."""
+    found = in_step()
+    holder: Any = found[name]
+    *parents, last = path.split(".")
+    for parent in parents:
+        holder = holder.setdefault(parent, {})
+    holder[last] = value
+    return found
+
+
+# What is known besides a whole gang without a gate: the reason, and the beginning of what is said.
+NO_NODE = "0/1 nodes are available:"
+CASES: dict[str, tuple[dict[str, Any], str]] = {
+    "a pod that the PodGang names is gone": (
+        {"pods": whole()[:2]},
+        "GangPodMissing: demo-0-worker has 1 pod of the 2 that it needs to start: the PodGang names "
+        "demo-0-worker-1, and "
+        "this pod no longer exists; find out why Grove does not replace it: kubectl describe podclique "
+        "demo-0-worker -n default",
+    ),
+    "a pod was never created": (
+        {"pods": whole()[:2], "gang": UNNAMED, "objects": in_step(UNNAMED)},
+        "GangTooFewPods: demo-0-worker has 1 pod of the 2 that it needs to start; find out why Grove does not "
+        "create the others, for example a ResourceQuota: kubectl describe podclique demo-0-worker -n default",
+    ),
+    "a pod is there and the PodGang does not name it yet": (
+        {
+            "pods": Roster(whole()[:2], unnamed=[pod("worker", 1, **GATED)]),
+            "gang": UNNAMED,
+            "objects": in_step(UNNAMED),
+        },
+        "GangPodsUnnamed: demo-0-worker has 1 pod of the 2 that it needs to start: the PodGang does not name "
+        "demo-0-worker-1 yet; Grove's operator adds the pods that it made to the PodGang; read its log",
+    ),
+    "a pod that is not of the gang completes it": (
+        {"pods": Roster(whole()[:2], unowned=[pod("worker", 1)])},
+        "GangPodMissing: demo-0-worker has 1 pod of the 2",
+    ),
+    "a pod that leaves or has failed is none": (
+        {"pods": [*whole()[:1], pod("worker", 0, leaving=True), pod("worker", 1, failed=True)]},
+        "GangPodMissing: demo-0-worker has 0 pods of the 2",
+    ),
+    "an object is not there": (
+        {"objects": {}},
+        "GangObjectMissing: PodGroup demo-0-leader is missing; check that rollcall reconcile is running, "
+        "and read its log",
+    ),
+    "an object is not as it should be": (
+        {"objects": changed("demo-0-worker", "spec.minMember", 5)},
+        "GangObjectDiffers: PodGroup demo-0-worker differs from the desired object: spec.minMember is 5, and "
+        "should be 2; check",
+    ),
+    "an object is somebody else's": (
+        {"objects": changed("demo-0-worker", "metadata.ownerReferences", [
+            {"kind": "Job", "name": "other", "uid": "o", "controller": True}
+        ])},
+        "GangObjectOwned: PodGroup demo-0-worker belongs to Job other; delete or rename it",
+    ),
+    "an object is leaving": (
+        {"objects": changed("demo-0-worker", "metadata.deletionTimestamp", "2026-01-01T00:00:00Z")},
+        "GangObjectLeaving: PodGroup demo-0-worker is being deleted; check which finalizer keeps it",
+    ),
+    "an object is that of an earlier PodGang": (
+        {"objects": changed("demo-0-worker", "metadata.ownerReferences", [
+            {"apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang", "name": "demo-0", "uid": "before",
+             "controller": True}
+        ])},
+        "GangObjectLeaving: PodGroup demo-0-worker still belongs to an earlier PodGang of this name; the "
+        "garbage collector deletes it",
+    ),
+    "its quota was deleted": (
+        {"workload": QUOTA},
+        'GangQuotaUnknown: koordinator/quota at metadata.annotations[scheduling.grove.io/koordinator-quota]: "team-a"',
+    ),
+    "its kind of object is not served any more": (
+        {"workload": pod_clique_set(clique("leader"), clique("worker")), "facts": replace(FACTS, apis=frozenset())},
+        'GangApiMissing: rollcall/api-missing at metadata.labels[rollcall.dev/scheduler]: "koord-scheduler": this '
+        "cluster does not serve scheduling.sigs.k8s.io/v1alpha1 PodGroup, which that scheduler needs; install",
+    ),
+    "its workload would be refused today": (
+        {"workload": pod_clique_set(clique("leader"), clique("worker", labels={
+            "scheduling.koordinator.sh/scheduler-name": "batch"
+        }))},
+        "GangUnhonoured: koordinator/scheduler-name-label at spec.template.cliques[1]",
+    ),
+    "Grove has not lifted its gate": (
+        {"pods": whole(**GATED)},
+        "GangGated: 3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1) still have the gate "
+        "grove.io/podgang-pending-creation; Grove's operator removes it when the PodGang names the pod; read its log",
+    ),
+    "Grove waits for the base gang": (
+        {"pods": whole(**GATED, base="base-0")},
+        "GangGated: 3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1) still have the gate "
+        "grove.io/podgang-pending-creation; Grove removes it when the base gang runs: rollcall explain "
+        "podgang/base-0 -n default",
+    ),
+    "our own gate is on": (
+        {"pods": [*whole()[:2], pod("worker", 1, gates=("rollcall.dev/gang-sync",))]},
+        "GangGated: 1 pod (demo-0-worker-1) still has the gate rollcall.dev/gang-sync; the reconciler removes "
+        "it when all pods and objects exist and no other gate is left; by hand: rollcall gangs ungate demo-0 "
+        "-n default",
+    ),
+    "somebody's gate is on": (
+        {"pods": whole(gates=("kueue.x-k8s.io/admission",))},
+        "GangGated: 3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1) still have the gate "
+        "kueue.x-k8s.io/admission; the system that added it must remove it",
+    ),
+    "a pod came past the webhook": (
+        {"pods": [*whole()[:2], pod("worker", 1, annotations={}, spec={"schedulerName": "default-scheduler"})]},
+        "GangPodsEscaped: 1 pod (demo-0-worker-1) bypassed the webhook, without a mark of the gang",
+    ),
+    "there is no room": (
+        {"pods": [
+            pod("leader", 0, unscheduled=told("Unschedulable", 'GangGroup "x" gets rejected due to member Pod')),
+            pod("worker", 0, unscheduled=told("Unschedulable", "0/2 nodes are available:\n 2 Insufficient cpu.")),
+            pod("worker", 1),
+        ]},
+        "GangNoRoom: koord-scheduler reports for pod demo-0-worker-0: 0/2 nodes are available: 2 Insufficient "
+        "cpu.; free resources for the whole gang, or request less; if there is room, delete the pods: "
+        "koord-scheduler may not look",
+    ),
+    "there is no room for one, and the others gave theirs up": (
+        {"pods": [
+            pod("leader", 0, unscheduled=told("Unschedulable", f"{NO_NODE} 1 rejection in Unreserve.")),
+            pod("worker", 0, unscheduled=told("Unschedulable", f"{NO_NODE} 1 optimistic rejection in PostFilter.")),
+            pod("worker", 1, unscheduled=told("Unschedulable", f"{NO_NODE} 1 Insufficient cpu.")),
+        ]},
+        "GangNoRoom: koord-scheduler reports for pod demo-0-worker-1: 0/1 nodes are available: 1 Insufficient "
+        "cpu.; free ",
+    ),
+    "the scheduler failed": (
+        {"pods": whole(unscheduled=told("SchedulerError", "no such plugin"))},
+        "GangSchedulerError: koord-scheduler reports for pod demo-0-leader-0: no such plugin; read its log",
+    ),
+    "the scheduler is silent": (
+        {},
+        "GangSchedulerSilent: all pods exist and have no gate, but koord-scheduler has not reported on them; "
+        "check that koord-scheduler is running, and read its log; if there is room",
+    ),
+    "its set has no record": (
+        {"facts": replace(FACTS, pod_clique_sets={("default", "demo"): Record(None)})},
+        "GangUnrecorded: its PodCliqueSet predates Rollcall or was admitted without it",
+    ),
+    "its scheduler is not enabled": (
+        {"settings": settings_of("volcano", standalone=False)},
+        "GangNoProfile: the scheduler recorded on its PodCliqueSet is not a profile of this configuration",
+    ),
+    "its set is not known": (
+        {"facts": replace(FACTS, pod_clique_sets={})},
+        "GangObjectMissing: its objects cannot be made: the PodCliqueSet default/demo of the PodGang is not known",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("known", "expected"), CASES.values(), ids=CASES.keys())
+def test_why_a_gang_does_not_start(known: dict[str, Any], expected: str) -> None:
+    known = dict(known)
+    found = judged(known.pop("pods", None) or whole(), known.pop("objects", None), **known)
+    assert found.state is State.HELD
+    first = found.obstacles[0]
+    assert f"{first.reason}: {first}".startswith(expected)
+    assert found.word == first.reason.value
+
+
+def test_every_reason_is_produced_by_a_case_or_by_the_writer() -> None:
+    said = {Reason(expected.partition(":")[0]) for _, expected in CASES.values()}
+    elsewhere = {
+        Reason.UNOWNED,
+        Reason.FROZEN,
+        Reason.IN_PART,
+        Reason.INEXPRESSIBLE,
+        Reason.REFUSED,
+        Reason.TOPOLOGY_UNKNOWN,
+        Reason.QUEUE_UNKNOWN,
+    }
+    assert said | elsewhere == set(Reason)
+
+
+def test_every_reason_and_every_escape_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "gangs.md").read_text()
+    documented = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    assert documented == [*(reason.value for reason in Reason), *(escape.value for escape in Escape)]

@@ -1,0 +1,135 @@
+"""What is said of a gang of which a part is on nodes, has escaped, is frozen, or cannot be had from its scheduler."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.reconciler.judged_gangs import FACTS, judged, pod, podgang, reasons, whole
+from tests.unit.worlds import koordinator, settings_of
+from webhook.errors import FactsUnavailable
+from webhook.gangs.escapes import Escape
+from webhook.gangs.health import Observed, State, judge
+from webhook.gangs.hold_reasons import Reason
+from webhook.gangs.pod import GangPod
+from webhook.gangs.roster import Roster
+from webhook.model.keys import Api, Record
+from webhook.model.reading import Manifest
+from webhook.model.workloads.podgang import PodGang
+from webhook.mutators.prepare_pod import stamp
+from webhook.validators.examples import clique, pod_clique_set
+
+
+def test_a_gang_of_which_a_part_is_on_nodes_says_so_first() -> None:
+    found = judged([pod("leader", 0, node="n1"), *whole()[1:]])
+    assert (found.state, found.word) == (State.IN_PART, "GangInPart")
+    assert found.obstacles[0].why.endswith("demo-0-worker has 0 of 2")
+    assert reasons(found) == [Reason.IN_PART, Reason.SILENT]
+
+
+def test_a_kind_that_cannot_be_read_is_an_api_that_is_missing() -> None:
+    def unread(_: Manifest) -> Manifest | None:
+        raise FactsUnavailable("the cluster does not serve it")
+
+    settings = koordinator(standalone=False)
+    found = judge(Observed(PodGang(podgang()), Roster(whole()), unread, [], None, FACTS, settings))
+    assert set(reasons(found)) == {Reason.API_MISSING}
+
+
+def test_a_queue_and_a_layer_that_are_gone_are_named() -> None:
+    volcano = replace(
+        FACTS,
+        pod_clique_sets={("default", "demo"): Record("volcano", queues=(("scheduling.grove.io/volcano-queue", "a"),))},
+        volcano_queues={},
+        apis=frozenset({Api("scheduling.volcano.sh", "v1beta1", "PodGroup")}),
+    )
+    queued = pod_clique_set(clique("worker"), annotations={"scheduling.grove.io/volcano-queue": "a"})
+    settings = settings_of("volcano", standalone=False)
+    assert Reason.QUEUE_UNKNOWN in reasons(judged([], {}, workload=queued, facts=volcano, settings=settings))
+    placed = pod_clique_set(clique("worker"), topologyConstraint={"topologyName": "dc", "pack": {"required": "rack"}})
+    assert Reason.TOPOLOGY_UNKNOWN in reasons(judged([], {}, workload=placed))
+
+
+def test_a_gang_that_its_scheduler_cannot_have_says_why() -> None:
+    gang = podgang()
+    constraint = {"packConstraint": {"required": "example.com/rack"}}
+    group = {"name": "g", "podGroupNames": ["demo-0-worker"], "topologyConstraint": constraint}
+    gang["spec"]["topologyConstraintGroupConfigs"] = [group]
+    assert Reason.INEXPRESSIBLE in reasons(judged(whole(), gang=gang))
+
+
+@pytest.mark.parametrize(
+    ("escaped", "kind", "fields"),
+    [
+        (
+            pod("worker", 0)._replace(annotations={}, spec={}, labels={"grove.io/podgang": "demo-0"}),
+            Escape.UNMUTATED,
+            {"/metadata/labels/pod-group.scheduling.sigs.k8s.io", "/spec/schedulerName"},
+        ),
+        (
+            pod("worker", 0)._replace(annotations={"rollcall.dev/stamp": "koord-scheduler/0000000000000000"}),
+            Escape.STALE,
+            {"/metadata/annotations/rollcall.dev~1stamp"},
+        ),
+        (
+            pod("worker", 0)._replace(annotations={"pod-group-name": "other"}),
+            Escape.FOREIGN,
+            {"metadata.annotations.pod-group-name"},
+        ),
+        (pod("worker", 0)._replace(spec={"schedulerName": "volcano"}), Escape.FOREIGN, {"spec.schedulerName"}),
+    ],
+)
+def test_pods_that_do_not_carry_what_they_should_have_escaped(escaped: GangPod, kind: Escape, fields: set[str]) -> None:
+    (found,) = judged([pod("leader", 0), escaped]).escaped
+    assert found.escape is kind
+    assert fields <= set(found.fields)
+
+
+def test_a_pod_with_or_without_the_gate_has_not_escaped_for_that() -> None:
+    gated = koordinator(standalone=False, gate=True)
+    assert {one.escape for one in judged(whole(), settings=gated).escaped} == {Escape.STALE}
+    assert judged(whole()).escaped == ()
+    assert judged(whole(gates=("rollcall.dev/gang-sync",))).escaped == ()
+
+
+def test_a_field_that_the_api_server_dropped_is_an_api_that_is_missing() -> None:
+    facts = replace(
+        FACTS,
+        pod_clique_sets={("default", "demo"): Record("default-scheduler")},
+        apis=frozenset(
+            {Api("scheduling.k8s.io", "v1beta1", kind) for kind in ("Workload", "PodGroup")}
+            | {Api("scheduling.k8s.io", "v1alpha3", "CompositePodGroup")}
+        ),
+    )
+    settings = settings_of("default-scheduler", {"gangScheduling": True}, standalone=False)
+    profile = settings.profiles["default-scheduler"]
+    pods = []
+    for found in whole():
+        member = profile.member("default", "demo-0", found.podclique, Record("default-scheduler"), facts)
+        marked = stamp(profile.backend.prepare_pod(member), gated=False)
+        labels = {key: value for key, value in found.labels.items() if "pod-group" not in key}
+        spec = {"schedulerName": "default-scheduler"}
+        pods.append(found._replace(labels=labels, annotations={"rollcall.dev/stamp": marked}, spec=spec))
+    first = next(one for one in judged(pods, facts=facts, settings=settings).obstacles if "dropped" in one.why)
+    assert first.reason is Reason.API_MISSING
+    assert first.why.startswith("the API server dropped spec.schedulingGroup of pod demo-0-leader-0")
+
+
+def test_a_gang_that_has_come_too_far_to_change_says_what_is_frozen() -> None:
+    gang = podgang()
+    gang["spec"]["podgroups"].append({"name": "demo-0-new", "minReplicas": 1, "podReferences": []})
+    found = judged([], gang=gang)
+    assert Reason.FROZEN not in reasons(found), "without pods its objects are made anew"
+    found = judged(whole(), gang=gang)
+    first = found.obstacles[0]
+    assert first.reason is Reason.FROZEN
+    assert "demo-0-new" in first.why
+    assert first.remedy == "undo the change, or delete and recreate the PodCliqueSet"
+
+
+def test_health_as_json() -> None:
+    found = judged(whole()[:2]).as_json()
+    assert found["members"][1] == {"name": "demo-0-worker", "minimum": 2, "present": 1, "bound": 0}
+    assert found["reasons"][0]["reason"] == "GangPodMissing"
+    assert (found["state"], found["scheduler"], found["escaped"]) == ("held", "koord-scheduler", [])

@@ -1,0 +1,192 @@
+"""Gang health as it is followed: told once, counted, and what is done about pods that escaped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.unit.cluster.scripted import failure
+from tests.unit.reconciler.cluster import PODS, WritableWorld
+from tests.unit.reconciler.grove import grove_pod, put_pods
+from tests.unit.reconciler.running import GANGS, SETS, names, podgang, running, running_written, sample, until, world
+from tests.unit.worlds import koordinator
+from webhook.gangs.hold_reasons import Reason
+from webhook.reconciler import escape_deletion, health_watch
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_watch, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(health_watch, "SETTLE_SECONDS", 0.05)
+    monkeypatch.setattr(escape_deletion, "SETTLE_SECONDS", 0.05)
+
+
+def pod(name: str, **spec: Any) -> dict[str, Any]:
+    found = grove_pod(name, schedulerName="default-scheduler", **spec)
+    found["metadata"]["resourceVersion"] = "7"
+    return found
+
+
+def reasons(cluster: WritableWorld) -> list[str]:
+    return [event["reason"] for event in cluster.events]
+
+
+async def test_what_holds_a_gang_is_told_once_and_counted_until_it_changes() -> None:
+    cluster = world("demo-0-a")
+    async with running_written(cluster) as found:
+        await until(lambda: reasons(cluster) == ["GangTooFewPods"])
+        event = cluster.events[0]
+        assert event["regarding"]["name"] == "demo-0"
+        assert event["note"] == (
+            "The gang does not start: demo-0-a has 0 pods of the 2 that it needs to start; find out why "
+            "Grove does not create the others, for example a ResourceQuota: kubectl describe podclique "
+            "demo-0-a -n team-a"
+        )
+        held = {"scheduler": "koord-scheduler", "health": "GangTooFewPods"}
+        assert sample(found, "rollcall_gangs", **held) == 1
+        assert sample(found, "rollcall_events_total", reason="GangTooFewPods") == 1
+        found.following.look_at_all()
+        put_pods(cluster, pod("one"), pod("two"))
+        await until(lambda: reasons(cluster) == ["GangTooFewPods", "GangPodsEscaped"])
+        assert sample(found, "rollcall_gangs", **held) == 0
+        assert sample(found, "rollcall_escaped_pods", scheduler="koord-scheduler", escape="unmutated") == 2
+        for name in ("one", "two"):
+            cluster.objects[PODS] = []
+            cluster.tell(PODS, "MODIFIED", pod(name, nodeName="n"))
+        started = {"scheduler": "koord-scheduler", "health": "started"}
+        await until(lambda: sample(found, "rollcall_gangs", **started) == 1)
+        cluster.remove(GANGS, "team-a", "demo-0")
+        await until(lambda: sample(found, "rollcall_gangs", **started) == 0)
+        assert sample(found, "rollcall_escaped_pods", scheduler="koord-scheduler", escape="unmutated") == 0
+        assert len(cluster.events) == 2
+
+
+async def test_a_gang_of_no_enabled_scheduler_is_counted_as_another() -> None:
+    cluster = WritableWorld()
+    unknown = {"name": "demo", "namespace": "team-a", "labels": {"rollcall.dev/scheduler": "lpx-scheduler"}}
+    cluster.put(SETS, {"metadata": unknown, "spec": {"template": {"cliques": []}}})
+    cluster.put(GANGS, podgang("demo-0-a"))
+    async with running(cluster) as found:
+        labels = {"scheduler": "other", "health": "GangNoProfile"}
+        await until(lambda: sample(found, "rollcall_gangs", **labels) == 1)
+
+
+async def test_who_does_not_lead_says_nothing_and_counts_all_the_same() -> None:
+    cluster = world("demo-0-a")
+    async with running_written(cluster) as found:
+        leading = False
+        found.health._leads = lambda: leading
+        held = {"scheduler": "koord-scheduler", "health": "GangTooFewPods"}
+        await until(lambda: sample(found, "rollcall_gangs", **held) == 1)
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        assert cluster.events == []
+        leading = True
+        await until(lambda: reasons(cluster) == ["GangTooFewPods"])
+
+
+async def test_many_gangs_are_told_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_watch, "EVENTS_A_LOOK", 2)
+
+    cluster = world("demo-0-a")
+    for index in range(1, 5):
+        gang = podgang("demo-0-a")
+        gang["metadata"] |= {"name": f"demo-{index}", "uid": f"g{index}"}
+        gang["spec"]["podgroups"][0]["name"] = f"demo-{index}-a"
+        cluster.put(GANGS, gang)
+    async with running_written(cluster):
+        await until(lambda: len(cluster.events) == 5)
+        assert {event["regarding"]["name"] for event in cluster.events} == {f"demo-{index}" for index in range(5)}
+
+
+async def test_what_lasts_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_watch, "REPEAT_SECONDS", 0.2)
+
+    cluster = world("demo-0-a")
+    async with running_written(cluster):
+        await until(lambda: len(cluster.events) >= 2)
+        assert set(reasons(cluster)) == {Reason.TOO_FEW_PODS.value}
+
+
+async def test_a_restarted_process_does_not_repeat_every_event() -> None:
+    cluster = world("demo-0-a")
+    async with running_written(cluster):
+        await until(lambda: len(cluster.events) == 1)
+    async with running_written(cluster) as found:
+        held = {"scheduler": "koord-scheduler", "health": "GangTooFewPods"}
+        await until(lambda: sample(found, "rollcall_gangs", **held) == 1)
+        await until(lambda: cluster.told_twice == 1)
+        assert sample(found, "rollcall_events_total", reason="GangTooFewPods") == 0
+    assert len(cluster.events) == 1
+
+
+async def test_a_fault_of_ours_with_one_gang_keeps_no_gang_from_its_objects() -> None:
+    cluster = world("demo-0-a")
+    async with running(cluster) as found:
+        asked: list[Any] = []
+
+        def broken(key: Any) -> Any:
+            asked.append(key)
+            raise RuntimeError("ours")
+
+        found.health._health = broken
+        await until(lambda: asked)
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        held = {"scheduler": "koord-scheduler", "health": "GangTooFewPods"}
+        assert sample(found, "rollcall_gangs", **held) == 0
+
+
+DELETING = replace(koordinator(standalone=False), deleted_escapes=frozenset({"unmutated"}))
+
+
+async def test_escaped_pods_are_deleted_where_that_is_wanted_and_never_one_on_a_node() -> None:
+    cluster = world("demo-0-a")
+    put_pods(cluster, pod("free"), pod("bound", nodeName="n"))
+    async with running(cluster, settings=DELETING) as found:
+        await until(lambda: [one["metadata"]["name"] for one in cluster.objects[PODS]] == ["bound"])
+        assert sample(found, "rollcall_escaped_pods_deleted_total", escape="unmutated") == 1
+        assert sample(found, "rollcall_writes_total", kind="Pod", action="delete") == 1
+    deletions = [path for method, path in cluster.writes if method == "DELETE"]
+    assert deletions == ["/api/v1/namespaces/team-a/pods/free"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(409, json=failure(409, "the object has been modified")),
+        httpx.Response(404, json=failure(404, "gone")),
+        httpx.Response(500, json=failure(500, "etcd")),
+    ],
+)
+async def test_a_pod_that_changed_meanwhile_is_not_deleted_nor_asked_for_again_at_once(answer: httpx.Response) -> None:
+    cluster = world("demo-0-a")
+    put_pods(cluster, pod("free"))
+    asked: list[bytes] = []
+
+    def changed(request: httpx.Request) -> httpx.Response | None:
+        if request.method != "DELETE":
+            return None
+        asked.append(request.content)
+        return answer
+
+    cluster.answering = changed
+    async with running(cluster, settings=DELETING) as found:
+        await until(lambda: asked)
+        await until(lambda: found.idle)
+        assert sample(found, "rollcall_escaped_pods_deleted_total", escape="unmutated") == 0
+        put_pods(cluster, pod("another"))
+        await until(
+            lambda: sample(found, "rollcall_escaped_pods", scheduler="koord-scheduler", escape="unmutated") == 2
+        )
+    assert len(asked) == 1
+    assert b'"preconditions":{"uid":"free","resourceVersion":"7"}' in asked[0]
+
+
+async def test_without_the_configuration_escaped_pods_are_left() -> None:
+    cluster = world("demo-0-a")
+    put_pods(cluster, pod("free"), pod("other"))
+    async with running(cluster):
+        await until(lambda: reasons(cluster) == ["GangPodsEscaped"])
+        assert [method for method, _ in cluster.writes] == ["PATCH"]

@@ -1,0 +1,169 @@
+"""One leader by Lease, against a store that does what an API server does with one object: versions, and conflicts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.unit.cluster.scripted import client, failure
+from webhook.reconciler import lease as leases
+from webhook.reconciler.lease import Lease
+from webhook.reconciler.metrics import Metrics
+
+NAME = "rollcall-reconciler"
+
+
+class Cluster(httpx.AsyncBaseTransport):
+    """One Lease. `failing` answers in its place; `slow` are seconds before an answer."""
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.version = 0
+        self.failing: tuple[int, Any] | None = None
+        self.writes = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if self.failing is not None:
+            code, body = self.failing
+            return httpx.Response(code, json=body)
+        if request.method == "GET":
+            if self.lease is None:
+                return httpx.Response(404, json=failure(404, "not found"))
+            return httpx.Response(200, json=self.lease)
+        body = json.loads(request.content)
+        stale = self.lease is not None and body["metadata"].get("resourceVersion") != str(self.version)
+        if stale or (request.method == "POST" and self.lease is not None):
+            return httpx.Response(409, json=failure(409, "the object has been modified"))
+        self.version += 1
+        self.writes += 1
+        body["metadata"]["resourceVersion"] = str(self.version)
+        self.lease = body
+        return httpx.Response(200, json=body)
+
+    @property
+    def holder(self) -> str:
+        assert self.lease is not None
+        return str(self.lease["spec"]["holderIdentity"])
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The protocol with a second in the place of fifteen."""
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 1.0)
+    monkeypatch.setattr(leases, "RENEW_SECONDS", 0.5)
+    monkeypatch.setattr(leases, "RETRY_SECONDS", 0.05)
+
+
+class Replica:
+    """A process that wants the lease, and what it was told."""
+
+    def __init__(self, cluster: Cluster, identity: str) -> None:
+        self.metrics = Metrics()
+        self.told: list[bool] = []
+        self.lease = Lease(client(cluster), "system", NAME, identity, self.metrics, self.told.append)
+        self.task = asyncio.create_task(self.lease.run())
+
+    async def stop(self, *, killed: bool = False) -> None:
+        if killed:
+            # As a machine that loses its power: nothing is said to anybody.
+            self.lease._renewed = None
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+async def until(probe: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not probe():
+            await asyncio.sleep(0.01)
+
+
+def told(story: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(story)
+
+
+async def test_one_of_two_leads_and_gives_the_lease_up_when_it_is_told_to_stop() -> None:
+    cluster = Cluster()
+    first = Replica(cluster, "first")
+    await until(first.lease.leads)
+    second = Replica(cluster, "second")
+    await asyncio.sleep(0.3)
+    assert (cluster.holder, second.lease.leads(), second.told) == ("first", False, [])
+    await first.stop()
+    assert cluster.holder == ""
+    assert first.told == [True, False]
+    await until(second.lease.leads)
+    assert cluster.lease is not None
+    assert cluster.lease["spec"]["leaseTransitions"] == 1
+    await second.stop()
+
+
+async def test_a_leader_that_is_gone_without_a_word_is_followed_when_its_lease_has_run_out() -> None:
+    cluster = Cluster()
+    first = Replica(cluster, "first")
+    await until(first.lease.leads)
+    await first.stop(killed=True)
+    second = Replica(cluster, "second")
+    begun = asyncio.get_running_loop().time()
+    await until(second.lease.leads)
+    # From when it was first seen, by its own clock: what the record says of the time may be wrong.
+    assert asyncio.get_running_loop().time() - begun >= 1.0
+    await second.stop()
+
+
+async def test_a_leader_that_cannot_renew_writes_no_more_before_another_may() -> None:
+    cluster = Cluster()
+    first = Replica(cluster, "first")
+    await until(first.lease.leads)
+    cluster.failing = (500, failure(500, "etcd is away"))
+    begun = asyncio.get_running_loop().time()
+    await until(lambda: not first.lease.leads())
+    assert asyncio.get_running_loop().time() - begun < 1.0
+    await until(lambda: first.told == [True, False])
+    assert first.metrics.registry.get_sample_value("rollcall_lease_lost_total") == 1
+    cluster.failing = None
+    await until(first.lease.leads)
+    await first.stop()
+
+
+async def test_a_leader_that_renews_too_late_looks_at_everything_again() -> None:
+    """As a process that was frozen for a while: nobody took the lease, and nobody worked either."""
+    cluster = Cluster()
+    first = Replica(cluster, "first")
+    await until(first.lease.leads)
+    # The loop stands still, and the renewal is the first thing to happen then.
+    time.sleep(0.7)
+    assert not first.lease.leads()
+    await until(lambda: first.told == [True, True])
+    assert first.lease.leads()
+    assert first.metrics.registry.get_sample_value("rollcall_lease_lost_total") == 0
+    await first.stop()
+
+
+async def test_a_leader_whose_lease_was_taken_stops_at_once() -> None:
+    cluster = Cluster()
+    first = Replica(cluster, "first")
+    await until(first.lease.leads)
+    assert cluster.lease is not None
+    cluster.lease["spec"]["holderIdentity"] = "thief"
+    cluster.version += 1
+    cluster.lease["metadata"]["resourceVersion"] = str(cluster.version)
+    await until(lambda: first.told == [True, False])
+    assert not first.lease.leads()
+    await first.stop()
+    assert cluster.holder == "thief", "what is another's is not given up"
+
+
+async def test_of_two_that_want_a_free_lease_at_once_one_gets_it() -> None:
+    cluster = Cluster()
+    both = [Replica(cluster, "first"), Replica(cluster, "second")]
+    await until(lambda: any(one.lease.leads() for one in both))
+    await asyncio.sleep(0.2)
+    assert sum(one.lease.leads() for one in both) == 1
+    for one in both:
+        await one.stop()

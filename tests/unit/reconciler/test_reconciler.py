@@ -1,0 +1,282 @@
+"""The reconciler as a whole, against a cluster by dictionary: what it writes, and what it does when it may not."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import httpx
+import pytest
+
+from tests.unit.cluster.scripted import failure
+from tests.unit.reconciler.cluster import POD_GROUPS, SERVED, WritableWorld
+from tests.unit.reconciler.running import (
+    GANGS,
+    GROUPS,
+    SETS,
+    names,
+    podgang,
+    reconciler,
+    running,
+    sample,
+    told,
+    until,
+    workload,
+    world,
+)
+from tests.unit.worlds import settings_of
+from webhook.errors import FactsUnavailable
+from webhook.model.projections import POD_GANGS
+from webhook.reconciler import run
+
+
+async def test_what_a_gang_needs_is_written_once_and_what_it_no_longer_needs_is_deleted() -> None:
+    cluster = world()
+    async with running(cluster) as found:
+        await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+        await until(lambda: found.idle)
+        assert [method for method, _ in cluster.writes] == ["PATCH", "PATCH"]
+        found.following.look_at_all()
+        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="inStep") > 0)
+        assert len(cluster.writes) == 2
+        cluster.apply(GANGS, podgang("demo-0-a"))
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        cluster.apply(GANGS, podgang("demo-0-a", minimum=3))
+        await until(lambda: cluster.objects[GROUPS][0]["spec"]["minMember"] == 3)
+
+
+async def test_a_changed_or_deleted_object_is_restored() -> None:
+    cluster = world("demo-0-a")
+    async with running(cluster):
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        changed = {"metadata": {"name": "demo-0-a", "namespace": "team-a"}, "spec": {"minMember": 7}}
+        cluster.apply(GROUPS, changed)
+        await until(lambda: cluster.objects[GROUPS][0]["spec"]["minMember"] == 2)
+        cluster.remove(GROUPS, "team-a", "demo-0-a")
+        await until(lambda: names(cluster) == ["demo-0-a"])
+
+
+async def test_a_status_or_a_version_is_no_change() -> None:
+    cluster = world("demo-0-a")
+    async with running(cluster) as found:
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        await until(lambda: found.idle)
+        before = sample(found, "rollcall_reconcile_seconds_count")
+        group = cluster.objects[GROUPS][0]
+        group |= {"status": {"phase": "Running"}}
+        group["metadata"] |= {"resourceVersion": "77", "generation": 9}
+        cluster.tell(GROUPS, "MODIFIED", group)
+        await asyncio.sleep(0.2)
+        assert sample(found, "rollcall_reconcile_seconds_count") == before
+
+
+async def test_a_foreign_object_blocks_the_gang_and_one_event_says_so() -> None:
+    cluster = world()
+    foreign = {"metadata": {"name": "demo-0-b", "namespace": "team-a", "uid": "f"}, "spec": {"minMember": 9}}
+    cluster.put(GROUPS, foreign)
+    async with running(cluster) as found:
+        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="conflict") > 2)
+        assert cluster.writes == []
+        (event,) = cluster.events
+        assert (event["reason"], event["type"]) == ("GangObjectOwned", "Warning")
+        assert event["regarding"]["uid"] == "gang-team-a"
+        assert event["note"].startswith(
+            "PodGroup demo-0-b belongs to another manager (it has no label app.kubernetes.io/managed-by)"
+        )
+        cluster.remove(GROUPS, "team-a", "demo-0-b")
+        await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+
+
+async def test_an_object_on_its_way_out_is_waited_for() -> None:
+    cluster = world("demo-0-a")
+    owner = {
+        "apiVersion": "scheduler.grove.io/v1alpha1",
+        "kind": "PodGang",
+        "name": "demo-0",
+        "uid": "gang-team-a",
+        "controller": True,
+    }
+    leaving = {
+        "metadata": {
+            "name": "demo-0-a",
+            "namespace": "team-a",
+            "uid": "old",
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "ownerReferences": [owner],
+        }
+    }
+    cluster.put(GROUPS, leaving)
+    async with running(cluster) as found:
+        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 0)
+        assert cluster.writes == []
+        cluster.remove(GROUPS, "team-a", "demo-0-a")
+        await until(lambda: cluster.writes != [])
+
+
+async def test_a_gang_that_its_scheduler_cannot_have_is_not_written_in_part() -> None:
+    cluster = world()
+    gang = cluster.objects[GANGS][0]
+    constraint = {"packConstraint": {"required": "example.com/rack"}}
+    group = {"name": "g", "podGroupNames": ["demo-0-a"], "topologyConstraint": constraint}
+    gang["spec"]["topologyConstraintGroupConfigs"] = [group]
+    async with running(cluster) as found:
+        await until(lambda: cluster.events != [])
+        await until(lambda: found.idle)
+        found.following.look_at_all()
+        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="inexpressible") == 2)
+        assert (cluster.writes, len(cluster.events)) == ([], 1)
+        assert "koordinator/scaling-group-topology" in cluster.events[0]["note"]
+
+
+# With the word for it in the metric.
+TROUBLES = {
+    "a conflict": (httpx.Response(409, json=failure(409, "conflict")), "conflict"),
+    "too many requests": (
+        httpx.Response(429, json=failure(429, "slow down"), headers={"retry-after": "0"}),
+        "throttled",
+    ),
+    "a server that is starting": (httpx.Response(503, content=b"apiserver not ready"), "failed"),
+    "an answer that is none": (httpx.Response(200, content=b"<html>"), "unanswered"),
+    "a refusal": (httpx.Response(422, json=failure(422, "invalid")), "refused"),
+}
+
+
+@pytest.mark.parametrize(("answer", "word"), TROUBLES.values(), ids=TROUBLES)
+async def test_a_write_that_fails_is_tried_again_with_pauses(answer: httpx.Response, word: str) -> None:
+    cluster = world("demo-0-a")
+    asked = 0
+
+    def trouble(_: httpx.Request) -> httpx.Response | None:
+        nonlocal asked
+        asked += 1
+        if asked > 4:
+            return None
+        return httpx.Response(answer.status_code, content=answer.content, headers=answer.headers)
+
+    cluster.answering = trouble
+    async with running(cluster) as found:
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        await until(lambda: found.idle)
+        assert asked == 5
+        # A gang that comes before its objects are read is tried again too, and counted apart.
+        unread = sample(found, "rollcall_retries_total", why="unknown")
+        assert sample(found, "rollcall_reconciled_total", outcome="failed") == 4 + unread
+        assert sample(found, "rollcall_queue_failing") == 0
+        assert sample(found, "rollcall_retries_total", why=word) == 4
+
+
+async def test_what_the_api_server_refuses_is_told_once_with_its_words() -> None:
+    cluster = world("demo-0-a")
+    cluster.answering = lambda _: httpx.Response(422, json=failure(422, "spec.minMember: Invalid value"))
+    async with running(cluster):
+        await until(lambda: len(cluster.writes) > 3)
+        (event,) = cluster.events
+        assert event["reason"] == "GangObjectRefused"
+        assert event["note"].endswith("HTTP 422: spec.minMember: Invalid value")
+
+
+async def test_kinds_that_appear_later_are_written_then() -> None:
+    cluster = WritableWorld(*SERVED)
+    cluster.put(SETS, workload())
+    cluster.put(GANGS, podgang("demo-0-a"))
+    async with running(cluster) as found:
+        await until(lambda: sample(found, "rollcall_reconciled_total", outcome="failed") > 0)
+        assert cluster.writes == []
+        cluster.served.append(POD_GROUPS)
+        await until(lambda: names(cluster) == ["demo-0-a"])
+
+
+async def test_a_gang_whose_workload_comes_after_it_is_written_when_it_comes() -> None:
+    cluster = WritableWorld()
+    cluster.put(GANGS, podgang("demo-0-a"))
+    async with running(cluster) as found:
+        await until(lambda: found.queue.failing == 1)
+        cluster.put(SETS, workload())
+        await until(lambda: names(cluster) == ["demo-0-a"])
+
+
+async def test_gangs_of_other_namespaces_are_left_alone_where_one_is_named() -> None:
+    cluster = world("demo-0-a")
+    cluster.put(SETS, workload("team-b"))
+    cluster.put(GANGS, podgang("demo-0-a", namespace="team-b"))
+    async with running(cluster, namespace="team-b") as found:
+        await until(lambda: names(cluster) == ["demo-0-a"])
+        await until(lambda: found.idle)
+        assert [path.split("/")[5] for _, path in cluster.writes] == ["team-b"]
+
+
+def test_once_ends_when_everything_is_as_it_should_be() -> None:
+    cluster = world()
+    asyncio.run(reconciler(cluster).once())
+    assert names(cluster) == ["demo-0-a", "demo-0-b"]
+
+
+def test_once_says_when_something_cannot_be_done() -> None:
+    cluster = WritableWorld()
+    cluster.put(GANGS, podgang("demo-0-a"))
+    with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be reconciled"):
+        asyncio.run(reconciler(cluster).once())
+
+
+def test_once_ends_with_an_error_if_a_gang_waits_for_another_system() -> None:
+    cluster = world()
+    cluster.put(GROUPS, {"metadata": {"name": "demo-0-b", "namespace": "team-a", "uid": "f"}, "spec": {"minMember": 9}})
+
+    async def story() -> None:
+        async with asyncio.timeout(20):
+            await reconciler(cluster).once()
+
+    with pytest.raises(FactsUnavailable, match="1 gangs or topologies could not be reconciled"):
+        told(story())
+
+
+def unreachable() -> WritableWorld:
+    cluster = world()
+    cluster.failing = httpx.ConnectError("refused")
+    return cluster
+
+
+def forbidden(collection: str) -> WritableWorld:
+    cluster = world()
+    cluster.refused[collection] = httpx.Response(403, json=failure(403, "forbidden"))
+    return cluster
+
+
+UNREADABLE: dict[str, tuple[WritableWorld, str]] = {
+    "nobody answers": (unreachable(), "the served kinds are not known: ConnectError: refused (https://cluster)"),
+    "there is no right to": (forbidden(GANGS), "PodGang objects are not read yet: HTTP 403: forbidden"),
+}
+
+
+@pytest.mark.parametrize("case", UNREADABLE)
+def test_once_ends_where_gangs_cannot_be_read(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, why = UNREADABLE[case]
+    monkeypatch.setattr(run, "READ_SECONDS", 0.5)
+    with pytest.raises(FactsUnavailable, match=re.escape(why)):
+        asyncio.run(reconciler(cluster).once())
+
+
+def test_once_says_that_there_can_be_no_gangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = WritableWorld(*(kind for kind in SERVED if kind != POD_GANGS.resource))
+    monkeypatch.setattr(run, "READ_SECONDS", 0.5)
+    with pytest.raises(
+        FactsUnavailable, match=r"does not serve scheduler\.grove\.io/v1alpha1 PodGang; is Grove installed"
+    ):
+        # KAI makes the gangs of other workloads itself.
+        asyncio.run(reconciler(cluster, settings=settings_of("kai-scheduler", standalone=False)).once())
+
+
+def test_a_dry_run_asks_and_changes_nothing() -> None:
+    cluster = world()
+    asyncio.run(reconciler(cluster, dry_run=True).once())
+    assert names(cluster) == []
+    assert {path.rpartition("/")[2] for _, path in cluster.writes} == {"demo-0-a", "demo-0-b"}
+
+
+async def test_who_does_not_lead_writes_nothing() -> None:
+    cluster = world()
+    async with running(cluster) as found:
+        found.lease = None
+        found.leads = lambda: False  # type: ignore[method-assign]
+        await until(lambda: found.idle)
+        assert cluster.writes == []

@@ -1,0 +1,264 @@
+"""The schedulers' topology objects, against a cluster by dictionary: what is written, left alone, and told."""
+
+from __future__ import annotations
+
+import asyncio
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from tests.unit.cluster.scripted import failure
+from tests.unit.reconciler.running import running, sample, until
+from tests.unit.reconciler.topologies import (
+    BINDINGS,
+    KAI,
+    MANAGED_BY,
+    OBJECTS,
+    RACK,
+    ROW,
+    ZONE,
+    binding,
+    levels,
+    methods,
+    problems,
+    topology,
+    world,
+)
+from webhook.backends.kai.facts import TOPOLOGIES
+from webhook.cluster import facts as following
+from webhook.reconciler import queue as queues
+from webhook.reconciler import topologies
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "DISCOVERY_SECONDS", 0.05)
+    monkeypatch.setattr(queues, "BACKOFF_SECONDS", (0.01, 0.1))
+    monkeypatch.setattr(topologies, "LOOK_AGAIN_SECONDS", 0.05)
+
+
+async def test_a_topology_is_made_once_of_each_binding_and_belongs_to_it() -> None:
+    cluster = world(binding(ZONE, RACK), binding(ROW, name="other"))
+    async with running(cluster, settings=KAI) as found:
+        await until(lambda: levels(cluster) == [ZONE, RACK] and levels(cluster, "other") == [ROW])
+        await until(lambda: found.idle)
+        made = cluster.get(OBJECTS, None, "dc")
+        assert made is not None
+        metadata = made["metadata"]
+        assert metadata["labels"] == {MANAGED_BY: "rollcall"}
+        assert list(metadata["annotations"]) == ["rollcall.dev/applied"]
+        (owner,) = metadata["ownerReferences"]
+        assert (owner["kind"], owner["uid"], owner["controller"]) == ("ClusterTopologyBinding", "uid-dc", True)
+        found.following.look_at_all()
+        await until(lambda: found.idle)
+        assert methods(cluster) == ["PATCH", "PATCH"]
+        assert cluster.events == []
+
+
+async def test_one_whose_levels_changed_is_deleted_and_created_again() -> None:
+    cluster = world(binding(ZONE, RACK))
+    async with running(cluster, settings=KAI) as found:
+        await until(lambda: levels(cluster) == [ZONE, RACK])
+        cluster.apply(BINDINGS, binding(ZONE, ROW))
+        await until(lambda: levels(cluster) == [ZONE, ROW])
+        await until(lambda: found.idle)
+        assert methods(cluster) == ["PATCH", "DELETE", "PATCH"]
+        assert cluster.events == []
+
+
+async def test_who_is_killed_between_deleting_and_creating_leaves_it_to_the_next() -> None:
+    cluster = world(binding(ZONE, ROW), there=topology(ZONE, RACK))
+    cluster.answering = lambda request: httpx.Response(503, content=b"not now") if request.method == "PATCH" else None
+    async with running(cluster, settings=KAI):
+        await until(lambda: cluster.objects[OBJECTS] == [])
+    cluster.answering = lambda _: None
+    async with running(cluster, settings=KAI):
+        await until(lambda: levels(cluster) == [ZONE, ROW])
+
+
+async def test_a_changed_or_deleted_topology_is_restored_and_added_fields_stay() -> None:
+    cluster = world(binding(ZONE, RACK))
+    async with running(cluster, settings=KAI) as found:
+        await until(lambda: levels(cluster) == [ZONE, RACK])
+        aliased = [{"nodeLabel": ZONE}, {"nodeLabel": RACK, "alias": "rack"}]
+        theirs = {"labels": {"team": "a"}, "annotations": {"rollcall.dev/applied": "edited"}}
+        cluster.apply(OBJECTS, {"metadata": {"name": "dc", **theirs}, "spec": {"levels": aliased}})
+        await until(lambda: methods(cluster) == ["PATCH", "PATCH"])
+        await until(lambda: found.idle)
+        kept = cluster.get(OBJECTS, None, "dc")
+        assert kept is not None
+        assert kept["spec"]["levels"] == aliased
+        assert kept["metadata"]["labels"] == {MANAGED_BY: "rollcall", "team": "a"}
+        assert kept["metadata"]["annotations"]["rollcall.dev/applied"] != "edited"
+        cluster.remove(OBJECTS, None, "dc")
+        await until(lambda: levels(cluster) == [ZONE, RACK])
+
+
+class Foreign(NamedTuple):
+    there: dict[str, Any]
+    why: str
+
+
+FOREIGN = {
+    "of Grove's operator": Foreign(topology(ROW, manager=None), "it belongs to Grove's operator"),
+    "of another controller": Foreign(
+        {
+            **topology(ROW),
+            "metadata": {
+                "name": "dc",
+                "uid": "there",
+                "ownerReferences": [{"kind": "Site", "name": "north", "uid": "s", "controller": True}],
+            },
+        },
+        "it belongs to Site north",
+    ),
+    "of whoever made it": Foreign(topology(ROW, owner=None, manager="helm"), "it belongs to another manager (helm)"),
+    "of no binding any more": Foreign(topology(ROW, owner=None), "no ClusterTopologyBinding controls it"),
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN.values(), ids=FOREIGN)
+async def test_one_that_is_not_ours_is_left_alone_and_what_differs_told_once(case: Foreign) -> None:
+    cluster = world(binding(ZONE, RACK), there=deepcopy(case.there))
+    async with running(cluster, settings=KAI) as found:
+        await until(lambda: problems(found, "TopologyDrift") == 1)
+        await until(lambda: found.idle)
+        found.following.look_at_all()
+        await until(lambda: found.idle)
+        (event,) = cluster.events
+        assert (event["type"], event["reason"]) == ("Warning", "TopologyDrift")
+        assert event["note"] == (
+            f"Topology dc has the levels {ROW}, and ClusterTopologyBinding dc has {ZONE}, {RACK}; "
+            f"{case.why}, so it is not changed"
+        )
+        assert cluster.writes == []
+        # Its owner takes it away.
+        cluster.remove(OBJECTS, None, "dc")
+        await until(lambda: levels(cluster) == [ZONE, RACK])
+        await until(lambda: problems(found, "TopologyDrift") == 0)
+
+
+SAME = {name: case for name, case in FOREIGN.items() if name != "of no binding any more"}
+
+
+@pytest.mark.parametrize("case", SAME.values(), ids=SAME)
+async def test_one_that_is_not_ours_and_has_the_very_levels_is_nothing_to_tell(case: Foreign) -> None:
+    cluster = world(binding(ROW), there=deepcopy(case.there))
+    async with running(cluster, settings=KAI) as found:
+        await until(lambda: found.idle)
+        assert (cluster.writes, cluster.events, problems(found, "TopologyDrift")) == ([], [], 0)
+
+
+async def test_one_of_ours_that_was_cut_loose_is_taken_again_where_nothing_immutable_differs() -> None:
+    cluster = world(binding(ROW), there=topology(ROW, owner=None))
+    async with running(cluster, settings=KAI):
+        await until(lambda: methods(cluster) == ["PATCH"])
+        taken = cluster.get(OBJECTS, None, "dc")
+        assert taken is not None
+        assert taken["metadata"]["ownerReferences"][0]["uid"] == "uid-dc"
+
+
+WAITED_FOR = {
+    "one that is leaving": lambda found: found["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"),
+    "one of an earlier binding": lambda found: found["metadata"]["ownerReferences"][0].update(uid="earlier"),
+}
+
+
+@pytest.mark.parametrize("change", WAITED_FOR.values(), ids=WAITED_FOR)
+async def test_one_that_is_about_to_go_is_waited_for(change: Any) -> None:
+    there = topology(ROW)
+    change(there)
+    cluster = world(binding(ZONE, RACK), there=there)
+    async with running(cluster, settings=KAI) as found:
+        await until(lambda: not any(found.unready()))
+        await asyncio.sleep(0.2)
+        assert (cluster.writes, cluster.events) == ([], [])
+        cluster.remove(OBJECTS, None, "dc")
+        await until(lambda: levels(cluster) == [ZONE, RACK])
+
+
+async def test_one_that_is_kept_elsewhere_is_compared_and_never_written() -> None:
+    cluster = world(binding(ZONE, RACK, reference="site"))
+    async with running(cluster, settings=KAI) as found:
+        await until(lambda: problems(found, "TopologyNotFound") == 1)
+        kept = topology(ROW, owner=None, manager=None)
+        kept["metadata"]["name"] = "site"
+        cluster.put(OBJECTS, kept)
+        await until(lambda: (problems(found, "TopologyDrift"), problems(found, "TopologyNotFound")) == (1, 0))
+        await until(lambda: found.idle)
+        assert [event["note"] for event in cluster.events] == [
+            "there is no Topology site",
+            f"Topology site has the levels {ROW}, and ClusterTopologyBinding dc has {ZONE}, {RACK}",
+        ]
+        cluster.apply(OBJECTS, {"metadata": {"name": "site"}, "spec": topology(ZONE, RACK)["spec"]})
+        await until(lambda: problems(found, "TopologyDrift") == 0)
+        assert cluster.writes == []
+        # What comes again is news again.
+        cluster.remove(OBJECTS, None, "site")
+        await until(lambda: len(cluster.events) == 3)
+
+
+async def test_an_event_on_a_binding_goes_where_those_of_objects_without_a_namespace_go() -> None:
+    cluster = world(binding(ZONE, reference="site"))
+    async with running(cluster, settings=KAI):
+        await until(lambda: cluster.events != [])
+        (event,) = cluster.events
+        assert event["metadata"]["namespace"] == "default"
+        assert event["regarding"] == {
+            "apiVersion": "grove.io/v1alpha1",
+            "kind": "ClusterTopologyBinding",
+            "name": "dc",
+            "uid": "uid-dc",
+        }
+
+
+async def test_levels_that_no_topology_can_have_are_told_until_they_change() -> None:
+    cluster = world(binding("kubernetes.io/hostname", RACK))
+    async with running(cluster, settings=KAI) as found:
+        await until(lambda: problems(found, "TopologyInexpressible") == 1)
+        await until(lambda: cluster.events != [])
+        (event,) = cluster.events
+        assert "kubernetes.io/hostname is the narrowest level or none" in event["note"]
+        cluster.apply(BINDINGS, binding(RACK, "kubernetes.io/hostname"))
+        await until(lambda: problems(found, "TopologyInexpressible") == 0)
+        await until(lambda: levels(cluster) == [RACK, "kubernetes.io/hostname"])
+
+
+async def test_what_the_api_server_refuses_is_told_and_tried_again() -> None:
+    cluster = world(binding(ZONE))
+    cluster.answering = lambda _: httpx.Response(422, json=failure(422, "spec.levels: Invalid value"))
+    async with running(cluster, settings=KAI) as found:
+        await until(lambda: len(cluster.writes) > 2)
+        assert problems(found, "TopologyRefused") == 1
+        assert sample(found, "rollcall_queue_failing") == 1
+        (event,) = cluster.events
+        assert event["note"].endswith("HTTP 422: spec.levels: Invalid value")
+        cluster.answering = lambda _: None
+        await until(lambda: levels(cluster) == [ZONE])
+        await until(lambda: problems(found, "TopologyRefused") == 0)
+
+
+async def test_a_binding_that_goes_takes_its_problems_along_and_its_object_by_its_owner() -> None:
+    cluster = world(binding(ZONE, reference="site"), binding(ZONE, name="other"))
+    async with running(cluster, settings=KAI) as found:
+        await until(lambda: problems(found, "TopologyNotFound") == 1 and levels(cluster, "other"))
+        cluster.remove(BINDINGS, None, "dc")
+        leaving = binding(ROW, name="other")
+        leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        cluster.apply(BINDINGS, leaving)
+        await until(lambda: problems(found, "TopologyNotFound") == 0)
+        cluster.remove(OBJECTS, None, "other")
+        await until(lambda: found.idle)
+        assert methods(cluster) == ["PATCH"]
+
+
+async def test_a_cluster_without_the_scheduler_is_no_problem_until_it_comes() -> None:
+    cluster = world(binding(ZONE))
+    cluster.served.remove(TOPOLOGIES.resource)
+    async with running(cluster, settings=KAI) as found:
+        await until(lambda: found.idle)
+        assert (cluster.writes, cluster.events) == ([], [])
+        cluster.served.append(TOPOLOGIES.resource)
+        await until(lambda: levels(cluster) == [ZONE])

@@ -1,0 +1,233 @@
+"""The endpoint below HTTP: sizes, deadlines, crowds, hang-ups and our own faults."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.unit.server.conftest import Call, body, refused, review
+from tests.unit.worlds import gang_pod, koordinator
+from webhook.config.settings import Serving
+from webhook.model.facts import ClusterFacts
+from webhook.server.answers import MAX_BODY_BYTES
+from webhook.server.app import create_app
+from webhook.server.state import ServerState
+from webhook.validators.examples import clique, pod_clique_set
+
+
+def call(state: ServerState, made: Call) -> Call:
+    return asyncio.run(made.to(create_app(state)))
+
+
+def counted(state: ServerState, outcome: str, endpoint: str = "validate") -> float:
+    value = state.metrics.registry.get_sample_value(
+        "rollcall_admission_requests_total", {"endpoint": endpoint, "outcome": outcome}
+    )
+    assert value is not None
+    return value
+
+
+def test_a_body_in_parts_is_put_together(state: ServerState) -> None:
+    raw = json.dumps(review()).encode()
+    made = call(state, Call(body(raw[:10], more=True), body(raw[10:99], more=True), body(raw[99:])))
+    assert made.status == 200
+    assert json.loads(made.text)["response"]["allowed"] is True
+
+
+def test_a_body_that_says_it_is_too_large_is_refused_unread(state: ServerState) -> None:
+    made = call(state, Call(headers=[("content-length", str(MAX_BODY_BYTES + 1))]))
+    assert (made.status, made.text) == (413, f"the body is over the limit of {MAX_BODY_BYTES} bytes\n")
+    assert (b"connection", b"close") in made.sent[0]["headers"]
+    assert counted(state, "too_large") == 1
+
+
+def test_a_body_that_grows_too_large_is_refused_when_it_does(state: ServerState) -> None:
+    half = b" " * (MAX_BODY_BYTES // 2 + 1)
+    assert call(state, Call(body(half, more=True), body(half, more=True))).status == 413
+    assert call(state, Call(body(b" " * (MAX_BODY_BYTES + 1)))).status == 413
+
+
+def test_the_largest_body_is_read(state: ServerState) -> None:
+    raw = json.dumps(review()).encode()
+    made = call(state, Call(body(raw + b" " * (MAX_BODY_BYTES - len(raw)))))
+    assert made.status == 200
+
+
+def test_a_length_that_is_no_number_is_400(state: ServerState) -> None:
+    assert call(state, Call(headers=[("content-length", "many")])).status == 400
+
+
+def test_a_body_that_does_not_arrive_in_time_is_504(state: ServerState) -> None:
+    made = call(state, Call(body(b"{", more=True), query="timeout=20ms"))
+    assert made.status == 504
+    assert made.text.startswith("the body did not arrive within")
+    assert counted(state, "timeout") == 1
+
+
+def test_a_caller_that_hangs_up_is_not_answered(state: ServerState) -> None:
+    assert call(state, Call(body(b"{", more=True), {"type": "http.disconnect"})).sent == []
+    assert call(state, Call({"type": "http.disconnect"})).sent == []
+    assert counted(state, "gone") == 2
+
+
+class Slow:
+    """A cluster whose answers never come."""
+
+    def doubted(self) -> frozenset[str]:
+        """Nothing that is known."""
+        return frozenset()
+
+    async def learn(self, *_: object) -> ClusterFacts:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+def test_beyond_the_bound_a_call_that_would_read_is_turned_away_at_once(state: ServerState) -> None:
+    state = replace_settings(state, replace(koordinator(standalone=False), serving=Serving(max_in_flight=3)))
+    state.cluster = Slow()  # type: ignore[assignment]
+
+    async def crowd() -> tuple[Call, Call]:
+        app = create_app(state)
+        # One bound for both endpoints: what it protects is the machine.
+        waiting = [asyncio.create_task(Call(body(review(gang_pod())), path="/mutate").to(app)) for _ in range(3)]
+        await asyncio.sleep(0)
+        assert state.reading == 3
+        turned_away = await Call(body(review(gang_pod())), path="/mutate").to(app)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        state.cluster = None
+        return turned_away, await Call(body(review())).to(app)
+
+    turned_away, afterwards = asyncio.run(crowd())
+    assert (turned_away.status, turned_away.text) == (503, "more than 3 calls wait for the API server at once\n")
+    assert (b"retry-after", b"1") in turned_away.sent[0]["headers"]
+    assert afterwards.status == 200
+    assert (counted(state, "overloaded", "mutate"), state.reading) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "labels", "waited"),
+    [([{}] * 470, 0, 0), ([{}] * 500, 0, 1), ([], 470, 0), ([], 500, 1)],
+    ids=["470 items", "500 items", "470 labels", "500 labels"],
+)
+def test_a_small_body_with_much_in_it_is_judged_in_the_thread(
+    state: ServerState, tolerations: list[Any], labels: int, waited: int
+) -> None:
+    manifest = pod_clique_set(
+        clique("worker", pod={"tolerations": tolerations}), labels={f"l{number}": "" for number in range(labels)}
+    )
+    made = call(state, Call(body(json.dumps(review(manifest), separators=(",", ":")).encode())))
+    assert made.status == 200
+    name, lane = "rollcall_lane_wait_seconds_count", {"lane": "reviews"}
+    assert state.metrics.registry.get_sample_value(name, lane) == waited
+
+
+def test_uploads_that_stall_keep_no_call_from_its_answer(state: ServerState) -> None:
+    state = replace_settings(state, replace(state.settings, serving=Serving(max_in_flight=1)))
+
+    async def crowd() -> Call:
+        app = create_app(state)
+        waiting = [asyncio.create_task(Call(body(b"{", more=True)).to(app)) for _ in range(300)]
+        await asyncio.sleep(0)
+        answered = await Call(body(review())).to(app)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return answered
+
+    assert asyncio.run(crowd()).status == 200
+
+
+def test_without_memory_for_its_body_a_call_is_turned_away(state: ServerState) -> None:
+    state.intake.limit = state.intake.kept = 10
+    made = call(state, Call(body(review())))
+    assert (made.status, made.text) == (503, "the memory for requests is full\n")
+    assert (b"retry-after", b"1") in made.sent[0]["headers"]
+    assert counted(state, "overloaded") == 1
+    state.intake.limit = MAX_BODY_BYTES
+    assert call(state, Call(body(review()))).status == 200
+    assert state.intake.used == 0
+
+
+def test_calls_being_answered_are_counted_while_they_are(state: ServerState) -> None:
+    async def half_way() -> float | None:
+        task = asyncio.create_task(Call(body(b"", more=True)).to(create_app(state)))
+        await asyncio.sleep(0)
+        found = state.metrics.registry.get_sample_value("rollcall_requests_in_flight")
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return found
+
+    assert asyncio.run(half_way()) == 1
+    assert state.metrics.registry.get_sample_value("rollcall_requests_in_flight") == 0
+
+
+def test_a_fault_of_ours_is_500_and_never_a_verdict(state: ServerState) -> None:
+    def broken(_: Any) -> Any:
+        raise RuntimeError("secret detail")
+
+    state.settings.profiles["koord-scheduler"].backend.prepare_pod = broken  # type: ignore[assignment, method-assign]
+    with capture_logs() as lines:
+        made = call(state, Call(body(review(gang_pod())), path="/mutate"))
+    assert (made.status, made.text) == (500, "internal error: RuntimeError; see the server's log\n")
+    assert lines == [{"event": "failed", "log_level": "error", "endpoint": "mutate", "exc_info": True}]
+    assert counted(state, "failed", "mutate") == 1
+
+
+def test_a_workload_that_could_not_be_read_is_500(state: ServerState) -> None:
+    cluster = replace_settings(state, koordinator(standalone=False))
+    assert call(cluster, Call(body(review(gang_pod())), path="/mutate")).status == 500
+
+
+def replace_settings(state: ServerState, settings: Any) -> ServerState:
+    return ServerState(settings, state.facts, state.certificate)
+
+
+def test_every_verdict_is_counted_with_its_rules(state: ServerState) -> None:
+    for asked in (review(), refused(), refused()):
+        call(state, Call(body(asked)))
+    call(state, Call(body(review()), path="/mutate"))
+    assert (counted(state, "allowed"), counted(state, "denied"), counted(state, "patched", "mutate")) == (1, 2, 1)
+    sample = state.metrics.registry.get_sample_value
+    assert sample("rollcall_findings_total", {"rule": "koordinator/mnnvl", "action": "deny"}) == 2
+    assert sample("rollcall_admission_duration_seconds_count", {"endpoint": "validate"}) == 3
+    assert sample("rollcall_requests_in_flight") == 0
+
+
+def test_a_verdict_under_audit_only_allows_and_counts(state: ServerState) -> None:
+    audited = replace_settings(state, koordinator(enforcement={"mode": "audit"}))
+    made = call(audited, Call(body(refused())))
+    response = json.loads(made.text)["response"]
+    assert response["allowed"] is True
+    assert "warnings" not in response
+    assert response["auditAnnotations"]["rules"] == "koordinator/mnnvl"
+    labels = {"rule": "koordinator/mnnvl", "action": "audit"}
+    assert audited.metrics.registry.get_sample_value("rollcall_findings_total", labels) == 1
+
+
+def test_the_line_of_a_denial_names_each_rule_once(state: ServerState) -> None:
+    cliques = [clique(f"worker{index}", labels={"koordinator.sh/qosClass": "x"}) for index in range(3)]
+    with capture_logs() as lines:
+        call(state, Call(body(review(pod_clique_set(*cliques)))))
+    assert [line["rules"] for line in lines] == [["koordinator/qos-class"]]
+
+
+def test_what_could_not_be_judged_is_counted(state: ServerState) -> None:
+    asked = review()
+    asked["request"]["object"]["metadata"]["annotations"] = {"scheduling.grove.io/koordinator-quota": "team-a"}
+    call(state, Call(body(asked)))
+    assert state.metrics.registry.get_sample_value("rollcall_unjudged_total", {"rule": "koordinator/quota"}) == 1
+
+
+def test_a_pod_left_alone_is_told_in_a_warning(state: ServerState) -> None:
+    pod = gang_pod(annotations={"scheduling.k8s.io/group-name": "other"})
+    made = call(state, Call(body(review(pod)), path="/mutate"))
+    warning = "pod left as it is: metadata.annotations[scheduling.k8s.io/group-name] says that Volcano has claimed it"
+    assert json.loads(made.text)["response"]["warnings"] == [warning]

@@ -1,0 +1,299 @@
+"""The end of `rollcall serve`, and of its connections: no request is lost that a client sends as it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import signal
+import socket
+import ssl
+import threading
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.programs import eventually
+from tests.hostile import objects
+from tests.unit.server.conftest import review
+from tests.unit.server.issuing import Authority
+from tests.unit.server.serving_process import serving_process, shown_to, trusting
+from tests.unit.server.test_wire import POST, Wire, whole
+from webhook.server.app import create_app
+from webhook.server.connections import Connections
+from webhook.server.large_review import LargeReview
+from webhook.server.listener import FINISH_SECONDS, Listener
+from webhook.server.state import ServerState
+
+BODY = json.dumps(review())
+
+
+class Caller:
+    """One connection that is kept, and opened anew where the last answer said that it was the last."""
+
+    def __init__(self, port: int, client: ssl.SSLContext) -> None:
+        self._port, self._client = port, client
+        self._connection: http.client.HTTPSConnection | None = None
+        self.opened = 0
+        self.closing = 0
+
+    def ask(self) -> int:
+        """The status of an answer. Raises `OSError` where there is none."""
+        if self._connection is None:
+            self._connection = http.client.HTTPSConnection("localhost", self._port, context=self._client, timeout=30)
+            self.opened += 1
+        self._connection.request("POST", "/validate?timeout=5s", BODY)
+        answer = self._connection.getresponse()
+        answer.read()
+        if answer.getheader("connection") == "close":
+            self.closing += 1
+            self.close()
+        return answer.status
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+def test_a_stop_under_load_loses_no_request(tmp_path: Path, authority: Authority) -> None:
+    client = trusting(authority.file)
+    gone, statuses, wrong = threading.Event(), list[int](), list[Exception]()
+    with serving_process(tmp_path, authority.issue("tls"), "--drain", "120") as server:
+        callers = [Caller(server.port, client) for _ in range(6)]
+
+        def call(caller: Caller) -> None:
+            try:
+                # As a Service does: until its readiness has been seen to be gone, it is sent requests.
+                while not gone.is_set():
+                    statuses.append(caller.ask())
+            except Exception as error:  # noqa: BLE001 - whatever it is, the test tells it
+                wrong.append(error)
+            finally:
+                caller.close()
+
+        threads = [threading.Thread(target=call, args=(caller,)) for caller in callers]
+        for thread in threads:
+            thread.start()
+        eventually(lambda: len(statuses) > 200, "requests are answered")
+        assert sum(caller.closing for caller in callers) == 0
+        server.process.send_signal(signal.SIGTERM)
+        server.until_readiness(503, "stopping")
+        assert server.metric("rollcall_draining") == 1
+        before = len(statuses)
+        eventually(lambda: len(statuses) > before + 100, "requests are answered after the stop was told")
+        # Whoever comes now is answered, too, over a connection of his own.
+        eventually(lambda: all(caller.opened > 2 for caller in callers), "every caller has come again")
+        gone.set()
+        for thread in threads:
+            thread.join(30)
+        assert not wrong
+        assert set(statuses) == {200}
+        # A second signal ends the waiting, although 120 s have not passed.
+        assert server.stop() == 0
+
+
+def test_the_port_closes_after_the_delay(tmp_path: Path, authority: Authority) -> None:
+    with serving_process(tmp_path, authority.issue("tls"), "--drain", "1") as server:
+        told = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - told >= 1
+        with pytest.raises(ConnectionError):
+            shown_to(trusting(authority.file), server.port)
+
+
+def test_every_answer_while_draining_is_its_connection_s_last(tmp_path: Path, authority: Authority) -> None:
+    with serving_process(tmp_path, authority.issue("tls"), "--drain", "60") as server:
+        kept, idle = (Caller(server.port, trusting(authority.file)) for _ in range(2))
+        assert [kept.ask(), kept.ask(), idle.ask()] == [200] * 3
+        server.process.send_signal(signal.SIGTERM)
+        server.until_readiness(503, "stopping")
+        asked = [kept.ask() for _ in range(4)]
+        # The first came over the connection that was there, the others each over a new one.
+        assert (asked, kept.opened, kept.closing) == ([200] * 4, 4, 4)
+        # A connection that has long been idle is answered as well.
+        assert (idle.ask(), idle.opened, idle.closing) == (200, 1, 1)
+        assert server.health("/readyz").headers["connection"] == "close"
+        kept.close()
+        assert server.stop() == 0
+
+
+HEAD = b" HTTP/1.1\r\nHost: rollcall\r\n"
+EMPTY = HEAD + b"\r\n"
+ANSWERS = {
+    "a verdict": (whole(BODY.encode()), 200),
+    "no review": (whole(b"{"), 400),
+    "a timeout that is none": (whole(b"{}", b"POST /mutate?timeout=soon" + HEAD), 400),
+    "no HTTP": (b"hello\r\n\r\n", 400),
+    "a body that is too large": (POST + b"Content-Length: 99999999\r\n\r\n", 413),
+    "another method": (b"GET /mutate" + EMPTY, 405),
+    "another path": (b"GET /nothing" + EMPTY, 404),
+    "a manifest that is none": (whole(b"x", b"POST /check" + HEAD), 400),
+    "capabilities": (b"GET /capabilities" + EMPTY, 200),
+    "life": (b"GET /healthz" + EMPTY, 200),
+    "readiness": (b"GET /readyz" + EMPTY, 503),
+    "metrics": (b"GET /metrics" + EMPTY, 200),
+}
+
+
+def test_whatever_is_answered_while_draining_is_its_connection_s_last(tmp_path: Path, authority: Authority) -> None:
+    with serving_process(tmp_path, authority.issue("tls"), "--drain", "600") as server:
+        # One is under way when the stop is told: the server has asked for its body.
+        held = Wire(server, authority).send(
+            POST + f"Content-Length: {len(BODY)}\r\nExpect: 100-continue\r\n\r\n".encode()
+        )
+        held.read(1)
+        server.process.send_signal(signal.SIGTERM)
+        server.until_readiness(503, "stopping")
+        held.send(BODY.encode()).read()
+        assert held.statuses == [100, 200]
+        said = {"what was under way": held.said}
+        for name, (request, status) in ANSWERS.items():
+            with closing(Wire(server, authority)) as wire:
+                # Read until the server hangs up: it does as it says.
+                said[name] = wire.send(request).read()
+                assert wire.statuses == [status], name
+        assert [name for name, words in said.items() if b"connection: close\r\n" not in words] == []
+        for path in ("/healthz", "/readyz", "/metrics", "/nothing"):
+            assert server.health(path).headers["connection"] == "close"
+        held.close()
+        assert server.stop() == 0
+
+
+def test_health_is_told_until_the_last_answer_is_given(tmp_path: Path, authority: Authority) -> None:
+    with serving_process(tmp_path, authority.issue("tls"), "--drain", "0") as server:
+        length = f"Content-Length: {len(BODY)}\r\nExpect: 100-continue\r\n\r\n"
+        held = Wire(server, authority).send(POST + length.encode())
+        held.read(1)
+        server.process.send_signal(signal.SIGTERM)
+
+        def refused() -> bool:
+            with suppress(ConnectionError), socket.create_connection(("127.0.0.1", server.port), timeout=10):
+                return False
+            return True
+
+        eventually(refused, "the serving port is closed")
+        assert server.readiness()[0] == 503
+        held.send(BODY.encode()).read()
+        assert held.statuses == [100, 200]
+        assert server.process.wait(30) == 0
+        held.close()
+
+
+def test_a_stop_in_haste_does_not_wait_for_those_who_never_finish(tmp_path: Path, authority: Authority) -> None:
+    client = trusting(authority.file)
+    with (
+        serving_process(tmp_path, authority.issue("tls")) as server,
+        closing(http.client.HTTPSConnection("localhost", server.port, context=client, timeout=30)) as connection,
+    ):
+        connection.putrequest("POST", "/validate?timeout=30s")
+        connection.putheader("content-length", "100")
+        connection.endheaders()
+        eventually(lambda: server.metric("rollcall_requests_in_flight") == 1, "the request is taken")
+        server.process.send_signal(signal.SIGTERM)
+        eventually(lambda: server.lines()[-1]["event"] == "stopping", "it stops")
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(30) == 0
+        # Who had waited to the end would say that a task was still running.
+        assert [line["event"] for line in server.lines()] == ["serving", "stopping"]
+
+
+def test_a_connection_ends_at_its_age_with_an_answer(tmp_path: Path, authority: Authority) -> None:
+    config = tmp_path / "rollcall.yaml"
+    config.write_text(
+        "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\nserving: {connectionSeconds: 1}\n"
+    )
+    with serving_process(tmp_path, authority.issue("tls"), "--config", config) as server:
+        caller, other = (Caller(server.port, trusting(authority.file)) for _ in range(2))
+        begun = time.monotonic()
+        assert (other.ask(), caller.ask()) == (200, 200)
+        assert server.metric("rollcall_connections") == 2
+
+        def last() -> bool:
+            assert caller.ask() == 200
+            return caller.closing == 1
+
+        eventually(last, "an answer says that it is the last")
+        assert time.monotonic() - begun >= 0.75
+        assert caller.opened == 1
+        # One that is idle ends when it is used again, and not in its client's hands.
+        eventually(lambda: server.metric("rollcall_connections_recycled_total") >= 2, "both have grown old")
+        assert (other.ask(), other.opened, other.closing) == (200, 1, 1)
+        assert (caller.ask(), caller.opened) == (200, 2)
+        caller.close()
+
+
+def test_a_connection_is_kept_for_ever_where_no_age_is_set(tmp_path: Path, authority: Authority) -> None:
+    config = tmp_path / "rollcall.yaml"
+    config.write_text(
+        "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\nserving: {connectionSeconds: 0}\n"
+    )
+    with serving_process(tmp_path, authority.issue("tls"), "--config", config) as server:
+        caller = Caller(server.port, trusting(authority.file))
+        assert {caller.ask() for _ in range(200)} == {200}
+        assert (caller.opened, caller.closing) == (1, 0)
+        assert server.metric("rollcall_connections_recycled_total") == 0
+        caller.close()
+        eventually(lambda: server.metric("rollcall_connections") == 0, "the connection is gone")
+
+
+def test_a_stop_while_large_reviews_are_judged_ends_in_time_and_answers_every_client(
+    tmp_path: Path, authority: Authority
+) -> None:
+    # Each takes seconds, so that most are not answered when the time for that is over.
+    large = objects.largest_set(denied=True)
+    with serving_process(tmp_path, authority.issue("tls"), "--drain", "0") as server:
+        head = b"POST /validate?timeout=30s HTTP/1.1\r\nHost: rollcall\r\n"
+        held = [Wire(server, authority).send(whole(large, head)) for _ in range(8)]
+        eventually(lambda: server.metric("rollcall_lane_waiting", lane="reviews") >= 4, "reviews wait for the thread")
+        server.process.send_signal(signal.SIGTERM)
+        told = time.monotonic()
+        for wire in held:
+            # Until the server hangs up.
+            wire.read()
+            wire.close()
+        assert server.process.wait(30) == 0
+        # A verdict, or 503 or 500 where the time was up, or nothing where even that was too late.
+        assert [wire.statuses for wire in held if wire.statuses not in ([200], [503], [500], [])] == []
+        assert time.monotonic() - told < FINISH_SECONDS + 5
+
+
+async def test_large_reviews_that_are_not_answered_in_time_are_ended_with_an_answer_and_judged_no_more(
+    state: ServerState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered, told = threading.Event(), threading.Event()
+
+    def endless(review: LargeReview, _: bytes) -> None:
+        entered.set()
+        try:
+            while True:
+                review._turn.proceed()
+        finally:
+            told.set()
+
+    # The first of them holds the thread as long as its call lasts.
+    monkeypatch.setattr(LargeReview, "begin", endless)
+
+    listener = Listener(("127.0.0.1", 0), create_app(state), Connections(100, state.metrics.connections), None)
+    listener.open()
+    clients = [await asyncio.open_connection(*listener.address) for _ in range(3)]
+    for _, writer in clients:
+        writer.write(whole(objects.largest_set()))
+    waiting = ("rollcall_lane_waiting", {"lane": "reviews"})
+    async with asyncio.timeout(30):
+        while not entered.is_set() or state.metrics.registry.get_sample_value(*waiting) != 2:
+            await asyncio.sleep(0.01)
+    await listener.close(1)
+    for reader, writer in clients:
+        assert (await reader.read()).startswith(b"HTTP/1.1 500 ")
+        writer.close()
+    assert await asyncio.to_thread(told.wait, 30)
+    assert state.metrics.registry.get_sample_value(*waiting) == 0

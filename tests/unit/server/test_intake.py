@@ -1,0 +1,360 @@
+"""The budget for bodies: who is let in, who is ended for others, and that everything is paid back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+from starlette.types import Scope
+
+from tests.unit.server.conftest import Call, body
+from webhook.errors import DeadlineExceeded, Overloaded
+from webhook.server import intake as intake_module
+from webhook.server.answers import read_body
+from webhook.server.intake import Intake
+from webhook.server.memory import ASSUMED_LIMIT, memory_limit
+from webhook.server.network_metrics import IntakeMetrics
+
+LIMIT = 1000
+
+
+@dataclass
+class Known:
+    """A connection that has carried a review, or has not."""
+
+    reviewed: bool = False
+
+    def carried_review(self) -> None:
+        """From now on."""
+        self.reviewed = True
+
+    def holds_body(self, _: Scope) -> bool:
+        """Every body here comes in parts."""
+        return False
+
+
+def run(story: Callable[[Intake], Awaitable[None]]) -> Intake:
+    """Tell a story about an intake; it holds nothing afterwards."""
+    metrics = IntakeMetrics(CollectorRegistry())
+
+    async def told() -> Intake:
+        found = Intake(LIMIT, metrics)
+        await story(found)
+        return found
+
+    intake = asyncio.run(told())
+    assert intake.used == 0
+    return intake
+
+
+def value(counter: Counter) -> float:
+    """How often it was counted."""
+    (family,) = counter.collect()
+    return family.samples[0].value
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_young(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every upload is old enough to be ended."""
+    monkeypatch.setattr(intake_module, "YOUNG_SECONDS", -1.0)
+
+
+class Stalled:
+    """An upload that sends so many bytes and no more."""
+
+    def __init__(self, intake: Intake, size: int, *, reviewed: bool = False) -> None:
+        self.upload = intake.upload(Known(reviewed))
+        self._call = Call(body(b" " * size, more=True))
+        self.task = asyncio.create_task(self._read())
+
+    async def _read(self) -> str:
+        with self.upload as upload:
+            try:
+                await read_body(self._call.scope, self._call.receive, upload, 30)
+            except Overloaded as error:
+                return str(error)
+        return "read"
+
+    async def begun(self) -> Stalled:
+        """Wait until its bytes are charged."""
+        while not self.upload.size:
+            await asyncio.sleep(0)
+        return self
+
+    async def stop(self) -> None:
+        """Hang up."""
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+async def read(intake: Intake, size: int, seconds: float = 30) -> int:
+    """The size of a body that is read whole."""
+    call = Call(body(b" " * size))
+    with intake.upload(Known()) as upload:
+        return len(await read_body(call.scope, call.receive, upload, seconds))
+
+
+def test_the_slowest_upload_is_ended_where_the_next_finds_no_room() -> None:
+    async def story(intake: Intake) -> None:
+        slow = await Stalled(intake, 300).begun()
+        fast = await Stalled(intake, 600).begun()
+        assert await read(intake, 200) == 200
+        assert await slow.task == intake_module.SLOWER
+        assert not fast.task.done()
+        await fast.stop()
+
+    intake = run(story)
+    assert value(intake.metrics.uploads_ended) == 1
+    assert value(intake.metrics.uploads_refused) == 0
+
+
+def test_no_upload_is_ended_where_the_next_would_not_fit_for_all_that() -> None:
+    async def story(intake: Intake) -> None:
+        waiting = await Stalled(intake, 300).begun()
+        intake.charge(600)
+        with pytest.raises(Overloaded):
+            await read(intake, 500)
+        assert not waiting.task.done()
+        intake.pay_back(600)
+        await waiting.stop()
+
+    assert value(run(story).metrics.uploads_ended) == 0
+
+
+def test_the_one_decoding_that_is_always_let_through_ends_no_upload_in_vain() -> None:
+    async def story(intake: Intake) -> None:
+        waiting = await Stalled(intake, 300).begun()
+        with intake.upload(Known()) as upload:
+            await upload.decode(LIMIT + 1, 1)
+            assert not waiting.task.done()
+        await waiting.stop()
+
+    assert value(run(story).metrics.uploads_ended) == 0
+
+
+def test_an_upload_that_goes_on_is_ended_after_one_that_stalled_with_more() -> None:
+    async def story(intake: Intake) -> None:
+        slow = await Stalled(intake, 50).begun()
+        stalled = await Stalled(intake, 700).begun()
+        loop = asyncio.get_running_loop()
+        before = loop.time
+        # As over a round trip of 200 ms: one second later the next bytes came, and 200 ms later they are what is known.
+        loop.time = lambda: before() + 1  # type: ignore[method-assign]
+        slow.upload.receive(50)
+        loop.time = lambda: before() + 1.2  # type: ignore[method-assign]
+        assert await read(intake, 300) == 300
+        assert await stalled.task == intake_module.SLOWER
+        assert not slow.task.done()
+        await slow.stop()
+
+    run(story)
+
+
+def test_who_has_carried_a_review_is_ended_after_all_strangers() -> None:
+    async def story(intake: Intake) -> None:
+        known = await Stalled(intake, 100, reviewed=True).begun()
+        strangers = [await Stalled(intake, 400).begun() for _ in range(2)]
+        assert await read(intake, 900) == 900
+        assert [await stranger.task for stranger in strangers] == [intake_module.SLOWER] * 2
+        assert not known.task.done()
+        assert await read(intake, 1000) == 1000
+        assert await known.task == intake_module.SLOWER
+
+    run(story)
+
+
+def test_young_uploads_are_not_ended_and_the_next_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake_module, "YOUNG_SECONDS", 60.0)
+
+    async def story(intake: Intake) -> None:
+        young = await Stalled(intake, 900).begun()
+        with pytest.raises(Overloaded, match=r"^the memory for requests is full$"):
+            await read(intake, 200)
+        assert await read(intake, 100) == 100
+        await young.stop()
+
+    intake = run(story)
+    assert value(intake.metrics.uploads_refused) == 1
+
+
+def test_an_upload_that_has_sent_nothing_is_not_ended_in_vain() -> None:
+    async def story(intake: Intake) -> None:
+        empty = Stalled(intake, 0)
+        large = await Stalled(intake, 900).begun()
+        assert await read(intake, 200) == 200
+        assert await large.task == intake_module.SLOWER
+        assert not empty.task.done()
+        await empty.stop()
+
+    run(story)
+
+
+def test_what_a_body_holds_is_charged_until_its_call_is_answered() -> None:
+    async def story(intake: Intake) -> None:
+        call = Call(body(b" " * 300, more=True), body(b" " * 400))
+        with intake.upload(Known()) as upload:
+            await read_body(call.scope, call.receive, upload, 30)
+            assert intake.used == 700
+            # It is complete, so it is not ended for others.
+            with pytest.raises(Overloaded):
+                await read(intake, 400)
+        assert intake.used == 0
+
+    run(story)
+
+
+def test_a_body_that_stalls_pays_back_at_its_deadline() -> None:
+    async def story(intake: Intake) -> None:
+        call = Call(body(b" " * 300, more=True))
+        late = pytest.raises(DeadlineExceeded, match=r"^the body did not arrive within 0.01 s$")
+        with late, intake.upload(Known()) as upload:
+            await read_body(call.scope, call.receive, upload, 0.01)
+
+    run(story)
+
+
+def test_decoding_ends_stalled_uploads_for_its_room() -> None:
+    async def story(intake: Intake) -> None:
+        stalled = await Stalled(intake, 500).begun()
+        with intake.upload(Known()) as upload:
+            await upload.decode(800, 30)
+            assert intake.used == 800
+        assert await stalled.task == intake_module.SLOWER
+
+    run(story)
+
+
+def keeping(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bodies of at most 50 bytes are small."""
+    monkeypatch.setattr(intake_module, "SMALL_BYTES", 50)
+
+
+def test_complete_large_bodies_leave_room_for_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    keeping(monkeypatch)
+
+    async def story(intake: Intake) -> None:
+        intake.kept = 100
+        call = Call(body(b" " * 900))
+        with intake.upload(Known()) as upload:
+            await read_body(call.scope, call.receive, upload, 30)
+            with pytest.raises(Overloaded):
+                await read(intake, 51)
+            assert await read(intake, 50) == 50
+
+    run(story)
+
+
+def test_small_bodies_find_what_is_kept_for_them_beside_a_decoding_beyond_the_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keeping(monkeypatch)
+
+    async def story(intake: Intake) -> None:
+        intake.kept = 100
+        with intake.upload(Known()) as upload, intake.upload(Known()) as small:
+            await upload.decode(3 * LIMIT, 30)
+            call = Call(body(b" " * 50))
+            await read_body(call.scope, call.receive, small, 30)
+            assert (await read(intake, 50), intake.small) == (50, 50)
+            with pytest.raises(Overloaded):
+                await read(intake, 51)
+        assert intake.small == 0
+
+    run(story)
+
+
+def test_a_body_that_grows_is_small_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    keeping(monkeypatch)
+
+    async def story(intake: Intake) -> None:
+        intake.kept = 100
+        call = Call(body(b" " * 40, more=True), body(b" " * 40))
+        with intake.upload(Known()) as upload:
+            await read_body(call.scope, call.receive, upload, 30)
+            assert (intake.used, intake.small) == (80, 0)
+        growing = await Stalled(intake, 40).begun()
+        assert intake.small == 40
+        assert await read(intake, 890) == 890
+        assert await growing.task == intake_module.SLOWER
+        assert (intake.used, intake.small) == (0, 0)
+
+    run(story)
+
+
+async def until_waiting(intake: Intake, number: int) -> None:
+    while len(intake._queue) < number:
+        await asyncio.sleep(0)
+
+
+def test_decodings_that_do_not_fit_together_take_turns_in_their_order() -> None:
+    async def story(intake: Intake) -> None:
+        order: list[int] = []
+
+        async def decode(name: int, size: int) -> None:
+            with intake.upload(Known()) as upload:
+                await upload.decode(size, 30)
+                order.append(name)
+
+        with intake.upload(Known()) as first:
+            await first.decode(900, 30)
+            # The third would fit, and yet the second comes first.
+            tasks = [asyncio.create_task(decode(name, size)) for name, size in ((2, 500), (3, 50))]
+            await until_waiting(intake, 2)
+            assert order == []
+        await asyncio.gather(*tasks)
+        assert order == [2, 3]
+
+    run(story)
+
+
+def test_one_decoding_is_let_through_whatever_it_takes() -> None:
+    async def story(intake: Intake) -> None:
+        async def whole() -> None:
+            call = Call(body(b" " * 500))
+            with intake.upload(Known()) as upload:
+                await read_body(call.scope, call.receive, upload, 30)
+                await asyncio.sleep(0)
+                await upload.decode(3 * LIMIT, 30)
+                assert intake.used <= 2 * 500 + 3 * LIMIT
+
+        # Each holds its body while it waits for the other.
+        await asyncio.gather(whole(), whole())
+
+    run(story)
+
+
+def test_a_decoding_that_gets_no_room_in_time_is_turned_away() -> None:
+    async def story(intake: Intake) -> None:
+        with intake.upload(Known()) as first:
+            await first.decode(900, 30)
+            turned_away = pytest.raises(Overloaded, match=r"^no memory to decode the body was free within 0.0 s$")
+            with turned_away, intake.upload(Known()) as second:
+                await second.decode(200, 0.01)
+            with intake.upload(Known()) as third:
+                await third.decode(100, 30)
+
+    intake = run(story)
+    assert value(intake.metrics.uploads_refused) == 1
+
+
+LIMITS = {
+    "version 2": ({"memory.max": "536870912\n"}, 536870912),
+    "version 2 without a limit": ({"memory.max": "max\n"}, ASSUMED_LIMIT),
+    "version 1": ({"memory/memory.limit_in_bytes": "268435456\n"}, 268435456),
+    "version 1 without a limit": ({"memory/memory.limit_in_bytes": "9223372036854771712\n"}, ASSUMED_LIMIT),
+    "neither": ({}, ASSUMED_LIMIT),
+    "nonsense": ({"memory.max": "-5\n"}, ASSUMED_LIMIT),
+}
+
+
+@pytest.mark.parametrize(("files", "limit"), LIMITS.values(), ids=LIMITS)
+def test_the_limit_is_that_of_the_control_group(tmp_path: Path, files: dict[str, str], limit: int) -> None:
+    for name, content in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    assert memory_limit(tmp_path) == limit

@@ -1,0 +1,59 @@
+"""The next port below HTTP: what it says, and that each answer is its connection's last."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from tests.unit.server.conftest import Call, body, review
+from webhook.server.connection import SHOWN
+from webhook.server.next_port import MAX_BODY_BYTES, create_next_app
+from webhook.server.state import ServerState
+
+FINGERPRINT = "ab" * 32
+STALLED = 40
+
+
+def asked(*messages: object, query: str = "") -> Call:
+    made = Call(*messages, path="/next", query=query)  # type: ignore[arg-type]
+    made.scope["state"] = {SHOWN: FINGERPRINT}  # type: ignore[assignment]
+    return made
+
+
+def test_uploads_that_stall_keep_no_question_from_its_answer(state: ServerState) -> None:
+    async def crowd() -> Call:
+        app = create_next_app(state.intake)
+        waiting = [asyncio.create_task(asked(body(b"{", more=True)).to(app)) for _ in range(STALLED)]
+        await asyncio.sleep(0)
+        answered = await asked(body(review())).to(app)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return answered
+
+    answered = asyncio.run(crowd())
+    assert answered.status == 200
+    assert json.loads(answered.text)["response"]["warnings"] == [f"rollcall: next certificate {FINGERPRINT}"]
+    assert (b"connection", b"close") in answered.sent[0]["headers"]
+    assert state.intake.used == 0
+
+
+def test_a_body_that_does_not_arrive_in_time_is_504(state: ServerState) -> None:
+    made = asyncio.run(asked(body(b"{", more=True), query="timeout=20ms").to(create_next_app(state.intake)))
+    assert (made.status, made.text) == (504, "the body did not arrive within 0.01 s\n")
+
+
+def test_without_memory_for_its_body_a_question_is_turned_away(state: ServerState) -> None:
+    state.intake.limit = state.intake.kept = 10
+    made = asyncio.run(asked(body(review())).to(create_next_app(state.intake)))
+    assert (made.status, made.text) == (503, "the memory for requests is full\n")
+    assert (b"connection", b"close") in made.sent[0]["headers"]
+
+
+def test_a_question_that_is_too_long_is_not_decoded(state: ServerState) -> None:
+    question = json.dumps(review()).encode()
+    longest, longer = (question.ljust(MAX_BODY_BYTES + more) for more in (0, 1))
+    assert asyncio.run(asked(body(longest)).to(create_next_app(state.intake))).status == 200
+    made = asyncio.run(asked(body(longer)).to(create_next_app(state.intake)))
+    assert (made.status, made.text) == (413, "the body is over the limit of 65536 bytes\n")
+    assert state.intake.used == 0

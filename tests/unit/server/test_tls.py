@@ -1,0 +1,331 @@
+"""What the port shows: the last good content of the files, whatever they hold now."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import threading
+import warnings
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
+
+from tests.e2e.programs import eventually
+from tests.unit.server.issuing import Authority
+from tests.unit.server.serving_process import trusting
+from webhook.certificates.files import Pair, load_pair
+from webhook.server.life_metrics import LifeMetrics
+from webhook.server.tls import PairFiles, Tls, next_tls, serving_tls
+
+
+class Port:
+    """A port that answers one handshake at a time with what `tls` shows, and metrics of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.authority = Authority(folder)
+        self.files = self.authority.issue("tls")
+        self.good = self.pair()
+        self.registry = CollectorRegistry()
+        self.metrics = LifeMetrics(self.registry)
+        self.tls = serving_tls(self.files, self.metrics)
+
+    def pair(self) -> Pair:
+        """What the files hold."""
+        return load_pair(*self.files)
+
+    def series(self, name: str, **labels: str) -> float | None:
+        """The value of a series."""
+        return self.registry.get_sample_value(f"rollcall_certificate_{name}", labels)
+
+    def shown(self, client: ssl.SSLContext | None = None, name: str | None = "localhost") -> bytes | None:
+        """What a strict client is shown."""
+        return shown_by(self.tls, client or trusting(self.authority.file), name)
+
+
+def shown_by(tls: Tls, client: ssl.SSLContext, name: str | None = "localhost") -> bytes | None:
+    """The certificate that `client` accepts. Raises `ssl.SSLError` or `ConnectionError`, as the client sees it."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with listening, listening.accept()[0] as plain:
+            try:
+                # Without a memory BIO, as blocking servers do; the callback is called all the same.
+                with tls.listening.wrap_socket(plain, server_side=True) as secured:
+                    secured.recv(1)
+            except OSError:
+                return
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        with (
+            socket.create_connection(listening.getsockname()) as plain,
+            client.wrap_socket(plain, server_hostname=name) as secured,
+        ):
+            return secured.getpeercert(binary_form=True)
+    finally:
+        thread.join(10)
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Port:
+    """A port whose good pair is loaded."""
+    made = Port(tmp_path)
+    made.tls.look()
+    return made
+
+
+def cut_in_two(port: Port) -> None:
+    content = port.files.certificate.read_bytes()
+    port.files.certificate.write_bytes(content[: len(content) // 2])
+
+
+def a_directory(port: Port) -> None:
+    port.files.certificate.unlink()
+    port.files.certificate.mkdir()
+
+
+def half_exchanged(port: Port) -> None:
+    port.files.certificate.write_bytes(port.authority.issue("other").certificate.read_bytes())
+
+
+def broken_chain(port: Port) -> None:
+    with port.files.certificate.open("ab") as file:
+        file.write(b"-----BEGIN CERTIFICATE-----\nTm90IGEgY2VydGlmaWNhdGU=\n-----END CERTIFICATE-----\n")
+
+
+def many_zeros(port: Port) -> None:
+    port.files.key.write_bytes(bytes(4096))
+
+
+def a_pipe(port: Port) -> None:
+    """Nobody will ever write to it."""
+    port.files.certificate.unlink()
+    os.mkfifo(port.files.certificate)
+
+
+def a_device(port: Port) -> None:
+    port.files.key.unlink()
+    port.files.key.symlink_to("/dev/zero")
+
+
+def authority_first(port: Port) -> None:
+    port.files.certificate.write_bytes(port.authority.file.read_bytes() + port.files.certificate.read_bytes())
+
+
+BAD: dict[str, tuple[Callable[[Port], object], str]] = {
+    "expired": (lambda port: port.authority.issue("tls", (-2, -1)), "tls.crt: expired at "),
+    "not valid yet": (lambda port: port.authority.issue("tls", (1, 2)), "tls.crt: not valid before "),
+    "a key that does not match": (half_exchanged, "tls.key: the key does not belong to "),
+    "empty": (lambda port: port.files.certificate.write_bytes(b""), "tls.crt: no certificate in PEM form"),
+    "an empty key": (lambda port: port.files.key.write_bytes(b""), "tls.key: no private key in PEM form"),
+    "zeros, as after a crash": (many_zeros, "tls.key: no private key in PEM form"),
+    "half written": (cut_in_two, "tls.crt: no certificate in PEM form"),
+    "a broken chain": (broken_chain, "tls.crt: "),
+    "a directory": (a_directory, "tls.crt: cannot be read: Is a directory"),
+    "a pipe": (a_pipe, "tls.crt: cannot be read: it is not a regular file"),
+    "a device": (a_device, "tls.key: cannot be read: it is not a regular file"),
+    "longer than any chain": (lambda port: port.files.key.write_bytes(bytes(2**20 + 1)), "tls.key: longer than 1 MiB"),
+    "a chain in the wrong order": (authority_first, "tls.crt: the certificate of "),
+    "no host": (lambda port: port.authority.issue("tls", hosts=()), "tls.crt: no subjectAltName, and API servers "),
+    "gone": (lambda port: port.files.key.unlink(), "tls.key: no such file"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "why"), BAD.values(), ids=BAD)
+def test_bad_files_leave_the_old_pair_serving_and_are_told(
+    port: Port, tmp_path: Path, spoil: Callable[[Port], object], why: str
+) -> None:
+    spoil(port)
+    with capture_logs() as lines:
+        port.tls.look()
+        port.tls.look()
+    assert port.shown() == port.good.leaf
+    assert port.tls.pair.refused is not None
+    assert port.tls.pair.refused.startswith(f"{tmp_path}/{why}")
+    # Told once, however often it is looked at.
+    assert [(line["event"], line["served"]) for line in lines] == [("certificate refused", "the one before")]
+    assert port.series("refused", certificate="serving") == 1
+    assert port.series("reloads_total", certificate="serving", outcome="refused") == 1
+    assert port.series("reloads_total", certificate="serving", outcome="loaded") == 1
+    assert port.series("expiry_timestamp_seconds", certificate="serving") == port.good.not_after.timestamp()
+
+
+@pytest.mark.parametrize("spoil", [spoil for spoil, _ in BAD.values()], ids=BAD)
+def test_good_files_are_shown_again_after_bad_ones(port: Port, spoil: Callable[[Port], object]) -> None:
+    spoil(port)
+    port.tls.look()
+    for file in port.files:
+        if file.is_dir():
+            file.rmdir()
+        else:
+            # Writing to a pipe would wait for a reader.
+            file.unlink(missing_ok=True)
+    port.authority.issue("tls")
+    port.tls.look()
+    assert port.tls.pair.refused is None
+    assert port.series("refused", certificate="serving") == 0
+    assert port.shown() == port.pair().leaf != port.good.leaf
+
+
+def test_the_old_content_put_back_is_no_reload(port: Port) -> None:
+    before = port.files.certificate.read_bytes()
+    cut_in_two(port)
+    port.tls.look()
+    port.files.certificate.write_bytes(before)
+    port.tls.look()
+    assert (port.tls.pair.refused, port.shown()) == (None, port.good.leaf)
+    assert port.series("reloads_total", certificate="serving", outcome="loaded") == 1
+
+
+def test_a_pair_that_was_too_early_is_taken_when_its_time_has_come(port: Port) -> None:
+    second = 1 / 86_400
+    port.authority.issue("tls", (3 * second, 1))
+    port.tls.look()
+    assert port.tls.pair.refused is not None
+
+    def taken() -> Pair | None:
+        port.tls.look()
+        return port.tls.pair.value if port.tls.pair.refused is None else None
+
+    # Nothing changes in the files; only time passes.
+    pair = eventually(taken, "the pair is taken")
+    assert pair.not_before <= datetime.now(UTC)
+    assert port.shown() == pair.leaf != port.good.leaf
+
+
+def test_without_a_pair_there_is_no_handshake(tmp_path: Path) -> None:
+    port = Port(tmp_path)
+    for name in ("localhost", "example.com"):
+        with pytest.raises(ssl.SSLError, match="INTERNAL_ERROR"):
+            port.shown(name=name)
+
+
+def test_a_client_that_names_no_server_is_shown_the_same(port: Port) -> None:
+    # The API server names none where it was given an address.
+    assert port.shown(name="127.0.0.1") == port.good.leaf
+
+
+def test_a_connection_keeps_what_it_was_shown_and_the_next_is_shown_the_new(port: Port) -> None:
+    client = trusting(port.authority.file)
+    ours, theirs = socket.socketpair()
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = port.tls.listening.wrap_bio(incoming, outgoing, server_side=True)
+    thread = threading.Thread(target=lambda: pump(server, incoming, outgoing, theirs))
+    thread.start()
+    with theirs, client.wrap_socket(ours, server_hostname="localhost") as secured:
+        thread.join(10)
+        port.authority.issue("tls")
+        port.tls.look()
+        server.write(b"still here")
+        theirs.sendall(outgoing.read())
+        assert secured.recv(100) == b"still here"
+        assert secured.getpeercert(binary_form=True) == port.good.leaf
+    assert port.shown(client) == port.pair().leaf
+
+
+def pump(server: ssl.SSLObject, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, to: socket.socket) -> None:
+    while True:
+        try:
+            server.do_handshake()
+        except ssl.SSLWantReadError:
+            to.sendall(outgoing.read())
+            incoming.write(to.recv(65536))
+        else:
+            to.sendall(outgoing.read())
+            return
+
+
+OLD = {"TLS 1.1": ssl.TLSVersion.TLSv1_1, "TLS 1.0": ssl.TLSVersion.TLSv1}
+
+
+@pytest.mark.parametrize("version", OLD.values(), ids=OLD)
+def test_an_old_tls_is_refused(port: Port, version: ssl.TLSVersion) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        client = trusting(port.authority.file, version=version)
+    # At its usual level OpenSSL speaks neither; only a client that is ready to shows that it is the server who refuses.
+    client.set_ciphers("DEFAULT:@SECLEVEL=0")
+    with pytest.raises(ssl.SSLError, match="PROTOCOL_VERSION"):
+        port.shown(client)
+
+
+CIPHERS = {
+    "ECDHE-ECDSA-AES128-GCM-SHA256": True,
+    "ECDHE-ECDSA-CHACHA20-POLY1305": True,
+    "ECDHE-ECDSA-AES128-SHA256": False,
+    "ECDHE-ECDSA-AES256-SHA": False,
+    "AES128-GCM-SHA256": False,
+    "DHE-RSA-AES128-GCM-SHA256": False,
+}
+
+
+@pytest.mark.parametrize(("cipher", "accepted"), CIPHERS.items(), ids=CIPHERS)
+def test_tls_1_2_is_spoken_with_modern_ciphers_alone(port: Port, cipher: str, accepted: bool) -> None:
+    client = trusting(port.authority.file, version=ssl.TLSVersion.TLSv1_2)
+    client.set_ciphers(cipher)
+    if accepted:
+        assert port.shown(client) == port.good.leaf
+    else:
+        with pytest.raises(ssl.SSLError, match="HANDSHAKE_FAILURE"):
+            port.shown(client)
+
+
+def test_no_session_outlives_its_connection(port: Port) -> None:
+    # What was resumed would have been shown no certificate, and asked for none.
+    context = port.tls.listening
+    assert context.options & ssl.OP_NO_TICKET
+    assert context.num_tickets == 0
+    # Nor does one begin anew within its own.
+    assert context.options & ssl.OP_NO_RENEGOTIATION
+
+
+def test_every_series_is_there_before_anything_is_read(tmp_path: Path) -> None:
+    port = Port(tmp_path)
+    for name in ("serving", "next", "client-ca"):
+        assert port.series("refused", certificate=name) == 0
+        for outcome in ("loaded", "refused"):
+            assert port.series("reloads_total", certificate=name, outcome=outcome) == 0
+    for name in ("serving", "next"):
+        assert port.series("expiry_timestamp_seconds", certificate=name) == 0
+    for name in ("rollcall_draining", "rollcall_connections", "rollcall_connections_recycled_total"):
+        assert port.registry.get_sample_value(name) == 0
+
+
+def test_the_next_pair_may_be_away_and_comes_and_goes(port: Port, tmp_path: Path) -> None:
+    files = PairFiles(tmp_path / "next.crt", tmp_path / "next.key")
+    following = next_tls(files, port.metrics)
+    client = trusting(port.authority.file)
+    following.look()
+    assert port.series("refused", certificate="next") == 0
+    with pytest.raises(ssl.SSLError, match="INTERNAL_ERROR"):
+        shown_by(following, client)
+    pair = load_pair(*port.authority.issue("next"))
+    following.look()
+    assert shown_by(following, client) == pair.leaf
+    assert port.series("expiry_timestamp_seconds", certificate="next") == pair.not_after.timestamp()
+    files.key.unlink()
+    following.look()
+    # One of two files is a mistake, none of them is none.
+    assert port.series("refused", certificate="next") == 1
+    assert shown_by(following, client) == pair.leaf
+    files.certificate.unlink()
+    following.look()
+    assert port.series("refused", certificate="next") == 0
+    assert port.series("expiry_timestamp_seconds", certificate="next") == 0
+    with pytest.raises(ssl.SSLError, match="INTERNAL_ERROR"):
+        shown_by(following, client)
+
+
+def test_a_next_pair_of_which_nothing_can_be_known_is_told(port: Port, tmp_path: Path) -> None:
+    # As in a folder that may not be looked into, which is no hindrance to root.
+    files = PairFiles(tmp_path / ("x" * 300), tmp_path / ("y" * 300))
+    following = next_tls(files, port.metrics)
+    following.look()
+    assert following.pair.refused == f"{files.certificate}: cannot be read: File name too long"
+    assert port.series("refused", certificate="next") == 1

@@ -1,0 +1,64 @@
+"""The log as it is documented: every line that the code can write, and every field of one, is on its page."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+CHECKOUT = Path(__file__).parents[3]
+# What is put into a line under another name: by unpacking, or by a processor.
+UNPACKED = {"exc_info": "exception"}
+
+
+def calls() -> Iterator[ast.Call]:
+    """Every call of a method of `log` in the code."""
+    for file in (CHECKOUT / "webhook").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                owner = node.func.value
+                if isinstance(owner, ast.Name) and owner.id == "log":
+                    yield node
+
+
+def documented(column: str) -> set[str]:
+    """The words in the first column of the table that begins with that."""
+    page = (CHECKOUT / "docs" / "how-to" / "observability.md").read_text()
+    table = page.partition(f"| {column} |")[2].partition("\n\n")[0]
+    return {word for row in table.splitlines()[2:] for word in re.findall(r"`([^`]+)`", row.split("|")[1])}
+
+
+def test_every_line_is_documented() -> None:
+    events = {
+        constant.value
+        for call in calls()
+        for constant in ast.walk(call.args[0])
+        if isinstance(constant, ast.Constant) and isinstance(constant.value, str)
+    }
+    assert events - documented("event") == set(), "say in docs/how-to/observability.md when these are written"
+
+
+def test_every_field_is_documented() -> None:
+    fields = {UNPACKED.get(keyword.arg, keyword.arg) for call in calls() for keyword in call.keywords if keyword.arg}
+    assert fields - documented("field") == set(), "say in docs/how-to/observability.md what these are"
+
+
+def test_nothing_is_logged_but_by_the_log() -> None:
+    for file in (CHECKOUT / "webhook").rglob("*.py"):
+        if file.parent.name not in {"cli", "doctor"} and "cli" not in file.parts:
+            tree = ast.parse(file.read_text())
+            printed = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_print(node.func)]
+            assert printed == [], file
+            assert "logging" not in _imported(tree) or file.parts[-2:] in {
+                ("telemetry", "logs.py"),
+                ("telemetry", "span_export.py"),
+            }, file
+
+
+def _is_print(called: ast.expr) -> bool:
+    return isinstance(called, ast.Name) and called.id == "print"
+
+
+def _imported(tree: ast.Module) -> set[str]:
+    return {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}

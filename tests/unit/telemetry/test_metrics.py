@@ -1,0 +1,222 @@
+"""The metrics as a whole: that the page lists them, that each has a test, and that those of both processes move."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from base64 import b64decode
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry
+
+from tests.unit.cluster.scripted import client
+from tests.unit.cluster.world import World
+from tests.unit.reconciler.cluster import WritableWorld
+from tests.unit.reconciler.running import GANGS, running, until
+from tests.unit.reconciler.running import world as gangs
+from tests.unit.server.conftest import Call, body, refused, review
+from tests.unit.worlds import gang_pod
+from webhook.cli.metric_reference import metrics_of, reference
+from webhook.cluster.facts import LiveFacts
+from webhook.cluster.metrics import CacheCollector
+from webhook.config.file import choosing_settings
+from webhook.model.projections import NAMESPACES, POD_CLIQUE_SETS
+from webhook.server.app import create_app
+from webhook.server.state import ServerState
+from webhook.telemetry.metrics import Exposition
+from webhook.validators.examples import pod_clique_set
+
+CHECKOUT = Path(__file__).parents[3]
+SETS = "/apis/grove.io/v1alpha1/podcliquesets"
+
+
+def test_the_page_in_the_documentation_is_not_stale() -> None:
+    made = reference(metrics_of(choosing_settings()))
+    page = CHECKOUT / "docs" / "reference" / "metrics.md"
+    assert page.read_text() == made, "run: scripts/reference"
+
+
+def test_every_metric_has_a_test() -> None:
+    tests = "\n".join(file.read_text() for file in (CHECKOUT / "tests").rglob("test_*.py"))
+    named = set(re.findall(r"\b(?:rollcall|process)_[a-z_]+[a-z]\b", tests))
+    for process, families in metrics_of(choosing_settings()).items():
+        untested = [one.name for one in families if not {one.name, f"{one.name}_count", f"{one.name}_sum"} & named]
+        assert untested == [], f"of {process}"
+
+
+def test_every_label_is_bounded_and_has_its_values_before_anything_happened() -> None:
+    for families in metrics_of(choosing_settings()).values():
+        for family in families:
+            assert all(family.labels.values()), family.name
+            assert family.help.endswith("."), family.name
+    server, reconciler = (
+        {one.name: one.labels for one in families} for families in metrics_of(choosing_settings()).values()
+    )
+    schedulers = {"default-scheduler", "koord-scheduler", "volcano", "kai-scheduler", "lpx-scheduler"}
+    assert set(server["rollcall_admission_decisions_total"]["backend"]) >= {*schedulers, "other", "none"}
+    assert set(reconciler["rollcall_gangs"]["scheduler"]) >= {*schedulers, "other"}
+    assert reconciler["rollcall_writes_total"] == {
+        "kind": (
+            "CompositePodGroup",
+            "MutatingWebhookConfiguration",
+            "Pod",
+            "PodGroup",
+            "Secret",
+            "Topology",
+            "ValidatingWebhookConfiguration",
+            "Workload",
+        ),
+        "action": ("apply", "create", "delete", "disown", "replace", "ungate"),
+    }
+
+
+def ask(state: ServerState, asked: dict[str, Any], path: str = "/validate") -> dict[str, Any]:
+    made = asyncio.run(Call(body(asked), path=path).to(create_app(state)))
+    assert made.status == 200
+    return dict(json.loads(made.text)["response"])
+
+
+def test_a_verdict_is_counted_by_the_scheduler_that_it_was_for(state: ServerState) -> None:
+    def counted(**labels: str) -> float | None:
+        return state.metrics.registry.get_sample_value("rollcall_admission_decisions_total", labels)
+
+    ask(state, review())
+    ask(state, refused())
+    ask(state, review(), "/mutate")
+    # A name that somebody wrote must not become a label.
+    labels = {"rollcall.dev/scheduler": "no-such-scheduler"}
+    ask(state, review(pod_clique_set(labels=labels)))
+    # Deletions are for no scheduler to judge.
+    ask(state, review(operation="DELETE"))
+    assert counted(endpoint="validate", decision="allowed", backend="koord-scheduler") == 1
+    assert counted(endpoint="validate", decision="denied", backend="koord-scheduler") == 1
+    assert counted(endpoint="mutate", decision="patched", backend="koord-scheduler") == 1
+    assert counted(endpoint="validate", decision="denied", backend="other") == 1
+    assert counted(endpoint="validate", decision="allowed", backend="none") == 1
+    assert "no-such-scheduler" not in state.metrics.expose().decode()
+
+
+def test_the_size_of_a_patch_is_that_of_its_json(state: ServerState) -> None:
+    sample = state.metrics.registry.get_sample_value
+    written = [b64decode(ask(state, asked, "/mutate")["patch"]) for asked in (review(), review(gang_pod()))]
+    ask(state, review(operation="DELETE"), "/mutate")
+    assert sample("rollcall_patch_bytes_sum") == sum(map(len, written))
+    assert sample("rollcall_patch_bytes_count") == 2
+
+
+def test_the_process_and_its_event_loop_are_measured() -> None:
+    exposed = Exposition()
+    sample = exposed.registry.get_sample_value
+
+    async def stalled() -> None:
+        looking = asyncio.create_task(exposed.run())
+        await asyncio.sleep(0)
+        # Whatever keeps the loop from coming round: here a test that waits in the wrong way, on purpose.
+        await asyncio.to_thread(lambda: None)
+        begun = asyncio.get_running_loop().time()
+        while asyncio.get_running_loop().time() - begun < 0.6:
+            pass
+        async with asyncio.timeout(10):
+            while not sample("rollcall_event_loop_lag_seconds_count"):
+                await asyncio.sleep(0.01)
+        looking.cancel()
+
+    asyncio.run(stalled())
+    assert 0.2 < (sample("rollcall_event_loop_lag_seconds_sum") or 0) < 10
+    assert (sample("process_resident_memory_bytes") or 0) > 10_000_000
+    assert (sample("process_virtual_memory_bytes") or 0) > 10_000_000
+    assert 0 < (sample("process_open_fds") or 0) < (sample("process_max_fds") or 0)
+    assert (sample("process_cpu_seconds_total") or 0) > 0
+    assert (sample("process_start_time_seconds") or 0) > 1_500_000_000
+    assert b"_created" not in exposed.expose()
+
+
+async def test_a_cache_grows_old_until_the_api_server_says_anything() -> None:
+    world = World(POD_CLIQUE_SETS.resource)
+    live = LiveFacts(client(world), (), lambda _: None, general=(NAMESPACES, POD_CLIQUE_SETS))
+    registry = CollectorRegistry()
+    registry.register(CacheCollector(live))
+
+    def sample(name: str) -> float:
+        found = registry.get_sample_value(name, {"group": "grove.io", "kind": "PodCliqueSet"})
+        assert found is not None
+        return found
+
+    def later(seconds: float) -> None:
+        live.watches[POD_CLIQUE_SETS].heard -= seconds
+        assert sample("rollcall_cache_age_seconds") >= seconds
+
+    assert sample("rollcall_cache_age_seconds") == 0, "it is not served, as far as is known"
+    task = asyncio.create_task(live.run())
+    await until(lambda: POD_CLIQUE_SETS in live.watches and live.watches[POD_CLIQUE_SETS].filled)
+    assert sample("rollcall_cache_lists_total") == 1
+    assert sample("rollcall_cache_objects") == 0
+    later(900)
+    world.put(SETS, {"metadata": {"name": "demo", "namespace": "default", "labels": {}}})
+    await until(lambda: sample("rollcall_cache_objects") == 1)
+    assert sample("rollcall_cache_age_seconds") < 100
+    assert sample("rollcall_cache_left_out") == 0
+    world.put(SETS, {"metadata": {"name": "other", "namespace": "default", "labels": "none"}})
+    await until(lambda: sample("rollcall_cache_left_out") == 1)
+    assert sample("rollcall_cache_objects") == 1
+    later(900)
+    world.tell(SETS, "BOOKMARK", {"metadata": {"resourceVersion": "1"}})
+    await until(lambda: sample("rollcall_cache_age_seconds") < 100)
+    assert sample("rollcall_cache_failing") == 0
+    assert registry.get_sample_value("rollcall_cache_failing", {"group": "", "kind": "discovery"}) == 0
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_the_reconciler_s_caches_are_counted_with_those_of_what_it_writes() -> None:
+    cluster: WritableWorld = gangs("demo-0-a")
+    async with running(cluster) as found:
+
+        def objects(group: str, kind: str) -> float | None:
+            labels = {"group": group, "kind": kind}
+            return found.metrics.registry.get_sample_value("rollcall_cache_objects", labels)
+
+        assert objects("scheduling.sigs.k8s.io", "PodGroup") == 0
+        assert objects("", "Pod") == 0
+        await until(lambda: objects("scheduling.sigs.k8s.io", "PodGroup") == 1)
+        assert objects("scheduler.grove.io", "PodGang") == 1
+        cluster.remove(GANGS, "team-a", "demo-0")
+        await until(lambda: objects("scheduler.grove.io", "PodGang") == 0)
+
+
+async def test_gangs_that_wait_for_another_try_are_in_the_queue() -> None:
+    cluster: WritableWorld = gangs("demo-0-a")
+    cluster.answering = lambda _: httpx.Response(500, json={"message": "etcd is away"})
+    async with running(cluster) as found:
+        depth = partial(found.metrics.registry.get_sample_value, "rollcall_queue_depth")
+        assert depth() == 0
+        await until(lambda: depth() == 1)
+        cluster.answering = lambda _: None
+        await until(lambda: found.idle)
+        await until(lambda: depth() == 0)
+
+
+def test_what_is_read_live_is_counted_by_how_it_ended() -> None:
+    world = World(POD_CLIQUE_SETS.resource)
+    world.put(f"{SETS.rpartition('/')[0]}/namespaces/default/podcliquesets", {"metadata": {"name": "demo"}})
+    live = LiveFacts(client(world), (), lambda _: None)
+    registry = CollectorRegistry()
+    registry.register(CacheCollector(live))
+    from webhook.errors import FactsUnavailable
+    from webhook.model.keys import Needed
+
+    async def read(name: str) -> None:
+        await live.lookup.find([Needed("pod_clique_sets", ("default", name))], 5)
+
+    asyncio.run(read("demo"))
+    asyncio.run(read("other"))
+    world.failing = OSError("no route")
+    with pytest.raises(FactsUnavailable):
+        asyncio.run(read("demo"))
+    for outcome in ("found", "absent", "failed"):
+        assert registry.get_sample_value("rollcall_lookups_total", {"outcome": outcome}) == 1

@@ -1,0 +1,187 @@
+"""A marker in specs, environment values and annotations: whatever is done with them, it is in no log, metric, trace or
+/readyz. In the answer to whoever sent it, it may be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import structlog
+
+from tests.unit.cluster.scripted import client, failure
+from tests.unit.cluster.world import World
+from tests.unit.reconciler.cluster import WritableWorld
+from tests.unit.reconciler.running import GANGS, SETS, podgang, running, until, workload
+from tests.unit.server.conftest import Call, body, review
+from tests.unit.telemetry.receiver import Receiver, receiving
+from tests.unit.worlds import gang_pod, koordinator
+from webhook.cluster.facts import LiveFacts
+from webhook.config.settings import Tracing
+from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.keys import Record
+from webhook.model.projections import POD_CLIQUE_SETS
+from webhook.server.app import create_app
+from webhook.server.state import ServerState
+from webhook.telemetry import logs
+from webhook.telemetry import span_export as export
+from webhook.telemetry.span_collector import started
+from webhook.validators.examples import clique, pod_clique_set
+
+MARKER = "hunter2"
+QUOTA = "scheduling.grove.io/koordinator-quota"
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(export, "DELAY_SECONDS", 0.01)
+    with receiving() as found:
+        yield found
+
+
+@pytest.fixture
+def lines(capfdbinary: pytest.CaptureFixture[bytes]) -> Iterator[Any]:
+    """The log, as a process writes it: a function that gives what was written."""
+    before = structlog.get_config()
+    logs.configure()
+    structlog.configure(cache_logger_on_first_use=False)
+    yield lambda: capfdbinary.readouterr().err
+    structlog.configure(**before)
+
+
+def secretive(**fields: Any) -> dict[str, Any]:
+    """A workload that has the marker wherever a secret may be."""
+    part = clique("worker", requests={"nvidia.com/gpu": "8"})
+    container = part["spec"]["podSpec"]["containers"][0]
+    container["env"] = [{"name": "TOKEN", "value": MARKER}]
+    container["args"] = [f"--password={MARKER}"]
+    return pod_clique_set(part, **fields)
+
+
+def pod() -> dict[str, Any]:
+    found = gang_pod(annotations={"example.com/token": MARKER})
+    found["spec"]["containers"] = [{"name": "main", "image": "x", "env": [{"name": "TOKEN", "value": MARKER}]}]
+    return found
+
+
+def ask(state: ServerState, asked: Any, path: str = "/validate") -> Call:
+    return asyncio.run(Call(body(asked), path=path, query="timeout=5s").to(create_app(state)))
+
+
+def broken(*_: Any) -> Any:
+    raise RuntimeError(f"cannot make anything of {MARKER}")
+
+
+def test_denials_patches_and_failures_of_admission_tell_nothing_of_an_object(receiver: Receiver, lines: Any) -> None:
+    allowing = ServerState(koordinator(), NOTHING_KNOWN, None)
+    failing = ServerState(koordinator(), NOTHING_KNOWN, None)
+    failing.settings.profiles["koord-scheduler"].backend.prepare_pod = broken  # type: ignore[assignment, method-assign]
+    world = World(POD_CLIQUE_SETS.resource)
+    facts = ClusterFacts(pod_clique_sets={("default", "demo"): Record("koord-scheduler")}, elastic_quotas={})
+    following = ServerState(koordinator(standalone=False), facts, None)
+    following.cluster = LiveFacts(client(world), (), lambda _: None)
+    following.metrics.watch(following.cluster)
+    with started(Tracing(receiver.endpoint, 1.0), "rollcall"):
+        denied = ask(allowing, review(secretive(annotations={"grove.io/mnnvl-group": MARKER})))
+        assert MARKER in denied.text, "the answer is for whoever sent it"
+        odd = ask(allowing, review({**secretive(), "spec": {"template": MARKER}}))
+        patched = [ask(allowing, review(one), "/mutate") for one in (secretive(), pod())]
+        failed = ask(failing, review(pod()), "/mutate")
+        world.failing = httpx.Response(500, content=json.dumps(failure(500, f"no {MARKER}")).encode())
+        unread = ask(following, review(secretive(annotations={QUOTA: MARKER})))
+        invalid = ask(allowing, f"{{{MARKER}".encode())
+    assert [made.status for made in (denied, odd, *patched, failed, unread, invalid)] == [
+        200, 200, 200, 200, 500, 500, 400,
+    ]  # fmt: skip
+    assert {"admission validate", "admission mutate", "look up"} <= {span.name for span in receiver.spans}
+    ready = [reason for state in (allowing, failing, following) for reason in state.unready()]
+    written = lines()
+    assert [json.loads(line)["event"] for line in written.splitlines()] == [
+        "denied", "denied", "patched", "patched", "failed", "not decided",
+    ]  # fmt: skip
+    told = (*(state.metrics.expose() for state in (allowing, failing, following)), *receiver.raw, written)
+    for one in (*told, "\n".join(ready).encode()):
+        assert MARKER.encode() not in one
+
+
+def gang_that_is_refused() -> tuple[WritableWorld, bytes]:
+    """A workload and its gang with the marker, and an API server that quotes it where it refuses what is written."""
+    cluster = WritableWorld()
+    made = workload()
+    made["metadata"]["annotations"] = {QUOTA: MARKER}
+    made["spec"]["template"]["cliques"] = [*secretive()["spec"]["template"]["cliques"], clique("b")]
+    cluster.put(SETS, made)
+    cluster.put(GANGS, podgang("demo-0-worker", "demo-0-b"))
+    cause = {"reason": "FieldValueInvalid", "message": f'Invalid value: "{MARKER}"', "field": "spec.quota"}
+    refusal = {
+        **failure(422, f'PodGroup "demo-0-b" is invalid: spec.quota: Invalid value: "{MARKER}"'),
+        "reason": "Invalid",
+        "details": {"kind": "PodGroup", "group": "scheduling.sigs.k8s.io", "causes": [cause]},
+    }
+    return cluster, json.dumps(refusal).encode()
+
+
+def test_writes_and_refusals_of_the_reconciler_tell_nothing_of_an_object(receiver: Receiver, lines: Any) -> None:
+    cluster, refusal = gang_that_is_refused()
+    cluster.answering = lambda _: httpx.Response(422, content=refusal)
+    exposed: list[bytes] = []
+
+    async def story() -> None:
+        async with running(cluster) as found:
+            await until(lambda: len(cluster.writes) > 3 and cluster.events)
+            # Of a clique that has a topology that koord-scheduler cannot honour.
+            constraint = {"packConstraint": {"required": MARKER}}
+            gang = podgang("demo-0-worker", "demo-0-b")
+            group = {"name": "g", "podGroupNames": ["demo-0-b"], "topologyConstraint": constraint}
+            gang["spec"]["topologyConstraintGroupConfigs"] = [group]
+            cluster.apply(GANGS, gang)
+            await until(lambda: any(one["reason"] == "GangInexpressible" for one in cluster.events))
+            exposed.extend([found.metrics.expose(), "\n".join(found.unready()).encode()])
+
+    with started(Tracing(receiver.endpoint, 1.0), "rollcall-reconciler"):
+        asyncio.run(story())
+    assert any(MARKER in event["note"] for event in cluster.events), "the event is where the object is"
+    written = lines()
+    events = {json.loads(line)["event"]: json.loads(line) for line in written.splitlines()}
+    assert events["not reconciled"]["why"] == "HTTP 422: Invalid scheduling.sigs.k8s.io PodGroup spec.quota"
+    assert events["told"].keys() >= {"reason", "kind", "name", "namespace"}
+    for one in (*exposed, *receiver.raw, written):
+        assert MARKER.encode() not in one
+
+
+def test_a_fault_of_ours_is_told_by_its_place(lines: Any) -> None:
+    try:
+        try:
+            broken()
+        except RuntimeError as error:
+            raise ValueError(MARKER) from error
+    except ValueError:
+        logs.log.exception("failed")
+    line = json.loads(lines())
+    assert line["exception"].splitlines()[-1] == "ValueError"
+    assert "RuntimeError\nand then:\n" in line["exception"]
+    assert "in broken" in line["exception"]
+    assert MARKER not in line["exception"].replace('raise RuntimeError(f"cannot make anything of {MARKER}")', "")
+
+
+def test_what_a_library_says_is_a_line_like_ours_without_what_follows_it(
+    lines: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import logging
+
+    # Whatever it said in another test.
+    monkeypatch.setattr(logs, "LIBRARY_SECONDS", 0.0)
+    logging.getLogger("asyncio").error("Task exception was never retrieved\nfuture: <Task exception=%r>", MARKER)
+    try:
+        broken()
+    except RuntimeError:
+        logging.getLogger("uvicorn.error").exception("Exception in ASGI application\n")
+    first, second = map(json.loads, lines().splitlines())
+    assert (first["library"], first["why"]) == ("asyncio", "Task exception was never retrieved")
+    assert (second["event"], second["library"]) == ("error in a library", "uvicorn.error")
+    assert second["exception"].endswith("RuntimeError")

@@ -1,0 +1,295 @@
+"""Traces, as a collector gets them: what is in one, whose trace it is part of, and what one that is away costs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from tests.unit.cluster.scripted import client
+from tests.unit.cluster.world import World
+from tests.unit.reconciler.cluster import WritableWorld
+from tests.unit.reconciler.running import names, running, until
+from tests.unit.reconciler.running import world as gangs
+from tests.unit.server.conftest import Call, body, refused, review
+from tests.unit.telemetry.receiver import Receiver, Span, receiving
+from tests.unit.worlds import gang_pod, koordinator
+from webhook.cluster.facts import LiveFacts
+from webhook.config.settings import Tracing
+from webhook.errors import ConfigurationError
+from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.projections import POD_CLIQUE_SETS
+from webhook.server.app import create_app
+from webhook.server.state import ServerState
+from webhook.telemetry import logs, spans
+from webhook.telemetry import span_export as export
+from webhook.telemetry.span_collector import started
+
+SETS = "/apis/grove.io/v1alpha1/namespaces/default/podcliquesets"
+LABELLED = {
+    "metadata": {"name": "demo", "namespace": "default", "labels": {"rollcall.dev/scheduler": "koord-scheduler"}}
+}
+TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+
+@pytest.fixture(autouse=True)
+def direct(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The collector of these tests is not behind anybody's proxy, and what it is sent comes at once.
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(export, "DELAY_SECONDS", 0.01)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as found:
+        yield found
+
+
+def traced(receiver: Receiver, ratio: float = 1.0, service: str = "rollcall") -> Any:
+    return started(Tracing(receiver.endpoint, ratio), service)
+
+
+def ask(state: ServerState, asked: Any, path: str = "/validate", traceparent: str | None = None) -> Call:
+    headers = [] if traceparent is None else [("traceparent", traceparent)]
+    made = Call(body(asked), path=path, query="timeout=5s", headers=headers)
+    return asyncio.run(made.to(create_app(state)))
+
+
+def by_name(spans: list[Span]) -> dict[str, Span]:
+    return {span.name: span for span in spans}
+
+
+def test_a_call_is_a_span_that_says_what_was_decided_and_by_which_rules(state: ServerState, receiver: Receiver) -> None:
+    with traced(receiver):
+        ask(state, refused(namespace="team-a"))
+    (span,) = receiver.spans
+    assert (span.service, span.name, span.parent, span.status) == ("rollcall", "admission validate", "", 0)
+    assert span.kind == 2, "a server's"
+    assert span.attributes == {
+        "rollcall.endpoint": "validate",
+        "rollcall.uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "rollcall.operation": "CREATE",
+        "rollcall.kind": "PodCliqueSet",
+        "k8s.namespace.name": "team-a",
+        "rollcall.decision": "denied",
+        "rollcall.backend": "koord-scheduler",
+        "rollcall.rules": ["koordinator/mnnvl"],
+        "rollcall.outcome": "denied",
+        "http.response.status_code": 200,
+    }
+
+
+def test_the_trace_of_the_api_server_is_gone_on_with(state: ServerState, receiver: Receiver) -> None:
+    with traced(receiver, ratio=0.0):
+        ask(state, review(), traceparent=f"00-{TRACE}-{CALLER}-01")
+    (span,) = receiver.spans
+    assert (span.trace, span.parent) == (TRACE, CALLER)
+
+
+def test_a_trace_that_the_api_server_does_not_keep_is_not_kept_here(state: ServerState, receiver: Receiver) -> None:
+    with traced(receiver):
+        ask(state, review(), traceparent=f"00-{TRACE}-{CALLER}-00")
+        ask(state, review(), path="/mutate")
+    assert [span.name for span in receiver.spans] == ["admission mutate"]
+
+
+def test_of_traces_that_begin_here_a_part_is_kept(state: ServerState, receiver: Receiver) -> None:
+    with traced(receiver, ratio=0.0):
+        ask(state, review())
+    assert receiver.spans == []
+
+
+@pytest.mark.parametrize("header", ["", "00-0-0-01", f"ff-{TRACE}-{CALLER}-01", "\xff\n", f"00-{'0' * 32}-{CALLER}-01"])
+def test_a_header_that_is_none_begins_a_trace_of_our_own(state: ServerState, receiver: Receiver, header: str) -> None:
+    with traced(receiver):
+        assert ask(state, review(), traceparent=header).status == 200
+    assert [span.parent for span in receiver.spans] == [""]
+
+
+def test_what_is_read_live_is_a_span_below_the_call_that_waits_for_it(receiver: Receiver) -> None:
+    world = World(POD_CLIQUE_SETS.resource)
+    world.put(SETS, LABELLED)
+    state = ServerState(koordinator(standalone=False), NOTHING_KNOWN, None)
+    state.cluster = LiveFacts(client(world), (), lambda _: None)
+    with traced(receiver):
+        assert ask(state, review(gang_pod()), "/mutate").status == 200
+    spans = by_name(receiver.spans)
+    call, read = spans["admission mutate"], spans["look up"]
+    assert (read.parent, read.trace, read.kind) == (call.id, call.trace, 3)
+    assert read.attributes == {"rollcall.facts": ["pod_clique_sets"]}
+    assert call.attributes["rollcall.decision"] == "patched"
+
+
+def test_a_call_that_fails_is_marked_and_says_nothing_of_the_error_s_words(receiver: Receiver) -> None:
+    world = World()
+    world.failing = OSError("no route to MARKER")
+    state = ServerState(koordinator(standalone=False), NOTHING_KNOWN, None)
+    state.cluster = LiveFacts(client(world), (), lambda _: None)
+    with traced(receiver):
+        assert ask(state, review(gang_pod()), "/mutate").status == 500
+    spans = by_name(receiver.spans)
+    assert (spans["look up"].status, spans["look up"].said) == (2, "FactsUnavailable")
+    assert (spans["admission mutate"].status, spans["admission mutate"].said) == (2, "failed")
+    assert b"MARKER" not in b"".join(receiver.raw)
+
+
+def test_a_gang_is_a_span_and_its_writes_are_below_it_and_tell_the_api_server(receiver: Receiver) -> None:
+    told: list[str | None] = []
+
+    async def story() -> None:
+        cluster = gangs()
+
+        def answering(request: httpx.Request) -> httpx.Response | None:
+            told.append(request.headers.get("traceparent"))
+            return None
+
+        cluster.answering = answering
+        async with running(cluster) as found:
+            await until(lambda: names(cluster) == ["demo-0-a", "demo-0-b"])
+            await until(lambda: found.idle)
+
+    with traced(receiver, service="rollcall-reconciler"):
+        asyncio.run(story())
+    gang = next(span for span in receiver.spans if span.attributes.get("rollcall.outcome") == "written")
+    assert (gang.service, gang.name, gang.kind) == ("rollcall-reconciler", "reconcile", 1)
+    about = {"rollcall.kind": "PodGang", "rollcall.namespace": "team-a", "rollcall.name": "demo-0"}
+    assert gang.attributes == {**about, "rollcall.outcome": "written"}
+    writes = [span for span in receiver.spans if span.parent == gang.id]
+    assert [(span.name, span.attributes["rollcall.kind"]) for span in writes] == [("write", "PodGroup")] * 2
+    # The last of the four is flags: that it is kept, and maybe that it was drawn by chance.
+    assert [str(header)[:-2] for header in told] == [f"00-{gang.trace}-{span.id}-" for span in writes]
+
+
+def test_a_gang_that_could_not_be_written_is_marked(receiver: Receiver) -> None:
+    async def story() -> None:
+        cluster: WritableWorld = gangs("demo-0-a")
+        cluster.answering = lambda _: httpx.Response(500, json={"message": "no MARKER"})
+        async with running(cluster):
+            await until(lambda: len(cluster.writes) > 2)
+
+    with traced(receiver):
+        asyncio.run(story())
+    failed = [span for span in receiver.spans if span.status == 2]
+    # On a slow machine a look before the facts have come is marked as well.
+    told = {(span.name, span.said) for span in failed} - {("reconcile", "FactsUnavailable")}
+    assert told == {("reconcile", "RequestFailed"), ("write", "RequestFailed")}
+    assert b"MARKER" not in b"".join(receiver.raw)
+
+
+def test_requests_that_are_of_no_trace_tell_the_api_server_of_none(receiver: Receiver) -> None:
+    async def story() -> list[Any]:
+        cluster: WritableWorld = gangs("demo-0-a")
+        seen: list[Any] = []
+        answer = cluster.handle_async_request
+
+        async def noted(request: httpx.Request) -> httpx.Response:
+            seen.append((request.url.params.get("watch"), request.headers.get("traceparent")))
+            return await answer(request)
+
+        cluster.handle_async_request = noted  # type: ignore[method-assign]
+        async with running(cluster) as found:
+            await until(lambda: names(cluster) == ["demo-0-a"] and found.idle)
+        return [header for watch, header in seen if watch]
+
+    with traced(receiver):
+        watches = asyncio.run(story())
+    assert watches
+    assert set(watches) == {None}
+
+
+def test_the_line_of_a_denial_names_its_trace(
+    state: ServerState, receiver: Receiver, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    before = structlog.get_config()
+    logs.configure()
+    structlog.configure(cache_logger_on_first_use=False)
+    try:
+        with traced(receiver):
+            ask(state, refused())
+        ask(state, refused())
+    finally:
+        structlog.configure(**before)
+    lines = [json.loads(line) for line in capfdbinary.readouterr().err.splitlines()]
+    first, second = (line for line in lines if line["event"] == "denied")
+    assert first["trace_id"] == receiver.spans[0].trace
+    assert "trace_id" not in second
+
+
+def test_a_collector_that_is_away_costs_a_line_and_no_time() -> None:
+    state = ServerState(koordinator(), NOTHING_KNOWN, None)
+    before = set(threading.enumerate())
+    # Nobody listens there: port 9 is that of a service that throws everything away.
+    with capture_logs() as lines:
+        with started(Tracing("http://127.0.0.1:9", 1.0), "rollcall"):
+            begun = time.monotonic()
+            for _ in range(100):
+                assert ask(state, review()).status == 200
+            answered = time.monotonic()
+        stopped = time.monotonic()
+    # One that waited for an export each would take minutes.
+    assert answered - begun < 20
+    assert stopped - answered < spans.STOP_SECONDS + 5
+    assert len([line for line in lines if line["event"] == "traces not sent"]) <= 1
+    # Nobody waits for the last try, and what it says would be heard by the next test.
+    for thread in set(threading.enumerate()) - before:
+        thread.join(60)
+
+
+def test_what_is_left_is_sent_at_the_end(
+    state: ServerState, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "DELAY_SECONDS", 3600)
+    with traced(receiver):
+        for _ in range(3):
+            ask(state, review())
+        assert receiver.spans == []
+    assert len(receiver.spans) == 3
+
+
+def test_a_collector_that_refuses_is_said_once(state: ServerState, receiver: Receiver) -> None:
+    receiver.answer = 403
+    with capture_logs() as lines, traced(receiver):
+        for _ in range(20):
+            ask(state, review())
+    (line,) = (line for line in lines if line["event"] == "traces not sent")
+    assert "Failed to export" in line["why"]
+
+
+def test_an_endpoint_without_a_path_gets_that_of_otlp() -> None:
+    assert export.address("http://collector:4318") == "http://collector:4318/v1/traces"
+    assert export.address("http://collector:4318/") == "http://collector:4318/v1/traces"
+    assert export.address("https://host/otlp/v1/traces") == "https://host/otlp/v1/traces"
+
+
+def test_without_an_endpoint_opentelemetry_s_sdk_is_not_even_imported() -> None:
+    told = "import sys; print([name for name in sys.modules if name.startswith('opentelemetry.sdk')])"
+    used = (
+        "from webhook.config.settings import Tracing; from webhook.telemetry import spans; import webhook.server.run; "
+        "import webhook.reconciler.run; from webhook.telemetry.span_collector import started\n"
+        "with started(Tracing(), 'x'):\n with spans.span('x'): spans.note({'a': 1}); spans.fail('x')\n"
+    )
+    made = subprocess.run([sys.executable, "-c", f"{used}{told}"], capture_output=True, text=True, check=True)
+    assert made.stdout == "[]\n"
+    assert not spans.on()
+    assert spans.outgoing() == {}
+
+
+def test_an_endpoint_without_opentelemetry_is_an_error_that_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "webhook.telemetry.span_export", None)
+    with (
+        pytest.raises(ConfigurationError, match=r"needs OpenTelemetry; pip install 'rollcall\[tracing\]'"),
+        started(Tracing("http://127.0.0.1:9"), "rollcall"),
+    ):
+        raise AssertionError("it started")

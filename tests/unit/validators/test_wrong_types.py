@@ -1,0 +1,81 @@
+"""Objects that cannot be read: every field of a wrong type is refused, and a repair is not held up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.admission.decisions import GPU, NVLINK, mutate
+from tests.unit.worlds import PCS, POD, gang_pod, koordinator, request, rules, validate
+from webhook import admission
+from webhook.model.facts import NOTHING_KNOWN
+from webhook.validators.examples import clique, pod_clique_set
+
+MALFORMED = {
+    "metadata is a list": ({"metadata": []}, ["metadata"]),
+    "labels are numbers": ({"metadata": {"labels": 7}}, ["metadata.labels"]),
+    "spec is a string": ({"spec": "x"}, ["spec"]),
+    "replicas and a name": (
+        {"spec": {"replicas": "2", "template": {"cliques": [{"name": 5}]}}},
+        ["spec.replicas", "spec.template.cliques[0].name"],
+    ),
+    "true is no number": ({"spec": {"replicas": True}}, ["spec.replicas"]),
+    "a container is a string": (
+        {"spec": {"template": {"cliques": [{"name": "w", "spec": {"podSpec": {"containers": ["x"]}}}]}}},
+        ["spec.template.cliques[0].spec.podSpec.containers[0]"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("fields", "places"), MALFORMED.values(), ids=MALFORMED)
+def test_an_object_that_cannot_be_read_is_refused_at_every_wrong_field(
+    fields: dict[str, Any], places: list[str]
+) -> None:
+    manifest = {**pod_clique_set(), **fields}
+    verdict = validate(manifest)
+    assert [(finding.rule, str(finding.at)) for finding in verdict.findings] == [
+        ("grove/shape", place) for place in places
+    ]
+    assert not verdict.allowed
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        {**pod_clique_set(), "spec": "x"},
+        pod_clique_set(clique("worker", labels=7)),
+        pod_clique_set(clique("worker", pod={"initContainers": "x"})),
+    ],
+    ids=["spec", "a clique's labels", "a clique's init containers"],
+)
+def test_an_old_object_that_cannot_be_read_does_not_hold_up_its_repair(old: Any) -> None:
+    asked = request(pod_clique_set(), old, PCS)
+    assert admission.validate(asked, NOTHING_KNOWN, koordinator()).allowed
+    worse = request(pod_clique_set(GPU, annotations=NVLINK), old, PCS)
+    assert rules(admission.validate(worse, NOTHING_KNOWN, koordinator())) == ["koordinator/mnnvl"]
+
+
+def test_a_malformed_pod_is_refused_by_validation_and_left_by_mutation() -> None:
+    asked = request(gang_pod(schedulingGates="x"))
+    assert admission.mutate(asked, NOTHING_KNOWN, koordinator(gate=True)).patch == ()
+    assert asked.object == gang_pod(schedulingGates="x")
+    broken = {**gang_pod(), "spec": {"schedulerName": 5}}
+    assert rules(admission.validate(request(broken), NOTHING_KNOWN, koordinator())) == ["grove/shape"]
+
+
+def test_the_envelope_says_what_a_malformed_object_is() -> None:
+    verdict = admission.validate(request({"spec": {"replicas": "x"}}, kind=PCS), NOTHING_KNOWN, koordinator())
+    assert [str(finding.at) for finding in verdict.findings] == ["spec.replicas"]
+    listed = admission.validate(
+        request({"metadata": {"deletionTimestamp": None}, "spec": []}, kind=POD), NOTHING_KNOWN, koordinator()
+    )
+    assert str(listed.findings[0]).startswith("grove/shape at spec: a list of 0 items: the value has the wrong type")
+
+
+def test_a_null_is_as_good_as_absent() -> None:
+    manifest = pod_clique_set()
+    manifest["metadata"] |= {"labels": None, "annotations": None}
+    manifest["spec"]["template"] |= {"topologyConstraint": None, "podCliqueScalingGroups": None}
+    assert validate(manifest).findings == ()
+    assert mutate(manifest).patch[0] == {"op": "add", "path": "/metadata/labels", "value": {}}
