@@ -19,7 +19,7 @@ from webhook.errors import DeadlineExceeded, FactsUnavailable, Overloaded, Revie
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.server.answers import JSON, ClientGone, answer, caller_of, plain, read_body, small_body
-from webhook.server.carriers import carrier_of
+from webhook.server.carriers import Carrier, carrier_of
 from webhook.server.deliberation import Decision, Deliberation, Question
 from webhook.server.intake import Upload
 from webhook.server.lane import Turn
@@ -92,8 +92,7 @@ class AdmissionEndpoint:
             carrier = carrier_of(scope)
             body = await small_body(scope, receive, carrier, SMALL_BYTES)
             if body is not None and _is_small(body):
-                # It is judged at once, so it needs no account in the intake.
-                found = await self._verdict(body, deadline)
+                found = await self._verdict(body, deadline, carrier)
             else:
                 found = await self._on_account(body, deadline, scope, receive, seconds)
             carrier.carried_review()
@@ -118,15 +117,17 @@ class AdmissionEndpoint:
     async def _on_account(
         self, body: bytes | None, deadline: float, scope: Scope, receive: Receive, seconds: float
     ) -> Answer:
-        """Answer a review whose bytes are charged to the intake. Its body is read here, unless it is given."""
+        """Answer a review that arrives in parts or is large: its bytes are charged to the intake. Its body is read
+        here, unless it is given.
+        """
         with self._state.intake.upload(carrier_of(scope)) as upload:
             if body is None:
                 body = await read_body(scope, receive, upload, seconds)
             else:
                 upload.receive(len(body))
-            if _is_small(body):
-                return await self._verdict(body, deadline)
-            return await self._in_lane(body, deadline, scope, receive, upload.moved())
+            if not _is_small(body):
+                return await self._in_lane(body, deadline, scope, receive, upload.moved())
+        return await self._verdict(body, deadline, carrier_of(scope))
 
     async def _in_lane(self, body: bytes, deadline: float, scope: Scope, receive: Receive, upload: Upload) -> Answer:
         """Answer a large review, judged in the thread for large reviews."""
@@ -139,7 +140,10 @@ class AdmissionEndpoint:
             work, size=len(body), caller=caller_of(scope), deadline=deadline, receive=receive, done=upload.close
         )
 
-    async def _verdict(self, body: bytes, deadline: float) -> Answer:
+    async def _verdict(self, body: bytes, deadline: float, carrier: Carrier) -> Answer:
+        """Judge a small review. It is judged at once, so its body is charged to the intake only if it must wait for
+        live reads.
+        """
         begun = perf_counter()
         if begun >= deadline:
             raise DeadlineExceeded("the time limit was reached before the review was judged")
@@ -147,8 +151,11 @@ class AdmissionEndpoint:
         found = self._deliberation(lambda: facts)
         try:
             question = found.begin(body, orjson.loads)
-            while question is not None:
-                question = found.advance(await self._read(question, deadline))
+            if question is not None:
+                with self._state.intake.upload(carrier) as upload:
+                    upload.receive(len(body))
+                    while question is not None:
+                        question = found.advance(await self._read(question, deadline))
         finally:
             _trace_request(found)
         return self._answered(found, begun)

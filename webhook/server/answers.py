@@ -16,6 +16,8 @@ from webhook.server.intake import SLOWER, Upload
 # are smaller than this.
 MAX_BODY_BYTES = 7 * 1024 * 1024
 
+_MAX_DIGITS = 19
+
 JSON = b"application/json"
 TEXT = b"text/plain; charset=utf-8"
 
@@ -28,13 +30,13 @@ class ClientGone(Exception):
 
 async def small_body(scope: Scope, receive: Receive, carrier: Carrier, most: int) -> bytes | None:
     """Return the body if all of it has arrived and it has at most `most` bytes. Otherwise return None, and nothing is
-    read. Raises `ClientGone`.
+    read. Raises `ReviewError` and `ClientGone`.
     """
     if not carrier.holds_body(scope):
         return None
     for name, value in scope["headers"]:
         if name == b"content-length":
-            if not value.isdigit() or int(value) > most:
+            if _length(value) > most:
                 return None
             message = await receive()
             if message["type"] == "http.disconnect":
@@ -54,9 +56,7 @@ async def read_body(
     """
     for name, value in scope["headers"]:
         if name == b"content-length":
-            if not value.isdigit():
-                raise ReviewError("content-length is not a number")
-            _check_size(int(value), most)
+            _check_size(_length(value), most)
     if upload.carrier.holds_body(scope):
         # The body is already here. Most bodies arrive with their heads, and a timer costs as much as reading them.
         return await _received(receive, upload, most)
@@ -88,6 +88,14 @@ async def _received(receive: Receive, upload: Upload, most: int) -> bytes:
         parts += part
         if not more:
             return bytes(parts)
+
+
+def _length(value: bytes) -> int:
+    """Return the number in a content-length, which may have thousands of zeros in front. Raises `ReviewError`."""
+    if not value.isdigit():
+        raise ReviewError("content-length is not a number")
+    # Python refuses to read thousands of digits. Those that are kept are more than any limit.
+    return int(value.lstrip(b"0")[:_MAX_DIGITS] or b"0")
 
 
 def _check_size(size: int, most: int) -> None:

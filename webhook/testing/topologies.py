@@ -128,34 +128,39 @@ class TopologyChecks(Suite):
         desired = _made(backend, binding(*keys))
         if desired is None:
             return
-        live = data.draw(damaged(desired))
-        asked, found = deepcopy(desired), deepcopy(live)
-        try:
-            backend.topology_must_be_remade(asked, found)
-            backend.topology_drift(binding(*keys), found)
-            adopted = backend.adopt(asked, found)
-            again = backend.adopt(desired, deepcopy(adopted))
-        except Malformed:
-            # A field of the wrong type, reported as such: nothing is written.
-            return
-        except Exception as error:
-            wrong = f"topology_must_be_remade, topology_drift or adopt raised {error!r} for the live object {live}"
-            raise AssertionError(f"{wrong}; read it with webhook.model.reading") from error
-        require(
-            (asked, found) == (desired, live),
-            "the backend changed one of its arguments",
-            "return a copy with the changes",
-        )
-        require(
-            adopted["metadata"] == desired["metadata"],
-            "adopt changed the metadata of a topology object, so it may no longer be recognised as ours",
-            "take single fields of the spec from `live`",
-        )
-        require(
-            again == adopted,
-            "a topology object that was just written would be written again, in an endless loop",
-            "take from `live` in such a way that it is the same once it has been written",
-        )
+        # The drawn objects alone would find some faults only by luck.
+        for live in ({}, {"spec": None}, {"metadata": None}, data.draw(damaged(desired))):
+            _survives(backend, binding(*keys), desired, live)
+
+
+def _survives(backend: Backend[Any], given_binding: ClusterTopologyBinding, desired: Manifest, live: Manifest) -> None:
+    asked, found = deepcopy(desired), deepcopy(live)
+    try:
+        backend.topology_must_be_remade(asked, found)
+        backend.topology_drift(given_binding, found)
+        adopted = backend.adopt(asked, found)
+        again = backend.adopt(desired, deepcopy(adopted))
+    except Malformed:
+        # A field of the wrong type, reported as such: nothing is written.
+        return
+    except Exception as error:
+        wrong = f"topology_must_be_remade, topology_drift or adopt raised {error!r} for the live object {live}"
+        raise AssertionError(f"{wrong}; read it with webhook.model.reading") from error
+    require(
+        (asked, found) == (desired, live),
+        "the backend changed one of its arguments",
+        "return a copy with the changes",
+    )
+    require(
+        adopted["metadata"] == desired["metadata"],
+        "adopt changed the metadata of a topology object, so it may no longer be recognised as ours",
+        "take single fields of the spec from `live`",
+    )
+    require(
+        again == adopted,
+        "a topology object that was just written would be written again, in an endless loop",
+        "take from `live` in such a way that it is the same once it has been written",
+    )
 
 
 def _made(backend: Backend[Any], given_binding: ClusterTopologyBinding) -> Manifest | None:

@@ -9,6 +9,7 @@ import pytest
 from starlette.types import Scope
 
 from tests.unit.server.conftest import Call, body
+from webhook.errors import ReviewError
 from webhook.server.answers import ClientGone, small_body
 
 
@@ -36,9 +37,17 @@ def read(call: Call, length: bytes | None, *, holds: bool = True) -> bytes | Non
 def test_a_small_body_is_read() -> None:
     assert read(Call(body(b"{}")), b"2") == b"{}"
     assert read(Call(body(b" " * 10)), b"10") == b" " * 10
+    assert read(Call(body(b"{}")), b"0" * 5000 + b"2") == b"{}"
 
 
-@pytest.mark.parametrize(("length", "holds"), [(b"11", True), (None, True), (b"ten", True), (b"2", False)], ids=str)
+def test_a_length_that_is_no_number_is_an_error_of_the_caller() -> None:
+    with pytest.raises(ReviewError, match="content-length is not a number"):
+        read(Call(body(b"{}")), b"ten")
+
+
+@pytest.mark.parametrize(
+    ("length", "holds"), [(b"11", True), (b"1" * 5000, True), (None, True), (b"2", False)], ids=str
+)
 def test_any_other_body_is_not_touched(length: bytes | None, holds: bool) -> None:
     call = Call(body(b"{}"))
     assert read(call, length, holds=holds) is None
