@@ -58,4 +58,4 @@ def test_an_authority_that_did_not_sign_it_has_every_call_refused(
 
     said = eventually(refused, "the API server's certificate is refused")
     assert "failed calling webhook" in said
-    assert "it asks for a client certificate" in cause_of(said, snapshot()).why
+    assert "it requires a client certificate" in cause_of(said, snapshot()).why
