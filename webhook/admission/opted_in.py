@@ -94,8 +94,10 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
     def faults_of(self, old: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> Sequence[Finding]:
         """Return the findings about a stored workload under its own record."""
         found = super().faults_of(old, facts, settings)
+        if found or not is_part(old):
+            return found
         choice = self.choice_of(old, old, facts, settings)
-        if choice is None or found or not is_part(old):
+        if choice is None:
             return found
         try:
             # A fault of a part was reported for its JobSet. If the JobSet is deleted but its Jobs are kept, the garbage

@@ -67,9 +67,21 @@ class WorkloadAdmission(ABC, Generic[W]):
         profile = settings.profiles.get(choice.scheduler)
         if profile is None:
             return first
-        ceiling = settings.ceiling(profile, facts, workload.namespace)
-        then = self.judged_by(profile, ceiling, workload, old, choice, facts, settings.proceed)
+        then = self.enforced_by(profile, workload, old, choice, facts, settings)
         return Outcome([*first.findings, *then.findings], [*first.unjudged, *then.unjudged])
+
+    def enforced_by(
+        self,
+        profile: Profile,
+        workload: W,
+        old: W | None,
+        choice: Choice,
+        facts: ClusterFacts,
+        settings: Settings,
+    ) -> Outcome:
+        """Run the rules of one profile as it enforces them in the namespace of the workload."""
+        ceiling = settings.ceiling(profile, facts, workload.namespace)
+        return self.judged_by(profile, ceiling, workload, old, choice, facts, settings.proceed)
 
     def faults_of(self, old: W, facts: ClusterFacts, settings: Settings) -> Sequence[Finding]:
         """Return the findings about a stored workload under its own record. Without a record it was never judged, so

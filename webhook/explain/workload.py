@@ -183,8 +183,7 @@ def _explain_opted_in(
     views = []
     for profile in settings.profiles.values():
         own = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
-        ceiling = settings.ceiling(profile, facts, workload.namespace)
-        outcome = admission.judged_by(profile, ceiling, workload, None, own, facts, settings.proceed)
+        outcome = admission.enforced_by(profile, workload, None, own, facts, settings)
         table = {Capability.GANG: gang_support(made or workload, profile)}
         views.append(View(opinion_on(profile, {Capability.GANG: [Use(place, None)]}, outcome, table)))
     tree = None if made is None else workload_tree(workload, made)
@@ -216,8 +215,7 @@ def _view_of(profile: Profile, workload: PodCliqueSet, choice: Choice, facts: Cl
         return View(opinion)
 
     def denials(edited: PodCliqueSet) -> list[Finding]:
-        ceiling = settings.ceiling(profile, facts, edited.namespace)
-        outcome = POD_CLIQUE_SETS.judged_by(profile, ceiling, edited, None, own, facts, settings.proceed)
+        outcome = POD_CLIQUE_SETS.enforced_by(profile, edited, None, own, facts, settings)
         return [found for found in outcome.findings if found.action is Action.DENY]
 
     changes = smallest_edit(workload, denials)

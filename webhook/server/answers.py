@@ -34,16 +34,14 @@ async def small_body(scope: Scope, receive: Receive, carrier: Carrier, most: int
     """
     if not carrier.holds_body(scope):
         return None
-    for name, value in scope["headers"]:
-        if name == b"content-length":
-            if _length(value) > most:
-                return None
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            body: bytes = message["body"]
-            return body
-    return None
+    length = _content_length(scope)
+    if length is None or length > most:
+        return None
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise ClientGone
+    body: bytes = message["body"]
+    return body
 
 
 async def read_body(
@@ -54,9 +52,7 @@ async def read_body(
     Raises `TooLarge` as soon as the limit is exceeded, `ReviewError`, `DeadlineExceeded` after `seconds`, `Overloaded`
     if there is no memory for it, and `ClientGone`.
     """
-    for name, value in scope["headers"]:
-        if name == b"content-length":
-            _check_size(_length(value), most)
+    _check_size(_content_length(scope) or 0, most)
     if upload.carrier.holds_body(scope):
         # The body is already here. Most bodies arrive with their heads, and a timer costs as much as reading them.
         return await _received(receive, upload, most)
@@ -90,12 +86,17 @@ async def _received(receive: Receive, upload: Upload, most: int) -> bytes:
             return bytes(parts)
 
 
-def _length(value: bytes) -> int:
-    """Return the number in a content-length, which may have thousands of zeros in front. Raises `ReviewError`."""
-    if not value.isdigit():
-        raise ReviewError("content-length is not a number")
-    # Python refuses to read thousands of digits. Those that are kept are more than any limit.
-    return int(value.lstrip(b"0")[:_MAX_DIGITS] or b"0")
+def _content_length(scope: Scope) -> int | None:
+    """Return the content-length, or None if there is none. It may have thousands of zeros in front. The parser refuses
+    a second one. Raises `ReviewError`.
+    """
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            if not value.isdigit():
+                raise ReviewError("content-length is not a number")
+            # Python refuses to read thousands of digits. Those that are kept are more than any limit.
+            return int(value.lstrip(b"0")[:_MAX_DIGITS] or b"0")
+    return None
 
 
 def _check_size(size: int, most: int) -> None:
