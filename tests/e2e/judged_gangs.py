@@ -83,7 +83,7 @@ def write_samples(plane: ControlPlane, namespace: str, settings: Settings) -> Sa
         workload = PodCliqueSet(manifest)
         for expected in expected_gangs(workload, facts):
             try:
-                writer.write(expected.podgang.raw, record_of(workload, settings.default))
+                writer.write(expected.raw, record_of(workload, settings.default))
             except Inexpressible as error:
                 unwritten.update(said(error))
                 assert set(said(error)) <= denied, f"{name} was admitted, and cannot be written: {error}"

@@ -107,7 +107,7 @@ def is_refused(plane: ControlPlane, before: list[Manifest], after: list[Manifest
 def base_objects(writer: GangWriter, manifest: Manifest) -> list[Manifest]:
     """What is written for the base gang of a set; nothing for one that cannot be written."""
     workload = PodCliqueSet(manifest)
-    base = next(iter(expected_gangs(workload, writer.facts))).podgang
+    base = next(iter(expected_gangs(workload, writer.facts)))
     backend = writer.profile.backend
     try:
         desired = backend.gang_objects(writer.stored(base.raw), record_of(workload, writer.profile.name), writer.facts)

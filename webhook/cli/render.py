@@ -22,14 +22,14 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, FieldPath
 from webhook.model.findings import Finding, Unjudged
 from webhook.model.reading import Malformed, Manifest, mapping, text
-from webhook.model.record import record_of
 from webhook.model.topology_binding import ClusterTopologyBinding
 from webhook.model.workloads.facts import VIEWS
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
+from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.judgement import judge, kind_of, profile_of
-from webhook.offline.opted_in_translation import translated
-from webhook.offline.translation import expected_gangs, expected_pods, gang_objects, prepared, shown_record
+from webhook.offline.pod_clique_set_gangs import pods_of_set
+from webhook.offline.translation import gang_objects, shown_record, translated
 from webhook.sources.facts import one_world
 from webhook.sources.manifests import Document, read_file, read_standard_input
 from webhook.validators.opted_in_agreement import runtime
@@ -147,7 +147,7 @@ def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Ren
     """Yield what an object gets, or a sentence that says why it gets nothing."""
     manifest = item.manifest
     group, _, kind = kind_of(manifest)
-    if (group, kind) == (grove.GROUP, "PodCliqueSet"):
+    if (group, kind) == (grove.GROUP, "PodCliqueSet") or (group, kind) in VIEWS:
         yield from _workload(item, facts, settings)
     elif (group, kind) == (grove.SCHEDULER_GROUP, "PodGang"):
         podgang = PodGang(manifest)
@@ -166,35 +166,15 @@ def _render(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Ren
     elif kind in {"TrainingRuntime", "ClusterTrainingRuntime"}:
         # The TrainJobs that name it show it.
         return
-    elif (group, kind) in VIEWS:
-        yield from _owner(item, facts, settings)
     else:
         yield f"{kind or 'an object without a kind'} is left out: it has no gang"
 
 
-def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered]:
-    manifest = item.manifest
+def _workload(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered | str]:
+    """Yield the objects of a workload. Nothing is printed before all objects are made, so that a gang that cannot be
+    expressed is not printed in part.
+    """
     # Refused as by the webhook: a gang that may not be stored has no objects.
-    for judgement in judge(manifest, facts, settings):
-        if judgement.verdict.denials:
-            raise Inexpressible(judgement.verdict.denials)
-        profile = settings.profiles[judgement.verdict.scheduler or settings.default]
-    workload = PodCliqueSet(manifest)
-    if (pods := expected_pods(workload)) > MAX_PODS:
-        why = f"{workload.name} would have {pods} pods; render shows at most {MAX_PODS}"
-        raise item.error(why)
-    # All gangs are rendered before the first is printed, so that a gang that cannot be expressed is not printed in
-    # part.
-    rendered, record = [], record_of(workload, profile.name)
-    for gang in expected_gangs(workload, facts):
-        comment = f"PodGang {gang.podgang.name}, {profile.name}"
-        rendered += [Rendered(comment, desired) for desired in gang_objects(gang.podgang, record, profile, facts)]
-        rendered.append(Rendered(f"{comment}: one of its pods", prepared(gang, workload, profile, facts)))
-    yield from rendered
-
-
-def _owner(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered | str]:
-    """Yield the objects of a workload that is not Grove's. Nothing is printed before all objects are made."""
     (judgement,) = judge(item.manifest, facts, settings)
     verdict = judgement.verdict
     if verdict.denials:
@@ -205,14 +185,24 @@ def _owner(item: Item, facts: ClusterFacts, settings: Settings) -> Iterator[Rend
         return
     if blind := tuple(missing for missing in verdict.unjudged if missing.rule == runtime.id):
         raise Inexpressible((), blind)
-    group, _, kind = kind_of(item.manifest)
     named_later = _given_a_name(item.manifest)
-    workload = VIEWS[group, kind](item.manifest)
+    workload = _view(item)
     found = list(translated(workload, settings.profiles[verdict.scheduler], facts, settings))
     for comment, made in found:
         yield Rendered("\n".join(map(printable, (*comment, *named_later))), made)
     if not found:
         yield f"{named} makes no pods, so it has no gang"
+
+
+def _view(item: Item) -> PodCliqueSet | OptedInWorkload:
+    """Return the view of a workload. Raises `InputError` if it has more pods than are shown."""
+    group, _, kind = kind_of(item.manifest)
+    if kind != "PodCliqueSet":
+        return VIEWS[group, kind](item.manifest)
+    workload = PodCliqueSet(item.manifest)
+    if (pods := pods_of_set(workload)) > MAX_PODS:
+        raise item.error(f"{workload.name} would have {pods} pods; render shows at most {MAX_PODS}")
+    return workload
 
 
 def _given_a_name(manifest: Manifest) -> tuple[str, ...]:

@@ -1,36 +1,43 @@
-"""Translate workloads to gang objects, without I/O: the PodGangs that a PodCliqueSet will have, and the objects of a
-PodGang.
-
-The names and members of a set's PodGangs follow Grove's operator up to v0.1.0-alpha.11. Later versions put an epoch
-into the names, which cannot be predicted. PodGroups have the names of PodCliques, which are the same in all versions.
-Source: ai-dynamo/grove, operator/internal/controller/podcliqueset/components/podgang/syncflow.go.
+"""Translate workloads to gang objects and prepared pods, without I/O: what a PodCliqueSet or an opted-in workload gets,
+and the objects of a PodGang.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from webhook.config.settings import Profile
-from webhook.errors import FactsUnavailable
+from webhook.admission.opted_in import made_of, record_choice
+from webhook.admission.pod import mutate_pod
+from webhook.config.settings import Profile, Settings
 from webhook.model import grove
+from webhook.model.claims import claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest, mapping, text
 from webhook.model.record import record_in, record_of
+from webhook.model.workloads.facts import PROJECTIONS, known_workload
+from webhook.model.workloads.gang import gangs_of, group_gang, no_gang
+from webhook.model.workloads.jobset import JobSet
+from webhook.model.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.model.workloads.pod import Pod
-from webhook.model.workloads.podcliqueset import Clique, PodCliqueSet, ScalingGroup, Topology
+from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
-from webhook.mutators.prepare_pod import prepare_pod
+from webhook.model.workloads.trainjob import Runtime, TrainJob
+from webhook.model.workloads.workload import OptedInWorkload
+from webhook.offline.opted_in_pods import REVISION, expected_pods
+from webhook.offline.pod_clique_set_gangs import gangs_of_set, prepared
+
+# The part of the facts for each kind.
+_PARTS = {projection.resource.api.kind: projection.part for projection in PROJECTIONS}
 
 
-class ExpectedGang(NamedTuple):
-    """A PodGang that a PodCliqueSet will have, and one of its pods as Grove's operator will create it."""
+class Translated(NamedTuple):
+    """One object, and the comment lines above it."""
 
-    podgang: PodGang
-    pod: Manifest
+    comment: tuple[str, ...]
+    manifest: Manifest
 
 
 def gang_objects(podgang: PodGang, record: Record, profile: Profile, facts: ClusterFacts) -> list[Manifest]:
@@ -50,133 +57,108 @@ def shown_record(podgang: PodGang, profile: Profile, facts: ClusterFacts) -> Rec
     return record_in(metadata, profile.name, text(mapping(podgang.raw.get("spec")).get("priorityClassName")))
 
 
-def expected_gangs(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[ExpectedGang]:
-    """Yield the PodGangs of `workload`: for each replica the base gang, then one for each scaling-group replica above
-    minAvailable.
+def expected_gangs(workload: PodCliqueSet | OptedInWorkload, facts: ClusterFacts) -> Iterator[PodGang]:
+    """Yield the gangs that `workload` will have; for a LeaderWorkerSet only the gang of its first group.
 
-    Raises `FactsUnavailable` if a topology constraint needs an unknown ClusterTopologyBinding.
+    Raises `FactsUnavailable` if a topology constraint of a PodCliqueSet needs an unknown ClusterTopologyBinding.
     """
-    # A group without cliques has no pods and so no gang, even with replicas.
-    groups = [group for group in workload.scaling_groups if _group_members(workload, group, "", 0)]
-    for replica in range(workload.replicas):
-        base = f"{workload.name}-{replica}"
-        members = [(f"{base}-{clique.name}", clique) for clique in workload.cliques if clique.group is None]
-        configs = []
-        for group in groups:
-            for index in range(min(group.min_available, group.replicas)):
-                own = _group_members(workload, group, base, index)
-                members += own
-                if (constraint := _constraint(workload, group.topology, facts)) is not None:
-                    names = [name for name, _ in own]
-                    name = f"{base}-{group.name}-{index}"
-                    configs.append({"name": name, "podGroupNames": names, "topologyConstraint": constraint})
-        yield _gang(workload, base, members, workload.topology, facts, configs)
-        for group in groups:
-            for index in range(group.min_available, group.replicas):
-                name = f"{base}-{group.name}-{index - group.min_available}"
-                topology = group.topology or workload.topology
-                yield _gang(workload, name, _group_members(workload, group, base, index), topology, facts)
+    if isinstance(workload, PodCliqueSet):
+        for expected in gangs_of_set(workload, facts):
+            yield expected.podgang
+    elif not isinstance(workload, LeaderWorkerSet):
+        yield from gangs_of(workload)
+    elif workload.replicas > 0 and workload.size > 0:
+        yield group_gang(workload, f"0-{REVISION}")
 
 
-def expected_pods(workload: PodCliqueSet) -> int:
-    """Return how many pods `workload` will have, without listing them."""
-    alone = sum(clique.replicas for clique in workload.cliques if clique.group is None)
-    # By group and not by clique: a faulty set may name a clique in two groups.
-    grouped = sum(
-        max(group.replicas, 0) * sum(clique.replicas for _, clique in _group_members(workload, group, "", 0))
-        for group in workload.scaling_groups
-    )
-    return max(workload.replicas, 0) * (alone + grouped)
+def translated(
+    workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
+) -> Iterator[Translated]:
+    """Yield what a workload gets that `profile` is recorded on; nothing if it has no pods.
 
-
-def prepared(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts: ClusterFacts) -> Manifest:
-    """Return the pod of `gang` as PreparePod changes it; unchanged if another system has claimed it."""
-    pod = Pod(deepcopy(gang.pod))
-    member = profile.member(
-        pod.namespace, pod.podgang or "", pod.podclique or "", record_of(workload, profile.name), facts
-    )
-    prepare_pod(pod, profile, member)
-    return pod.raw
-
-
-def _group_members(workload: PodCliqueSet, group: ScalingGroup, base: str, index: int) -> list[tuple[str, Clique]]:
-    by_name = {clique.name: clique for clique in workload.cliques}
-    return [(f"{base}-{group.name}-{index}-{name}", by_name[name]) for name in group.clique_names if name in by_name]
-
-
-def _gang(
-    workload: PodCliqueSet,
-    name: str,
-    members: list[tuple[str, Clique]],
-    topology: Topology | None,
-    facts: ClusterFacts,
-    configs: Sequence[Manifest] = (),
-) -> ExpectedGang:
-    spec: Manifest = {"podgroups": [_pod_group(workload, full, clique, facts) for full, clique in members]}
-    if configs:
-        spec["topologyConstraintGroupConfigs"] = list(configs)
-    if (constraint := _constraint(workload, topology, facts)) is not None:
-        spec["topologyConstraint"] = constraint
-    labels = {
-        **_mirrored(workload.labels),
-        grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE,
-        grove.LABEL_PART_OF: workload.name,
-    }
-    annotations = _mirrored(workload.annotations)
-    constrained = [spec, *spec["podgroups"], *configs]
-    if (topology_name := workload.topology_name()) and any("topologyConstraint" in holder for holder in constrained):
-        annotations[grove.TOPOLOGY_NAME] = topology_name
-    metadata: Manifest = {"name": name, "namespace": workload.namespace, "labels": labels}
-    if annotations:
-        metadata["annotations"] = annotations
-    raw = {"apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang", "metadata": metadata, "spec": spec}
-    return ExpectedGang(PodGang(raw), _pod(workload, name, *members[0]) if members else {})
-
-
-def _mirrored(own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the labels or annotations of a set that Grove's operator copies onto its PodGangs: all except Grove's own
-    keys. A scheduler may read them there, as KAI reads its node pool.
+    For a PodCliqueSet these are for each PodGang its gang objects in the order of creation, then one prepared pod. For
+    an opted-in workload they are all its gang objects, then one prepared pod of each part: for a LeaderWorkerSet those
+    of its first group, for a TrainJob, whose runtime must be known, those of its JobSet. Raises `Inexpressible`,
+    `FactsUnavailable`.
     """
-    return {key: value for key, value in own.items() if not key.startswith(f"{grove.GROUP}/")}
+    if isinstance(workload, PodCliqueSet):
+        yield from _of_set(workload, profile, facts)
+    else:
+        yield from _of_opted_in(workload, profile, facts, settings)
 
 
-def _pod_group(workload: PodCliqueSet, name: str, clique: Clique, facts: ClusterFacts) -> Manifest:
-    # The pods have no names yet; only their number matters.
-    references = [{"namespace": workload.namespace, "name": f"{name}-{index}"} for index in range(clique.replicas)]
-    group: Manifest = {"name": name, "podReferences": references, "minReplicas": clique.min_available}
-    if (constraint := _constraint(workload, clique.topology, facts)) is not None:
-        group["topologyConstraint"] = constraint
-    return group
+def _of_set(workload: PodCliqueSet, profile: Profile, facts: ClusterFacts) -> Iterator[Translated]:
+    record = record_of(workload, profile.name)
+    for gang in gangs_of_set(workload, facts):
+        comment = f"PodGang {gang.podgang.name}, {profile.name}"
+        for manifest in gang_objects(gang.podgang, record, profile, facts):
+            yield Translated((comment,), manifest)
+        yield Translated((f"{comment}: one of its pods",), prepared(gang, workload, profile, facts))
 
 
-def _constraint(workload: PodCliqueSet, topology: Topology | None, facts: ClusterFacts) -> Manifest | None:
-    """Return the constraint with node label keys. A domain that the binding lacks is dropped, as by Grove's
-    operator.
+def _of_opted_in(
+    workload: OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
+) -> Iterator[Translated]:
+    made, runtime = _with_pods(workload, profile, facts)
+    facts = _knowing((workload, made), facts)
+    title = f"{workload.kind} {workload.name}, {profile.name}"
+    notes = list(_notes(workload, made, runtime, profile))
+    if profile.backend.makes_gangs_of_owners and no_gang(made) is None:
+        record = _record(workload, made, profile)
+        for gang in expected_gangs(made, facts):
+            for manifest in gang_objects(gang, record, profile, facts):
+                yield Translated((f"{title}: gang {gang.name}", *notes), manifest)
+    for expected in expected_pods(made):
+        pod = Pod(expected.pod)
+        verdict = mutate_pod(pod, facts, settings)
+        own = f": one pod of {expected.part.name}" if expected.part.name else ": one of its pods"
+        lines = (f"{title}{own}, of {expected.chain}", *notes, *verdict.notes)
+        yield Translated(tuple(dict.fromkeys(lines)), pod.raw)
+
+
+def _with_pods(
+    workload: OptedInWorkload, profile: Profile, facts: ClusterFacts
+) -> tuple[OptedInWorkload, Runtime | None]:
+    """Return the workload that makes the pods, as stored: for a TrainJob its JobSet, with the record."""
+    if not isinstance(workload, TrainJob) or (found := made_of(workload, facts)) is None:
+        return workload, None
+    record_choice(found, profile.name)
+    return JobSet(found.raw), found.runtime
+
+
+def _knowing(workloads: Iterable[OptedInWorkload], facts: ClusterFacts) -> ClusterFacts:
+    """Return `facts` with these workloads, so that their pods can be prepared."""
+    changed: dict[str, Any] = {}
+    for workload in workloads:
+        part = _PARTS[workload.kind]
+        changed[part] = {**(getattr(facts, part) or {}), workload.key: known_workload(workload)}
+    return replace(facts, **changed)
+
+
+def _record(workload: OptedInWorkload, made: OptedInWorkload, profile: Profile) -> Record:
+    """Return the record of the workload that makes the pods; for a TrainJob with its own queues too, as for
+    its pods.
     """
-    if topology is None or not (topology.required or topology.preferred):
-        return None
-    if facts.topology_bindings is None:
-        name = workload.topology_name()
-        raise FactsUnavailable(f"{topology.path} needs the ClusterTopologyBinding {name or 'that it names'}")
-    binding = facts.topology_bindings.get(workload.topology_name() or "")
-    keys = binding.keys if binding is not None else {}
-    wanted = {"required": keys.get(topology.required or ""), "preferred": keys.get(topology.preferred or "")}
-    pack = {field: key for field, key in wanted.items() if key is not None}
-    return {"packConstraint": pack} if pack else None
+    queues = {**dict(workload.record.queues), **dict(made.record.queues)}
+    return replace(made.record, scheduler=profile.name, queues=tuple(sorted(queues.items())))
 
 
-def _pod(workload: PodCliqueSet, podgang: str, name: str, clique: Clique) -> Manifest:
-    labels = {
-        **mapping(clique.raw.get("labels")),
-        grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE,
-        grove.LABEL_PART_OF: workload.name,
-        grove.LABEL_PODCLIQUE: name,
-        grove.LABEL_PODGANG: podgang,
-    }
-    metadata: Manifest = {"generateName": f"{name}-", "namespace": workload.namespace, "labels": labels}
-    if clique.annotations:
-        metadata["annotations"] = dict(clique.annotations)
-    spec = deepcopy(dict(clique.pod_spec))
-    spec.setdefault("schedulerName", "default-scheduler")
-    spec["schedulingGates"] = [{"name": grove.GATE}]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+def _notes(
+    workload: OptedInWorkload, made: OptedInWorkload, runtime: Runtime | None, profile: Profile
+) -> Iterator[str]:
+    if workload.suspended:
+        yield "suspended: nothing is written until it is resumed"
+    if isinstance(made, LeaderWorkerSet):
+        yield f"each of its {made.replicas} groups has its own; `{REVISION}` stands for the hash of its templates"
+    for plugin in () if runtime is None else runtime.plugins:
+        yield f"Trainer's plugin {plugin.name} makes the PodGroup {workload.name}: nothing is written beside it"
+    backend, barred = profile.backend, no_gang(made)
+    if any(any(claims_on(template)) for template in made.templates):
+        if barred is not None and (runtime is None or not runtime.plugins):
+            yield f"Rollcall makes no gang for it: {barred.why}"
+    elif backend.groups_owners:
+        yield f"{profile.name} makes the gang by itself: nothing is written beside it"
+    elif not backend.makes_gangs_of_owners:
+        yield f"no gangs for {profile.name}: its pods start one by one"
+    elif barred is not None:
+        yield f"Rollcall makes no gang for it: {barred.why}"

@@ -161,11 +161,9 @@ class RuleChecks(Suite):
         asked = PodCliqueSet(deepcopy(workload))
         for gang in expected_gangs(asked, installed.facts):
             try:
-                installed.backend.gang_objects(gang.podgang, record_of(asked, self.backend.name), installed.facts)
+                installed.backend.gang_objects(gang, record_of(asked, self.backend.name), installed.facts)
             except Inexpressible as error:
-                wrong = (
-                    f"the rules admit a workload, and gang_objects refuses its PodGang {gang.podgang.name} ({error})"
-                )
+                wrong = f"the rules admit a workload, and gang_objects refuses its PodGang {gang.name} ({error})"
                 raise AssertionError(f"{wrong}; add a rule that refuses it when it is applied") from error
 
     def _failing(self, declared: Rule) -> Verdict:

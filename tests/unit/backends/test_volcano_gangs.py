@@ -17,7 +17,8 @@ from webhook.model.keys import Record
 from webhook.model.record import record_of
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
-from webhook.offline.translation import expected_gangs, gang_objects, prepared
+from webhook.offline.pod_clique_set_gangs import gangs_of_set, prepared
+from webhook.offline.translation import expected_gangs, gang_objects
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 
 OWNER = {
@@ -69,7 +70,7 @@ def test_a_scaling_group_s_replicas_join_the_base_gang_up_to_its_minimum_and_are
     found = [
         desired
         for gang in expected_gangs(workload, NOTHING_KNOWN)
-        for desired in gang_objects(gang.podgang, record, profile, NOTHING_KNOWN)
+        for desired in gang_objects(gang, record, profile, NOTHING_KNOWN)
     ]
     shared = {"queue": "team-a", "priorityClassName": "high"}
     assert [(group["metadata"]["name"], group["spec"]) for group in found] == [
@@ -113,9 +114,9 @@ def test_a_pod_names_its_gang_s_group_by_both_annotations() -> None:
 
 def test_the_pod_of_a_gang_and_its_group_go_by_the_same_name() -> None:
     workload, profile = PodCliqueSet(pod_clique_set()), settings_of("volcano").profiles["volcano"]
-    (gang,) = expected_gangs(workload, NOTHING_KNOWN)
-    (group,) = gang_objects(gang.podgang, RECORD, profile, NOTHING_KNOWN)
-    pod = prepared(gang, workload, profile, NOTHING_KNOWN)
+    (expected,) = gangs_of_set(workload, NOTHING_KNOWN)
+    (group,) = gang_objects(expected.podgang, RECORD, profile, NOTHING_KNOWN)
+    pod = prepared(expected, workload, profile, NOTHING_KNOWN)
     assert pod["spec"]["schedulerName"] == "volcano"
     assert pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == group["metadata"]["name"] == "demo-0"
 

@@ -93,7 +93,7 @@ def test_a_scaled_gang_has_its_scaling_group_s_topology_as_its_own() -> None:
         topologyConstraint=required("block"),
     )
     _, scaled = expected_gangs(PodCliqueSet(manifest), TIERS)
-    spec = translated(scaled.podgang, ON, TIERS)["spec"]
+    spec = translated(scaled, ON, TIERS)["spec"]
     assert spec["networkTopology"] == {"mode": "hard", "highestTierAllowed": 1}
 
 

@@ -179,7 +179,7 @@ def test_topology(manifest: Any, config: Any, facts: ClusterFacts, expected: lis
 def expressible(manifest: Any, config: Any, facts: ClusterFacts) -> bool:
     try:
         for gang in expected_gangs(PodCliqueSet(manifest), facts):
-            translated(gang.podgang, config, facts)
+            translated(gang, config, facts)
     except Inexpressible:
         return False
     return True

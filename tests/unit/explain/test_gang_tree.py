@@ -12,7 +12,8 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import TopologyBinding
 from webhook.model.reading import Manifest
 from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.offline.translation import expected_gangs, expected_pods
+from webhook.offline.pod_clique_set_gangs import pods_of_set
+from webhook.offline.translation import expected_gangs
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 
 FACTS = ClusterFacts(topology_bindings={"dc": TopologyBinding({}), "": TopologyBinding({})})
@@ -93,7 +94,7 @@ def gangs(node: Node) -> Iterator[Node]:
 def test_the_tree_has_the_gangs_that_grove_will_make(manifest: Manifest) -> None:
     workload = PodCliqueSet(manifest)
     tree = gang_tree(workload)
-    expected = [gang.podgang for gang in expected_gangs(workload, FACTS)]
+    expected = list(expected_gangs(workload, FACTS))
     assert [gang.name for gang in gangs(tree)] == [gang.name for gang in expected]
     assert [gang.pods for gang in gangs(tree)] == [sum(one.pods for one in gang.members) for gang in expected]
-    assert tree.pods == expected_pods(workload)
+    assert tree.pods == pods_of_set(workload)

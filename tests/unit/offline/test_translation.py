@@ -12,7 +12,8 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.known_objects import TopologyBinding
 from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.offline.translation import expected_gangs, expected_pods, gang_objects, prepared
+from webhook.offline.pod_clique_set_gangs import gangs_of_set, pods_of_set, prepared
+from webhook.offline.translation import expected_gangs, gang_objects
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 
 BINDING = ClusterFacts(
@@ -23,7 +24,7 @@ BINDING = ClusterFacts(
 def gangs(manifest: Any, facts: ClusterFacts = NOTHING_KNOWN) -> dict[str, list[tuple[str, int, int]]]:
     """PodGang name -> its members: name, minReplicas, number of pods."""
     return {
-        gang.podgang.name: [(member.name, member.min_replicas, member.pods) for member in gang.podgang.members]
+        gang.name: [(member.name, member.min_replicas, member.pods) for member in gang.members]
         for gang in expected_gangs(PodCliqueSet(manifest), facts)
     }
 
@@ -42,12 +43,12 @@ def test_a_gang_bears_what_its_set_s_metadata_says_but_for_grove_s_own_keys() ->
         )
     )
     (gang,) = expected_gangs(workload, ClusterFacts())
-    assert gang.podgang.labels == {
+    assert gang.labels == {
         "kai.scheduler/node-pool": "h100",
         "app.kubernetes.io/managed-by": "grove-operator",
         "app.kubernetes.io/part-of": "demo",
     }
-    assert gang.podgang.annotations == {"scheduling.grove.io/volcano-queue": "team-a"}
+    assert gang.annotations == {"scheduling.grove.io/volcano-queue": "team-a"}
 
 
 def test_a_set_of_no_replicas_has_no_gang() -> None:
@@ -93,7 +94,7 @@ def test_topology_is_translated_into_node_label_keys() -> None:
         clique("worker", topologyConstraint=preferred("host")), topologyConstraint=required("rack")
     )
     (gang,) = expected_gangs(PodCliqueSet(manifest), BINDING)
-    spec = gang.podgang.raw["spec"]
+    spec = gang.raw["spec"]
     assert spec["topologyConstraint"] == {"packConstraint": {"required": "example.com/rack"}}
     assert spec["podgroups"][0]["topologyConstraint"] == {"packConstraint": {"preferred": "kubernetes.io/hostname"}}
 
@@ -105,8 +106,8 @@ def test_a_scaled_gang_takes_its_group_s_topology_and_drops_what_the_binding_doe
         topologyConstraint=required("rack"),
     )
     base, scaled = expected_gangs(PodCliqueSet(manifest), BINDING)
-    assert base.podgang.constraint.required == "example.com/rack"
-    assert scaled.podgang.constraint.required is None
+    assert base.constraint.required == "example.com/rack"
+    assert scaled.constraint.required is None
 
 
 def test_a_base_gang_has_its_scaling_groups_topology_one_entry_a_replica() -> None:
@@ -119,7 +120,7 @@ def test_a_base_gang_has_its_scaling_groups_topology_one_entry_a_replica() -> No
     )
     base, scaled = expected_gangs(PodCliqueSet(manifest), BINDING)
     rack = {"packConstraint": {"required": "example.com/rack"}}
-    assert base.podgang.raw["spec"]["topologyConstraintGroupConfigs"] == [
+    assert base.raw["spec"]["topologyConstraintGroupConfigs"] == [
         {
             "name": "demo-0-decode-0",
             "podGroupNames": ["demo-0-decode-0-leader", "demo-0-decode-0-worker"],
@@ -131,8 +132,8 @@ def test_a_base_gang_has_its_scaling_groups_topology_one_entry_a_replica() -> No
             "topologyConstraint": rack,
         },
     ]
-    assert scaled.podgang.raw["spec"]["topologyConstraint"] == rack
-    assert "topologyConstraintGroupConfigs" not in scaled.podgang.raw["spec"]
+    assert scaled.raw["spec"]["topologyConstraint"] == rack
+    assert "topologyConstraintGroupConfigs" not in scaled.raw["spec"]
 
 
 def test_topology_without_a_binding_to_translate_it_is_not_guessed() -> None:
@@ -149,9 +150,9 @@ def test_a_prepared_pod_names_the_pod_group_that_is_written_for_it() -> None:
         annotations={"scheduling.grove.io/koordinator-quota": "team-a"},
     )
     workload = PodCliqueSet(manifest)
-    (gang,) = expected_gangs(workload, NOTHING_KNOWN)
-    (group,) = gang_objects(gang.podgang, Record("koord-scheduler"), profile, NOTHING_KNOWN)
-    pod = prepared(gang, workload, profile, NOTHING_KNOWN)
+    (expected,) = gangs_of_set(workload, NOTHING_KNOWN)
+    (group,) = gang_objects(expected.podgang, Record("koord-scheduler"), profile, NOTHING_KNOWN)
+    pod = prepared(expected, workload, profile, NOTHING_KNOWN)
     assert pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] == group["metadata"]["name"] == "demo-0-leader"
     assert pod["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] == "team-a"
     assert pod["metadata"]["labels"]["team"] == "x"
@@ -163,11 +164,11 @@ def test_a_prepared_pod_names_the_pod_group_that_is_written_for_it() -> None:
 
 def test_the_plain_scheduler_needs_no_gang_objects() -> None:
     (gang,) = expected_gangs(PodCliqueSet(pod_clique_set()), NOTHING_KNOWN)
-    assert gang_objects(gang.podgang, Record(None), koordinator().profiles["default-scheduler"], NOTHING_KNOWN) == []
+    assert gang_objects(gang, Record(None), koordinator().profiles["default-scheduler"], NOTHING_KNOWN) == []
 
 
 def test_the_pods_of_a_clique_in_two_groups_are_counted_in_both() -> None:
     """Grove refuses such a set; counting them must not hide how many there would be."""
     groups = [scaling_group("a", "worker", replicas=1), scaling_group("b", "worker", replicas=1_000_000_000)]
     manifest = pod_clique_set(clique("worker", replicas=2), groups=groups)
-    assert expected_pods(PodCliqueSet(manifest)) == 2 * 1_000_000_001
+    assert pods_of_set(PodCliqueSet(manifest)) == 2 * 1_000_000_001

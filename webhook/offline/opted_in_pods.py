@@ -1,27 +1,17 @@
-"""Translate a workload that is not Grove's to its gang objects and one pod of each part, without I/O: the objects that
-its controllers will make, with Rollcall's changes.
+"""The pods of an opted-in workload as its controllers create them, one for each part, without I/O.
 
-The pods have the keys that jobset v0.12, lws v0.9, the Job and the StatefulSet controllers write on them. Values that
+They have the keys that jobset v0.12, lws v0.9, the Job and the StatefulSet controllers write on them. Values that
 only a cluster knows, such as the uid of a future Job, are left out.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any, NamedTuple
 
-from webhook.admission.opted_in import made_of, record_choice
-from webhook.admission.pod import mutate_pod
-from webhook.config.settings import Profile, Settings
-from webhook.model.claims import claims_on
-from webhook.model.facts import ClusterFacts
-from webhook.model.keys import Record
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
-from webhook.model.workloads.facts import PROJECTIONS, known_workload
-from webhook.model.workloads.gang import OptedInGang, gangs_of, group_gang, no_gang
 from webhook.model.workloads.job import Job
 from webhook.model.workloads.jobset import EXCLUSIVE, NODE_SELECTOR, JobSet
 from webhook.model.workloads.leaderworkerset import EXCLUSIVE as LWS_EXCLUSIVE
@@ -33,16 +23,11 @@ from webhook.model.workloads.place import (
     LWS_REVISION,
     REPLICATED_JOB_NAME,
 )
-from webhook.model.workloads.pod import Pod
-from webhook.model.workloads.trainjob import Runtime, TrainJob
 from webhook.model.workloads.workload import OptedInWorkload, Part
-from webhook.offline.translation import gang_objects
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 # Stands for the hash of a template's revision, which only the LeaderWorkerSet controller knows.
 REVISION = "revision"
-# The part of the facts for each kind.
-_PARTS = {projection.resource.api.kind: projection.part for projection in PROJECTIONS}
 _JOB_SET = "jobset.sigs.k8s.io"
 _LWS = "leaderworkerset.sigs.k8s.io"
 LWS_GROUP = f"{_LWS}/group-index"
@@ -55,95 +40,6 @@ class ExpectedPod(NamedTuple):
     part: Part
     pod: Manifest
     chain: str
-
-
-class Translated(NamedTuple):
-    """One object, and the comment lines above it."""
-
-    comment: tuple[str, ...]
-    manifest: Manifest
-
-
-def translated(
-    workload: OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
-) -> Iterator[Translated]:
-    """Yield the gang objects of a workload that `profile` is recorded on, in the order of creation, then one prepared
-    pod of each part.
-
-    For a LeaderWorkerSet these are the objects of its first group. For a TrainJob, whose runtime must be known, they
-    are those of its JobSet. Yields nothing if the workload has no pods. Raises `Inexpressible`, `FactsUnavailable`.
-    """
-    made, runtime = _with_pods(workload, profile, facts)
-    facts = _knowing((workload, made), facts)
-    title = f"{workload.kind} {workload.name}, {profile.name}"
-    notes = list(_notes(workload, made, runtime, profile))
-    if profile.backend.makes_gangs_of_owners and no_gang(made) is None:
-        record = _record(workload, made, profile)
-        for gang in expected_gangs(made):
-            for manifest in gang_objects(gang, record, profile, facts):
-                yield Translated((f"{title}: gang {gang.name}", *notes), manifest)
-    for expected in expected_pods(made):
-        pod = Pod(expected.pod)
-        verdict = mutate_pod(pod, facts, settings)
-        own = f": one pod of {expected.part.name}" if expected.part.name else ": one of its pods"
-        lines = (f"{title}{own}, of {expected.chain}", *notes, *verdict.notes)
-        yield Translated(tuple(dict.fromkeys(lines)), pod.raw)
-
-
-def _with_pods(
-    workload: OptedInWorkload, profile: Profile, facts: ClusterFacts
-) -> tuple[OptedInWorkload, Runtime | None]:
-    """Return the workload that makes the pods, as stored: for a TrainJob its JobSet, with the record."""
-    if not isinstance(workload, TrainJob) or (found := made_of(workload, facts)) is None:
-        return workload, None
-    record_choice(found, profile.name)
-    return JobSet(found.raw), found.runtime
-
-
-def _knowing(workloads: Iterable[OptedInWorkload], facts: ClusterFacts) -> ClusterFacts:
-    """Return `facts` with these workloads, so that their pods can be prepared."""
-    changed: dict[str, Any] = {}
-    for workload in workloads:
-        part = _PARTS[workload.kind]
-        changed[part] = {**(getattr(facts, part) or {}), workload.key: known_workload(workload)}
-    return replace(facts, **changed)
-
-
-def _record(workload: OptedInWorkload, made: OptedInWorkload, profile: Profile) -> Record:
-    """Return the record of the workload that makes the pods; for a TrainJob with its own queues too, as for
-    its pods.
-    """
-    queues = {**dict(workload.record.queues), **dict(made.record.queues)}
-    return replace(made.record, scheduler=profile.name, queues=tuple(sorted(queues.items())))
-
-
-def _notes(
-    workload: OptedInWorkload, made: OptedInWorkload, runtime: Runtime | None, profile: Profile
-) -> Iterator[str]:
-    if workload.suspended:
-        yield "suspended: nothing is written until it is resumed"
-    if isinstance(made, LeaderWorkerSet):
-        yield f"each of its {made.replicas} groups has its own; `{REVISION}` stands for the hash of its templates"
-    for plugin in () if runtime is None else runtime.plugins:
-        yield f"Trainer's plugin {plugin.name} makes the PodGroup {workload.name}: nothing is written beside it"
-    backend, barred = profile.backend, no_gang(made)
-    if any(any(claims_on(template)) for template in made.templates):
-        if barred is not None and (runtime is None or not runtime.plugins):
-            yield f"Rollcall makes no gang for it: {barred.why}"
-    elif backend.groups_owners:
-        yield f"{profile.name} makes the gang by itself: nothing is written beside it"
-    elif not backend.makes_gangs_of_owners:
-        yield f"no gangs for {profile.name}: its pods start one by one"
-    elif barred is not None:
-        yield f"Rollcall makes no gang for it: {barred.why}"
-
-
-def expected_gangs(workload: OptedInWorkload) -> Iterator[OptedInGang]:
-    """Yield its gangs; for a LeaderWorkerSet only the gang of its first group."""
-    if not isinstance(workload, LeaderWorkerSet):
-        yield from gangs_of(workload)
-    elif workload.replicas > 0 and workload.size > 0:
-        yield group_gang(workload, f"0-{REVISION}")
 
 
 def expected_pods(workload: OptedInWorkload) -> Iterator[ExpectedPod]:
