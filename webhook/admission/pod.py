@@ -84,12 +84,23 @@ def membership_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> Membersh
     """Return the membership of a pod. Return None for a pod that is left as it is without a note, or the note for its
     author. Raises `FactsUnavailable`.
     """
-    if pod.podgang is None:
-        return _of_opted_in(pod, facts, settings) if _may_be_opted_in(pod, settings) else None
-    if pod.podclique is None:
+    # Grove's labels come first: a pod that has them is not looked up as a pod of an opted-in workload.
+    may_be_member = _may_be_opted_in(pod, settings) if pod.podgang is None else pod.podclique is not None
+    if not may_be_member:
         return None
-    if (label := pod.long_label) is not None:
-        return _left_for_label(label)
+    if (key := pod.long_label) is not None:
+        return (
+            f"pod left as it is: its label {key[:_MAX_KEY_CHARACTERS]} is longer than a name, {NAME_LIMIT} characters"
+        )
+    if pod.podgang is None or pod.podclique is None:
+        return _of_opted_in(pod, facts, settings)
+    return _of_grove(pod, pod.podgang, pod.podclique, facts, settings)
+
+
+def _of_grove(
+    pod: Pod, podgang: str, podclique: str, facts: ClusterFacts, settings: Settings
+) -> Membership | str | None:
+    """Return the membership of a pod that has Grove's labels, as `membership_of`."""
     record = _record(pod, facts, settings)
     if record is None:
         return f"pod left as it is: its PodCliqueSet {pod.namespace}/{pod.workload} was not found"
@@ -98,7 +109,7 @@ def membership_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> Membersh
     profile = settings.profiles.get(record.scheduler)
     if profile is None:
         return _no_profile(record.scheduler)
-    return Membership(profile, profile.member(pod.namespace, pod.podgang, pod.podclique, record, facts))
+    return Membership(profile, profile.member(pod.namespace, podgang, podclique, record, facts))
 
 
 def _validate_member(
@@ -108,11 +119,6 @@ def _validate_member(
     if not isinstance(found, Membership) or pod.scheduler_name != found.profile.name:
         return None
     return pod_verdict(pod, found.profile, facts, settings)
-
-
-def _left_for_label(key: str) -> str:
-    """Return why a pod with a label that is too long is left as it is. The label key is cut too."""
-    return f"pod left as it is: its label {key[:_MAX_KEY_CHARACTERS]} is longer than a name, {NAME_LIMIT} characters"
 
 
 def _left_for(claim: Claim, profile: Profile) -> Verdict:
@@ -185,8 +191,7 @@ def _may_be_opted_in(pod: Pod, settings: Settings) -> bool:
 
 
 def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> Membership | str:
-    if (label := pod.long_label) is not None:
-        return _left_for_label(label)
+    """Return the membership of a pod of an opted-in workload, as `membership_of`."""
     place = place_of(pod)
     if place is None:
         return "pod left as it is: it is of no TrainJob, JobSet, LeaderWorkerSet or Job"

@@ -141,7 +141,8 @@ class Backend(ABC, Generic[S]):
     name: ClassVar[str]
     settings_model: ClassVar[type[BackendSettings]]
     rules: ClassVar[tuple[Rule, ...]] = ()
-    # Facts that its rules need, in addition to the facts that every backend reads.
+    # Facts that its rules need, in addition to the facts that every backend reads. Each of them fills a field of
+    # `ClusterFacts`. An outside backend may fill an existing field, and cannot add one.
     projections: ClassVar[tuple[Projection, ...]] = ()
     # By group and kind: the fields that its rules read of gang objects stored by other authors, in the format of
     # validators/shape.py. With it, a field of the wrong type is reported with its path.

@@ -30,7 +30,7 @@ class ExpectedGang(NamedTuple):
     pod: Manifest
 
 
-def gangs_of_set(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[ExpectedGang]:
+def pod_gangs_of(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[ExpectedGang]:
     """Yield the PodGangs of `workload`: for each replica the base gang, then one for each scaling-group replica above
     minAvailable.
 

@@ -27,7 +27,7 @@ from webhook.model.workloads.podgang import PodGang
 from webhook.model.workloads.trainjob import Runtime, TrainJob
 from webhook.model.workloads.workload import OptedInWorkload
 from webhook.offline.opted_in_pods import REVISION, expected_pods
-from webhook.offline.pod_clique_set_gangs import gangs_of_set, prepared
+from webhook.offline.pod_clique_set_gangs import pod_gangs_of, prepared
 
 # The part of the facts for each kind.
 _PARTS = {projection.resource.api.kind: projection.part for projection in PROJECTIONS}
@@ -63,7 +63,7 @@ def expected_gangs(workload: PodCliqueSet | OptedInWorkload, facts: ClusterFacts
     Raises `FactsUnavailable` if a topology constraint of a PodCliqueSet needs an unknown ClusterTopologyBinding.
     """
     if isinstance(workload, PodCliqueSet):
-        for expected in gangs_of_set(workload, facts):
+        for expected in pod_gangs_of(workload, facts):
             yield expected.podgang
     elif not isinstance(workload, LeaderWorkerSet):
         yield from gangs_of(workload)
@@ -89,7 +89,7 @@ def translated(
 
 def _of_set(workload: PodCliqueSet, profile: Profile, facts: ClusterFacts) -> Iterator[Translated]:
     record = record_of(workload, profile.name)
-    for gang in gangs_of_set(workload, facts):
+    for gang in pod_gangs_of(workload, facts):
         comment = f"PodGang {gang.podgang.name}, {profile.name}"
         for manifest in gang_objects(gang.podgang, record, profile, facts):
             yield Translated((comment,), manifest)

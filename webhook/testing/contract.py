@@ -89,13 +89,14 @@ class ContractChecks(Suite):
     def test_its_apis_and_projections_are_of_the_declared_types(self, configuration: Configuration) -> None:
         backend = self.configured(configuration)
         for api in backend.required_apis:
-            require(isinstance(api, Api), f"required_apis has {api!r}", "list webhook.model.facts.Api values")
+            require(isinstance(api, Api), f"required_apis has {api!r}", "list webhook.model.keys.Api values")
         projections: tuple[Any, ...] = backend.projections
         for projection in projections:
             require(
                 isinstance(projection, Projection) and projection.part in _PARTS and callable(projection.read),
                 f"projections has {projection!r}",
-                f"list Projection values whose part is one of {', '.join(sorted(_PARTS))}",
+                "list Projection values whose part is a field of ClusterFacts; a backend cannot add a field. "
+                f"The fields are {', '.join(sorted(_PARTS))}",
             )
 
     def test_it_starts_whatever_is_known_of_the_cluster(self, configuration: Configuration) -> None:

@@ -18,7 +18,7 @@ from webhook.model.known_objects import TopologyBinding
 from webhook.model.record import record_of
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
-from webhook.offline.pod_clique_set_gangs import gangs_of_set, prepared
+from webhook.offline.pod_clique_set_gangs import pod_gangs_of, prepared
 from webhook.offline.translation import expected_gangs, gang_objects
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
 
@@ -160,7 +160,7 @@ def test_a_scaled_replica_is_a_gang_of_its_own_and_the_base_gang_has_a_set_for_e
 def test_a_set_s_pods_name_the_leaf_that_their_pod_group_has() -> None:
     workload = PodCliqueSet(pod_clique_set(clique("worker"), labels={"kai.scheduler/queue": "team-a"}))
     profile = settings_of("kai-scheduler").profiles["kai-scheduler"]
-    (expected,) = gangs_of_set(workload, NOTHING_KNOWN)
+    (expected,) = pod_gangs_of(workload, NOTHING_KNOWN)
     pod = prepared(expected, workload, profile, NOTHING_KNOWN)
     (group,) = gang_objects(expected.podgang, record_of(workload, "kai-scheduler"), profile, NOTHING_KNOWN)
     assert pod["metadata"]["annotations"]["pod-group-name"] == group["metadata"]["name"]

@@ -17,7 +17,7 @@ from webhook.model.keys import Record
 from webhook.model.record import record_of
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.model.workloads.podgang import PodGang
-from webhook.offline.pod_clique_set_gangs import gangs_of_set, prepared
+from webhook.offline.pod_clique_set_gangs import pod_gangs_of, prepared
 from webhook.offline.translation import expected_gangs, gang_objects
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 
@@ -114,7 +114,7 @@ def test_a_pod_names_its_gang_s_group_by_both_annotations() -> None:
 
 def test_the_pod_of_a_gang_and_its_group_go_by_the_same_name() -> None:
     workload, profile = PodCliqueSet(pod_clique_set()), settings_of("volcano").profiles["volcano"]
-    (expected,) = gangs_of_set(workload, NOTHING_KNOWN)
+    (expected,) = pod_gangs_of(workload, NOTHING_KNOWN)
     (group,) = gang_objects(expected.podgang, RECORD, profile, NOTHING_KNOWN)
     pod = prepared(expected, workload, profile, NOTHING_KNOWN)
     assert pod["spec"]["schedulerName"] == "volcano"

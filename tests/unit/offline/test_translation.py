@@ -12,7 +12,7 @@ from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.known_objects import TopologyBinding
 from webhook.model.workloads.podcliqueset import PodCliqueSet
-from webhook.offline.pod_clique_set_gangs import gangs_of_set, pods_of_set, prepared
+from webhook.offline.pod_clique_set_gangs import pod_gangs_of, pods_of_set, prepared
 from webhook.offline.translation import expected_gangs, gang_objects
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 
@@ -150,7 +150,7 @@ def test_a_prepared_pod_names_the_pod_group_that_is_written_for_it() -> None:
         annotations={"scheduling.grove.io/koordinator-quota": "team-a"},
     )
     workload = PodCliqueSet(manifest)
-    (expected,) = gangs_of_set(workload, NOTHING_KNOWN)
+    (expected,) = pod_gangs_of(workload, NOTHING_KNOWN)
     (group,) = gang_objects(expected.podgang, Record("koord-scheduler"), profile, NOTHING_KNOWN)
     pod = prepared(expected, workload, profile, NOTHING_KNOWN)
     assert pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] == group["metadata"]["name"] == "demo-0-leader"
