@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Any
 
 from cryptography import x509
 
-from webhook.certificates.plan import Idle, Seen, Step, plan
+from webhook.certificates.plan import Idle, Seen, Step, leaf_due, plan
 from webhook.certificates.snapshot import Snapshot
 from webhook.certificates.state import Registered, readable
 from webhook.certificates.x509 import KeyPair, fingerprint, renewal
@@ -21,6 +22,7 @@ _SHOWN = 16
 def status_of(snapshot: Snapshot, settings: Certificates) -> dict[str, Any]:
     """The status as JSON values. `authority` is null if certificates are not self-managed here."""
     stored = snapshot.stored
+    authority, pair = stored.authority.current, stored.serving.pair
     # Other tools use a Secret with this name too.
     kept = settings.self_managed or not stored.authority.trouble
     return {
@@ -30,7 +32,8 @@ def status_of(snapshot: Snapshot, settings: Certificates) -> dict[str, Any]:
         "asked": [name for name, asked in (("ca", stored.authority.asked), ("leaf", stored.serving.asked)) if asked],
         "authority": {
             "current": [
-                _shown(one, settings if stored.authority.current else None) for one in stored.authority.trusted
+                _shown(one, renewal(one, settings.renew_at) if authority is not None else None)
+                for one in stored.authority.trusted
             ],
             "next": _of(stored.authority.next),
             "trouble": stored.authority.trouble or None,
@@ -38,7 +41,9 @@ def status_of(snapshot: Snapshot, settings: Certificates) -> dict[str, Any]:
         if kept
         else None,
         "serving": {
-            "current": _of(stored.serving.pair, settings if kept else None),
+            "current": _of(pair, leaf_due(pair, authority, snapshot.now, settings))
+            if kept and pair is not None and authority is not None
+            else _of(pair),
             "next": _of(stored.serving.next),
             "trouble": stored.serving.trouble or None,
         },
@@ -54,19 +59,20 @@ def _step(snapshot: Snapshot, settings: Certificates) -> Step:
     return Step.NONE if isinstance(action, Idle) else action.step
 
 
-def _of(pair: KeyPair | None, settings: Certificates | None = None) -> dict[str, Any] | None:
-    return None if pair is None else _shown(pair.certificate, settings)
+def _of(pair: KeyPair | None, due: datetime | None = None) -> dict[str, Any] | None:
+    return None if pair is None else _shown(pair.certificate, due)
 
 
-def _shown(certificate: x509.Certificate, settings: Certificates | None = None) -> dict[str, Any]:
+def _shown(certificate: x509.Certificate, due: datetime | None = None) -> dict[str, Any]:
+    """The certificate as JSON values; `due` is when it is to be renewed."""
     found = {
         "fingerprint": fingerprint(certificate),
         "subject": certificate.subject.rfc4514_string(),
         "notBefore": certificate.not_valid_before_utc.isoformat(),
         "notAfter": certificate.not_valid_after_utc.isoformat(),
     }
-    if settings is not None:
-        found["renewed"] = renewal(certificate, settings.renew_at).isoformat(timespec="seconds")
+    if due is not None:
+        found["renewed"] = due.isoformat(timespec="seconds")
     return found
 
 
@@ -76,7 +82,7 @@ def _configuration(one: Registered, wanted: bytes | None) -> dict[str, Any]:
     return {
         "name": one.name,
         "trusts": list(trusted),
-        # Configurations whose caBundle is wrong or differs from the others.
+        # Hooks whose caBundle is wrong or differs from the others.
         "differing": differing,
         "goesWithNamespace": one.owned,
     }
@@ -109,7 +115,7 @@ def status_text(found: dict[str, Any]) -> Iterator[str]:
 
 
 def _line(what: str, one: dict[str, Any]) -> str:
-    renewed = f", renewed from {one['renewed']}" if "renewed" in one else ""
+    renewed = f", renewal due {one['renewed']}" if "renewed" in one else ""
     return f"{what:18}{one['fingerprint'][:_SHOWN]} until {one['notAfter']}{renewed}"
 
 

@@ -103,7 +103,10 @@ class GangReconciler:
         outcome = "failed"
         try:
             outcome, again = await self._reconcile(key)
-        except (RequestFailed, FactsUnavailable, NotLeading):
+        except RequestFailed as error:
+            outcome = "refused" if error.code in REFUSALS else "failed"
+            raise
+        except (FactsUnavailable, NotLeading):
             raise
         except Exception:
             outcome = "fault"

@@ -127,7 +127,7 @@ def test_the_certificates_of_a_cluster_are_shown_without_keys(rollcall: Run, api
     lines = ran.out.splitlines()
     authority = fingerprint(read_certificates(api.data("rollcall-ca")["ca.crt"])[0])[:16]
     assert lines[0].startswith(f"authority         {authority} until ")
-    assert ", renewed from " in lines[0]
+    assert ", renewal due " in lines[0]
     assert lines[1].startswith("certificate       ")
     assert lines[2:] == [
         f"m-rollcall        trusts {authority}",
