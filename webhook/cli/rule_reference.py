@@ -8,6 +8,7 @@ from inspect import cleandoc
 from typing import Any
 
 from webhook.backends.registry import installed_backends
+from webhook.cli.rule_messages import messages
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.model.capabilities import Support
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
@@ -117,8 +118,9 @@ def _section(rule: Rule) -> Iterator[str]:
     for paragraph in paragraphs(rule):
         yield ""
         yield paragraph
-    for title, example in (("Found in", rule.fails), ("Fine", rule.passes)):
-        yield from ("", f"{title}:", "", "```yaml", as_yaml(example), "```")
+    yield from ("", "Found in:", "", "```yaml", as_yaml(rule.fails), "```")
+    yield from ("", "Message:", "", "```text", *messages(rule), "```")
+    yield from ("", "Fine:", "", "```yaml", as_yaml(rule.passes), "```")
 
 
 def _capabilities(name: str) -> Iterator[str]:

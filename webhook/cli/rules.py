@@ -10,6 +10,7 @@ from rich.table import Table
 
 from webhook.cli.json_text import as_json_text
 from webhook.cli.options import console
+from webhook.cli.rule_messages import messages
 from webhook.cli.rule_reference import as_yaml, every_rule, paragraphs, reference, summary
 from webhook.validators.registry import Rule
 
@@ -78,9 +79,14 @@ def _show(declared: Rule) -> None:
     for paragraph in paragraphs(declared):
         out.print()
         out.print(paragraph, markup=False)
-    for title, example in (("found in", declared.fails), ("fine", declared.passes)):
+    shown = (
+        ("found in", as_yaml(declared.fails)),
+        ("message", "\n".join(messages(declared))),
+        ("fine", as_yaml(declared.passes)),
+    )
+    for title, lines in shown:
         out.print(f"\n[bold]{title}:[/]\n")
-        out.print(as_yaml(example), markup=False, soft_wrap=True)
+        out.print(lines, markup=False, soft_wrap=True)
 
 
 def _as_json(declared: Rule) -> dict[str, Any]:
@@ -93,4 +99,5 @@ def _as_json(declared: Rule) -> dict[str, Any]:
         "documentation": "\n\n".join(paragraphs(declared)),
         "passes": declared.passes.object,
         "fails": declared.fails.object,
+        "messages": messages(declared),
     }

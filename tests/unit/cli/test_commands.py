@@ -33,6 +33,17 @@ def test_one_rule_is_shown_with_source_and_examples(rollcall: Run) -> None:
     assert rollcall("rules", "koordinator/mnvl").code == 2
 
 
+def test_a_rule_is_shown_with_the_message_about_its_failing_example(rollcall: Run) -> None:
+    out = rollcall("rules", "koordinator/mnnvl").out
+    place = 'koordinator/mnnvl at metadata.annotations[grove.io/mnnvl-group]: "train": '
+    assert f"\nmessage:\n\n{place}" in out
+    every = json.loads(rollcall("rules", "-o", "json").out)
+    assert [
+        rule["id"] for rule in every if not all(said.startswith(f"{rule['id']} at ") for said in rule["messages"])
+    ] == []
+    assert [rule["id"] for rule in every if not rule["messages"]] == []
+
+
 def test_rules_as_json(rollcall: Run) -> None:
     (rule,) = json.loads(rollcall("rules", "-o", "json", "koordinator/divergent-topology").out)
     assert (rule["id"], rule["default"], rule["failsClosed"]) == ("koordinator/divergent-topology", "deny", True)

@@ -1,0 +1,52 @@
+"""What each rule says of its failing example: the messages that `rollcall rules ID` and the rules' pages show."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+from webhook import admission
+from webhook.backends.koordinator.keys import NAME as KOORDINATOR
+from webhook.backends.registry import installed_backends
+from webhook.config.file import settings_from
+from webhook.config.settings import Settings
+from webhook.model.admission_request import Request
+from webhook.model.reading import mapping, text
+from webhook.offline.judgement import kind_of
+from webhook.validators.registry import Example, Rule
+
+
+def messages(rule: Rule) -> list[str]:
+    """Return the findings of the rule about its failing example: place, value, why, and what to do."""
+    example = rule.fails
+    metadata = mapping(example.object.get("metadata"))
+    request = Request(
+        "",
+        "CREATE" if example.old is None else "UPDATE",
+        kind_of(example.object),
+        text(metadata.get("namespace")) or "default",
+        text(metadata.get("name")) or "",
+        # Mutation changes the object.
+        deepcopy(example.object),
+        deepcopy(example.old),
+        user=example.user,
+    )
+    settings = _settings(rule, example)
+    admission.mutate(request, example.facts, settings)
+    verdict = admission.validate(request, example.facts, settings)
+    return [str(finding) for finding in verdict.findings if finding.rule == rule.id]
+
+
+def _settings(rule: Rule, example: Example) -> Settings:
+    """Return the settings of the rule's scheduler. A rule for every scheduler is shown with koord-scheduler."""
+    name = next((name for name, backend in installed_backends().items() if rule in backend.rules), KOORDINATOR)
+    profile: dict[str, Any] = {"name": name, "config": dict(example.config)}
+    if example.version is not None:
+        profile["schedulerVersion"] = example.version
+    document = {
+        "apiVersion": "rollcall.dev/v1alpha1",
+        "kind": "RollcallConfiguration",
+        "scheduler": {"defaultProfileName": name, "profiles": [profile]},
+    }
+    return replace(settings_from(document, name), standalone=True)
