@@ -14,8 +14,8 @@ from webhook.model.claims import claims_on
 from webhook.model.workloads.pod import Pod
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.testing.json_patch import Unapplicable, applied
+from webhook.testing.requirement import faults
 from webhook.testing.samples import CLAIMS, LONG, USES, claimed_pod
-from webhook.testing.style import faults
 from webhook.testing.walking import leaves, places
 
 SAMPLES = [(capability, workload) for capability, workloads in USES.items() for workload in workloads]

@@ -8,13 +8,13 @@ from webhook.admission.opinion import could_run, gang_context
 from webhook.admission.workload import WorkloadAdmission
 from webhook.config.settings import CHOICE_BOUND, CHOICE_RULE_IDS, Profile, Settings
 from webhook.model.admission_request import Operation, Request, Verdict
+from webhook.model.bounds import values_in
 from webhook.model.capabilities import capabilities_used
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS
 from webhook.model.findings import Action
 from webhook.model.reading import Manifest, mapping
 from webhook.model.record import SCHEDULER_LABEL
-from webhook.model.size import values_in
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.mutators.record import record_scheduler
 from webhook.validators.registry import Context, Outcome, Proceed, go_on, run

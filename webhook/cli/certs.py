@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from webhook.cli.json_text import as_json_text
 from webhook.cli.options import Configuration, Format, Kubeconfig, KubeContext, Output, OwnNamespace, configured
-from webhook.cli.output import REFUSED, tell
+from webhook.cli.output import REFUSED, as_json_text, tell
 from webhook.installation.names import NAMESPACE
 
 if TYPE_CHECKING:

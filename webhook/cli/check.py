@@ -12,7 +12,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from webhook.cli.json_text import as_json_text
 from webhook.cli.options import (
     Configuration,
     Facts,
@@ -25,7 +24,7 @@ from webhook.cli.options import (
     inputs_of,
     settings_of,
 )
-from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, printable, tell
+from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, as_json_text, printable, tell
 from webhook.errors import InputError, ReviewError
 from webhook.model.findings import Action, Finding, shown
 from webhook.offline.judgement import judge

@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from webhook.cli.json_text import as_json_text
 from webhook.cli.options import Kubeconfig, KubeContext, OwnNamespace, configured, console
-from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, tell
+from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, tell
 from webhook.installation.names import NAMESPACE
 
 

@@ -14,7 +14,6 @@ from webhook.cli.drawing import gangs_box
 from webhook.cli.explain_gang import explain_gangs, gangs_named
 from webhook.cli.explain_groups import FoundTree, print_tree, trees_in
 from webhook.cli.explain_text import print_explanation
-from webhook.cli.json_text import as_json_text
 from webhook.cli.mermaid import flowchart
 from webhook.cli.options import (
     Configuration,
@@ -27,7 +26,7 @@ from webhook.cli.options import (
     inputs_of,
     settings_of,
 )
-from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, tell
+from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, as_json_text, tell
 from webhook.cli.svg import drawing
 from webhook.config.file import choosing_settings, force_scheduler
 from webhook.config.settings import Settings

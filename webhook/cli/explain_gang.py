@@ -12,9 +12,8 @@ from pathlib import Path
 import typer
 
 from webhook.cli.gang_text import print_gang
-from webhook.cli.json_text import as_json_text
 from webhook.cli.options import configured, console
-from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, tell
+from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, as_json_text, tell
 
 # The kinds that have gangs, by their kubectl names.
 _KINDS = {

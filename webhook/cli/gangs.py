@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from webhook.cli.gang_text import GangTable
-from webhook.cli.json_text import as_json_text
 from webhook.cli.options import Configuration, Format, Kubeconfig, KubeContext, Output, configured, console
-from webhook.cli.output import NOT_EVALUATED, tell
+from webhook.cli.output import NOT_EVALUATED, as_json_text, tell
 
 if TYPE_CHECKING:
     from webhook.cluster.access import Access

@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 import typer
 
 from webhook import __version__
-from webhook.cli.json_text import as_json_text
 from webhook.cli.network_options import (
     USUAL_PORTS,
     Callers,
@@ -30,7 +29,7 @@ from webhook.cli.network_options import (
     chosen_network,
 )
 from webhook.cli.options import Configuration, Format, Output, configured
-from webhook.cli.output import tell
+from webhook.cli.output import as_json_text, tell
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.config.sections import NAMESPACE_PATTERN
 from webhook.config.settings import Settings

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from webhook.cli.json_text import as_json_text
 from webhook.cli.options import Configuration, configured
+from webhook.cli.output import as_json_text
 
 
 class Format(StrEnum):

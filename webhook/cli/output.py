@@ -1,8 +1,12 @@
-"""Output that all commands share: exit codes, and lines on standard error."""
+"""Output that all commands share: exit codes, JSON, and lines on standard error."""
 
 from __future__ import annotations
 
+import json
 import sys
+from typing import Any
+
+from webhook.model.plain_text import escaped
 
 CLEAN, REFUSED, UNREADABLE, NOT_EVALUATED = 0, 1, 2, 3
 
@@ -17,3 +21,8 @@ def printable(text: str) -> str:
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
     )
+
+
+def as_json_text(value: Any, *, indent: int | None = 2) -> str:
+    """Return `value` as JSON in UTF-8, with control characters for terminals escaped."""
+    return escaped(json.dumps(value, indent=indent, ensure_ascii=False))

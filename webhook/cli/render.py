@@ -10,9 +10,8 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from webhook import admission
-from webhook.cli.json_text import as_json_text
 from webhook.cli.options import Configuration, Facts, Inputs, Scheduler, facts_of, inputs_of, settings_of
-from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, printable, tell
+from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, printable, tell
 from webhook.cli.yaml_text import as_yaml_text
 from webhook.config.settings import Settings
 from webhook.errors import Inexpressible, InputError

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from webhook.cli.json_text import as_json_text
 from webhook.cli.options import console
+from webhook.cli.output import as_json_text
 from webhook.cli.rule_messages import messages
 from webhook.cli.rule_reference import as_yaml, every_rule, paragraphs, reference, summary
 from webhook.validators.registry import Rule

@@ -168,3 +168,17 @@ def _inside(value: object) -> Iterator[object]:
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
         yield from (getattr(value, name) for name in slots if hasattr(value, name))
+
+
+def values_in(value: Any, most: int) -> int:
+    """The number of values in an object, including its maps and lists; `most` if there are more."""
+    found = 0
+    waiting = [value]
+    while waiting and found < most:
+        one = waiting.pop()
+        found += 1
+        if isinstance(one, dict):
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
+    return found

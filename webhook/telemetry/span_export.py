@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 from opentelemetry import trace
@@ -24,12 +25,14 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from requests import Session
+from requests.adapters import HTTPAdapter
 from structlog.contextvars import bound_contextvars
 
 from webhook import __version__
 from webhook.config.settings import Tracing
+from webhook.network.client_tls import verifying
 from webhook.telemetry.logs import log
-from webhook.telemetry.span_session import collector_session
 from webhook.telemetry.spans import Attribute, Headers, Side
 
 # Spans that wait to be sent: a few megabytes. More are dropped.
@@ -159,3 +162,22 @@ class _Warnings(logging.Handler):
         if now >= self._next:
             self._next = now + WARNING_SECONDS
             log.warning("traces not sent", why=record.getMessage()[:200])
+
+
+def collector_session() -> Session:
+    """Return a session for the exporter that uses our TLS context."""
+    session = Session()
+    session.mount("https://", _Adapter())
+    return session
+
+
+class _Adapter(HTTPAdapter):
+    """urllib3's own context is strict since Python 3.13."""
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        """Create the connections to a collector."""
+        super().init_poolmanager(*args, **kwargs, ssl_context=verifying())
+
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
+        """Create the connections to a collector through a proxy."""
+        return super().proxy_manager_for(*args, **kwargs, ssl_context=verifying())

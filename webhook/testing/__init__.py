@@ -6,7 +6,7 @@
         backend = MyBackend
         configurations = ({}, {"queue": "training"})
 
-`BackendConformance` is the whole interface; `conformance` combines it from one file for each part of the contract. No
+`BackendConformance` is the whole interface. It combines one file for each part of the contract. No
 other code of Rollcall imports this package: it needs the extra `testing`, which a deployment lacks.
 """
 
@@ -21,6 +21,28 @@ except ModuleNotFoundError as missing:
     why = f"webhook.testing needs {missing.name}: install it with `pip install 'rollcall[testing]'`"
     raise ImportError(why, name=missing.name) from None
 
-from webhook.testing.conformance import BackendConformance
+from webhook.testing.adoption import AdoptionChecks
+from webhook.testing.contract import ContractChecks
+from webhook.testing.net import NetChecks
+from webhook.testing.objects import ObjectChecks
+from webhook.testing.pods import PodChecks
+from webhook.testing.rules import RuleChecks
+from webhook.testing.topologies import TopologyChecks
 
 __all__ = ["BackendConformance"]
+
+
+class BackendConformance(
+    ContractChecks, RuleChecks, PodChecks, NetChecks, ObjectChecks, AdoptionChecks, TopologyChecks
+):
+    """The requirements on every backend. A backend's author subclasses it, and pytest runs it:
+
+            class TestMyBackend(BackendConformance):
+                backend = MyBackend
+                configurations = ({}, {"strict": True})
+                facts = ClusterFacts(apis=frozenset({POD_GROUP}))
+
+    `configurations` are profile `config`s; each check runs with each of them. `facts` is a cluster in which the
+    backend's objects can be made, by default one that serves its `required_apis`. Each failure says what is wrong and
+    what to do about it.
+    """

@@ -15,10 +15,9 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api
 from webhook.model.projections import Projection
 from webhook.model.version import Version
-from webhook.testing.requirement import require
+from webhook.testing.requirement import faults, require
 from webhook.testing.samples import SERVED_EVERYWHERE
 from webhook.testing.strategies import member, podgang
-from webhook.testing.style import faults
 from webhook.testing.suite import Configuration, Suite
 
 # A scheduler's name is also the value of the label rollcall.dev/scheduler, and the name of an entry point.

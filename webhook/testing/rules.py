@@ -19,10 +19,9 @@ from webhook.model.record import SCHEDULER_LABEL, record_of
 from webhook.model.workloads.podcliqueset import PodCliqueSet
 from webhook.offline.translation import expected_gangs
 from webhook.server.review import MAX_MESSAGE_BYTES, MAX_WARNING_BYTES
-from webhook.testing.requirement import require
+from webhook.testing.requirement import faults, require
 from webhook.testing.samples import LONG, USES
 from webhook.testing.strategies import workloads
-from webhook.testing.style import faults
 from webhook.testing.suite import GENERATED, Configuration, Suite
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import Rule, Subject

@@ -11,8 +11,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from tests.tls_listener import tls_listener
 from tests.trust_cases import ADDRESS, REFUSED, TRUSTED, TrustCase
 from webhook.certificates.files import server_context
-from webhook.telemetry.span_export import exporter_to
-from webhook.telemetry.span_session import collector_session
+from webhook.telemetry.span_export import collector_session, exporter_to
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 
