@@ -71,7 +71,7 @@ BROKEN: dict[str, list[Case]] = {
         Case(broken(settings_model=type("Other", (BackendSettings,), {})), "does not take the configuration")
     ],
     "test_its_capability_table_says_why_and_what_to_do": [
-        Case(broken(capabilities={Capability.QUEUE: unsupported("it has none", "")}), "says nothing"),
+        Case(broken(capabilities={Capability.QUEUE: unsupported("it has none", "")}), "is empty"),
         Case(broken(capabilities={Capability.QUEUE: unsupported("Pods have no queue", "use none")}), "capital of Pods"),
         Case(broken(capabilities={Capability.QUEUE: unsupported("it has none", "use none.")}), "ends in '.'"),
         Case(broken(capabilities={"queues": unsupported("it has none", "use none")}), "keys of Capability"),
@@ -105,8 +105,8 @@ BROKEN: dict[str, list[Case]] = {
         Case(broken(rules=(replace(topology, default=Action.WARN, fails_closed=False),)), "no rule refuses it"),
     ],
     "test_each_finding_is_short_and_says_what_to_do": [
-        Case(judging(Finding(AT, "rack", WHY, "")), "says nothing"),
-        Case(judging(Finding(AT, "rack", f"{WHY}!", REMEDY)), "shouts or begs"),
+        Case(judging(Finding(AT, "rack", WHY, "")), "is empty"),
+        Case(judging(Finding(AT, "rack", f"{WHY}!", REMEDY)), "has an exclamation mark or the word please"),
         Case(judging(Finding(AT, "rack", WHY * 9, REMEDY), default=Action.WARN, fails_closed=False), "cuts a warning"),
     ],
     "test_each_denial_is_told_whole_however_long_the_names_in_it": [
@@ -170,8 +170,8 @@ BROKEN: dict[str, list[Case]] = {
     "test_the_net_lets_a_prepared_pod_through": [
         Case(broken(membership=((Mark("labels", f"{GROUP}/other"),),)), "has none of"),
     ],
-    "test_the_net_stops_a_pod_that_nobody_prepared": [
-        Case(broken(membership=((),)), "let through by ((),), and prepare_pod would still write"),
+    "test_the_net_stops_a_pod_that_was_not_prepared": [
+        Case(broken(membership=((),)), "admitted by ((),), and prepare_pod would still write"),
     ],
     "test_a_gang_that_asks_for_nothing_special_is_expressed": [
         Case(
@@ -199,7 +199,7 @@ BROKEN: dict[str, list[Case]] = {
         Case(translating(lambda _, made: [with_metadata(one, labels={}) for one in made]), "does not have"),
         Case(translating(lambda _, made: [with_metadata(one, ownerReferences=[]) for one in made]), "not controlled"),
         Case(translating(lambda _, made: [with_metadata(one, namespace="x") for one in made]), "put it into"),
-        Case(translating(lambda _, made: [{**one, "status": {}} for one in made]), "brings status"),
+        Case(translating(lambda _, made: [{**one, "status": {}} for one in made]), "sets status"),
     ],
     "test_a_pod_names_an_object_that_is_written_for_it": [
         Case(preparing(lambda _, made: replace(made, labels={f"{GROUP}/part": "other"})), "by the same function")
@@ -258,7 +258,7 @@ BROKEN: dict[str, list[Case]] = {
         Case(mapping_out(lambda made: [with_metadata(one, ownerReferences=[]) for one in made]), "not controlled"),
         Case(mapping_out(lambda made: [{**one, "spec": {"n": next(COUNTER)}} for one in made]), "the second time"),
     ],
-    "test_a_topology_object_that_somebody_else_keeps_is_compared_and_not_made": [
+    "test_a_topology_object_of_another_system_is_compared_and_not_made": [
         Case(
             mapped(
                 topology_objects=lambda self, binding: MappedBackend.topology_objects(
