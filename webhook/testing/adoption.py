@@ -143,7 +143,7 @@ class AdoptionChecks(Suite):
 
     @GENERATED
     @given(gang=plain_gangs(), other=plain_gangs(), data=st.data())
-    def test_what_is_frozen_can_be_made_anew(
+    def test_what_is_frozen_can_be_recreated(
         self, configuration: Configuration, gang: Manifest, other: Manifest, data: st.DataObject
     ) -> None:
         installed = self.installed(configuration)

@@ -35,7 +35,7 @@ class NetChecks(Suite):
         prepared["spec"].pop("schedulingGates", None)
         ways = installed.backend.membership
         require(
-            _bears_one(installed, prepared) and _may_start(installed, prepared),
+            _has_one(installed, prepared) and _may_start(installed, prepared),
             f"a prepared pod has none of {ways} completely, so the net would refuse it",
             _REMEDY,
         )
@@ -49,7 +49,7 @@ class NetChecks(Suite):
         if () in ways and self.backend.name == DEFAULT_SCHEDULER:
             # Every pod has that scheduler name, so the net uses the stamp.
             return
-        passes, needs_nothing = _bears_one(installed, pod), _may_start(installed, pod)
+        passes, needs_nothing = _has_one(installed, pod), _may_start(installed, pod)
         require(
             passes == needs_nothing,
             f"a pod that has only the schedulerName is {'admitted' if passes else 'refused'} by {ways}, and "
@@ -58,7 +58,7 @@ class NetChecks(Suite):
         )
 
 
-def _bears_one(installed: Installed, pod: Manifest) -> bool:
+def _has_one(installed: Installed, pod: Manifest) -> bool:
     template = Pod(pod).template
     return any(all(mark.is_on(template) for mark in marks) for marks in installed.backend.membership)
 
