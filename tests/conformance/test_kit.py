@@ -71,8 +71,11 @@ BROKEN: dict[str, list[Case]] = {
         Case(broken(settings_model=type("Other", (BackendSettings,), {})), "does not take the configuration")
     ],
     "test_its_capability_table_says_why_and_what_to_do": [
-        Case(broken(capabilities={Capability.QUEUE: unsupported("it has none", "")}), "says nothing"),
-        Case(broken(capabilities={Capability.QUEUE: unsupported("Pods have no queue", "use none")}), "capital of Pods"),
+        Case(broken(capabilities={Capability.QUEUE: unsupported("it has none", "")}), "is empty"),
+        Case(
+            broken(capabilities={Capability.QUEUE: unsupported("Pods have no queue", "use none")}),
+            "capitalised word Pods",
+        ),
         Case(broken(capabilities={Capability.QUEUE: unsupported("it has none", "use none.")}), "ends in '.'"),
         Case(broken(capabilities={"queues": unsupported("it has none", "use none")}), "keys of Capability"),
     ],
@@ -105,8 +108,8 @@ BROKEN: dict[str, list[Case]] = {
         Case(broken(rules=(replace(topology, default=Action.WARN, fails_closed=False),)), "no rule refuses it"),
     ],
     "test_each_finding_is_short_and_says_what_to_do": [
-        Case(judging(Finding(AT, "rack", WHY, "")), "says nothing"),
-        Case(judging(Finding(AT, "rack", f"{WHY}!", REMEDY)), "shouts or begs"),
+        Case(judging(Finding(AT, "rack", WHY, "")), "is empty"),
+        Case(judging(Finding(AT, "rack", f"{WHY}!", REMEDY)), "has an exclamation mark or the word please"),
         Case(judging(Finding(AT, "rack", WHY * 9, REMEDY), default=Action.WARN, fails_closed=False), "cuts a warning"),
     ],
     "test_each_denial_is_told_whole_however_long_the_names_in_it": [
@@ -131,7 +134,10 @@ BROKEN: dict[str, list[Case]] = {
         Case(preparing(lambda _, made: replace(made, inputs=(str(next(COUNTER)),))), "prepared differently")
     ],
     "test_preparing_a_pod_works_for_any_names": [
-        Case(preparing(lambda member, made: made if member.podgang.isascii() else raising()), "it is total")
+        Case(
+            preparing(lambda member, made: made if member.podgang.isascii() else raising()),
+            "it must work for every input",
+        )
     ],
     "test_what_a_pod_is_given_is_legal": [
         Case(
@@ -170,8 +176,8 @@ BROKEN: dict[str, list[Case]] = {
     "test_the_net_lets_a_prepared_pod_through": [
         Case(broken(membership=((Mark("labels", f"{GROUP}/other"),),)), "has none of"),
     ],
-    "test_the_net_stops_a_pod_that_nobody_prepared": [
-        Case(broken(membership=((),)), "let through by ((),), and prepare_pod would still write"),
+    "test_the_net_stops_a_pod_that_was_not_prepared": [
+        Case(broken(membership=((),)), "admitted by ((),), and prepare_pod would still write"),
     ],
     "test_a_gang_that_asks_for_nothing_special_is_expressed": [
         Case(
@@ -199,10 +205,10 @@ BROKEN: dict[str, list[Case]] = {
         Case(translating(lambda _, made: [with_metadata(one, labels={}) for one in made]), "does not have"),
         Case(translating(lambda _, made: [with_metadata(one, ownerReferences=[]) for one in made]), "not controlled"),
         Case(translating(lambda _, made: [with_metadata(one, namespace="x") for one in made]), "put it into"),
-        Case(translating(lambda _, made: [{**one, "status": {}} for one in made]), "brings status"),
+        Case(translating(lambda _, made: [{**one, "status": {}} for one in made]), "sets status"),
     ],
     "test_a_pod_names_an_object_that_is_written_for_it": [
-        Case(preparing(lambda _, made: replace(made, labels={f"{GROUP}/part": "other"})), "by the same function")
+        Case(preparing(lambda _, made: replace(made, labels={f"{GROUP}/part": "other"})), "with the same function")
     ],
     "test_an_object_comes_after_those_that_it_refers_to": [
         Case(translating(lambda _, made: made[::-1]), "spec.gangName to an object that comes after it"),
@@ -251,14 +257,17 @@ BROKEN: dict[str, list[Case]] = {
         Case(mapped(topology_kind=MAP), "Resource of a cluster-scoped kind"),
         Case(mapped(topology_kind=Resource(MAP, "maps")), "Resource of a cluster-scoped kind"),
         Case(mapped(topology_kind=Resource(GANG, "gangs", namespaced=False)), "set topology_kind to its Resource"),
-        Case(mapping_out(lambda made: []), "nothing is made of a binding"),
+        Case(mapping_out(lambda made: []), "no object is made for a binding"),
         Case(mapping_out(lambda made: [*made, *made]), "make one at most"),
-        Case(mapping_out(lambda made: [with_metadata(one, namespace="team") for one in made]), "what others write"),
+        Case(
+            mapping_out(lambda made: [with_metadata(one, namespace="team") for one in made]),
+            "fields that other writers set",
+        ),
         Case(mapping_out(lambda made: [with_metadata(one, labels={}) for one in made]), "does not have"),
         Case(mapping_out(lambda made: [with_metadata(one, ownerReferences=[]) for one in made]), "not controlled"),
         Case(mapping_out(lambda made: [{**one, "spec": {"n": next(COUNTER)}} for one in made]), "the second time"),
     ],
-    "test_a_topology_object_that_somebody_else_keeps_is_compared_and_not_made": [
+    "test_a_topology_object_of_another_system_is_compared_and_not_made": [
         Case(
             mapped(
                 topology_objects=lambda self, binding: MappedBackend.topology_objects(
@@ -274,7 +283,7 @@ BROKEN: dict[str, list[Case]] = {
         ),
     ],
     "test_a_topology_object_is_in_step_as_it_was_made_and_not_after_a_change": [
-        Case(mapped(topology_must_be_remade=lambda self, desired, live: True), "it would be written for ever"),
+        Case(mapped(topology_must_be_remade=lambda self, desired, live: True), "else it is written for ever"),
         Case(mapped(topology_drift=lambda self, binding, live: None), "one line that names both"),
         Case(
             mapped(
@@ -302,7 +311,7 @@ BROKEN: dict[str, list[Case]] = {
     "test_a_gang_that_does_not_change_is_never_frozen": [
         Case(freezing(lambda desired, live: () if len(live) < len(desired) else None), "could not be completed")
     ],
-    "test_what_is_frozen_can_be_made_anew": [
+    "test_what_is_frozen_can_be_recreated": [
         Case(freezing(raising), "frozen raised"),
         Case(freezing(lambda desired, live: live.clear()), "changed one of its arguments"),
         Case(freezing(lambda desired, live: (*desired, {})), "is not one of the live objects"),

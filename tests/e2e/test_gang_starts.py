@@ -1,4 +1,4 @@
-"""The whole point: every pod present, or nobody starts. On the real koord-scheduler, with the PodGroups that
+"""The whole point: a gang starts as a whole, or not at all. On the real koord-scheduler, with the PodGroups that
 `rollcall render` prints.
 """
 

@@ -240,7 +240,7 @@ EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "example.com/rack"}
 REFUSED: dict[str, tuple[Callable[[str], Manifest], str]] = {
     "a Job that replaces pods that are done": (
         lambda namespace: job("demo", namespace, 2, completions=5, labels={LABEL: "koord-scheduler"}),
-        "spec.completions: owner/completions: 5: only 2 of them run at a time",
+        "spec.completions: owner/completions: 5: only 2 of the pods run at a time",
     ),
     "a JobSet with exclusive topology": (
         lambda namespace: job_set(

@@ -1,4 +1,4 @@
-"""Say how one scheduler judges a workload, without I/O: its rules, and which of the used capabilities it honours.
+"""Say how one scheduler judges a workload, without I/O: what its rules find, and which used capabilities it honours.
 
 Admission asks for the chosen scheduler. A refusal and `rollcall explain` also ask for the others. The capability table
 and the rules of a backend are evaluated together, so the table cannot promise what a rule refuses.

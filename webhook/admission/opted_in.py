@@ -34,8 +34,8 @@ from webhook.validators.selection import Choice, namespace_choice
 
 # The same text for every such workload, so that it is reported once.
 NOT_OPTED_IN = (
-    f"not opted in: neither it nor its namespace bears the label {SCHEDULER_LABEL}, so it and its pods are left as "
-    "they are; --scheduler NAME judges it as if it did"
+    f"not opted in: neither it nor its namespace has the label {SCHEDULER_LABEL}, so it and its pods stay "
+    "unchanged; --scheduler NAME judges it as if it had the label"
 )
 
 
@@ -220,9 +220,9 @@ def gang_support(workload: OptedInWorkload, profile: Profile) -> Support:
             # For a TrainJob the mark is in no file: a plugin of Trainer adds it.
             where = "its runtime" if train_job else claim.path
             why = f"{where} says that {claim.owner} has claimed its pods, and {profile.name} does not read that"
-            return unsupported(why, "choose the scheduler that reads it, or have it removed")
+            return unsupported(why, "choose the scheduler that reads it, or remove it")
     if not (backend.groups_owners or backend.makes_gangs_of_owners):
-        why = f"nobody makes gangs for {profile.name} of pods that are not Grove's: they start one by one"
+        why = f"neither {profile.name} nor Rollcall makes gangs of pods that are not Grove's: they start one by one"
         return unsupported(why, "choose another scheduler")
     if workload.native_path is not None and "the Workload API" not in backend.reads_claims_of:
         why = f"{workload.native_path} asks for a gang of the Workload API, which {profile.name} does not read"

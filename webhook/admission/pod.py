@@ -150,7 +150,7 @@ def _with_origin(
     facts: ClusterFacts,
     settings: Settings,
 ) -> Verdict:
-    """The verdict on a pod with what the rules say of its origin: `user`, who is not Grove's operator."""
+    """Return the verdict on a pod, with the findings about its creator `user`, who is not Grove's operator."""
     profile = found.profile if isinstance(found, Membership) else settings.profiles[settings.default]
     rules = profile.creation_rules[settings.ceiling(profile, facts, pod.namespace)]
     origin = run_each(
@@ -194,7 +194,7 @@ def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> Membershi
     """Return the membership of a pod of an opted-in workload, as `membership_of`."""
     place = place_of(pod)
     if place is None:
-        return "pod left as it is: it is of no TrainJob, JobSet, LeaderWorkerSet or Job"
+        return "pod left as it is: it belongs to no TrainJob, JobSet, LeaderWorkerSet or Job"
     workload = _known_workload(place, facts, settings)
     if workload is None:
         return f"pod left as it is: its {place.owner} was not found"
@@ -244,7 +244,7 @@ def _not_prepared(pod: Pod, found: Membership, workload: KnownWorkload) -> Verdi
         if claim.owner not in profile.backend.reads_claims_of:
             return _left_for(claim, profile)
     if claims:
-        # The program that made the gang has set the pod's group, but mostly not its scheduler.
+        # The program that made the gang has set the pod's group, but usually not its scheduler.
         return Verdict(scheduler=profile.name, patch=_only_scheduler(pod, profile))
     if barred:
         return Verdict(scheduler=profile.name, notes=(f"pod left as it is: {workload.no_gang}",))

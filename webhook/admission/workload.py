@@ -1,6 +1,6 @@
 """The one path of all workloads: choose a scheduler, judge, excuse old faults, answer, and record the choice.
 
-`WorkloadAdmission` says what the path needs to know of a kind of workload. There are two implementations:
+`WorkloadAdmission` declares what the path needs to know about a kind of workload. There are two implementations:
 `webhook.admission.pod_clique_set` and, for opted-in workloads, `webhook.admission.opted_in`.
 """
 

@@ -50,7 +50,10 @@ def dev(
     host: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="One more host name or address. Repeatable.", show_default=False, callback=_hosts
+            metavar="NAME",
+            help="Another host name or address for the certificate. Repeatable.",
+            show_default=False,
+            callback=_hosts,
         ),
     ] = None,
 ) -> None:
@@ -149,13 +152,13 @@ def verify(  # noqa: PLR0913 - one parameter for each option
     cert: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A certificate in a file, PEM, instead of a cluster.")
     ] = None,
-    key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key.")] = None,
+    key: Annotated[Path | None, typer.Option(metavar="FILE", help="The key of the certificate, PEM.")] = None,
     ca: Annotated[Path | None, typer.Option(metavar="FILE", help="The authority that should have signed it.")] = None,
     name: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="What the API server calls the server. Repeatable.",
+            help="The name by which the API server calls the server. Repeatable.",
             show_default="rollcall.NAMESPACE.svc",
         ),
     ] = None,

@@ -1,4 +1,4 @@
-"""`rollcall doctor`: check whether an installation is sound, and say how to repair it."""
+"""`rollcall doctor`: check whether an installation works, and say how to repair it."""
 
 from __future__ import annotations
 

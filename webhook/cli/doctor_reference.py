@@ -14,7 +14,7 @@ Made by `rollcall doctor --output markdown`. `rollcall doctor` reads the cluster
 runs it. It reports what is wrong with the installation, why it matters and what to do. It stores nothing: two objects
 are created as dry runs.
 
-* **error**: gangs are refused, held or torn, or will be. Exit code 1.
+* **error**: gangs are refused, do not start, or start in part, now or soon. Exit code 1.
 * **warning**: this may happen one day. Exit code 1 with `--strict`.
 * **note**: worth knowing, and never a failure.
 * **not known**: what the check needs could not be read; the missing right is named. Exit code 3 if nothing else is

@@ -119,7 +119,7 @@ def _said(branch: Branch) -> Iterator[str]:
         yield _FAULTS[branch.fault]
     if branch.fault in _UNKNOWN:
         if branch.pods:
-            yield f"{_count(branch.pods, 'pod')} of it"
+            yield f"has {_count(branch.pods, 'pod')}"
     elif branch.of_pods:
         yield "starts with any pod" if branch.minimum is None else f"starts with {_count(branch.minimum, 'pod')}"
         if branch.pods is not None:

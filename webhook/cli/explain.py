@@ -78,7 +78,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     output: Annotated[Picture, typer.Option("--output", "-o", help="What to print.")] = Picture.TEXT,
     namespace: Annotated[
         str | None,
-        typer.Option("--namespace", "-n", metavar="NAME", help="That of KIND/NAME.", show_default="default"),
+        typer.Option("--namespace", "-n", metavar="NAME", help="The namespace of KIND/NAME.", show_default="default"),
     ] = None,
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,

@@ -90,7 +90,7 @@ def print_gang(one: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
     several = f", gang {one.name}" if one.workload not in {"", one.name} else ""
     title = f"{one.kind} {one.namespace}/{one.workload or one.name}{several}: {one.state.value}"
     out.print(Text(printable(title), "bold"))
-    scheduler = "no scheduler on record" if one.scheduler is None else f"scheduler {one.scheduler}"
+    scheduler = "no recorded scheduler" if one.scheduler is None else f"scheduler {one.scheduler}"
     _say(out, 1, f"{scheduler}; {one.bound} of the {one.minimum} pods that it needs to start are on nodes")
     out.print()
     escapes = {found.pod.key: found for found in one.escaped}

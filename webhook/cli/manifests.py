@@ -70,7 +70,7 @@ _KEY_APART = (
 
 
 class FailurePolicy(StrEnum):
-    """What the API server does without an answer."""
+    """What the API server does if the webhook does not answer."""
 
     FAIL = "Fail"
     IGNORE = "Ignore"
@@ -88,7 +88,7 @@ Authority = Annotated[
 WithoutAnswer = Annotated[
     FailurePolicy | None,
     typer.Option(
-        help="What the API server does without an answer; overrides the file. Ignore is for emergencies.",
+        help="What the API server does if the webhook does not answer; overrides the file. Ignore is for emergencies.",
         show_default="registration.failurePolicy",
     ),
 ]
@@ -108,7 +108,11 @@ def webhooks(  # noqa: PLR0913 - one parameter for each option
     ] = f"{NAMESPACE}/{SERVER}:{SERVICE_PORT}",
     url: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="The server's URL instead, outside of a cluster.", show_default=False),
+        typer.Option(
+            metavar="URL",
+            help="The server's URL instead of a Service, for a server outside of a cluster.",
+            show_default=False,
+        ),
     ] = None,
     next_url: Annotated[
         str | None,
@@ -283,7 +287,7 @@ def crds(*, config: Configuration = None, output: Output = Format.TEXT) -> None:
         typer.echo(as_json_text(named))
         return
     width = max(len(one.name) for one in found)
-    typer.echo("# Rollcall defines no kinds. Of others it needs, or reads where they are served:")
+    typer.echo("# Rollcall defines no kinds. Kinds of other projects that it needs, or reads if they are served:")
     for one in found:
         need = "required" if one.required else "optional"
         typer.echo(f"# {one.name:<{width}}  {one.version:<8}  {need}  {', '.join(one.wanted_by)}")
@@ -361,7 +365,7 @@ def _reconciler(settings: Settings, wanted: Reconciler | None) -> Reconciler:
 def _cert_manager(settings: Settings, wanted: bool) -> bool:
     if wanted and settings.certificates.self_managed:
         raise typer.BadParameter(
-            "the configuration has the reconciler make the certificates (certificates.mode: selfManaged)",
+            "the configuration lets the reconciler make the certificates (certificates.mode: selfManaged)",
             param_hint="--cert-manager",
         )
     return wanted

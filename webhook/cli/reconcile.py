@@ -45,7 +45,7 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
             metavar="ADDRESS", help="The address that serves health and metrics.", show_default="every address"
         ),
     ] = EVERYWHERE,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Their port.")] = RECONCILER_PORT,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port for health and metrics.")] = RECONCILER_PORT,
 ) -> None:
     """Keep the schedulers' gang objects up to date with Grove's PodGangs, and with Jobs, JobSets and LeaderWorkerSets.
 

@@ -1,4 +1,4 @@
-"""Writes the pages of `docs/reference` that are made from the code: `python -m webhook.cli.reference_pages DIR`."""
+"""Write the pages of `docs/reference` that are made from the code: `python -m webhook.cli.reference_pages DIR`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def reference_pages() -> dict[str, str]:
 
 
 def write(folder: Path) -> None:
-    """Write every page below `folder`, and delete pages of rules that no backend has any more."""
+    """Write every page below `folder`, and delete the rule pages of backends that no longer exist."""
     pages = reference_pages()
     for old in (folder / "rules").glob("*.md"):
         if f"rules/{old.name}" not in pages:

@@ -31,7 +31,9 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     kubeconfig: Kubeconfig = None,
     context: KubeContext = None,
     cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate, PEM.", show_default=False)] = None,
-    key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key, PEM.", show_default=False)] = None,
+    key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The key of the certificate, PEM.", show_default=False)
+    ] = None,
     certs: Annotated[
         Path | None,
         typer.Option(
@@ -44,9 +46,11 @@ def serve(  # noqa: PLR0913 - one parameter for each option
         Path | None,
         typer.Option(metavar="FILE", help="The next certificate, presented on --next-port.", show_default=False),
     ] = None,
-    next_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key.", show_default=False)] = None,
+    next_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The key of the next certificate.", show_default=False)
+    ] = None,
     next_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="The port that presents it; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="The port that presents the next certificate; 0 takes a free one.")
     ] = NEXT_PORT,
     client_ca: Annotated[
         Path | None,
@@ -74,7 +78,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     health_host: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESS", help="The address that serves health and metrics.", show_default="that of --host"
+            metavar="ADDRESS", help="The address that serves health and metrics.", show_default="the address of --host"
         ),
     ] = None,
     health_port: Annotated[
@@ -175,4 +179,4 @@ def _apart(places: dict[str, tuple[str, int]]) -> None:
     """Refuse two ports that are the same; 0 means a free port, or none."""
     for (one, (host, port)), (other, (beside, same)) in combinations(places.items(), 2):
         if port and port == same and (host == beside or WILDCARDS & {host, beside}):
-            raise typer.BadParameter(f"{one} and {other} are both {port}, and each needs a port of its own")
+            raise typer.BadParameter(f"{one} and {other} are both {port}, and each needs its own port")

@@ -61,7 +61,7 @@ def settings_from(document: object, source: str) -> Settings:
     problems: list[Problem] = []
     configuration = read_section(RollcallConfiguration, document, "", problems)
     if configuration is None:
-        # apiVersion or kind is wrong: this is reported, and the rest is still judged.
+        # apiVersion or kind is wrong: this is reported, and the rest is still checked.
         named = {**document, "apiVersion": API_VERSION, "kind": KIND}
         configuration = read_section(RollcallConfiguration, named, "", []) or RollcallConfiguration(
             apiVersion="rollcall.dev/v1alpha1", kind="RollcallConfiguration"
@@ -217,13 +217,15 @@ def _tenancy(raw: object, problems: list[Problem]) -> Tenancy:
 
 
 def _no_users(names: Iterable[str], path: str, prefix: str = "") -> Iterator[Problem]:
-    """Yield a problem for each name that stands for more than one user. A * may be in a `prefix` of it."""
+    """Yield a problem for each name that stands for more than one user. A * is allowed only in `prefix`, with which a
+    name may begin.
+    """
     for index, name in enumerate(names):
         place = f"{path}[{index}]"
         if name in NOT_A_USER or name.startswith(GROUPS):
             yield Problem(place, name, "stands for many users; name one, such as system:serviceaccount:NAMESPACE:NAME")
         elif ANY_NAMESPACE in name.removeprefix(prefix):
-            yield Problem(place, name, "has a *, which no user has in its name; name each user")
+            yield Problem(place, name, "has a *, which no user name contains; name each user")
 
 
 def _certificates(raw: object, problems: list[Problem]) -> Certificates:

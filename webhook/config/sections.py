@@ -50,15 +50,15 @@ class _Section(BaseModel):
 
 
 class EnforcementSection(_Section):
-    """`mode` is the most that any rule may do; `rules` sets single rules by id."""
+    """`mode` is the strictest action that any rule may take; `rules` sets single rules by id."""
 
     mode: Mode | None = None
     rules: dict[str, Mode] = Field(default_factory=dict)
 
 
 class ProfileSection(_Section):
-    """One enabled scheduler. `config` is the backend's own; the other keys every profile knows. Without `gate` its pods
-    are gated where the scheduler needs that.
+    """One enabled scheduler. `config` has the keys of the backend; the other keys are the same for all profiles.
+    Without `gate` its pods are gated if the scheduler needs that.
     """
 
     name: str
@@ -78,14 +78,16 @@ class SchedulerSection(_Section):
 
 
 class NamespaceSection(_Section):
-    """What holds in a namespace whose labels (rollcall.dev/scheduler, rollcall.dev/enforcement) say nothing."""
+    """The defaults for a namespace without the labels rollcall.dev/scheduler and rollcall.dev/enforcement."""
 
     scheduler: str | None = None
     enforcement: Mode | None = None
 
 
 class RegistrationSection(_Section):
-    """What `rollcall manifests webhooks` writes: what happens without an answer, and which namespaces are left out."""
+    """What `rollcall manifests webhooks` writes: what happens if the webhook does not answer, and which namespaces are
+    left out.
+    """
 
     failurePolicy: Literal["Fail", "Ignore"] = "Fail"
     # The API server accepts 1 to 30.
@@ -96,8 +98,8 @@ class RegistrationSection(_Section):
 
 
 class ServingSection(_Section):
-    """The server's limits: how many calls read live at once, how many connections it keeps and for how long, how much
-    of its memory bodies may use, and how long it drains.
+    """The server's limits: how many calls may read live at the same time, how many connections it keeps and for how
+    long, how much of its memory request bodies may use, and how long it drains.
     """
 
     maxInFlight: Annotated[int, Field(ge=1, le=100_000)] = 256
@@ -111,7 +113,8 @@ class ServingSection(_Section):
 
 class CertificatesSection(_Section):
     """The source of the serving certificate: `files` that another system provides, or the reconciler (`selfManaged`).
-    For the latter: how long each certificate is valid, when it is renewed, and how long old and new authority overlap.
+    For the reconciler: how long each certificate is valid, when it is renewed, and how long the old and the new CA
+    overlap.
     """
 
     mode: Literal["files", "selfManaged"] = "files"
@@ -122,7 +125,9 @@ class CertificatesSection(_Section):
 
 
 class TracingSection(_Section):
-    """Where OpenTelemetry traces go (OTLP over HTTP), and the sampled share of traces that have no earlier decision."""
+    """Where OpenTelemetry traces go (OTLP over HTTP), and the share of traces that is sampled if the caller has not
+    decided.
+    """
 
     endpoint: Annotated[str, Field(pattern=_ENDPOINT)] = ""
     sampleRatio: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.1
@@ -139,8 +144,8 @@ class TenancySection(_Section):
 
 
 class EscapesSection(_Section):
-    """What the reconciler does about pods that do not carry what their gang needs: it deletes those of the kinds that
-    are named, while they are on no node, and Grove creates them anew.
+    """What the reconciler does about pods that lack what their gang needs: it deletes those of the named kinds while
+    they are on no node, and Grove recreates them.
     """
 
     delete: list[Literal["unmutated", "stale", "foreign"]] = Field(default_factory=list)

@@ -20,7 +20,7 @@ from webhook.model.users import account_of, service_account
 
 _MOVE = 'docs/how-to/installing.md, "From a sidecar to a Deployment"'
 
-_WHY = "the server is open to requests; an attacker who takes it over can write gang objects and change pods"
+_WHY = "the server accepts requests; an attacker who takes it over can write gang objects and change pods"
 
 
 def reconciler_accounts(snapshot: Snapshot) -> frozenset[str]:
@@ -104,7 +104,7 @@ def exempt(snapshot: Snapshot) -> Symptoms:
     """The reconciler's service account is one of the users whose gang objects are not judged. These are the account in
     the manifests, or the accounts in `tenancy.reconcilers` of the configuration.
 
-    Source: webhook/installation/exempt.py, of which the webhooks' matchConditions are made.
+    Source: webhook/installation/exempt.py, from which the webhooks' matchConditions are made.
     """
     users = installed_in(snapshot.settings, snapshot.namespace).exempt_users
     for name, account in _reconciling(snapshot):

@@ -54,12 +54,17 @@ def ca_bundle(snapshot: Snapshot) -> Symptoms:
             seen.setdefault(bundle, where)
     if without:
         why = "the API server then trusts only the authorities of its own machine, and Rollcall's is not one of them"
-        yield Symptom(first_of(without), "there is no caBundle", why, _again(snapshot, "have it injected, or set it"))
+        yield Symptom(
+            first_of(without),
+            "there is no caBundle",
+            why,
+            _again(snapshot, "set the caBundle, or let another system inject it"),
+        )
     if len(seen) > 1:
         yield Symptom(
             next(iter(seen.values())),
             f"there are {len(seen)} different caBundles, one of them in {list(seen.values())[1]}",
-            "a rotation was interrupted, or some were written by hand: some webhooks may be trusted and others not",
+            "a rotation was interrupted, or some were set by hand: some webhooks may be trusted and others not",
             _again(snapshot, "set all of them again"),
             Level.WARNING,
         )

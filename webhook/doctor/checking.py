@@ -14,7 +14,9 @@ from webhook.model.reading import Malformed
 
 
 class Level(StrEnum):
-    """The severity: gangs are refused, held or torn now; they may be later; or it is just worth knowing."""
+    """The severity: gangs are refused, do not start, or start in part now; this may happen later; or it is just worth
+    knowing.
+    """
 
     ERROR = "error"
     WARNING = "warning"
@@ -56,7 +58,7 @@ class Check:
 def check(
     id: str, *, passes: Callable[[], Snapshot], fails: Callable[[], Snapshot], level: Level = Level.ERROR
 ) -> Callable[[Callable[[Snapshot], Symptoms]], Check]:
-    """Declare a check of the form `(world) -> Iterator[Symptom]`."""
+    """Declare a check of the form `(snapshot) -> Iterator[Symptom]`."""
 
     def declared(look: Callable[[Snapshot], Symptoms]) -> Check:
         return Check(id, look, level, passes, fails)

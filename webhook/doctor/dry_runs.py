@@ -19,7 +19,7 @@ from webhook.model.record import SCHEDULER_LABEL
 
 NAME = "rollcall-doctor"
 # Not a valid scheduler name, so no backend can have it.
-_NOBODY = "nobody"
+_NO_SCHEDULER = "nobody"
 
 
 def refused_set(namespace: str) -> Manifest:
@@ -29,7 +29,7 @@ def refused_set(namespace: str) -> Manifest:
     return {
         "apiVersion": "grove.io/v1alpha1",
         "kind": "PodCliqueSet",
-        "metadata": {"name": NAME, "namespace": namespace, "labels": {SCHEDULER_LABEL: _NOBODY}},
+        "metadata": {"name": NAME, "namespace": namespace, "labels": {SCHEDULER_LABEL: _NO_SCHEDULER}},
         "spec": {"replicas": 1, "template": {"cliques": [{"name": "worker", "spec": spec}]}},
     }
 

@@ -36,7 +36,7 @@ def _denying(changed: Callable[[Manifest], None] = lambda _: None) -> Snapshot:
 @check("net/registered", level=Level.WARNING, passes=_denying, fails=lambda: _denying(_warning))
 def net(snapshot: Snapshot) -> Symptoms:
     """The net is as `registration.net` says. The policy rollcall-net and its bindings are those that `rollcall
-    manifests net` prints, with the configured action. If the net is off, none is left.
+    manifests net` prints, with the configured action. If the net is off, none of them exists.
 
     Source: Kubernetes documentation, "Validating Admission Policy".
     """

@@ -40,7 +40,7 @@ METADATA = (
 )
 
 
-# Returns whom an object concerns (hashable), or None.
+# Returns the gang or group (hashable) that an object concerns, or None.
 Whose = Callable[[Manifest], Any]
 Changed = Callable[[ObjectKey, set[Any]], None]
 
@@ -48,13 +48,13 @@ Changed = Callable[[ObjectKey, set[Any]], None]
 class Store:
     """The objects of one kind.
 
-    `changed` gets the key of each object with a relevant change, and whom it concerns: the results of `whose` before
+    `changed` gets the key of each object with a relevant change, and what it concerns: the results of `whose` before
     and after.
     """
 
     def __init__(self, client: Client, resource: Resource, changed: Changed, whose: Whose) -> None:
         self.resource = resource
-        # Objects by controller uid and by whom they concern: one workload may have thousands of gangs.
+        # Objects by controller uid and by what they concern: one workload may have thousands of gangs.
         self._of: Grouping[ObjectKey, tuple[str, Any]] = Grouping()
         self._concerned: dict[ObjectKey, Any] = {}
         self._changed = changed

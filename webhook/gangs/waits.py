@@ -144,10 +144,10 @@ def astray(found: Sequence[Escaped], podgang: PodGang) -> Iterator[HoldReason]:
         why = f"{_pods(len(pods))} ({_names(pod.name for pod in pods)}) {_ESCAPED[kind]}"
         names = " ".join(pod.name for pod in pods[:_NAMED])
         maker = _maker(podgang)[0]
-        anew = f"{maker} recreates it"
+        recreated = f"{maker} recreates it"
         if podgang.workload_kind in _COUNT_DELETIONS:
-            anew = f"{anew}, which its Job counts as a failure"
-        remedy = f"delete each pod that is not on a node yet, and {anew}: kubectl delete pod {names} -n "
+            recreated = f"{recreated}, which its Job counts as a failure"
+        remedy = f"delete each pod that is not on a node yet, and {recreated}: kubectl delete pod {names} -n "
         yield HoldReason(Reason.ESCAPED, why, f"{remedy}{podgang.namespace}")
 
 

@@ -1,4 +1,4 @@
-"""Marks by which another gang scheduler, or a user, has claimed a pod.
+"""Labels, annotations and fields by which another gang scheduler, or a user, has claimed a pod.
 
 A gang scheduler that finds two memberships on a pod uses one and waits for ever for the other. A Kueue marker or gate
 is not a claim: Kueue queues pods, it does not gang them. Sources: the association code of each system (Koordinator

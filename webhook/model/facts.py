@@ -73,7 +73,7 @@ class ClusterFacts:
     apis: frozenset[Api] | None = None
     # For kinds whose schema is known: the fields of their spec.
     spec_fields: Mapping[Api, frozenset[str]] | None = None
-    # Parts of which only the objects of one folder are known. An object missing there may still exist.
+    # Parts that contain only the objects of one folder. An object missing there may still exist.
     partial: frozenset[str] | None = None
 
     def lacks_field(self, wanted: SpecField) -> bool:

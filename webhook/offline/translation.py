@@ -147,17 +147,17 @@ def _notes(
     workload: OptedInWorkload, made: OptedInWorkload, runtime: Runtime | None, profile: Profile
 ) -> Iterator[str]:
     if workload.suspended:
-        yield "suspended: nothing is written until it is resumed"
+        yield "suspended: Rollcall writes no objects until it is resumed"
     if isinstance(made, LeaderWorkerSet):
-        yield f"each of its {made.replicas} groups has its own; `{REVISION}` stands for the hash of its templates"
+        yield f"each of its {made.replicas} groups has its own gang; `{REVISION}` stands for the hash of its templates"
     for plugin in () if runtime is None else runtime.plugins:
-        yield f"Trainer's plugin {plugin.name} makes the PodGroup {workload.name}: nothing is written beside it"
+        yield f"Trainer's plugin {plugin.name} makes the PodGroup {workload.name}: Rollcall writes no objects"
     backend, barred = profile.backend, no_gang(made)
     if any(any(claims_on(template)) for template in made.templates):
         if barred is not None and (runtime is None or not runtime.plugins):
             yield f"Rollcall makes no gang for it: {barred.why}"
     elif backend.groups_owners:
-        yield f"{profile.name} makes the gang by itself: nothing is written beside it"
+        yield f"{profile.name} makes the gang itself: Rollcall writes no objects"
     elif not backend.makes_gangs_of_owners:
         yield f"no gangs for {profile.name}: its pods start one by one"
     elif barred is not None:

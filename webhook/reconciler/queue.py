@@ -15,7 +15,7 @@ from webhook.cluster.backoff import doubled, spread
 
 K = TypeVar("K", bound=Hashable)
 
-# Pause after a failure: doubled each time up to the second value, of which a random part is used.
+# Pause after a failure: doubled each time up to the second value. The actual pause is a random part of it.
 BACKOFF_SECONDS = (0.2, 60.0)
 # A key that failed this often is stuck. The pauses add up to three to six seconds. Four tries (less than one second)
 # were too few: a short overload of the API server counted as final.

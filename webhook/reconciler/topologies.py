@@ -1,6 +1,6 @@
 """The schedulers' topology objects, one for each of Grove's ClusterTopologyBindings, and their problems.
 
-Written is only an object that is missing or ours: it has our label and this binding controls it. Objects made by
+Rollcall writes only an object that is missing or ours: it has our label and this binding controls it. Objects made by
 Grove's operator or others, and objects that the binding references, are compared and never changed. Problems are
 reported by events and a gauge; the binding's status belongs to its operator
 (docs/explanation/decisions/002-topology-drift.md).

@@ -40,7 +40,7 @@ MAX_UNREAD = 64
 
 
 class _Unread(NamedTuple):
-    """An answer that the client has not read: since when, and of which call."""
+    """An answer that the client has not read: its call, and since when it is unread."""
 
     since: float
     call: object

@@ -43,8 +43,8 @@ SLOWER = "the memory for requests is full, and this body arrived more slowly tha
 
 
 class Intake:
-    """The budget of one process: `limit` bytes, `used` of which are charged now. `kept` are reserved for
-    small bodies.
+    """The budget of one process: `limit` bytes. `used` bytes are charged now. `kept` bytes are reserved for small
+    bodies.
     """
 
     def __init__(self, limit: int, metrics: IntakeMetrics, kept: int = 0) -> None:

@@ -139,7 +139,7 @@ class Lane:
     ) -> None:
         try:
             found = await work(turn)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is for whoever asked
+        except Exception as error:  # noqa: BLE001 - the caller gets any error
             # The frames refer to decoded values, and the result refers to the frames.
             clear_frames(error.__traceback__)
             _fail(result, error)

@@ -1,4 +1,4 @@
-"""One port: uvicorn without its signal handlers, that does not wait for clients that do not close."""
+"""One port: uvicorn without its signal handlers. It does not wait for clients that do not close."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def return_large_blocks() -> None:
 
 async def give_back_memory() -> None:
     """Return memory that the C library keeps after a burst to the system, until cancelled. A thousand connections that
-    carried 250 KB each left 300 MiB, of which 200 were free.
+    carried 250 KB each left 300 MiB in use, although 200 MiB of it were free.
     """
     trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
     least = resident_bytes()

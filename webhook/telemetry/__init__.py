@@ -1,1 +1,1 @@
-"""What a process tells about itself: logs, metrics and spans."""
+"""What a process reports about itself: logs, metrics and spans."""

@@ -93,7 +93,7 @@ class AdoptionChecks(Suite):
             require(
                 _adopted(backend, desired, once) == once,
                 "an object that was just written would be written again, in an endless loop",
-                "take from `live` in such a way that it is the same once it has been written",
+                "adopt only fields of `live` that stay the same after the write",
             )
 
     @GENERATED
@@ -111,7 +111,7 @@ class AdoptionChecks(Suite):
         desired = installed.objects(released)
         require(
             desired is not None or not before,
-            "a gang that could be expressed no longer can once Grove has released its minimum to 0",
+            "a gang cannot be expressed any more after Grove has set its minimum to 0",
             "translate a minReplicas of 0, and let adopt keep the minimum that is recorded",
         )
         after = [installed.backend.adopt(one, live) for one, live in zip(desired or [], before, strict=False)]
@@ -123,7 +123,7 @@ class AdoptionChecks(Suite):
                         now.get(place, 0) >= value,
                         f"spec.{shown(place)} of a {old['kind']} goes from {value} to {now.get(place)} when Grove "
                         "releases a member's minReplicas to 0",
-                        "let adopt keep the last positive minimum, so that the gang counts as what it was",
+                        "let adopt keep the last positive minimum",
                     )
 
     @GENERATED
@@ -137,13 +137,13 @@ class AdoptionChecks(Suite):
         live = [found for found in desired if data.draw(st.booleans())]
         require(
             installed.backend.frozen(desired, live) is None,
-            "a gang of which a part was written could not be completed: frozen says that it changes",
-            "compare with what is in `live`, and take what is missing for not yet written",
+            "a gang that was written in part could not be completed: frozen reports a change of it",
+            "compare only with the objects in `live`; a missing object is not yet written",
         )
 
     @GENERATED
     @given(gang=plain_gangs(), other=plain_gangs(), data=st.data())
-    def test_what_is_frozen_can_be_made_anew(
+    def test_what_is_frozen_can_be_recreated(
         self, configuration: Configuration, gang: Manifest, other: Manifest, data: st.DataObject
     ) -> None:
         installed = self.installed(configuration)

@@ -107,8 +107,8 @@ class ContractChecks(Suite):
                 dialect = backend.dialect(facts)
             except Exception as error:
                 known = [part for part in _PARTS if getattr(facts, part) is not None]
-                wrong = f"init or dialect raised {error!r} where {', '.join(sorted(known)) or 'nothing'} is known"
-                raise AssertionError(f"{wrong}; say it as a reason (init) or None (dialect)") from error
+                wrong = f"init or dialect raised {error!r} when {', '.join(sorted(known)) or 'nothing'} is known"
+                raise AssertionError(f"{wrong}; return a reason (init) or None (dialect) instead") from error
             require(
                 _is_lines(reasons),
                 f"init returned {reasons!r}",
@@ -122,7 +122,7 @@ class ContractChecks(Suite):
             require(
                 problem is None or bool(problem),
                 f"version_problem({version}) returned {problem!r}",
-                "return why the version cannot be worked with, or None",
+                "return why Rollcall cannot work with the version, or None",
             )
 
     def test_it_says_at_start_that_the_kinds_it_writes_are_not_served(self, configuration: Configuration) -> None:
@@ -135,7 +135,7 @@ class ContractChecks(Suite):
         require(
             not declared or kinds <= declared,
             f"it writes {sorted(kinds - declared)}, which required_apis does not list",
-            "list every kind of its gang objects, or none of them and judge what is served in a rule",
+            "list every kind of its gang objects; or list none, and check in a rule which kinds are served",
         )
         if kinds:
             require(

@@ -35,30 +35,30 @@ class NetChecks(Suite):
         prepared["spec"].pop("schedulingGates", None)
         ways = installed.backend.membership
         require(
-            _bears_one(installed, prepared) and _may_start(installed, prepared),
-            f"a prepared pod has none of {ways} completely, so the net would stop it",
+            _has_one(installed, prepared) and _may_start(installed, prepared),
+            f"a prepared pod has none of {ways} completely, so the net would refuse it",
             _REMEDY,
         )
 
     @GENERATED
     @given(pod=gang_pods())
-    def test_the_net_stops_a_pod_that_nobody_prepared(self, configuration: Configuration, pod: Manifest) -> None:
+    def test_the_net_stops_a_pod_that_was_not_prepared(self, configuration: Configuration, pod: Manifest) -> None:
         installed = self.installed(configuration)
         pod["spec"] |= {"schedulerName": self.backend.name, "schedulingGates": None}
         ways = installed.backend.membership
         if () in ways and self.backend.name == DEFAULT_SCHEDULER:
             # Every pod has that scheduler name, so the net uses the stamp.
             return
-        passes, needs_nothing = _bears_one(installed, pod), _may_start(installed, pod)
+        passes, needs_nothing = _has_one(installed, pod), _may_start(installed, pod)
         require(
             passes == needs_nothing,
-            f"a pod with nothing but the schedulerName is {'let through' if passes else 'stopped'} by {ways}, and "
-            f"prepare_pod would {'write nothing' if needs_nothing else 'still write'} by which its gang is known",
+            f"a pod that has only the schedulerName is {'admitted' if passes else 'refused'} by {ways}, and "
+            f"prepare_pod would {'write nothing' if needs_nothing else 'still write'} to identify its gang",
             _REMEDY,
         )
 
 
-def _bears_one(installed: Installed, pod: Manifest) -> bool:
+def _has_one(installed: Installed, pod: Manifest) -> bool:
     template = Pod(pod).template
     return any(all(mark.is_on(template) for mark in marks) for marks in installed.backend.membership)
 

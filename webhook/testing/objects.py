@@ -83,7 +83,7 @@ class ObjectChecks(Suite):
         require(
             json.loads(json.dumps(made[0])) == made[0],
             "an object is not what it will be in JSON",
-            "build it of dicts with string keys, lists, strings, numbers and booleans",
+            "build it from dicts with string keys, lists, strings, numbers and booleans",
         )
 
     @GENERATED
@@ -111,7 +111,7 @@ class ObjectChecks(Suite):
             )
             written = [field for field in _NOT_OURS if field in metadata]
             written += ["status"] if "status" in found else []
-            require(not written, f"{title} brings {', '.join(written)}", "leave to others what others write")
+            require(not written, f"{title} sets {', '.join(written)}", "leave out fields that other writers set")
 
     @GENERATED
     @given(gang=plain_gangs())
@@ -128,7 +128,7 @@ class ObjectChecks(Suite):
             require(
                 not names.isdisjoint(said),
                 f"the pods of {one['name']} name none of the objects written ({', '.join(sorted(names))})",
-                "compute the names of pods and of objects by the same function",
+                "compute the names in pods and in objects with the same function",
             )
 
     @GENERATED
@@ -180,7 +180,7 @@ class ObjectChecks(Suite):
         require(
             before == after,
             f"the same PodGang has the objects {sorted(before)}, and with another uid and order {sorted(after)}",
-            "name objects by the names of the PodGang and its members alone",
+            "make names only from the names of the PodGang and its members",
         )
 
     @GENERATED
@@ -201,7 +201,7 @@ class ObjectChecks(Suite):
             require(
                 len({_identity(found) for found in made}) == len(made),
                 f"two objects of the PodGang {gang['metadata']['name']} have the same kind and name",
-                "give each a name of its own",
+                "give each object a unique name",
             )
 
 

@@ -60,7 +60,9 @@ class PodChecks(Suite):
             installed.backend.prepare_pod(member)
         except Exception as error:
             wrong = f"prepare_pod raised {error!r} for {member}"
-            raise AssertionError(f"{wrong}; it is total: what is wrong with a workload is for rules to say") from error
+            raise AssertionError(
+                f"{wrong}; it must work for every input: rules report what is wrong with a workload"
+            ) from error
 
     @GENERATED
     @given(podgang=_NAMES, podclique=_NAMES, record=_RECORDS)
@@ -126,7 +128,7 @@ class PodChecks(Suite):
         again, _ = self.installed(configuration, gate=gate).mutate(prepared, self._own(record))
         require(
             again.patch == () and again.notes == (),
-            f"a prepared pod is changed again, or taken for another's: {again.patch or again.notes}",
+            f"a prepared pod is changed again, or counts as claimed by another system: {again.patch or again.notes}",
             "give the same answer twice, and use no key in `default_*` that another part of the changes sets",
         )
 
@@ -140,7 +142,7 @@ class PodChecks(Suite):
             patched = applied(pod, verdict.patch)
         except Unapplicable as error:
             raise AssertionError(f"the patch cannot be applied: {error}") from error
-        require(patched == prepared, "the patch does not give the mutated pod", "change nothing but by PodChanges")
+        require(patched == prepared, "the patch does not give the mutated pod", "make all changes through PodChanges")
         for operation in verdict.patch:
             way = steps(operation["path"])
             grove_s = way[0] == "metadata" and any(step.partition("/")[0].endswith("grove.io") for step in way[2:3])
@@ -154,7 +156,9 @@ class PodChecks(Suite):
             )
         for holder in ("labels", "annotations"):
             before, after = pod["metadata"].get(holder) or {}, patched["metadata"].get(holder) or {}
-            require(before.keys() <= after.keys(), f"{holder} of the pod's author are gone", "only add")
+            require(
+                before.keys() <= after.keys(), f"{holder} that the pod's author wrote are removed", "only add entries"
+            )
 
     def test_a_pod_of_another_system_is_left_alone_with_a_note(self, configuration: Configuration) -> None:
         installed = self.installed(configuration)

@@ -24,15 +24,15 @@ def require(holds: bool, wrong: str, remedy: str) -> None:
 def faults(text: object, names: Iterable[str] = ()) -> Iterator[str]:
     """Yield what is wrong with a part of a message. `names` are those of the backend, which may be capitalised."""
     if not isinstance(text, str) or not text.strip():
-        yield "says nothing"
+        yield "is empty"
         return
     if text != text.strip() or "\n" in text:
-        yield "is no single line"
+        yield "is not a single line"
     if text.endswith((".", ";", ",")):
         yield f"ends in {text[-1]!r}"
     if _MARKS.search(text):
-        yield "shouts or begs"
+        yield "has an exclamation mark or the word please"
     first = _FIRST_WORD.match(text)
     known = _NAMES | {part for name in names for part in name.split("-")}
     if first is not None and first.group().lower() not in known:
-        yield f"starts with the capital of {first.group()}"
+        yield f"starts with the capitalised word {first.group()}"

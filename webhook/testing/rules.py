@@ -44,7 +44,7 @@ class RuleChecks(Suite):
         ids = [declared.id for declared in self.backend.rules]
         for name in ids:
             require(_ID.match(name) is not None, f"a rule is called {name!r}", "name it PREFIX/what-is-wrong")
-            require(ids.count(name) == 1, f"two rules are called {name}", "give each an id of its own")
+            require(ids.count(name) == 1, f"two rules are called {name}", "give each rule a unique id")
         prefixes = {name.partition("/")[0] for name in ids}
         require(
             len(prefixes) <= 1 and prefixes.isdisjoint(_GENERAL_PREFIXES),
@@ -57,8 +57,8 @@ class RuleChecks(Suite):
             text, _, source = declared.documentation.partition("Source:")
             require(
                 bool(text.strip()) and bool(source.strip()),
-                f"{declared.id} does not say what it guards against, or how that is known",
-                'open its docstring with what the scheduler would do, and end it with "Source: project, file, version"',
+                f"{declared.id} does not say what it protects against, or names no source",
+                'begin the docstring with what the scheduler would do; end it with "Source: project, file, version"',
             )
 
     def test_each_rule_passes_the_example_that_is_right(self) -> None:
@@ -107,13 +107,13 @@ class RuleChecks(Suite):
         for finding in self._findings(configuration, (workload for use in USES.values() for workload in use)):
             for part, text in (("why", finding.why), ("remedy", finding.remedy)):
                 for fault in faults(text, names):
-                    wrong = f"{finding.rule} says as its {part} {text!r}, and that {fault}"
+                    wrong = f"the {part} of {finding.rule} is {text!r}, and that {fault}"
                     raise AssertionError(f"{wrong}; write a lower-case sentence without a full stop")
             told = len(str(finding).encode())
             require(
                 finding.action is Action.DENY or told <= MAX_WARNING_BYTES,
                 f"{finding.rule} takes {told} bytes, and the API server cuts a warning at {MAX_WARNING_BYTES}",
-                "say less in `why` and `remedy`",
+                "shorten `why` and `remedy`",
             )
 
     def test_each_denial_is_told_whole_however_long_the_names_in_it(self, configuration: Configuration) -> None:

@@ -133,7 +133,7 @@ CLAIMS: tuple[tuple[str, str, Any], ...] = (
     ("annotations", "gang.scheduling.koordinator.sh/name", "other-gang"),
     ("spec", "schedulingGroup", {"podGroupName": "other-gang"}),
     ("spec", "workloadRef", {"name": "other-gang", "podGroup": "workers"}),
-    ("spec", "schedulerName", "somebody-elses-scheduler"),
+    ("spec", "schedulerName", "another-scheduler"),
 )
 
 

@@ -32,7 +32,7 @@ Configuration = Mapping[str, Any]
 
 # How generated tests run. No deadline: a slow machine is not a fault of a backend. No database: its entries are stored
 # by method, and every suite inherits the same methods. The first health check would warn of that. Several faults are
-# reported one at a time, and without an explanation of the kit's own lines.
+# reported one at a time, and without the kit's own lines.
 GENERATED = settings(
     deadline=None,
     database=None,
@@ -131,7 +131,7 @@ class Suite:
         return Installed(backend, facts, gate=gate)
 
     def clusters(self, configuration: Configuration) -> Iterator[ClusterFacts]:
-        """Yield clusters of which nothing is known, that serve nothing, and that serve everything."""
+        """Yield three clusters: an unknown one, one that serves nothing, and one that serves everything."""
         installed = self.installed(configuration)
         yield NOTHING_KNOWN
         yield ClusterFacts(apis=SERVED_EVERYWHERE)

@@ -48,12 +48,12 @@ class TopologyChecks(Suite):
         require(
             kind is None or (isinstance(kind, Resource) and not kind.namespaced),
             f"topology_kind is {kind!r}",
-            "set it to the Resource of a cluster-scoped kind, as the binding that owns its objects is, or to None",
+            "set it to the Resource of a cluster-scoped kind, because the owning binding is cluster-scoped; or to None",
         )
         require(
             backend.topology_kind is None or _made(backend, binding(*_RACKS)) is not None,
-            f"topology_kind is {kind}, and nothing is made of a binding with the levels {', '.join(_RACKS)}",
-            "make an object of it in topology_objects, or set topology_kind to None",
+            f"topology_kind is {kind}, but no object is made for a binding with the levels {', '.join(_RACKS)}",
+            "make an object for it in topology_objects, or set topology_kind to None",
         )
         for keys in _LEVELS:
             for name in ("dc", "a" * 253):
@@ -62,16 +62,14 @@ class TopologyChecks(Suite):
                 if found is not None:
                     _is_owned(backend, given_binding, found)
 
-    def test_a_topology_object_that_somebody_else_keeps_is_compared_and_not_made(
-        self, configuration: Configuration
-    ) -> None:
+    def test_a_topology_object_of_another_system_is_compared_and_not_made(self, configuration: Configuration) -> None:
         backend = self.configured(configuration)
         if backend.topology_kind is None:
             return
         kept = binding(*_RACKS, references={backend.name: "kept-elsewhere"})
         require(
             not backend.topology_objects(kept),
-            f"an object is made of a binding whose schedulerTopologyBindings names one for {backend.name}",
+            f"an object is made for a binding whose schedulerTopologyBindings already names one for {backend.name}",
             "return an empty list where binding.references has the backend's name",
         )
         drift = backend.topology_drift(kept, None)
@@ -84,7 +82,7 @@ class TopologyChecks(Suite):
         require(
             own is None or backend.topology_drift(kept, own) is None,
             "an object of another system with exactly the levels of the binding is reported as drift",
-            "compare the levels, not whose the object is",
+            "compare the levels, not the owner of the object",
         )
 
     def test_a_topology_object_is_in_step_as_it_was_made_and_not_after_a_change(
@@ -96,12 +94,12 @@ class TopologyChecks(Suite):
             for others, live in made.items():
                 drift = backend.topology_drift(binding(*keys), live)
                 remade = backend.topology_must_be_remade(desired, live)
-                told = f"of a binding with the levels {', '.join(keys)} and an object of {', '.join(others)}"
+                told = f"for a binding with the levels {', '.join(keys)} and an object with {', '.join(others)}"
                 if keys == others:
                     require(
                         drift is None and not remade,
-                        f"{told} topology_drift says {drift!r} and topology_must_be_remade {remade}",
-                        "say None and False of what was just made, or it would be written for ever",
+                        f"{told} topology_drift returns {drift!r}, topology_must_be_remade {remade}",
+                        "return None and False for an object that was just made; else it is written for ever",
                     )
                     continue
                 require(
@@ -109,13 +107,13 @@ class TopologyChecks(Suite):
                     and drift.reason is DriftReason.DRIFT
                     and bool(drift.message)
                     and "\n" not in drift.message,
-                    f"{told} topology_drift says {drift!r}",
+                    f"{told} topology_drift returns {drift!r}",
                     "return a TopologyDrift with DriftReason.DRIFT and one line that names both",
                 )
                 require(
                     remade or backend.topology_drift(binding(*keys), backend.adopt(desired, live)) is None,
-                    f"{told} adopt gives an object that still differs",
-                    "let adopt keep what the binding does not say, or topology_must_be_remade say True",
+                    f"{told} adopt returns an object that still differs",
+                    "let adopt set everything that the binding states, or let topology_must_be_remade return True",
                 )
 
     @GENERATED
@@ -159,7 +157,7 @@ def _survives(backend: Backend[Any], given_binding: ClusterTopologyBinding, desi
     require(
         again == adopted,
         "a topology object that was just written would be written again, in an endless loop",
-        "take from `live` in such a way that it is the same once it has been written",
+        "adopt only fields of `live` that stay the same after the write",
     )
 
 
@@ -184,14 +182,14 @@ def _is_owned(backend: Backend[Any], given_binding: ClusterTopologyBinding, foun
     require(
         declared == (found["apiVersion"], found["kind"]),
         f"topology_objects makes a {found['kind']}, and topology_kind is {kind}",
-        "set topology_kind to its Resource: that is what is followed, and what a reconciler may write",
+        "set topology_kind to its Resource: a reconciler watches and may write only that kind",
     )
     require(
         isinstance(found.get("spec"), dict)
         and found.keys() <= {"apiVersion", "kind", "metadata", "spec"}
         and metadata.keys() <= {"name", "labels", "annotations", "ownerReferences"},
         f"{title} has {', '.join(sorted({*found, *metadata}))}",
-        "give it name, labels, annotations, ownerReferences and a spec, and leave to others what others write",
+        "give it name, labels, annotations, ownerReferences and a spec, and leave out fields that other writers set",
     )
     require(
         metadata.get("labels", {}).get(grove.LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL,

@@ -1,5 +1,5 @@
 """Rules about the choice of the scheduler and its record. They run before any backend's rules, and cannot be softened.
-Without exactly one scheduler no rules can be chosen, and a record that changes under a living gang splits it.
+Without exactly one scheduler the rules to run are unknown. A record that changes while a gang exists splits the gang.
 """
 
 from __future__ import annotations
@@ -29,18 +29,19 @@ def _labelled(scheduler: str) -> dict[str, str]:
     fails=Example(pod_clique_set(labels=_labelled("koordinator"))),
 )
 def scheduler_unknown(workload: PodCliqueSet, context: Context[Any]) -> Results:
-    """A schedulerName that no scheduler answers to leaves every pod of the gang pending, without an event.
+    """A pod whose schedulerName belongs to no scheduler stays pending without an event, so the whole gang stays
+    pending.
 
-    Source: kube-scheduler (pkg/scheduler/eventhandlers.go) takes only pods of its own profiles; Grove's operator
-    falls back on its default backend for a name it does not know (operator/internal/scheduler/registry, 2026-08).
+    Source: kube-scheduler (pkg/scheduler/eventhandlers.go) schedules only pods of its own profiles; Grove's operator
+    uses its default backend for an unknown name (operator/internal/scheduler/registry, 2026-08).
     """
     choice = context.choice
     if choice.scheduler not in choice.available:
         yield Finding(
             at=choice.path,
             found=choice.scheduler,
-            why="no profile of that name is enabled here",
-            remedy=f"choose one of {', '.join(choice.available)}, or have the profile added to the configuration",
+            why="no enabled profile has that name",
+            remedy=f"choose one of {', '.join(choice.available)}, or add the profile to Rollcall's configuration",
         )
 
 
@@ -61,11 +62,11 @@ def scheduler_unknown(workload: PodCliqueSet, context: Context[Any]) -> Results:
     ),
 )
 def scheduler_disagree(workload: PodCliqueSet, context: Context[Any]) -> Results:
-    """A gang whose pods wait for different schedulers never starts: each of them holds its own part for the other's.
+    """A gang whose pods name different schedulers never starts: each scheduler holds its own pods until the others are
+    there.
 
-    Grove refuses templates that differ (validation of podSpec.schedulerName,
-    operator/internal/webhook/admission/pcs); a template that contradicts the label would be stamped for one scheduler
-    and prepared by Grove for another.
+    Grove refuses templates that differ (validation of podSpec.schedulerName, operator/internal/webhook/admission/pcs).
+    If a template contradicts the label, Rollcall would prepare the pods for one scheduler and Grove for another.
     """
     choice = context.choice
     for named in template_names(workload):
@@ -73,8 +74,8 @@ def scheduler_disagree(workload: PodCliqueSet, context: Context[Any]) -> Results
             yield Finding(
                 at=named.path,
                 found=named.scheduler,
-                why=f"the pods of one gang need one scheduler, and {choice.path} says {choice.scheduler}",
-                remedy=f"remove the schedulerName from the template, or write {choice.scheduler} in all of them",
+                why=f"all pods of a gang need the same scheduler, and {choice.path} says {choice.scheduler}",
+                remedy=f"remove the schedulerName from the template, or set it to {choice.scheduler} in all templates",
             )
 
 
@@ -100,11 +101,12 @@ _NO_GANG = ClusterFacts(pod_gangs={}, bound_gangs=frozenset())
     ),
 )
 def scheduler_change(change: Change, context: Context[Any]) -> Results:
-    """The record says which scheduler a gang's pods were prepared for. Changed while a gang lives, replacement pods
-    would go to another scheduler than the rest, and neither would ever see its gang complete. The same holds for a
-    set that is older than Rollcall, from the moment that one of its pods is bound.
+    """If the record changes while a gang exists, replacement pods go to another scheduler than the other pods, and
+    neither scheduler ever sees a complete gang. The record says which scheduler the pods were prepared for. The same
+    holds for a set that predates Rollcall as soon as one of its pods is bound.
 
-    Source: design of the record at CREATE; Koordinator and the Workload API hold a pod until its whole group is theirs.
+    Source: design of the record at CREATE; Koordinator and the Workload API hold a pod until its whole group is with
+    the same scheduler.
     """
     workload = change.new
     before, now = change.old.labels.get(SCHEDULER_LABEL), workload.labels.get(SCHEDULER_LABEL)
@@ -119,7 +121,7 @@ def scheduler_change(change: Change, context: Context[Any]) -> Results:
         at=LABELS / SCHEDULER_LABEL,
         found=now,
         why=f"its gangs were prepared for {before or 'no recorded scheduler'}"
-        + (" and still exist" if known else ", and whether any still exists is unknown"),
-        remedy="delete the PodCliqueSet and create it anew with the other scheduler",
+        + (" and still exist" if known else ", and it is unknown whether any still exists"),
+        remedy="delete the PodCliqueSet and recreate it with the other scheduler",
         forbidden=True,
     )

@@ -1,5 +1,5 @@
-"""Whether the objects that an object refers to must exist before it. A namespace says so if its objects are created in
-order.
+"""Whether the objects that an object refers to must exist before it. A label of the namespace demands this if objects
+are created in order.
 
 Otherwise a missing object only causes a warning, because it may be created a moment later.
 """

@@ -1,4 +1,4 @@
-"""The shape of a gang, judged at its pods against the facts about their PodGang, for every scheduler."""
+"""The rule that checks each pod of a gang against the members of its PodGang, for every scheduler."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ def _pod(podclique: str) -> Manifest:
     fails=Example(_pod("demo-0-stranger"), facts=_KNOWN),
 )
 def pod_outside_gang(pod: PodTemplate, context: Context[Any]) -> Results:
-    """A pod whose PodClique is no member of its PodGang has no group in the scheduler's objects: it waits for one that
-    nobody writes. A PodGang that is not known is no reason to refuse: Grove writes PodGangs and pods at the same time.
+    """A pod whose PodClique is not a member of its PodGang has no group in the scheduler's objects, so it waits for a
+    group that is never written. An unknown PodGang is not refused, because Grove writes PodGangs and pods at the same
+    time.
 
     Source: ai-dynamo/grove, operator/internal/controller/podcliqueset/components/podgang/syncflow.go (members are named
     when the PodGang is created; only their pods are added later).
@@ -54,12 +55,14 @@ def pod_outside_gang(pod: PodTemplate, context: Context[Any]) -> Results:
     if known is None:
         return
     if known.cliques is None:
-        yield Unjudged(pod.labels_path / grove.LABEL_PODCLIQUE, f"the members of PodGang {podgang}, more than are kept")
+        yield Unjudged(
+            pod.labels_path / grove.LABEL_PODCLIQUE, f"the members of PodGang {podgang}, which are too many to keep"
+        )
     elif podclique not in known.cliques:
         yield Finding(
             at=pod.labels_path / grove.LABEL_PODCLIQUE,
             found=podclique,
-            why=f"the PodGang {podgang} has no such member, so no group of the scheduler would ever take the pod",
-            remedy="let Grove create the pods of its PodCliques, and name the PodGang that has this one",
+            why=f"the PodGang {podgang} has no such member, so the scheduler has no group for the pod",
+            remedy="let Grove create the pods of its PodCliques, or name the PodGang that has this PodClique",
             absent=Needed("pod_gangs", (context.namespace, podgang)),
         )

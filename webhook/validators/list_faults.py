@@ -1,4 +1,4 @@
-"""The wrong items of a list that are reported when there are too many for all. An update cannot hide a new wrong item.
+"""Choose which wrong items of a list are reported if there are too many. An update cannot hide a new wrong item.
 
 A list in an annotation may have tens of thousands of items. New faults of an update come first. Of the old faults only
 those that were reported before are reported again, so that an update is never blamed for them.

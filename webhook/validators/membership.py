@@ -1,5 +1,5 @@
-"""Checks that several backends share: what their tables refuse, what the cluster lacks, whether pods already belong to
-a gang, whether a set has gangs and spare pods, and which of its queues are for other schedulers.
+"""Checks that several backends share: capabilities that a table refuses, kinds that the cluster lacks, pods that are
+already in a gang, gangs and spare pods of a set, and queues that are for other schedulers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def unsupported(capability: Capability, table: CapabilityTable, context: Context
 
 
 def missing_apis(context: Context[Any]) -> Results:
-    """One finding for each kind, or field of one, that the chosen scheduler needs and the cluster is known to lack."""
+    """One finding for each kind or field that the chosen scheduler needs and the cluster is known to lack."""
     facts, served = context.facts, context.facts.apis
     for wanted in context.required_fields:
         if facts.lacks_field(wanted):
@@ -44,22 +44,22 @@ def missing_apis(context: Context[Any]) -> Results:
             yield Finding(
                 at=context.choice.path,
                 found=context.choice.scheduler,
-                why=f"this cluster does not serve {api}, which that scheduler needs",
+                why=f"this cluster does not serve {api}, which the scheduler needs",
                 remedy="install the scheduler's CRDs, or choose another scheduler",
                 absent=Needed("apis"),
             )
 
 
 def claimed(pod: PodTemplate, context: Context[Any]) -> Results:
-    """One finding for each mark by which a set's template claims its pods for another gang."""
+    """One finding for each label or field in a template of a set that makes its pods members of another gang."""
     if context.workload is None:
         return
     for claim in claims_on(pod):
         yield Finding(
             at=claim.path,
             found=claim.value,
-            why=f"it makes the pods members of another gang ({claim.owner}), so they cannot join this set's",
-            remedy="remove it from the template; membership is written when the pods are created",
+            why=f"it makes the pods members of another gang ({claim.owner}), so they cannot join the gang of this set",
+            remedy="remove it from the template; Rollcall writes the membership when the pods are created",
         )
 
 
@@ -79,8 +79,8 @@ def moved(change: Change, context: Context[Any], use: Use, where: str, what: str
         yield Finding(
             at=use.path,
             found=use.value,
-            why=where + ("" if living else ", and whether any still exists is unknown"),
-            remedy=f"delete the PodCliqueSet and create it anew with the other {what}",
+            why=where + ("" if living else ", and it is unknown whether any still exists"),
+            remedy=f"delete the PodCliqueSet and recreate it with the other {what}",
             forbidden=True,
         )
 
@@ -106,6 +106,6 @@ def unread_queues(context: Context[Any], scheduler: str, key: str) -> Results:
             yield Finding(
                 at=use.path,
                 found=use.value,
-                why=f"{scheduler} does not read that key, so the gang is not in the queue that it names",
-                remedy=f"name the queue by {key}, too",
+                why=f"{scheduler} does not read this key, so the gang is not in that queue",
+                remedy=f"name the queue by {key} as well",
             )

@@ -1,4 +1,6 @@
-"""Rules about what an opted-in workload states twice: its scheduler, and names that other workloads use too."""
+"""Rules about values that must agree: the scheduler of an opted-in workload, its runtime, and names that it shares with
+other workloads.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +39,10 @@ def _naming(scheduler: str) -> dict[str, Any]:
     fails=Example(job_set(replicated("node", template=_naming("volcano")))),
 )
 def scheduler_name(workload: OptedInWorkload, context: Context[Any]) -> Results:
-    """A pod that names another scheduler is left to that one, so its gang would wait for it for ever.
+    """Another scheduler places a pod that names it, so the gang would wait for that pod for ever.
 
-    Source: kubernetes, pkg/scheduler/eventhandlers.go: a scheduler sees the pods that bear its name. The name
-    default-scheduler says nothing, because the API server writes it where nobody wrote anything.
+    Source: kubernetes, pkg/scheduler/eventhandlers.go: a scheduler sees only the pods that name it. The name
+    default-scheduler does not count as a choice, because the API server writes it if the name is missing.
     """
     choice = context.choice
     for part in workload.distinct_parts:
@@ -49,8 +51,8 @@ def scheduler_name(workload: OptedInWorkload, context: Context[Any]) -> Results:
             yield Finding(
                 at=part.template.spec_path / "schedulerName",
                 found=named,
-                why=f"{choice.path} says {shown(choice.scheduler)}, and pods that name another are left to that one",
-                remedy="remove schedulerName from the template, or choose that scheduler by the label",
+                why=f"{choice.path} says {shown(choice.scheduler)}, which skips pods that name another scheduler",
+                remedy=f"remove schedulerName from the template, or name the same scheduler in {SCHEDULER_LABEL}",
             )
 
 
@@ -62,8 +64,8 @@ def scheduler_name(workload: OptedInWorkload, context: Context[Any]) -> Results:
     fails=Example(train_job(), facts=runtimes(labels={SCHEDULER_LABEL: "volcano"})),
 )
 def scheduler_differs(workload: OptedInWorkload, context: Context[Any]) -> Results:
-    """The labels of a runtime's template become those of the JobSet, whose pods are then prepared for the scheduler
-    that these name, and not for the TrainJob's.
+    """The pods of the JobSet are prepared for the scheduler in the labels of the runtime's template, and not for the
+    scheduler of the TrainJob: the JobSet gets these labels.
 
     Source: kubeflow/trainer, pkg/runtime/core/trainingruntime.go (v2.3.0).
     """
@@ -72,8 +74,8 @@ def scheduler_differs(workload: OptedInWorkload, context: Context[Any]) -> Resul
         yield Finding(
             at=LABELS / SCHEDULER_LABEL,
             found=workload.scheduler,
-            why=f"the pods would be prepared for it, and {choice.path} of the TrainJob says {shown(choice.scheduler)}",
-            remedy="choose the same scheduler in both, or leave it to the TrainJob",
+            why=f"the pods would be prepared for it, but {choice.path} of the TrainJob says {shown(choice.scheduler)}",
+            remedy="choose the same scheduler in both, or remove this label",
         )
 
 
@@ -85,8 +87,8 @@ def scheduler_differs(workload: OptedInWorkload, context: Context[Any]) -> Resul
     fails=Example(train_job(runtime="torch-2"), facts=runtimes()),
 )
 def runtime(workload: OptedInWorkload, context: Context[Any]) -> Results:
-    """A TrainJob has no pods but those of its runtime: without it nothing can be said of its gang. Trainer refuses a
-    TrainJob whose runtime is not there.
+    """All pods of a TrainJob come from its runtime, so its gang is unknown without the runtime. Trainer refuses a
+    TrainJob whose runtime does not exist.
 
     Source: kubeflow/trainer, pkg/runtime/core/trainingruntime.go (`ValidateObjects`, v2.3.0).
     """
@@ -100,7 +102,7 @@ def runtime(workload: OptedInWorkload, context: Context[Any]) -> Results:
         yield Finding(
             at=workload.runtime_path,
             found=needed.name,
-            why=f"there is no such {workload.runtime_kind}, so nothing is known of its pods",
+            why=f"this {workload.runtime_kind} does not exist, so the pods of the TrainJob are unknown",
             remedy="name a runtime that exists, or create it first",
             absent=needed,
             # Its contents may be refused.
@@ -111,7 +113,7 @@ def runtime(workload: OptedInWorkload, context: Context[Any]) -> Results:
 
 
 def _unreadable(workload: TrainJob, context: Context[Any]) -> Results:
-    """A runtime from a file may have any content."""
+    """One finding if the runtime cannot be read: a runtime from a file may have any content."""
     try:
         found = runtime_of(workload, context.facts)
         _ = None if found is None else workload.job_set(found).parts
@@ -120,7 +122,7 @@ def _unreadable(workload: TrainJob, context: Context[Any]) -> Results:
             at=workload.runtime_path,
             found=text(mapping(workload.spec.get("runtimeRef")).get("name")),
             why=f"its {workload.runtime_kind} cannot be read: {error}",
-            remedy="write the runtime as its CRD has it",
+            remedy="correct the runtime according to its CRD",
         )
 
 
@@ -136,8 +138,8 @@ def _namespace(**labels: str) -> ClusterFacts:
     fails=Example(train_job(), facts=_namespace()),
 )
 def train_job_alone(workload: OptedInWorkload, context: Context[Any]) -> Results:
-    """Trainer copies no label of a TrainJob to the JobSet that it makes. Where the namespace is not opted in either,
-    and the runtime does not say it, nobody asks about that JobSet, and its pods start one by one.
+    """Trainer copies no label of a TrainJob to the JobSet that it makes. If neither the namespace nor the runtime has
+    the label, the JobSet is not opted in, and its pods start one by one.
 
     Source: kubeflow/trainer, pkg/runtime/framework/plugins/jobset (v2.3.0): the JobSet has the labels of the runtime's
     template and of runtimePatches.
@@ -152,8 +154,8 @@ def train_job_alone(workload: OptedInWorkload, context: Context[Any]) -> Results
         yield Finding(
             at=LABELS / SCHEDULER_LABEL,
             found=workload.scheduler,
-            why="Trainer copies no label of a TrainJob, so its JobSet and its pods would not be opted in",
-            remedy="label the namespace, or set the label by runtimePatches[].trainingRuntimeSpec.template.metadata",
+            why="Trainer does not copy labels of a TrainJob, so its JobSet and its pods would not be opted in",
+            remedy="label the namespace, or add the label in runtimePatches[].trainingRuntimeSpec.template.metadata",
             # The label may have been added a moment ago.
             absent=Needed("namespaces", workload.namespace),
         )
@@ -169,8 +171,9 @@ _POD_GROUP = Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")
     fails=Example(job(), facts=ClusterFacts(apis=frozenset({Api("batch", "v1", "Job")}))),
 )
 def api_missing(workload: OptedInWorkload, context: Context[Any]) -> Results:
-    """Without the kind of its gang objects a scheduler either holds the pods for a group that nobody can write, or
-    never learns that they are a gang; what the CRD of an older release does not have is dropped in silence.
+    """Without the kind of its gang objects a scheduler either holds the pods for a group that cannot be written, or
+    does not know that they are a gang. The API server drops fields that the CRD of an older release lacks, without an
+    error.
 
     Source: as for rollcall/api-missing.
     """
@@ -191,8 +194,8 @@ _TAKEN = ClusterFacts(
     fails=Example(job(), facts=_TAKEN),
 )
 def name_taken(workload: OptedInWorkload, context: Context[Any]) -> Results:
-    """Gangs and gang objects are called after their workload. Of two with one name the second gets no objects, and its
-    pods count for the first.
+    """Gangs and gang objects have the name of their workload. If two gangs have the same name, the second gets no
+    objects, and its pods count for the first.
 
     Source: Rollcall's own names; the reconciler never touches an object that another workload controls.
     """
@@ -201,13 +204,13 @@ def name_taken(workload: OptedInWorkload, context: Context[Any]) -> Results:
     mine = names_of(workload)
     for kind, known, names in _known_gangs(workload, context, mine):
         if names is None:
-            yield Unjudged(METADATA / "name", f"the names in {kind} {known.name}, more than are kept")
+            yield Unjudged(METADATA / "name", f"the gang names of {kind} {known.name}, which are too many to keep")
         elif shared := sorted(mine & names):
             yield Finding(
                 at=METADATA / "name",
                 found=workload.name,
-                why=f"{kind} {known.name} of the namespace has a gang of the name {shown(shared[0])}, too",
-                remedy=f"give the {workload.kind} another name",
+                why=f"{kind} {known.name} in the same namespace also has a gang with the name {shown(shared[0])}",
+                remedy=f"rename the {workload.kind}",
                 # It may have been deleted a moment ago.
                 absent=known,
             )

@@ -20,7 +20,8 @@ from webhook.validators.registry import Context, Example, OptedInChange, Results
     fails=Example(job_set(scheduler="koordinator")),
 )
 def owner_scheduler_unknown(workload: OptedInWorkload, context: Context[Any]) -> Results:
-    """Its pods would be left as they are, and start one by one under Kubernetes' own scheduler.
+    """Rollcall would not prepare the pods of the workload, and they would start one by one under Kubernetes' own
+    scheduler.
 
     Source: Rollcall prepares pods for the profiles of its configuration; kubernetes, pkg/scheduler/eventhandlers.go.
     """
@@ -29,8 +30,8 @@ def owner_scheduler_unknown(workload: OptedInWorkload, context: Context[Any]) ->
         yield Finding(
             at=choice.path,
             found=choice.scheduler,
-            why="no profile of that name is enabled here",
-            remedy=f"choose one of {', '.join(choice.available)}, or have the profile added to the configuration",
+            why="no enabled profile has that name",
+            remedy=f"choose one of {', '.join(choice.available)}, or add the profile to Rollcall's configuration",
         )
 
 
@@ -42,8 +43,8 @@ def owner_scheduler_unknown(workload: OptedInWorkload, context: Context[Any]) ->
     fails=Example(job(scheduler="volcano"), old=job()),
 )
 def owner_scheduler_change(change: OptedInChange, context: Context[Any]) -> Results:
-    """The pods that a workload has were prepared for the scheduler that it records, and its pod templates say so to
-    those that follow. Changed, or added to a workload that is older than Rollcall, the record would split its gang.
+    """If the record changed, or were added to a workload that predates Rollcall, it would split the gang: existing pods
+    were prepared for the recorded scheduler, and the pod templates give later pods the same record.
 
     Source: kubernetes, pkg/apis/batch/validation (a Job's pod template is immutable); jobset, pkg/webhooks (v0.12.0).
     """
@@ -53,6 +54,6 @@ def owner_scheduler_change(change: OptedInChange, context: Context[Any]) -> Resu
             at=LABELS / SCHEDULER_LABEL,
             found=now,
             why=f"its pods were prepared for {before or 'no gang scheduler'}",
-            remedy=f"delete the {change.new.kind} and create it anew with the other scheduler",
+            remedy=f"delete the {change.new.kind} and recreate it with the other scheduler",
             forbidden=True,
         )

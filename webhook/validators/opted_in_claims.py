@@ -1,6 +1,6 @@
-"""Rules about gangs that someone else makes for an opted-in workload: a plugin of Trainer, the workload's own
-controller, or its author by a mark on the pod templates. Rollcall keeps the group of such pods, and sets the scheduler
-name.
+"""Rules about gangs of an opted-in workload that Rollcall does not make: those of a plugin of Trainer, of the
+workload's own controller, or of its author, who names a group in the pod templates. Rollcall keeps the group of such
+pods, and sets the scheduler name.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ def _grouped(name: str, group: str, **fields: Any) -> dict[str, Any]:
     fails=Example(train_job(), facts=runtimes(podGroupPolicy={"coscheduling": {}, "volcano": {}})),
 )
 def two_plugins(workload: OptedInWorkload, context: Context[Any]) -> Results:
-    """With both plugins on, Trainer makes two PodGroups and its pods are marked as members of both: a scheduler reads
-    one, and the other one's pods never come. That only one may be set is a comment in the API, and nothing checks it.
+    """With both plugins, Trainer makes two PodGroups, and its pods are members of both. A scheduler reads one of them,
+    and the other PodGroup never gets its pods. Only a comment in the API says that at most one plugin may be set;
+    nothing checks it.
 
     Source: kubeflow/trainer, pkg/apis/trainer/v1alpha1/trainingruntime_types.go, pkg/runtime/framework/plugins
     (v2.3.0).
@@ -70,8 +71,8 @@ def two_plugins(workload: OptedInWorkload, context: Context[Any]) -> Results:
     fails=Example(train_job(), facts=runtimes(*_STEPS, podGroupPolicy={"volcano": {}})),
 )
 def plugin_in_turn(workload: OptedInWorkload, context: Context[Any]) -> Results:
-    """The PodGroup of Trainer's plugins counts the pods of all steps. Where steps start in turn, the first waits for a
-    quorum of pods that are created when it is done: neither ever starts.
+    """The PodGroup of Trainer's plugins counts the pods of all steps. If steps start in turn, the first step waits for
+    pods that are created only when it is done, so no step ever starts.
 
     Source: kubeflow/trainer, pkg/runtime/framework/plugins/{coscheduling,volcano} (v2.3.0); its KEP-3015; mpi-operator
     issue 608.
@@ -86,9 +87,9 @@ def plugin_in_turn(workload: OptedInWorkload, context: Context[Any]) -> Results:
         yield Finding(
             at=workload.runtime_path,
             found=runtime.name,
-            why=f"the PodGroup of its {runtime.plugins[0].path} counts pods that are created later, as its "
-            f"{made.in_runtime(turns)} says, so no step ever starts",
-            remedy=f"name a runtime without {runtime.plugins[0].path}; each step is then a gang of its own",
+            why=f"the PodGroup of its {runtime.plugins[0].path} counts pods that are created later because of its "
+            f"{made.in_runtime(turns)}, so no step ever starts",
+            remedy=f"name a runtime without {runtime.plugins[0].path}; each step then has its own gang",
         )
 
 
@@ -99,8 +100,9 @@ def plugin_in_turn(workload: OptedInWorkload, context: Context[Any]) -> Results:
     fails=Example(job_set(_grouped("a", "mine"), _grouped("b", "mine", dependsOn=[{"name": "a"}]))),
 )
 def membership_in_turn(workload: OptedInWorkload, _: Context[Any]) -> Results:
-    """One group over parts that start in turn never has its pods: the later part is created when the earlier one runs,
-    or is done, and the earlier one waits for the later one's pods. Rollcall itself makes each part a gang.
+    """A group that contains parts that start in turn is never complete: the later part is created when the earlier part
+    runs or is done, and the earlier part waits for the pods of the later part. Rollcall itself makes one gang for each
+    part.
 
     Source: jobset, pkg/controllers/jobset_controller.go (v0.12.0: dependsOn, InOrder); JobSet KEP-969 forbids it too.
     """
@@ -128,8 +130,8 @@ def membership_in_turn(workload: OptedInWorkload, _: Context[Any]) -> Results:
                 yield Finding(
                     at=claim.path,
                     found=claim.value,
-                    why=f"{same.path} names the same group, and these pods are created after those have started",
-                    remedy="give each of the parts that start in turn a group of its own, or remove both",
+                    why=f"{same.path} names the same group, but its pods must start before these pods are created",
+                    remedy="name a separate group in each part that starts in turn, or remove the group from both",
                 )
                 return
 
@@ -141,8 +143,9 @@ def membership_in_turn(workload: OptedInWorkload, _: Context[Any]) -> Results:
     fails=Example(job(template=pod_template(annotations=_VOLCANO))),
 )
 def claim_unread(workload: OptedInWorkload, context: Context[Any]) -> Results:
-    """A membership that the scheduler does not read is none: its pods start one by one, and whoever does read it waits
-    for pods that are bound by somebody else. Trainer's plugins write theirs on every pod, and name no scheduler.
+    """A membership that the scheduler does not read has no effect: its pods start one by one. A scheduler that reads it
+    waits for pods that another scheduler binds. Trainer's plugins write their membership on every pod and set no
+    scheduler.
 
     Source: kubeflow/trainer, pkg/runtime/framework/plugins/{coscheduling,volcano} (v2.3.0); each scheduler reads its
     own keys (webhook/model/claims.py).
@@ -160,8 +163,8 @@ def claim_unread(workload: OptedInWorkload, context: Context[Any]) -> Results:
     fails=Example(job(scheduler=DEFAULT_SCHEDULER, template=pod_template(labels=_COSCHEDULING))),
 )
 def claim_unsure(workload: OptedInWorkload, context: Context[Any]) -> Results:
-    """The coscheduling plugin is built into a kube-scheduler of its own, which some clusters run as default-scheduler.
-    Kubernetes' own has no such plugin: there the pods start one by one.
+    """The coscheduling plugin is built into a separate kube-scheduler, which some clusters run as default-scheduler.
+    The scheduler of Kubernetes does not have the plugin, and there the pods start one by one.
 
     Source: scheduler-plugins, pkg/coscheduling (the plugin must be in all profiles of the scheduler, as its queueSort).
     """
@@ -169,8 +172,8 @@ def claim_unsure(workload: OptedInWorkload, context: Context[Any]) -> Results:
         if _may_be_read(claim, context.choice):
             yield replace(
                 _unread_finding(claim, workload, context),
-                why="only a default-scheduler with the coscheduling plugin of scheduler-plugins reads it",
-                remedy="choose the scheduler that has the plugin, or make sure that default-scheduler has it",
+                why="default-scheduler reads it only with the coscheduling plugin of scheduler-plugins",
+                remedy="choose the scheduler that has the plugin, or make sure that default-scheduler has the plugin",
             )
 
 
@@ -194,7 +197,7 @@ def _unread_finding(claim: Claim, workload: OptedInWorkload, context: Context[An
     return Finding(
         at=claim.path,
         found=claim.value,
-        why=f"it is read by {claim.owner}, not by {choice.scheduler}, which {choice.path} chooses",
+        why=f"{claim.owner} reads it, but {choice.path} chooses {choice.scheduler}, which does not",
         remedy="name a runtime without that plugin, or choose its scheduler"
         if by_plugin
         else "remove it, or choose the scheduler that reads it",
@@ -209,8 +212,8 @@ def _unread_finding(claim: Claim, workload: OptedInWorkload, context: Context[An
     fails=Example(job(scheduling={"schedulingPolicy": {"gang": {}}})),
 )
 def native_scheduling(workload: OptedInWorkload, context: Context[Any]) -> Results:
-    """With that field the workload's own controller makes its gang, of the Workload API, and puts its pods into it.
-    Rollcall then makes none, and another scheduler than kube-scheduler starts the pods one by one.
+    """With that field the workload's own controller makes the gang with the Workload API and adds the pods to it.
+    Rollcall then makes no gang, and any scheduler other than kube-scheduler starts the pods one by one.
 
     Source: kubernetes/enhancements, KEP-5547 (Job, 1.37 alpha, gate WorkloadWithJob); JobSet KEP-969; LWS KEP-666.
     """
@@ -219,6 +222,6 @@ def native_scheduling(workload: OptedInWorkload, context: Context[Any]) -> Resul
         yield Finding(
             at=path,
             found=workload.spec.get("scheduling"),
-            why=f"kube-scheduler reads that gang, and {context.choice.path} says {shown(context.choice.scheduler)}",
-            remedy="remove it, or choose the cluster's own scheduler",
+            why=f"only kube-scheduler reads it, and {context.choice.path} says {shown(context.choice.scheduler)}",
+            remedy="remove the field, or choose the cluster's own scheduler",
         )

@@ -1,5 +1,5 @@
-"""Names that an opted-in workload gives by labels and annotations, its own and those of its pod templates: a queue, a
-quota. Used by the rules of several backends.
+"""Names (of a queue or a quota) in the labels and annotations of an opted-in workload and of its pod templates. Used by
+the rules of several backends.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Key = tuple[str, str]
 
 
 def named(workload: OptedInWorkload, keys: Sequence[Key], of_pods: Sequence[Key]) -> list[Use]:
-    """The places that name something, each with that name: first the workload's own by one of `keys`, then its
-    templates' by one of `of_pods`, sorted by template name. Reordering the templates moves no finding.
+    """The places that have a name, each with its name: first the workload's own, by one of `keys`, then those of its
+    templates, by one of `of_pods`, sorted by template name. Reordering the templates moves no finding.
     """
     found = list(_first(workload.labels, workload.annotations, METADATA, keys))
     templates = {part.place: part.template for part in workload.distinct_parts}
@@ -57,6 +57,6 @@ def disagreeing(
             yield Finding(
                 at=use.path,
                 found=use.value,
-                why=f"all pods of a workload are in one {what}, and {where} says {shown(first.value)}",
+                why=f"all pods of a workload must be in the same {what}, and {where} says {shown(first.value)}",
                 remedy=remedy,
             )

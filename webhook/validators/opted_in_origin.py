@@ -1,4 +1,4 @@
-"""Whether the JobSet exists that a Job names as its controller. Any author of a Job can write that reference."""
+"""The rule that the JobSet exists that a Job names as its controller. Any author of a Job can write that reference."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ def _made_by(uid: str) -> Manifest:
     fails=Example(_made_by("0b0e5f0e-2f0a-4f0b-8c1d-3f1f5e0d9a22"), facts=_KNOWN),
 )
 def foreign_job(part: OptedInWorkload, context: Context[Any]) -> Results:
-    """A Job that names a JobSet as its controller is left to that JobSet: no other rule judges it, and Rollcall makes
-    no gang of it. Only the uid tells whether the JobSet is the one that is there. The garbage collector deletes a Job
-    whose controller is not there, so no work is lost. JobSets that are not known are read live before a Job is refused.
+    """A Job that names a JobSet as its controller is a part of that JobSet: no other rule judges the Job, and Rollcall
+    makes no gang for it. Only the uid shows whether the named JobSet is the one that exists. The garbage collector
+    deletes a Job whose controller does not exist, so a refusal loses no work. An unknown JobSet is read live before a
+    Job is refused.
 
     Source: kubernetes, pkg/controller/garbagecollector (`isDangling`: an owner with another uid is absent).
     """
@@ -51,18 +52,18 @@ def foreign_job(part: OptedInWorkload, context: Context[Any]) -> Results:
         return
     found = known.get(key)
     if found is None or found.uid not in {None, controller.uid}:
-        lacking = "there is no such JobSet" if found is None else f"the JobSet {controller.name} has another uid"
+        lacking = "this JobSet does not exist" if found is None else f"the JobSet {controller.name} has another uid"
         yield Finding(
             at=at,
             found=controller.uid,
-            why=f"{lacking}, so the Job is a part of none, and the garbage collector deletes it",
-            remedy="remove the reference: the JobSet's controller writes it on the Jobs that it creates",
+            why=f"{lacking}, so the garbage collector would delete the Job",
+            remedy="remove the reference; the controller of a JobSet adds it to the Jobs that it creates",
             absent=needed,
         )
 
 
 def _of_another_version(facts: ClusterFacts) -> bool:
-    """Whether the cluster serves JobSets, but not in the version that Rollcall reads, so that none would be found."""
+    """Whether the cluster serves JobSets, but not in the version that Rollcall reads. No JobSet would be found then."""
     wanted = JOB_SETS.api
     served = {api for api in facts.apis or () if (api.group, api.kind) == (wanted.group, wanted.kind)}
     return bool(served) and wanted not in served

@@ -62,10 +62,10 @@ SHAPES: dict[tuple[str, str], Any] = {
     fails=Example(job_set(replicated("node", job={"parallelism": "4"}))),
 )
 def opted_in_shape(found: Unreadable, _: object) -> Results:
-    """A field of the wrong type cannot be judged, and taken for absent it would pass in silence.
+    """A field of the wrong type cannot be judged. If it counted as missing, the object would pass without a message.
 
     Source: the CRDs of kubeflow/trainer, jobset and lws, k8s.io/api batch/v1; in a cluster the API server refuses such
-    an object by its schema, but only after mutation, and nobody does for a file on the command line.
+    an object by its schema, but only after mutation. A file on the command line has no such check.
     """
     if found.kind in SHAPES:
         yield from said_of(found.manifest, SHAPES[found.kind])

@@ -1,5 +1,5 @@
-"""Rules about opted-in workloads whose gangs Rollcall makes: what their controllers do that prevents a gang from ever
-being complete.
+"""Rules about opted-in workloads whose gangs Rollcall makes: actions of their controllers after which a gang is never
+complete.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def _hindrance(rule_id: str, workload: OptedInWorkload, context: Context[Any]) -
     fails=Example(job(parallelism=2, completions=5)),
 )
 def completions(workload: OptedInWorkload, context: Context[Any]) -> Results:
-    """A Job that replaces the pods that are done ends with fewer pods than its gang starts with, and these wait for
-    others that never come.
+    """A Job that replaces finished pods creates fewer pods at its end than its gang needs to start, so these pods wait
+    for others that are never created.
 
     Source: kubernetes, pkg/controller/job; KAI-Scheduler issue 1347; kubernetes issue 136334.
     """
@@ -52,8 +52,8 @@ def completions(workload: OptedInWorkload, context: Context[Any]) -> Results:
     fails=Example(job(annotations={"kueue.x-k8s.io/job-min-parallelism": "1"})),
 )
 def partial_admission(workload: OptedInWorkload, context: Context[Any]) -> Results:
-    """Where its queue has no room for all pods, Kueue resumes such a Job with fewer of them at a time and with as many
-    completions as before: it then replaces the pods that are done, and the last of them are fewer than the gang.
+    """Kueue resumes such a Job with a lower parallelism and the same completions if its queue has no room for all pods.
+    The Job then replaces finished pods, and its last pods are fewer than its gang needs to start.
 
     Source: kueue, pkg/controller/jobs/job/job_controller.go (`RunWithPodSetsInfo`), partial admission.
     """
@@ -71,8 +71,8 @@ _EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "cloud.provider.com
     fails=Example(job_set(replicated("node", 4), annotations=_EXCLUSIVE)),
 )
 def exclusive_topology(workload: OptedInWorkload, context: Context[Any]) -> Results:
-    """With exclusive topology the pods that follow are created when the first is on a node, and a gang scheduler puts
-    none on a node before all are there: both wait for each other.
+    """With exclusive topology the controller creates the other pods only when the first pod is on a node, but a gang
+    scheduler puts no pod on a node before all pods exist: the two wait for each other.
 
     Source: jobset, pkg/webhooks/pod_admission_webhook.go (v0.12.0); lws, pkg/controllers/pod_controller.go (v0.9),
     KEP-666.
@@ -88,8 +88,8 @@ def exclusive_topology(workload: OptedInWorkload, context: Context[Any]) -> Resu
     fails=Example(leader_worker_set(startupPolicy="LeaderReady")),
 )
 def leader_ready(workload: OptedInWorkload, context: Context[Any]) -> Results:
-    """LeaderReady creates the workers when the leader is ready, and a gang of the whole group puts no leader on a node
-    before its workers are there.
+    """With LeaderReady the controller creates the workers only when the leader is ready, but a gang scheduler puts the
+    leader on a node only when its workers exist: the two wait for each other.
 
     Source: lws, pkg/controllers/pod_controller.go, pkg/schedulerprovider (minMember 1 for LeaderReady; v0.9), KEP-666.
     """

@@ -1,4 +1,4 @@
-"""The creator of a pod that has Grove's labels. Anyone can write these labels."""
+"""The rule about the creator of a pod that has Grove's labels. Anyone can write these labels."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _POD: Manifest = {
     fails=Example(_POD, user="alice"),
 )
 def foreign_pod(creation: PodCreation, _: Context[Any]) -> Results:
-    """A pod with Grove's labels is prepared for the gang that they name, and schedulers count it. Grove's operator
-    creates all pods of a gang; one of another user takes a place in the gang, or holds it up. It is a warning, because
-    it has no right that its author lacks: whoever may create pods may write a scheduler's labels, too. Where nobody is
-    known to have created the pod, as in a file, nothing is said.
+    """A pod with Grove's labels is prepared for the gang in these labels, and schedulers count it. Grove's operator
+    creates all pods of a gang, so a pod of another user takes a place in the gang or blocks it. The rule only warns,
+    because the labels give the author no new right: a user who may create pods may also write a scheduler's labels. If
+    the creator is unknown, as for a file, the rule reports nothing.
 
     Source: ai-dynamo/grove, operator/internal/controller/podclique/components/pod (creates the pods of a PodClique),
     operator/charts/values.yaml (`serviceAccount.name`).
@@ -49,6 +49,6 @@ def foreign_pod(creation: PodCreation, _: Context[Any]) -> Results:
     yield Finding(
         at=creation.pod.labels_path / grove.LABEL_PODGANG,
         found=podgang,
-        why=f"Grove's operator did not create this pod, {shown(creation.user)} did",
-        remedy="remove Grove's labels, or name that user in tenancy.groveOperators",
+        why=f"{shown(creation.user)} created this pod, and not Grove's operator",
+        remedy="remove Grove's labels, or add that user to tenancy.groveOperators",
     )

@@ -28,9 +28,9 @@ _KOORDINATOR_POD_GROUP = Api("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup")
     fails=Example(pod_clique_set(), facts=ClusterFacts(apis=frozenset({Api("grove.io", "v1alpha1", "PodCliqueSet")}))),
 )
 def api_missing(workload: PodCliqueSet, context: Context[Any]) -> Results:
-    """Without the kind of its gang objects a scheduler either holds the pods for a group that nobody can write, or
-    never learns that they are a gang. A field that the CRD of an older release does not have is dropped by the API
-    server in silence, and with it what makes the gang whole, the minimum of each clique.
+    """Without the kind of its gang objects a scheduler either holds the pods for a group that cannot be written, or
+    does not know that they are a gang. The API server drops a field that the CRD of an older release lacks, without an
+    error. The gang then has no minimum for each clique.
 
     Source: Koordinator, pkg/scheduler/plugins/coscheduling: a pod whose PodGroup does not exist is held without an
     event. Volcano's CRD before v1.14.0, KAI's before v0.15.0; Kubernetes prunes fields that a CRD does not know.
@@ -44,10 +44,10 @@ def api_missing(workload: PodCliqueSet, context: Context[Any]) -> Results:
     fails=Example(pod_clique_set(clique("worker", replicas=2, minimum=4))),
 )
 def min_available(workload: PodCliqueSet, _: Context[Any]) -> Results:
-    """A gang that needs more pods than will ever exist is held for ever; one that needs none is no gang.
+    """A gang that needs more pods than will ever exist never starts. A gang that needs no pods is not a gang.
 
-    Source: Grove's own validation refuses it in a cluster (minAvailable > 0 and at most replicas, for cliques and
-    scaling groups); without a cluster nobody does.
+    Source: in a cluster Grove's own validation refuses it (minAvailable > 0 and at most replicas, for cliques and
+    scaling groups). A file on the command line has no such check.
     """
     for member in workload.cliques:
         if not 1 <= member.min_available <= member.replicas:
@@ -79,8 +79,8 @@ def _minimum(minimum: int, replicas: int, path: FieldPath, holder: str) -> Findi
     fails=Example(pod_clique_set(clique("worker"), clique("pworker"))),
 )
 def clique_name_suffix(workload: PodCliqueSet, _: Context[Any]) -> Results:
-    """Grove finds a PodClique's template by the suffix of its name and takes the first that fits, so a clique may be
-    built from another's template.
+    """Grove finds the template of a PodClique by the suffix of its name and uses the first match, so a clique may be
+    built from the template of another clique.
 
     Source: ai-dynamo/grove, operator/internal/controller/podcliqueset/components/podclique/podclique.go
     (`strings.HasSuffix`, first hit in template order; 2026-08).
@@ -128,10 +128,10 @@ def _longest_suffixes(names: Iterable[str]) -> dict[str, str]:
     fails=Example(pod_clique_set(clique("worker"), groups=[scaling_group("decode", "wroker")])),
 )
 def scaling_group_clique(workload: PodCliqueSet, _: Context[Any]) -> Results:
-    """A scaling group over a clique that does not exist yields a gang with a member that never comes.
+    """A scaling group with a clique that does not exist yields a gang with a member that never gets pods.
 
-    Source: Grove's own validation refuses it in a cluster (podCliqueScalingGroups[].cliqueNames); without one nobody
-    does.
+    Source: in a cluster Grove's own validation refuses it (podCliqueScalingGroups[].cliqueNames). A file on the command
+    line has no such check.
     """
     names = {member.name for member in workload.cliques}
     offered = ", ".join(nsmallest(_OFFERED, names)) or "the cliques"
@@ -142,7 +142,7 @@ def scaling_group_clique(workload: PodCliqueSet, _: Context[Any]) -> Results:
                     at=group.path / "cliqueNames",
                     found=name,
                     why="no clique of the set has that name",
-                    remedy=f"name one of {offered}, or add the clique",
+                    remedy=f"name one of {offered}, or add a clique with that name",
                 )
 
 
@@ -153,11 +153,11 @@ def scaling_group_clique(workload: PodCliqueSet, _: Context[Any]) -> Results:
     fails=Example(pod_clique_set(clique("worker"), clique("worker"))),
 )
 def own_names(workload: PodCliqueSet, _: Context[Any]) -> Results:
-    """The members of a gang are told by the names of cliques and scaling groups: of two that share one, or of a clique
-    that is in two groups, the pods of one would count for the other. No gang object is written for such a gang.
+    """The members of a gang are identified by the names of cliques and scaling groups. If two share a name, or a clique
+    is in two groups, the pods of one would count for the other. No gang object is written for such a gang.
 
-    Source: the CRD of grove.io/v1alpha1 (cliques are a map by name) and Grove's own validation refuse it in a cluster;
-    without one nobody does.
+    Source: in a cluster the CRD of grove.io/v1alpha1 (cliques are a map by name) and Grove's own validation refuse it.
+    A file on the command line has no such check.
     """
     for what, named in (("clique", workload.cliques), ("scaling group", workload.scaling_groups)):
         seen: set[str] = set()
@@ -165,14 +165,14 @@ def own_names(workload: PodCliqueSet, _: Context[Any]) -> Results:
             if not one.name:
                 yield Finding(one.path / "name", None, f"a {what} needs a name", f"name the {what}")
             elif one.name in seen:
-                yield Finding(one.path / "name", one.name, f"another {what} has that name", "rename one of the two")
+                yield Finding(one.path / "name", one.name, f"another {what} has the same name", "rename one of the two")
             seen.add(one.name)
     grouped: dict[str, str] = {}
     for group in workload.scaling_groups:
         for name in group.clique_names:
             if name in grouped:
-                why = f"the clique is in the scaling group {shown(grouped[name])} already"
-                yield Finding(group.path / "cliqueNames", name, why, "leave it in one of them, and once")
+                why = f"the clique is already in the scaling group {shown(grouped[name])}"
+                yield Finding(group.path / "cliqueNames", name, why, "name the clique once, in one scaling group")
             grouped[name] = group.name
 
 
@@ -182,7 +182,7 @@ def own_names(workload: PodCliqueSet, _: Context[Any]) -> Results:
     fails=Example({**pod_clique_set(), "spec": {"replicas": 1, "template": {"cliques": []}}}),
 )
 def no_cliques(workload: PodCliqueSet, _: Context[Any]) -> Results:
-    """A set without cliques has no gang to judge; Grove's validation of an empty list ends in a recovered panic.
+    """A set without cliques has no gang to judge. Grove's validation of an empty list ends in a recovered panic.
 
     Source: ai-dynamo/grove, operator/internal/webhook/admission/pcs/validation (2026-08).
     """

@@ -52,9 +52,9 @@ class Subject(StrEnum):
     MALFORMED = "malformed object"
     # Called with a `Change`, on UPDATE only. Its findings are forbidden changes: never softened by the ratchet.
     CHANGE = "change of a PodCliqueSet"
-    # Called with a `StoredObject` of one of the rule's `kinds`, which Rollcall did not make.
+    # Called with a `StoredObject` that has one of the rule's `kinds` and that another program stored.
     OBJECT = "gang object"
-    # Called with an `OptedInWorkload`, which is not Grove's; for a TrainJob also with the JobSet that is made from it.
+    # Called with an `OptedInWorkload`; for a TrainJob also with the JobSet that is made from it.
     OPTED_IN = "workload of another kind"
     # Called with a Job that names a JobSet as its controller. No other rule judges it.
     PART = "Job of a JobSet"
@@ -62,7 +62,7 @@ class Subject(StrEnum):
     OPTED_IN_CHANGE = "change of another kind"
 
 
-# Used in every review; looking a member up in its enumeration takes as long as calling a rule.
+# Constants, because looking up a member of an enumeration takes as long as calling a rule.
 _POD, _WORKLOAD, _CHANGE = Subject.POD, Subject.WORKLOAD, Subject.CHANGE
 
 

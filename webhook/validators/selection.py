@@ -1,4 +1,5 @@
-"""Which backend judges a workload: the first of label, pod templates, namespace, default.
+"""Choose the scheduler that judges a workload: by its label, else its pod templates, else its namespace, else the
+default.
 
 The choice is a label and not an annotation, because webhook selectors and `kubectl get -l` see only labels.
 `default-scheduler` in a pod template does not count as a choice: the API server writes it into every pod without a

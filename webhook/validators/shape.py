@@ -71,7 +71,7 @@ _SHAPES: dict[tuple[str, str], Any] = {
 
 
 def _pod_group(labels: Any) -> Manifest:
-    """One of Koordinator's."""
+    """A PodGroup of Koordinator."""
     head = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup"}
     metadata = {"name": "demo", "namespace": "default", "labels": labels}
     return {**head, "metadata": metadata, "spec": {"minMember": 2}}
@@ -85,10 +85,10 @@ def _pod_group(labels: Any) -> Manifest:
     fails=Example({**pod_clique_set(), "spec": {"replicas": "one", "template": {"cliques": [{"name": "worker"}]}}}),
 )
 def shape(found: Unreadable, _: object) -> Results:
-    """A field of the wrong type cannot be judged, and taken for absent it would pass in silence.
+    """A field of the wrong type cannot be judged. If it counted as missing, the object would pass without a message.
 
     Source: the CRDs of grove.io/v1alpha1 and scheduler.grove.io/v1alpha1; in a cluster the API server refuses such an
-    object by its schema, but only after mutation, and nobody does for a file on the command line.
+    object by its schema, but only after mutation. A file on the command line has no such check.
     """
     if found.kind in _SHAPES:
         yield from said_of(found.manifest, _SHAPES[found.kind])
@@ -102,11 +102,11 @@ def shape(found: Unreadable, _: object) -> Results:
     fails=Example(_pod_group(["team-a"])),
 )
 def object_shape(found: Unreadable, _: object) -> Results:
-    """A gang object of which a field has the wrong type cannot be judged, and taken for absent the field would pass in
-    silence.
+    """A field of the wrong type in a gang object cannot be judged. If it counted as missing, the object would pass
+    without a message.
 
     Source: the CRDs of Koordinator, KAI and Volcano, and k8s.io/api scheduling; in a cluster the API server refuses
-    such an object by its schema, and nobody does for a file on the command line.
+    such an object by its schema. A file on the command line has no such check.
     """
     if found.kind not in _SHAPES and found.kind not in OF_OWNERS:
         yield from said_of(found.manifest, {"metadata": METADATA, "spec": {}, **found.shape})

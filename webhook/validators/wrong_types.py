@@ -55,13 +55,13 @@ def said_of(manifest: Manifest, shape: Any) -> Iterator[Finding]:
     finding.
     """
     found = _walk(manifest, shape, ROOT)
-    # One by one, so that a caller with enough findings can stop.
+    # Findings are yielded one by one, so that a caller with enough findings can stop.
     yield next(found, None) or _wrong(ROOT, manifest, "what the schema of its kind demands")
     yield from found
 
 
 def _walk(value: Any, expected: Any, path: FieldPath) -> Iterator[Finding]:
-    # null is what YAML makes of a key without a value; the API server drops it.
+    # YAML reads a key without a value as null. The API server drops such a key.
     if value is None:
         return
     if isinstance(expected, dict):

@@ -147,8 +147,8 @@ def test_a_pod_with_grove_s_labels_that_another_user_creates_is_reported() -> No
     verdict = stored("alice")
     assert verdict.allowed
     assert [str(finding) for finding in verdict.warnings] == [
-        'grove/foreign-pod at metadata.labels[grove.io/podgang]: "demo-0": Grove\'s operator did not create this pod, '
-        '"alice" did; remove Grove\'s labels, or name that user in tenancy.groveOperators'
+        'grove/foreign-pod at metadata.labels[grove.io/podgang]: "demo-0": "alice" created this pod, and not '
+        "Grove's operator; remove Grove's labels, or add that user to tenancy.groveOperators"
     ]
 
 

@@ -112,7 +112,7 @@ LIVING = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
         (
             {BY_ANNOTATION: "team-a"},
             ClusterFacts(),
-            "the pods of its gangs are charged to team-a, and whether any still exists is unknown",
+            "the pods of its gangs are charged to team-a, and it is unknown whether any still exists",
         ),
         ({}, LIVING, "the pods of its gangs are charged to no named quota"),
     ],

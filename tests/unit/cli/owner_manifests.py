@@ -5,8 +5,8 @@ from __future__ import annotations
 KOORD = ("--scheduler", "koord-scheduler")
 VOLCANO = ("--scheduler", "volcano")
 NOT_OPTED_IN = (
-    "note: not opted in: neither it nor its namespace bears the label rollcall.dev/scheduler, so it and its pods are "
-    "left as they are; --scheduler NAME judges it as if it did"
+    "note: not opted in: neither it nor its namespace has the label rollcall.dev/scheduler, so it and its pods stay "
+    "unchanged; --scheduler NAME judges it as if it had the label"
 )
 JOB = """\
 apiVersion: batch/v1

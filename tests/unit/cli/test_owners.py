@@ -65,7 +65,7 @@ def test_a_runtime_that_the_facts_do_not_have_is_missing(rollcall: Run, tmp_path
     ran = rollcall("check", *KOORD, "--facts", str(tmp_path), "-", stdin=TRAIN_JOB)
     assert ran.code == 0
     assert "<stdin>:5:16: warning owner/runtime\n" in ran.out
-    assert "why    there is no such ClusterTrainingRuntime, so nothing is known of its pods\n" in ran.out
+    assert "why    this ClusterTrainingRuntime does not exist, so the pods of the TrainJob are unknown\n" in ran.out
 
 
 def test_what_a_runtime_has_is_found_where_it_is_named(rollcall: Run) -> None:
@@ -74,7 +74,7 @@ def test_what_a_runtime_has_is_found_where_it_is_named(rollcall: Run) -> None:
     assert "<stdin>:5:16: error owner/exclusive-topology\n" in ran.out
     assert "    object TrainJob default/demo\n    field  spec.runtimeRef.name\n" in ran.out
     place = "spec.template.metadata.annotations[alpha.jobset.sigs.k8s.io/exclusive-topology]"
-    assert f"why    ClusterTrainingRuntime torch, {place}: JobSet lets the other 2 pods " in ran.out
+    assert f"why    ClusterTrainingRuntime torch, {place}: JobSet creates the other 2 pods " in ran.out
 
 
 def test_the_most_that_a_namespace_allows_holds_for_pod_templates(rollcall: Run) -> None:

@@ -76,7 +76,7 @@ def test_the_groups_of_a_leader_worker_set_are_shown_by_their_first(rollcall: Ru
     group, leader, worker = YAML(typ="safe").load_all(ran.out)
     assert comments(ran.out)[:2] == [
         "# LeaderWorkerSet demo, koord-scheduler: gang demo-0-revision",
-        "# each of its 3 groups has its own; `revision` stands for the hash of its templates",
+        "# each of its 3 groups has its own gang; `revision` stands for the hash of its templates",
     ]
     assert (group["metadata"]["name"], group["spec"]["minMember"]) == ("demo-0-revision", 4)
     assert [one["metadata"]["name"] for one in (leader, worker)] == ["demo-0", "demo-0-1"]
@@ -90,12 +90,12 @@ def test_trainer_s_plugin_and_kai_make_the_gang_themselves(rollcall: Run) -> Non
     chain = "of Job demo-node-0 of JobSet demo of TrainJob demo"
     assert comments(ran.out) == [
         f"# TrainJob demo, volcano: one pod of node, {chain}",
-        "# Trainer's plugin volcano makes the PodGroup demo: nothing is written beside it",
+        "# Trainer's plugin volcano makes the PodGroup demo: Rollcall writes no objects",
     ]
     ran = rollcall("render", "--scheduler", "kai-scheduler", "-", stdin=f"{TRAIN_JOB}---\n{RUNTIME}")
     assert comments(ran.out) == [
         f"# TrainJob demo, kai-scheduler: one pod of node, {chain}",
-        "# kai-scheduler makes the gang by itself: nothing is written beside it",
+        "# kai-scheduler makes the gang itself: Rollcall writes no objects",
     ]
 
 
@@ -120,7 +120,7 @@ def test_a_pod_of_somebody_else_s_job_is_left_alone(rollcall: Run) -> None:
 
 def test_of_what_is_suspended_nothing_is_written_yet(rollcall: Run) -> None:
     ran = rollcall("render", *VOLCANO, "-", stdin=JOB.replace("  completionMode", "  suspend: true\n  completionMode"))
-    assert comments(ran.out).count("# suspended: nothing is written until it is resumed") == 2
+    assert comments(ran.out).count("# suspended: Rollcall writes no objects until it is resumed") == 2
 
 
 def test_a_name_that_is_yet_to_be_made_is_shown_as_such(rollcall: Run) -> None:

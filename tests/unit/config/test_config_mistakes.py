@@ -170,14 +170,14 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
         {**HEAD, "tenancy": {"reconcilers": [""], "exemptUsers": ["system:serviceaccount:*:argocd"]}},
         [
             'tenancy.reconcilers[0]: "": is not the name of a user, such as system:serviceaccount:NAMESPACE:NAME',
-            'tenancy.exemptUsers[0]: "system:serviceaccount:*:argocd": has a *, which no user has in its name; name '
+            'tenancy.exemptUsers[0]: "system:serviceaccount:*:argocd": has a *, which no user name contains; name '
             "each user",
         ],
     ),
     "an operator by another pattern than that of a namespace": (
         {**HEAD, "tenancy": {"groveOperators": ["system:serviceaccount:*:*"]}},
         [
-            'tenancy.groveOperators[0]: "system:serviceaccount:*:*": has a *, which no user has in its name; name each '
+            'tenancy.groveOperators[0]: "system:serviceaccount:*:*": has a *, which no user name contains; name each '
             "user"
         ],
     ),

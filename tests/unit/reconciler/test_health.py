@@ -146,7 +146,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "its kind of object is not served any more": (
         {"workload": pod_clique_set(clique("leader"), clique("worker")), "facts": replace(FACTS, apis=frozenset())},
         'GangApiMissing: rollcall/api-missing at metadata.labels[rollcall.dev/scheduler]: "koord-scheduler": this '
-        "cluster does not serve scheduling.sigs.k8s.io/v1alpha1 PodGroup, which that scheduler needs; install",
+        "cluster does not serve scheduling.sigs.k8s.io/v1alpha1 PodGroup, which the scheduler needs; install",
     ),
     "its workload would be refused today": (
         {"workload": pod_clique_set(clique("leader"), clique("worker", labels={

@@ -122,7 +122,7 @@ CASES: dict[str, Case] = {
         (JOB_PATH, job(completions=5)),
         (),
         State.HELD,
-        ["GangInexpressible: owner/completions at spec.completions: 5: only 2 of them run at a time"],
+        ["GangInexpressible: owner/completions at spec.completions: 5: only 2 of the pods run at a time"],
     ),
     "pods that came past the webhook": (
         TRAIN,

@@ -94,4 +94,4 @@ def test_a_set_of_many_cliques_is_told_a_few_that_could_be_meant() -> None:
     many = [clique(f"clique-{index:03}") for index in range(300)]
     verdict = validate(pod_clique_set(*many, groups=[scaling_group("g", "wroker")]))
     told = [found.remedy for found in verdict.findings if found.rule == "grove/scaling-group-clique"]
-    assert told == ["name one of clique-000, clique-001, clique-002, or add the clique"]
+    assert told == ["name one of clique-000, clique-001, clique-002, or add a clique with that name"]

@@ -1,7 +1,7 @@
 """The gangs of an opted-in workload, in the form of PodGangs that the backends take, or why it has none.
 
-A Job is one gang. A JobSet is one gang with a member for each replicated Job; if these start in turn, each is a gang of
-its own. Each group of a LeaderWorkerSet is one gang; its pods show which groups exist.
+A Job is one gang. A JobSet is one gang with a member for each replicated Job; if these start in turn, each is a
+separate gang. Each group of a LeaderWorkerSet is one gang; its pods show which groups exist.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class NoGang:
 def no_gang(workload: OptedInWorkload) -> NoGang | None:
     """Why Rollcall makes no gang for a workload: someone else does, or the gang could never be complete."""
     if (at := workload.native_path) is not None:
-        return NoGang(at, f"its own controller makes its gang, as {at} asks for")
+        return NoGang(at, f"its own controller makes its gang, because {at} is set")
     for template in workload.templates:
         for claim in claims_on(template):
             return NoGang(claim.path, f"{claim.path} says that {claim.owner} has claimed its pods")

@@ -16,7 +16,7 @@ MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 COMPLETIONS_IN_STEP = "kueue.x-k8s.io/job-completions-equal-parallelism"
 
 _WHY_TAIL = (
-    "the pods that come when others are done are fewer than the gang starts with, so the last of them never start"
+    "the pods that replace finished pods are fewer than the gang needs to start, so the last of them never start"
 )
 
 
@@ -40,8 +40,8 @@ class Job(OptedInWorkload):
                 "owner/partial-admission",
                 ANNOTATIONS / MIN_PARALLELISM,
                 least,
-                f"Kueue may admit the Job with fewer pods at a time than it has completions: {_WHY_TAIL}",
-                f'add the annotation {COMPLETIONS_IN_STEP}: "true", or remove this one',
+                f"Kueue may admit the Job with a parallelism below its completions: {_WHY_TAIL}",
+                f'add the annotation {COMPLETIONS_IN_STEP}: "true", or remove this annotation',
             )
 
 
@@ -69,6 +69,6 @@ def tail(spec: Mapping[str, Any], path: FieldPath, gang: int) -> Iterator[Hindra
             "owner/completions",
             path / "completions",
             completions,
-            f"only {parallelism(spec)} of them run at a time: {_WHY_TAIL}",
+            f"only {parallelism(spec)} of the pods run at a time: {_WHY_TAIL}",
             "set completions and parallelism to the same number",
         )

@@ -1,4 +1,4 @@
-"""JobSet: a read view over a JobSet. Its replicated Jobs are one gang, or one gang each if they start in turn.
+"""JobSet: a read view over a JobSet. Its replicated Jobs are one gang, or each is a gang if they start in turn.
 
 Source: kubernetes-sigs/jobset, api/jobset/v1alpha2/jobset_types.go, pkg/webhooks (v0.12.0).
 """
@@ -102,9 +102,9 @@ class JobSet(OptedInWorkload):
                     "owner/exclusive-topology",
                     at,
                     "exclusive-topology",
-                    f"JobSet lets the other {part.each - 1} pods of a Job be created when the first is on a node, and "
-                    "a gang puts none on a node before all are there",
-                    f"remove the annotation, or pin the Jobs yourself and add {NODE_SELECTOR}",
+                    f"JobSet creates the other {part.each - 1} pods of a Job only when the first is on a node, but a "
+                    "gang scheduler puts no pod on a node before all pods exist",
+                    f"remove the annotation, or assign the Jobs to nodes yourself and add {NODE_SELECTOR}",
                 )
             yield from tail(self._job(index), part.path / "template" / "spec", every if at_once else part.pods)
 

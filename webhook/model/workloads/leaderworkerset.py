@@ -48,7 +48,7 @@ class LeaderWorkerSet(OptedInWorkload):
 
     def hindrances(self) -> Iterator[Hindrance]:
         """Workers that are not created before the leader is ready, or on a node."""
-        if self.size < 2:  # noqa: PLR2004 - a leader alone waits for nobody
+        if self.size < 2:  # noqa: PLR2004 - a leader without workers does not wait
             return
         policy = text(self.spec.get("startupPolicy"))
         if policy == "LeaderReady":
@@ -56,8 +56,8 @@ class LeaderWorkerSet(OptedInWorkload):
                 "owner/leader-ready",
                 SPEC / "startupPolicy",
                 policy,
-                f"the {self.size - 1} workers are created when the leader is ready, and a gang puts no leader on a "
-                "node before all its pods are there",
+                f"the {self.size - 1} workers are created only when the leader is ready, but a gang scheduler puts "
+                "the leader on a node only when all pods exist",
                 "set startupPolicy to LeaderCreated",
             )
         if self.annotations.get(EXCLUSIVE):
@@ -65,7 +65,7 @@ class LeaderWorkerSet(OptedInWorkload):
                 "owner/exclusive-topology",
                 ANNOTATIONS / EXCLUSIVE,
                 self.annotations[EXCLUSIVE],
-                f"LeaderWorkerSet creates the {self.size - 1} workers when the leader is on a node, and a gang puts no "
-                "leader on a node before all its pods are there",
+                f"LeaderWorkerSet creates the {self.size - 1} workers only when the leader is on a node, but a gang "
+                "scheduler puts the leader on a node only when all pods exist",
                 "remove the annotation",
             )

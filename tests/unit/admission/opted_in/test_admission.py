@@ -146,8 +146,8 @@ def test_a_job_of_a_jobset_is_the_jobset_s_affair() -> None:
     assert validate(part, facts=facts).findings == ()
 
 
-NO_SUCH = "there is no such JobSet, so the Job is a part of none, and the garbage collector deletes it"
-ANOTHER = "the JobSet demo has another uid, so the Job is a part of none, and the garbage collector deletes it"
+NO_SUCH = "this JobSet does not exist, so the garbage collector would delete the Job"
+ANOTHER = "the JobSet demo has another uid, so the garbage collector would delete the Job"
 
 
 @pytest.mark.parametrize("scheduler", [None, "koord-scheduler"], ids=["by its namespace", "by its own label"])
@@ -240,7 +240,7 @@ def test_what_is_wrong_with_a_runtime_is_said_at_the_trainjob() -> None:
     assert str(found.at) == "spec.runtimeRef.name"
     assert found.why.startswith(
         "ClusterTrainingRuntime torch, spec.template.spec.replicatedJobs[0].template.metadata.annotations"
-        "[alpha.jobset.sigs.k8s.io/exclusive-topology]: JobSet lets the other"
+        "[alpha.jobset.sigs.k8s.io/exclusive-topology]: JobSet creates the other"
     )
 
 
@@ -262,7 +262,7 @@ def test_a_namespaced_runtime_is_looked_for_in_the_namespace() -> None:
     assert rules(missing) == ["owner/runtime"]
     (found,) = missing.findings
     assert found.action is Action.WARN
-    assert found.why == "there is no such TrainingRuntime, so nothing is known of its pods"
+    assert found.why == "this TrainingRuntime does not exist, so the pods of the TrainJob are unknown"
 
 
 def test_a_runtime_that_is_not_known_is_not_judged() -> None:

@@ -234,7 +234,7 @@ def test_the_workload_s_record_decides_and_not_the_pod_s_label() -> None:
         (
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone", "labels": {RECORD: "volcano"}}},
             known(),
-            "pod left as it is: it is of no TrainJob, JobSet, LeaderWorkerSet or Job",
+            "pod left as it is: it belongs to no TrainJob, JobSet, LeaderWorkerSet or Job",
         ),
         (job_pod("demo", recorded()), known(), "pod left as it is: its Job default/demo was not found"),
         (
@@ -250,13 +250,13 @@ def test_the_workload_s_record_decides_and_not_the_pod_s_label() -> None:
         (
             leader_pod("demo", 0, recorded()),
             known(leader_worker_set(startupPolicy="LeaderReady")),
-            "pod left as it is: the 2 workers are created when the leader is ready, and a gang puts no leader on a "
-            "node before all its pods are there",
+            "pod left as it is: the 2 workers are created only when the leader is ready, but a gang scheduler puts "
+            "the leader on a node only when all pods exist",
         ),
         (
             job_pod("demo", recorded()),
             known(job(scheduling={})),
-            "pod left as it is: its own controller makes its gang, as spec.scheduling asks for",
+            "pod left as it is: its own controller makes its gang, because spec.scheduling is set",
         ),
     ],
     ids=["of nothing", "workload not found", "no record", "no profile", "could never be complete", "native"],

@@ -122,7 +122,7 @@ def test_queues_that_disagree_are_refused_and_both_fields_are_named(
     )
     found = [one for one in verdict.denials if one.rule == "kai/owner-queue-disagree"]
     assert [one.why for one in found] == [
-        f"ClusterTrainingRuntime torch, {at}[{QUEUE}]: all pods of a workload are in one queue, and "
+        f"ClusterTrainingRuntime torch, {at}[{QUEUE}]: all pods of a workload must be in the same queue, and "
         f'{first}[{QUEUE}] says "team-a"'
         for at, first in places
     ]

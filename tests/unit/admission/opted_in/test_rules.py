@@ -60,7 +60,7 @@ def test_a_plugin_of_trainer_s_needs_its_scheduler_and_both_fields_are_named(sch
         assert (finding.rule, finding.action) == ("owner/claim-unsure", Action.WARN)
     else:
         assert (finding.rule, finding.action) == ("owner/claim-unread", Action.DENY)
-        assert finding.why.endswith(f"not by {scheduler}, which metadata.labels[rollcall.dev/scheduler] chooses")
+        assert finding.why.endswith(f"metadata.labels[rollcall.dev/scheduler] chooses {scheduler}, which does not")
 
 
 AFTER = [{"name": "data", "status": "Complete"}]
@@ -93,7 +93,9 @@ def test_a_plugin_s_group_over_steps_in_turn_is_refused(
     facts.cluster_training_runtimes["torch"]["spec"]["template"]["spec"].update(policy)
     verdict = validate(train_job(scheduler="volcano"), facts=facts)
     found = [finding for finding in verdict.denials if finding.rule == "owner/plugin-in-turn"]
-    assert [f"its {in_turn} says" in finding.why for finding in found] == ([] if in_turn is None else [True])
+    assert [f"because of its {in_turn}, so no step" in finding.why for finding in found] == (
+        [] if in_turn is None else [True]
+    )
     # Said once.
     assert "owner/membership-in-turn" not in rules(verdict)
 
