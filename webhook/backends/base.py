@@ -146,8 +146,8 @@ class Backend(ABC, Generic[S]):
     # By group and kind: the fields that its rules read of gang objects stored by other authors, in the format of
     # validators/shape.py. With it, a field of the wrong type is reported with its path.
     shapes: ClassVar[Mapping[tuple[str, str], Mapping[str, Any]]] = {}
-    # Whether its pods have the pod gate if the profile does not say. For a scheduler that binds some pods of a gang
-    # while others are still gated.
+    # Whether its pods have the pod gate if the profile does not say. Set for a scheduler that binds some pods of a gang
+    # while other pods still have a gate.
     gate: ClassVar[bool] = False
     # The kinds of its gang objects. Without them the cluster cannot run a gang for this scheduler.
     required_apis: tuple[Api, ...] = ()
@@ -260,7 +260,8 @@ class Backend(ABC, Generic[S]):
         return (
             *(f"{self.name}: the cluster does not serve {api}; its workloads are refused" for api in missing),
             *(
-                f"{self.name}: the cluster's {wanted.api} has no spec.{wanted.name}, which came with {wanted.since}; "
+                f"{self.name}: the cluster's {wanted.api} has no spec.{wanted.name}, "
+                f"which was added in {wanted.since}; "
                 "its workloads are refused"
                 for wanted in old
             ),

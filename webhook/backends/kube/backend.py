@@ -21,7 +21,7 @@ from webhook.model.stored_object import Judged
 from webhook.model.workloads.podgang import PodGang
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
-# Of all pods of a cluster, those that name a group.
+# Selects the pods that name a group.
 _IN_A_GROUP = "has(object.spec.schedulingGroup) || has(object.spec.workloadRef)"
 
 
