@@ -261,7 +261,7 @@ class Backend(ABC, Generic[S]):
             *(f"{self.name}: the cluster does not serve {api}; its workloads are refused" for api in missing),
             *(
                 f"{self.name}: the cluster's {wanted.api} has no spec.{wanted.name}, "
-                f"which was added in {wanted.since}; "
+                f"which came with {wanted.since}; "
                 "its workloads are refused"
                 for wanted in old
             ),

@@ -167,8 +167,7 @@ def pods_created_later(workload: OptedInWorkload, context: RuleContext) -> Resul
         return
     for found in workload.hindrances():
         if found.rule in {"owner/exclusive-topology", "owner/completions"}:
-            why = found.why.replace("a gang puts", "kai-scheduler puts")
-            yield Finding(at=found.at, found=found.found, why=why, remedy=_remedy_for(found.remedy, workload))
+            yield Finding(at=found.at, found=found.found, why=found.why, remedy=_remedy_for(found.remedy, workload))
 
 
 def _waits_for_all_pods(workload: OptedInWorkload, context: RuleContext) -> bool:

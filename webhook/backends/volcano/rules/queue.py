@@ -220,7 +220,7 @@ QUEUES = Queues(
     pod_groups="volcano_pod_groups",
     missing="volcano drops a gang without a Queue, with only a log line",
     with_children="a gang in a queue with children can stop all other queues",
-    orphaned=", which can stop all queues",
+    orphaned=", and this can stop all queues",
     have_parent="create its parent",
     root=ROOT_QUEUE,
     usable=lambda queue: queue.state == OPEN,
