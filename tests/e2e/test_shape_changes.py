@@ -158,8 +158,8 @@ def test_a_member_more_is_followed_by_a_tree_under_waiting_pods_and_not_under_bo
     gang.remove_helper()
     note = gang.told()
     assert note.startswith(
-        "demo-0-helper is gone: the Workload API does not allow this change, so no object of this gang is written while any "
-        "of its pods is on a node"
+        "demo-0-helper is gone: the Workload API does not allow this change, so no object of this gang is written "
+        "while any of its pods is on a node"
     )
     assert gang.objects(LEAVES).keys() == {"podgroups/demo-0-helper", *leaves}
     assert gang.objects(*TREES) == now

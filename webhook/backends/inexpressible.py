@@ -22,8 +22,8 @@ class UnknownTopology(Exception):
 
 
 class NoTopology(Exception):
-    """There is no such topology, level or tier, or none that the scheduler would honour: `why` is the reason. `absent`
-    is set if the reason is that an object is missing.
+    """The topology, level or tier does not exist, or the scheduler would ignore it: `why` is the reason. `absent` is
+    set if the reason is that an object is missing.
     """
 
     def __init__(self, why: str, absent: Needed | None = None) -> None:

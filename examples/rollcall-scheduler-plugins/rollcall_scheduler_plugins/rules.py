@@ -76,7 +76,7 @@ def spare_pods(workload: PodCliqueSet, context: RuleContext) -> Results:
             yield Finding(
                 at=member.path / "spec" / "minAvailable",
                 found=member.min_available,
-                why="coscheduling counts only the sum of pods, so spare pods of this clique could replace pods of another",
+                why="only the sum of pods is counted, so spare pods of this clique could replace pods of another",
                 remedy="set minAvailable to replicas and remove autoScalingConfig, or choose another scheduler",
             )
 

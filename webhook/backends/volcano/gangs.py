@@ -1,6 +1,6 @@
 """PodGang to Volcano's PodGroup: one PodGroup with the PodGang's name, with a subgroup for each member.
 
-A subgroup needs its matchLabelKeys, or it never takes a pod, and minSubGroups, or it requires nothing (both seen). So
+A subgroup without matchLabelKeys never gets a pod, and one without minSubGroups requires nothing (both seen). So
 each member's minimum holds, and minMember is their sum. Surplus pods of a member are elastic.
 """
 

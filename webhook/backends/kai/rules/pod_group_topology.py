@@ -72,7 +72,7 @@ def group_topology(found: StoredObject, context: RuleContext) -> Results:
     fails=Example(pod_group(topologyConstraint=_near(None, requiredTopologyLevel="example.com/rack"))),
 )
 def group_topology_unnamed(found: StoredObject, _: RuleContext) -> Results:
-    """A constraint that names no Topology is ignored, and the gang starts anywhere.
+    """kai-scheduler ignores a constraint that names no Topology, and the gang starts on any nodes.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info/subgroup_info/factory.go; seen with v0.16.8.
     """

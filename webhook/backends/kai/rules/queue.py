@@ -34,7 +34,7 @@ QUEUES = Queues(
     pod_groups="kai_pod_groups",
     missing="kai-scheduler does not start a gang without one",
     with_children="kai-scheduler never tries a gang in a queue with children",
-    # A missing parent takes all queues below it out of service.
+    # If a parent is missing, kai-scheduler drops all queues below it.
     orphaned=", so kai-scheduler drops it",
     have_parent="create the missing parent",
 )

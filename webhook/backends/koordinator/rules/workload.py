@@ -95,7 +95,7 @@ def priority_class(workload: PodCliqueSet, _: RuleContext) -> Results:
             yield Finding(
                 at=SPEC / "template" / "priorityClassName",
                 found=workload.priority_class,
-                why=f"the pods and koord-scheduler do not get it, and clique {member.name} has {has} of its own",
+                why=f"the pods and koord-scheduler do not get it, and the podSpec of clique {member.name} has {has}",
                 remedy="set the same priorityClassName in every clique's podSpec",
             )
             return
@@ -115,8 +115,8 @@ claimed_pods = families.claimed_pods(
     fails=Example(pod_clique_set(clique("worker", labels={"scheduling.koordinator.sh/scheduler-name": "batch"}))),
 )
 def scheduler_name_label(pod: PodTemplate, _: RuleContext) -> Results:
-    """In koord-scheduler this label wins over spec.schedulerName, even if it is empty. No profile then takes the pod,
-    and its gang waits for ever.
+    """In koord-scheduler this label wins over spec.schedulerName, even if it is empty. The pod is then not scheduled by
+    any profile, and its gang waits for ever.
 
     Source: koordinator-sh/koordinator, apis/extension/multi_scheduler.go (`GetSchedulerName`), v1.7.0 and newer.
     """

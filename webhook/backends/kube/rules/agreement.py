@@ -95,8 +95,9 @@ _TOGETHER = known(composite_pod_groups={"root": root(disruption=Disruption.ALL)}
     fails=Example(_BELOW, config=ON, facts=_TOGETHER),
 )
 def disruption_single(found: StoredObject, context: RuleContext) -> Results:
-    """A group below a group with disruption mode all cannot be disrupted pod by pod. Preemption takes the highest group
-    with mode all, so mode single below it has no effect. A group without a disruptionMode has mode single.
+    """A group below a group with disruption mode all cannot be disrupted pod by pod. Preemption evicts the highest
+    group with mode all as a whole, so mode single below it has no effect. A group without a disruptionMode has mode
+    single.
 
     Source: kubernetes/enhancements, KEP-5710 (below a composite with all, every group has all; v1.37.0 does not check
     it).
