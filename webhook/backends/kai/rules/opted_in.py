@@ -251,8 +251,8 @@ def _keys(context: RuleContext) -> tuple[Key, ...]:
 
 queue = opted_in_queue(
     "kai/owner-queue",
-    """kai-scheduler never tries a group in a queue that has children, and reports only "unable to schedule". For
-    kai-scheduler, a queue whose parent is missing does not exist. A workload without a queue is in the profile's
+    """kai-scheduler never tries a group in a queue that is missing, whose parent is missing, or that has children. For
+    a queue with children it reports only "unable to schedule". A workload without a queue is in the profile's
     defaultQueue. If the profile has none, the workload is in KAI's `default-queue`.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info, pkg/scheduler/actions/utils; seen with

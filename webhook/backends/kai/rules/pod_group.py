@@ -63,7 +63,7 @@ def group_parent(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(pod_group(*_TWO, minSubGroup=3)),
 )
 def group_minimum(found: StoredObject, _: RuleContext) -> Results:
-    """A PodGroup, or a set of subgroups, may require more groups than it has below it. It is then admitted but never
+    """A PodGroup, or a set of subgroups, that requires more groups than it has below it is admitted but never
     scheduled, without a message. KAI's own webhook only warns about it.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info/subgroup_info/subgroupset.go; seen with
@@ -236,7 +236,8 @@ group_raised = _raised_rule(
 
 group_raised_unseen = _raised_rule(
     "kai/group-raised-unseen",
-    """The same change, if the status does not show pods on nodes. The status may not have been written yet, and pods
+    """Like kai/group-raised, but the status of the PodGroup shows no pods on nodes. The status may not have been
+    written yet, and pods
     that were bound a moment ago would be evicted.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction; seen with v0.16.8.

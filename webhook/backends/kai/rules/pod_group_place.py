@@ -36,8 +36,8 @@ _QUEUES = ClusterFacts(
     fails=Example(pod_group(queue="research"), facts=_QUEUES),
 )
 def group_queue(found: StoredObject, context: RuleContext) -> Results:
-    """kai-scheduler never tries a PodGroup in a queue that has children, and reports only "unable to schedule". For
-    kai-scheduler, a queue below a missing queue does not exist.
+    """kai-scheduler never tries a PodGroup in a queue that is missing, that is below a missing queue, or that has
+    children. For a queue with children it reports only "unable to schedule".
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info, pkg/scheduler/actions/utils; seen with
     v0.16.8.

@@ -61,8 +61,8 @@ def _asking(queue: str) -> dict[str, str]:
     fails=Example(pod_clique_set(labels=_asking("research")), facts=_QUEUES),
 )
 def queue(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """kai-scheduler never tries a gang in a queue that has children, and reports only "unable to schedule". For
-    kai-scheduler, a queue whose parent is missing does not exist. A PodCliqueSet that names no queue is judged by the
+    """kai-scheduler never tries a gang in a queue that is missing, whose parent is missing, or that has children. For a
+    queue with children it reports only "unable to schedule". A PodCliqueSet that names no queue is judged by the
     profile's defaultQueue.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info, pkg/scheduler/actions/utils; seen with

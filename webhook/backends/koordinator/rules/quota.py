@@ -76,7 +76,8 @@ def quota(workload: PodCliqueSet, context: RuleContext) -> Results:
     ),
 )
 def pod_quota(pod: PodTemplate, context: RuleContext) -> Results:
-    """The same check for a pod, if its set bypassed the webhook or if its quota has become a parent since. A missing
+    """The check of koordinator/quota for a pod, if its set bypassed the webhook or if its quota has become a parent
+    since. A missing
     quota is not a reason to refuse a pod, because the known facts may be older than the cluster.
 
     Source: as for koordinator/quota.

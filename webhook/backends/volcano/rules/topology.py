@@ -93,7 +93,8 @@ def preferred_topology(workload: PodCliqueSet, _: RuleContext) -> Results:
 )
 def scaling_group_topology(workload: PodCliqueSet, context: RuleContext) -> Results:
     """Volcano has two layers, the gang and its subgroups, and each clique is a subgroup. A replica of a scaling group
-    with several cliques would need a layer between them. Without it, each clique's minimum would be lost.
+    with several cliques would need a layer between them. To make this layer, each clique's minimum would have to be
+    given up.
 
     Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1 (`subGroupPolicy` does not nest).
     """
