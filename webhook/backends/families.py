@@ -131,7 +131,7 @@ def claimed_pods(id: str, source: str, **claim: Mapping[str, str]) -> Rule:
     """The rule about pod templates with another gang's membership. `claim`, for the example, is such a label or
     annotation.
     """
-    what = "A pod with the label or annotation of another gang is not prepared for its own gang, and that gang waits for it"
+    what = "A pod with another gang's label or annotation is not prepared for its own gang, and its gang waits for it"
     declare = rule(
         id,
         subject=Subject.POD,

@@ -237,8 +237,7 @@ group_raised = _raised_rule(
 group_raised_unseen = _raised_rule(
     "kai/group-raised-unseen",
     """Like kai/group-raised, but the status of the PodGroup shows no pods on nodes. The status may not have been
-    written yet, and pods
-    that were bound a moment ago would be evicted.
+    written yet, and pods that were bound a moment ago would be evicted.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction; seen with v0.16.8.
     """,
