@@ -26,10 +26,9 @@ TopologyMode = Annotated[Literal["off", "hypernode"], BeforeValidator(unquoted_o
 
 class VolcanoSettings(BackendSettings):
     """defaultQueue is the queue of a PodCliqueSet that names none. topology `hypernode` states that the cluster has
-    HyperNodes
-    with tier names and that the scheduler runs its plugin network-topology-aware. Rollcall cannot read from the cluster
-    whether the plugin is on, and Volcano's chart does not enable it by default. Without the plugin a topology is
-    accepted and ignored.
+    HyperNodes with tier names and that the scheduler runs its plugin network-topology-aware. Rollcall cannot read from
+    the cluster whether the plugin is on, and Volcano's chart does not enable it by default. Without the plugin a
+    topology is accepted and ignored.
     """
 
     defaultQueue: Annotated[str, AfterValidator(_queue)] = DEFAULT_QUEUE

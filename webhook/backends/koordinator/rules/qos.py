@@ -1,9 +1,8 @@
 """What koord-manager's webhook would refuse in a pod: a QoS class that does not fit its priority band or CPU.
 
 The rules judge the clique, so that the author sees the message, and judge the pod again. Source of all:
-koordinator-sh/koordinator,
-pkg/webhook/pod/validating/cluster_colocation_profile.go, apis/extension/{qos,priority}.go. v1.6.0 to v1.7.0 computed
-the same verdicts but dropped them by mistake (fixed by #2595).
+koordinator-sh/koordinator, pkg/webhook/pod/validating/cluster_colocation_profile.go, apis/extension/{qos,priority}.go.
+v1.6.0 to v1.7.0 computed the same verdicts but dropped them by mistake (fixed by #2595).
 """
 
 from __future__ import annotations

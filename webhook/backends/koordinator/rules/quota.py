@@ -2,8 +2,7 @@
 
 A PodCliqueSet names its quota by the annotation scheduling.grove.io/koordinator-quota on itself or on its cliques
 (GREP-537's later revision). A clique can also use Koordinator's own pod label. Source of the behaviour:
-koordinator-sh/koordinator,
-pkg/scheduler/plugins/elasticquota, pkg/webhook/elasticquota.
+koordinator-sh/koordinator, pkg/scheduler/plugins/elasticquota, pkg/webhook/elasticquota.
 """
 
 from __future__ import annotations
@@ -77,8 +76,7 @@ def quota(workload: PodCliqueSet, context: RuleContext) -> Results:
 )
 def pod_quota(pod: PodTemplate, context: RuleContext) -> Results:
     """The check of koordinator/quota for a pod, if its set bypassed the webhook or if its quota has become a parent
-    since. A missing
-    quota is not a reason to refuse a pod, because the known facts may be older than the cluster.
+    since. A missing quota is not a reason to refuse a pod, because the known facts may be older than the cluster.
 
     Source: as for koordinator/quota.
     """

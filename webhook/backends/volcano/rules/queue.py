@@ -1,8 +1,7 @@
 """The queue of a gang: all its cliques use one queue, which exists, is Open, and is a leaf.
 
 A PodCliqueSet names its queue by the annotation scheduling.grove.io/volcano-queue on itself or on its cliques. Source
-of the
-keys and their order: ai-dynamo/grove, operator/internal/scheduler/volcano/queue.go (2026-08).
+of the keys and their order: ai-dynamo/grove, operator/internal/scheduler/volcano/queue.go (2026-08).
 """
 
 from __future__ import annotations
