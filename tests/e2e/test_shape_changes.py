@@ -158,8 +158,8 @@ def test_a_member_more_is_followed_by_a_tree_under_waiting_pods_and_not_under_bo
     gang.remove_helper()
     note = gang.told()
     assert note.startswith(
-        "demo-0-helper is gone: the Workload API freezes it, so no object of this gang is written while any "
-        "of its pods is on a node"
+        "demo-0-helper is gone: the Workload API does not allow this change, so no object of this gang is written "
+        "while any of its pods is on a node"
     )
     assert gang.objects(LEAVES).keys() == {"podgroups/demo-0-helper", *leaves}
     assert gang.objects(*TREES) == now
@@ -254,7 +254,7 @@ def test_koordinator_s_members_change_only_without_pods(
     eventually(lambda: len(pod_groups(plane, namespace)) == 2, "the PodGroups are there")
     before = pod_groups(plane, namespace)
     gang.add_helper()
-    assert gang.told().startswith("demo-0-helper is new: Koordinator never follows a change of a gang's members")
+    assert gang.told().startswith("demo-0-helper is new: Koordinator ignores a change of a gang's members")
     after = pod_groups(plane, namespace)
     assert {name: found["metadata"]["uid"] for name, found in after.items()} == {
         name: found["metadata"]["uid"] for name, found in before.items()

@@ -195,7 +195,7 @@ def test_a_topology_that_is_kept_elsewhere_is_compared_until_it_agrees(
     until_counted(leader, "TopologyDrift", 1)
     until_counted(leader, "TopologyNotFound", 0)
     differs = f"Topology site has the levels {ROW}, and ClusterTopologyBinding compared has {ZONE}, {RACK}"
-    expected = [("TopologyDrift", differs), ("TopologyNotFound", "there is no Topology site")]
+    expected = [("TopologyDrift", differs), ("TopologyNotFound", "Topology site is missing")]
     eventually(lambda: sorted(told(plane, "compared")) == expected, "the binding is told of both")
     plane.kubectl("delete", TOPOLOGIES, "site", check=True)
     plane.apply(topology("site", ZONE, RACK), check=True)

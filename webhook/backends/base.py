@@ -99,7 +99,7 @@ class Stage(IntEnum):
 
 
 class Frozen(NamedTuple):
-    """A change of a living gang that its scheduler does not follow at every stage.
+    """A change of an existing gang that its scheduler cannot apply at every stage.
 
     Up to the stage `until`, the change can be made: first the objects in `anew` (as they are in the cluster) are
     deleted, then the desired objects are written. After that stage, no object of the gang is written.
@@ -147,13 +147,13 @@ class Backend(ABC, Generic[S]):
     # By group and kind: the fields that its rules read of gang objects stored by other authors, in the format of
     # validators/shape.py. With it, a field of the wrong type is reported with its path.
     shapes: ClassVar[Mapping[tuple[str, str], Mapping[str, Any]]] = {}
-    # Whether its pods have the pod gate if the profile does not say. For a scheduler that binds some pods of a gang
-    # while others are still gated.
+    # Whether its pods have the pod gate by default. Set for a scheduler that binds some pods of a gang while other pods
+    # still have a gate.
     gate: ClassVar[bool] = False
     # The kinds of its gang objects. Without them the cluster cannot run a gang for this scheduler.
     required_apis: tuple[Api, ...] = ()
     # An extra instruction for a gang that the scheduler holds without a visible reason, if the scheduler is known to do
-    # that. It follows a sentence that says what to do.
+    # that. It is appended to the remedy.
     when_held: ClassVar[str] = ""
     # The systems whose gang memberships on a pod this scheduler reads, as named in `webhook.model.claims`.
     reads_claims_of: ClassVar[frozenset[str]] = frozenset()
@@ -282,7 +282,7 @@ class Backend(ABC, Generic[S]):
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
         """The scheduler's objects for a PodGang, in order of creation. Only what `adopt` decides is missing.
 
-        `record` is the record of the PodGang's workload. It has what a PodGang does not say, such as a clique's quota.
+        `record` is the record of the PodGang's workload. It has values that a PodGang lacks, such as a clique's quota.
 
         Raises `Inexpressible` if the scheduler cannot express the whole PodGang; never returns a partial object.
         """

@@ -34,7 +34,7 @@ TOPOLOGY = (
 def without_topology(scheduler: str) -> Support:
     """The entry of a scheduler without topology."""
     return unsupported(
-        why=f"{scheduler} takes no topology and would place the pods anywhere",
+        why=f"{scheduler} does not support topology and would place the pods on any node",
         remedy="remove the topologyConstraint, or choose another scheduler",
     )
 
@@ -131,7 +131,7 @@ def claimed_pods(id: str, source: str, **claim: Mapping[str, str]) -> Rule:
     """The rule about pod templates with another gang's membership. `claim`, for the example, is such a label or
     annotation.
     """
-    what = "A pod that bears another gang's membership is never prepared for this one, so its own gang waits for it"
+    what = "A pod with another gang's label or annotation is not prepared for its own gang, and its gang waits for it"
     declare = rule(
         id,
         subject=Subject.POD,

@@ -1,5 +1,5 @@
-"""What a translation cannot express, with the same wording for every backend. Two exceptions say that a scheduler has
-nothing for a topology; rules and translations turn them into a finding.
+"""What a translation cannot express, with the same wording for every backend. Two exceptions report that a topology is
+unknown or missing; rules and translations turn them into findings.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class UnknownTopology(Exception):
 
 
 class NoTopology(Exception):
-    """There is no such topology, level or tier, or none that the scheduler would honour: `why` is the reason. `absent`
-    is set if the reason is that an object is missing.
+    """The topology, level or tier does not exist, or the scheduler would ignore it: `why` is the reason. `absent` is
+    set if the reason is that an object is missing.
     """
 
     def __init__(self, why: str, absent: Needed | None = None) -> None:
@@ -32,7 +32,7 @@ class NoTopology(Exception):
         self.absent = absent
 
 
-_OF_GANG = "nothing is written for this gang; change its workload, or choose another scheduler"
+_OF_GANG = "change its workload, or choose another scheduler; until then nothing is written for this gang"
 
 
 def inexpressible(rule: str, path: FieldPath, found: Any, why: str, *, remedy: str = _OF_GANG) -> Inexpressible:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from webhook.backends import queue_tree
-from webhook.backends.queue_tree import Queue, children_of, judged_once, leaves, missing_ancestor, turning_point
+from webhook.backends.queue_tree import Queue, children_of, judged_once, leaves, missing_ancestor, repeated_ancestor
 from webhook.model.capabilities import Capability, Use
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
@@ -49,7 +49,7 @@ class Queues:
     have_parent: str
     # The queue above all others, if the scheduler has one.
     root: str | None = None
-    # Whether a leaf takes gangs now, and the problem of one that does not.
+    # Whether a leaf accepts gangs now, and the problem of a leaf that does not.
     usable: Callable[[Any], bool] = lambda _: True
     closed: Callable[[str, FieldPath, str, Any], Iterator[Finding]] = lambda *_: iter(())
 
@@ -233,14 +233,14 @@ class QueueObjects:
             name, known = self._parent_of(found), self.queues.known(context.facts)
             if name is None or (root is not None and root in {name, found.name}):
                 return
-            if (again := turning_point(found.name, name, known or {})) is None:
+            if (again := repeated_ancestor(found.name, name, known or {})) is None:
                 if known is None:
                     yield self._unknown()
             elif again != root:
                 yield Finding(
                     at=self.parent,
                     found=name,
-                    why=f"the way up leads from {shown(again[:63])} back to it, {why}",
+                    why=f"its ancestors form a cycle that includes {shown(again[:63])}, {why}",
                     remedy="name a parent that is not below this Queue",
                 )
 
@@ -262,8 +262,8 @@ class QueueObjects:
                 yield Finding(
                     at=self.parent,
                     found=name,
-                    why=f"PodGroup {shown('/'.join(using)[:80])} is in it, and {why}",
-                    remedy="name a parent without PodGroups, or move or delete these first",
+                    why=f"PodGroup {shown('/'.join(using)[:80])} is in this parent, and {why}",
+                    remedy="name a parent without PodGroups, or move or delete its PodGroups first",
                 )
 
         return self._rule(id, documentation, self._below("research"), self._below("team-a"))(check)

@@ -72,7 +72,7 @@ def missing_ancestor(
     return None
 
 
-def turning_point(name: str, parent: str, queues: Mapping[str, Queue]) -> str | None:
+def repeated_ancestor(name: str, parent: str, queues: Mapping[str, Queue]) -> str | None:
     """The queue that is reached twice on the way up, if `parent` is the parent of `name`; None without a cycle."""
     passed = {name}
     above: str | None = parent
@@ -92,6 +92,6 @@ def disagreeing(named: Iterable[Use], remedy: str) -> Iterator[Finding]:
             yield Finding(
                 at=use.path,
                 found=use.value,
-                why=f"all pods of a gang are in one queue, and {first.path} says {shown(first.value)}",
+                why=f"all pods of a gang are in one queue, and {first.path} is {shown(first.value)}",
                 remedy=remedy,
             )

@@ -49,11 +49,11 @@ def installed_backends() -> dict[str, BackendClass]:
             problems.append(Problem(entry.name, entry.value, f"cannot be loaded: {error}"))
             continue
         if not (isinstance(loaded, type) and issubclass(loaded, Backend)):
-            problems.append(Problem(entry.name, entry.value, "is no subclass of webhook.backends.base.Backend"))
+            problems.append(Problem(entry.name, entry.value, "must be a subclass of webhook.backends.base.Backend"))
         elif loaded.name != entry.name:
             problems.append(Problem(entry.name, loaded.name, "the backend's name differs from its entry point's"))
         elif entry.name in found:
-            problems.append(Problem(entry.name, entry.value, "a backend of that name is there already"))
+            problems.append(Problem(entry.name, entry.value, "another backend already has this name"))
         else:
             found[entry.name] = loaded
     if problems:

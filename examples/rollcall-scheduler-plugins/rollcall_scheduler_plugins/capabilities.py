@@ -15,7 +15,7 @@ CAPABILITIES: CapabilityTable = {
     Capability.GANG: SUPPORTED,
     Capability.SCALE_GANG: SUPPORTED,
     Capability.RESOURCE_CLAIMS: SUPPORTED,
-    Capability.MULTIPLE_POD_GROUPS: depends("cliques without pods to spare: only the sum of the minimums is counted"),
+    Capability.MULTIPLE_POD_GROUPS: depends("cliques without spare pods: only the sum of the minimums is counted"),
     Capability.CLIQUE_MINIMUM: depends("a gang of one clique: only the sum of the minimums is counted"),
     Capability.MULTI_NODE_NVLINK: unsupported(
         why="coscheduling cannot keep a multi-node NVLink group inside one NVLink domain",
@@ -24,7 +24,7 @@ CAPABILITIES: CapabilityTable = {
     **dict.fromkeys(
         TOPOLOGY,
         unsupported(
-            why="coscheduling takes no topology and would place the pods anywhere",
+            why="coscheduling does not support topology and would place the pods on any node",
             remedy="remove the topologyConstraint, or choose another scheduler",
         ),
     ),

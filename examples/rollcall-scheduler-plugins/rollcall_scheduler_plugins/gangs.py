@@ -58,7 +58,7 @@ def _refuse_spare_pods(podgang: PodGang) -> None:
         return
     for member in podgang.members:
         if member.pods > member.min_replicas > 0:
-            why = "coscheduling counts the gang's pods as a sum, so spare pods could stand in for another member's"
+            why = "only the sum of pods is counted, so spare pods of this member could replace pods of another"
             raise _inexpressible(SPARE_PODS, member.path / "minReplicas", member.min_replicas, why)
 
 

@@ -76,8 +76,8 @@ def spare_pods(workload: PodCliqueSet, context: RuleContext) -> Results:
             yield Finding(
                 at=member.path / "spec" / "minAvailable",
                 found=member.min_available,
-                why="coscheduling counts the gang's pods as a sum: its spare ones could stand in for another clique's",
-                remedy="set minAvailable to replicas, without autoscaling, or choose another scheduler",
+                why="only the sum of pods is counted, so spare pods of this clique could replace pods of another",
+                remedy="set minAvailable to replicas and remove autoScalingConfig, or choose another scheduler",
             )
 
 

@@ -170,10 +170,10 @@ def test_a_queue_by_a_key_that_is_not_read_is_warned_about() -> None:
 
 def test_the_default_node_pool_is_told_in_words() -> None:
     (other,) = judged(queued(labels={POOL: "h100"})).findings
-    assert other.why == 'the queue "team-a" is of the default node pool, and each shard sees only its own'
+    assert other.why == 'the queue "team-a" is in the default node pool, and each shard sees only its own pool'
     (above,) = judged(queued(queue="astray", labels={POOL: "h100"})).findings
     assert above.why == (
-        'the queue "research", above "astray", is of the default node pool, and each shard sees only its own'
+        'the queue "research", above "astray", is in the default node pool, and each shard sees only its own pool'
     )
 
 
@@ -229,7 +229,7 @@ def test_a_topology_that_cannot_be_made_of_its_binding_is_as_good_as_none() -> N
     facts = replace(FACTS, topology_bindings={"dc": upside_down})
     verdict = judged(queued(topologyConstraint=required("rack")), facts=facts)
     assert rules(verdict) == ["kai/topology"]
-    assert "narrowest level or none" in verdict.findings[0].why
+    assert "must be the narrowest level" in verdict.findings[0].why
     unknown = judged(queued(topologyConstraint=required("rack")), facts=replace(facts, kai_topologies=None))
     assert [missing.needs for missing in unknown.unjudged] == ["the KAI Topologies"]
     # One that is there all the same counts as it is.

@@ -56,7 +56,7 @@ def test_a_binding_becomes_a_topology_of_its_name_with_its_keys_in_order() -> No
 def test_a_topology_that_somebody_else_keeps_is_left_to_them_and_only_compared() -> None:
     kept = binding("example.com/zone", reference="racks")
     assert KAI.topology_objects(kept) == []
-    assert KAI.topology_drift(kept, None) == TopologyDrift("racks", DriftReason.NOT_FOUND, "there is no Topology racks")
+    assert KAI.topology_drift(kept, None) == TopologyDrift("racks", DriftReason.NOT_FOUND, "Topology racks is missing")
     assert KAI.topology_drift(kept, {"spec": {"levels": [{"nodeLabel": "example.com/zone", "alias": "z"}]}}) is None
     drift = KAI.topology_drift(kept, {"spec": {"levels": [{"nodeLabel": "example.com/row"}]}})
     assert drift is not None
@@ -103,7 +103,7 @@ DRIFTS = {
     "kept by somebody else, and not there": (
         {},
         {"kai-scheduler": "racks"},
-        ["kai-scheduler: there is no Topology racks"],
+        ["kai-scheduler: Topology racks is missing"],
     ),
     "kept for another scheduler": ({}, {"other": "racks"}, []),
     "unknown": (None, {"kai-scheduler": "racks"}, []),

@@ -245,7 +245,7 @@ def test_of_an_annotation_that_is_no_list_a_finding_keeps_a_short_text_that_tell
     assert len(first.found) < 253
     assert first.identity == second.identity != third.identity
     assert sum(map(len, first.identity)) < 1024
-    assert str(first).startswith(f'koordinator/gang-groups-unread at {AT}: "{"x" * 77}...": it is no JSON, so')
+    assert str(first).startswith(f'koordinator/gang-groups-unread at {AT}: "{"x" * 77}...": it is not JSON, so')
     # An update is not blamed for what was there.
     assert judged(same, old=before).allowed
     assert not judged(other, old=before).allowed
@@ -274,7 +274,7 @@ def test_a_topology_needs_one_to_be_there() -> None:
 
 def test_a_layer_of_another_case_is_named() -> None:
     finding = judged(pod_group(settings=gather({**SPINE, "layer": "spinelayer"}))).findings[0]
-    assert finding.remedy == "write it as it is declared: SpineLayer"
+    assert finding.remedy == "spell it as it is declared: SpineLayer"
 
 
 def test_the_order_and_the_spelling_of_a_topology_do_not_matter_what_it_says_does() -> None:

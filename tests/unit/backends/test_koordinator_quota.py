@@ -73,7 +73,7 @@ def test_a_quota_s_name_that_no_pod_label_can_have_is_refused_whatever_quotas_th
         ):
             verdict = validate(manifest, facts=facts)
             assert [(finding.rule, finding.found) for finding in verdict.findings] == [("koordinator/quota", name)]
-            assert "is no valid one, so no pod could be created" in verdict.findings[0].why
+            assert "is not a valid value, so no pod could be created" in verdict.findings[0].why
             assert not verdict.allowed
             assert verdict.unjudged == ()
 

@@ -213,7 +213,7 @@ def test_topology(manifest: Any, config: Any, facts: ClusterFacts, expected: lis
 def test_topology_is_refused_before_koordinator_knew_it() -> None:
     verdict = validate(whole("block"), settings=koordinator(schedulerVersion="1.6.1"), facts=WORLD)
     assert rules(verdict) == ["koordinator/topology-unavailable"]
-    assert "koord-scheduler 1.6.1 knows no network topology" in str(verdict.findings[0])
+    assert "koord-scheduler 1.6.1 has no network topology" in str(verdict.findings[0])
 
 
 def test_a_mapping_to_a_layer_that_is_not_there_is_what_the_message_names() -> None:
@@ -221,11 +221,11 @@ def test_a_mapping_to_a_layer_that_is_not_there_is_what_the_message_names() -> N
     (finding,) = validate(whole("rack"), settings=settings, facts=WORLD).findings
     assert finding.why == (
         "topologyKeyMappings maps example.com/rack to the layer rackLayer, which the ClusterNetworkTopology does not "
-        "have, so no place could ever fit the gang"
+        "have, so the gang could never be placed"
     )
     (unmapped,) = validate(whole("rack"), facts=WORLD).findings
     assert unmapped.why == (
-        "no layer of the ClusterNetworkTopology has the label key example.com/rack, so no place could ever fit the gang"
+        "no layer of the ClusterNetworkTopology has the label key example.com/rack, so the gang could never be placed"
     )
 
 

@@ -114,14 +114,14 @@ def test_queue(manifest: Any, config: dict[str, Any], expected: list[tuple[str, 
 
 
 WHY = {
-    "nobody": "it names no Queue of this cluster, and volcano drops a gang without one, with only a log line",
+    "nobody": "it names no Queue of this cluster, and volcano drops a gang without a Queue, with only a log line",
     "closed": 'it is "Closed", and volcano starts gangs only from a queue that is Open',
     "fresh": "it has no state yet, and volcano starts gangs only from a queue that is Open",
-    "all-teams": 'it has the child "team-c", and a gang in a queue with children can stop all others',
+    "all-teams": 'it has the child "team-c", and a gang in a queue with children can stop all other queues',
     "root": "it is the parent of all queues, and a gang in it can stop every other queue",
-    "orphan": 'it is below "gone", which does not exist: that can stop all queues',
-    "orphans-child": 'it is below "gone", which does not exist: that can stop all queues',
-    "Team_A": "it is no DNS subdomain, so no Queue has that name",
+    "orphan": 'it is below "gone", which does not exist, and this can stop all queues',
+    "orphans-child": 'it is below "gone", which does not exist, and this can stop all queues',
+    "Team_A": "it is not a DNS subdomain, so no Queue has that name",
 }
 
 
@@ -298,11 +298,11 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a default queue that no Queue can be": (
         {"config": {"defaultQueue": "Team A"}},
-        f'{PROFILE}.config.defaultQueue: "Team A": is no name of a Queue',
+        f'{PROFILE}.config.defaultQueue: "Team A": is not a valid name of a Queue',
     ),
     "the root as the default queue": (
         {"config": {"defaultQueue": "root"}},
-        f'{PROFILE}.config.defaultQueue: "root": is the parent of all queues, and only a leaf takes gangs',
+        f'{PROFILE}.config.defaultQueue: "root": is the parent of all queues, but a gang must be in a leaf queue',
     ),
     "an unknown key": (
         {"config": {"queue": "team-a"}},
@@ -310,13 +310,13 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a version without subgroups": (
         {"schedulerVersion": "1.13.2"},
-        f'{PROFILE}.schedulerVersion: "1.13.2": volcano before 1.14.1 either knows no subgroups or never schedules a '
-        "gang that has them",
+        f'{PROFILE}.schedulerVersion: "1.13.2": volcano before 1.14.1 has no subgroups, or never schedules a gang '
+        "with subgroups",
     ),
     "the version that never schedules them": (
         {"schedulerVersion": "v1.14.0"},
-        f'{PROFILE}.schedulerVersion: "v1.14.0": volcano before 1.14.1 either knows no subgroups or never schedules a '
-        "gang that has them",
+        f'{PROFILE}.schedulerVersion: "v1.14.0": volcano before 1.14.1 has no subgroups, or never schedules a gang '
+        "with subgroups",
     ),
     "a rule that fails closed, softened": (
         {"enforcement": {"rules": {"volcano/topology-tier": "warn"}}},

@@ -198,9 +198,7 @@ def test_the_rules_refuse_exactly_what_cannot_be_translated(
 
 def test_a_refusal_says_what_to_look_for() -> None:
     (finding,) = validate(whole("rack"), settings=settings_of("volcano", ON), facts=nodes(a=(1, "switch"))).findings
-    assert finding.why == (
-        "no HyperNode has the tierName of the domain, nor example.com/rack, so no tier stands for it"
-    )
+    assert finding.why == ("no HyperNode has the tierName of the domain, nor example.com/rack, so no tier matches it")
     manifest = pod_clique_set(clique("worker", replicas=4, minimum=2), topologyConstraint=required("rack"))
     (surplus,) = validate(manifest, settings=settings_of("volcano", ON), facts=TIERS).findings
     assert (str(surplus.at), surplus.found) == ("spec.template.cliques[0].spec.minAvailable", 2)

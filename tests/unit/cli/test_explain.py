@@ -77,7 +77,7 @@ EXPLAINED = """\
     lpx-scheduler: refused
         topology.scalingGroup: no
             at   spec.template.podCliqueScalingGroups[0].topologyConstraint: "rack"
-            why  lpx-scheduler takes no topology and would place the pods anywhere
+            why  lpx-scheduler does not support topology and would place the pods on any node
             do   remove the topologyConstraint, or choose another scheduler
         not known to act on scaleGang, cliqueMinimum
         smallest edit, after which it is admitted, but not as written

@@ -232,7 +232,7 @@ def test_levels_that_no_topology_can_have_are_refused_with_their_place(rollcall:
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.endswith("change the levels of the ClusterTopologyBinding\n")
     assert ran.err.startswith(
-        "rollcall: <stdin>:4:8: kai/topology at spec.levels: a list of 2 items: in a Topology of KAI"
+        "rollcall: <stdin>:4:8: kai/topology at spec.levels: a list of 2 items: kubernetes.io/hostname must be"
     )
 
 

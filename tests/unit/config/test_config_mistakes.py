@@ -134,17 +134,17 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
             default="default-scheduler",
         ),
         [
-            'scheduler.profiles[0].config.defaultQueue: "Team A": is no name of a Queue',
-            "scheduler.profiles[0].config.queueLabelKey: \"example.com/team\": has no 'queue' in its name, by which "
-            "the keys of queues are told",
-            'scheduler.profiles[0].config.nodePoolLabelKey: "a b": is no key of a label',
+            'scheduler.profiles[0].config.defaultQueue: "Team A": is not a valid name of a Queue',
+            "scheduler.profiles[0].config.queueLabelKey: \"example.com/team\": must have 'queue' in its name, because "
+            "queue keys are recognised by this word",
+            'scheduler.profiles[0].config.nodePoolLabelKey: "a b": is not a valid label key',
         ],
     ),
     "a KAI that is too old": (
         scheduler({"name": "kai-scheduler", "schedulerVersion": "0.14.2"}, default="default-scheduler"),
         [
-            'scheduler.profiles[0].schedulerVersion: "0.14.2": kai-scheduler before 0.15.0 knows neither minSubGroup '
-            "nor kai.scheduler/skip-podgrouper, so its podgrouper would take the pods out of their gangs"
+            'scheduler.profiles[0].schedulerVersion: "0.14.2": kai-scheduler before 0.15.0 lacks minSubGroup '
+            "and kai.scheduler/skip-podgrouper, so its podgrouper would take the pods out of their gangs"
         ],
     ),
     "a kind of escape that there is not": (

@@ -193,7 +193,7 @@ def test_the_general_table_has_every_capability_of_every_enabled_scheduler() -> 
     assert found["default-scheduler"]["topology.preferred"] == {
         "capability": "topology.preferred",
         "honoured": "no",
-        "why": "the Workload API knows required topology and no preferred one",
+        "why": "the Workload API supports only required topology, not preferred topology",
         "remedy": "remove the preference, or require the domain",
     }
 

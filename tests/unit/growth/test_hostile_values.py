@@ -24,7 +24,7 @@ def test_a_time_in_very_many_parts_is_none(written: str) -> None:
 
 @pytest.mark.parametrize("read", [read_groups, read_topology])
 def test_an_annotation_that_no_api_server_stores_is_not_read(read: Any) -> None:
-    with pytest.raises(Unreadable, match="longer than annotations may be"):
+    with pytest.raises(Unreadable, match="longer than the API server allows"):
         read("[" * LONG)
 
 

@@ -34,7 +34,7 @@ from webhook.reconciler import queue as queues
 
 BOUND, WAITING = pod("p") | {"spec": {"nodeName": "n1"}}, pod("p")
 NOTE = (
-    "demo-0-c is new: Koordinator never follows a change of a gang's members, so no object of this gang is "
+    "demo-0-c is new: Koordinator ignores a change of a gang's members, so no object of this gang is "
     "written while any of its pods exists; undo the change, or delete and recreate the PodCliqueSet"
 )
 

@@ -189,7 +189,7 @@ async def test_one_that_is_kept_elsewhere_is_compared_and_never_written() -> Non
         await until(lambda: (problems(found, "TopologyDrift"), problems(found, "TopologyNotFound")) == (1, 0))
         await until(lambda: found.idle)
         assert [event["note"] for event in cluster.events] == [
-            "there is no Topology site",
+            "Topology site is missing",
             f"Topology site has the levels {ROW}, and ClusterTopologyBinding dc has {ZONE}, {RACK}",
         ]
         cluster.apply(OBJECTS, {"metadata": {"name": "site"}, "spec": topology(ZONE, RACK)["spec"]})
@@ -220,7 +220,7 @@ async def test_levels_that_no_topology_can_have_are_told_until_they_change() -> 
         await until(lambda: problems(found, "TopologyInexpressible") == 1)
         await until(lambda: cluster.events != [])
         (event,) = cluster.events
-        assert "kubernetes.io/hostname is the narrowest level or none" in event["note"]
+        assert "kubernetes.io/hostname must be the narrowest level" in event["note"]
         cluster.apply(BINDINGS, binding(RACK, "kubernetes.io/hostname"))
         await until(lambda: problems(found, "TopologyInexpressible") == 0)
         await until(lambda: levels(cluster) == [RACK, "kubernetes.io/hostname"])

@@ -82,7 +82,7 @@ def test_a_profile_of_its_name_enables_a_third_party_backend(distribution: Any) 
     [
         ("toy-scheduler = toy_rollcall_backend:Missing", "cannot be loaded"),
         ("toy-scheduler = no_such_module:X", "cannot be loaded"),
-        ("toy-scheduler = toy_rollcall_backend:NoBackend", "is no subclass"),
+        ("toy-scheduler = toy_rollcall_backend:NoBackend", "must be a subclass"),
         ("other-name = toy_rollcall_backend:ToyBackend", "differs from its entry point's"),
     ],
 )
@@ -94,5 +94,5 @@ def test_an_entry_point_that_is_no_backend_stops_the_start(distribution: Any, en
 
 def test_a_built_in_backend_cannot_be_replaced(distribution: Any) -> None:
     distribution("koord-scheduler = webhook.backends.koordinator.backend:KoordinatorBackend")
-    with pytest.raises(ConfigurationError, match="is there already"):
+    with pytest.raises(ConfigurationError, match="already has this name"):
         installed_backends()

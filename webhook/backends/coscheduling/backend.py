@@ -27,7 +27,7 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
     # v0.34.7, seen: all pods of a rejected gang may stay in the queue with Coscheduling as their only reason. A node
     # event does not requeue them, but any change of a PodGroup does (pkg/coscheduling/coscheduling.go,
     # `EventsToRegister`).
-    when_held = "; if there is room, annotate its PodGroup: a rejected gang may not be looked at for five minutes"
+    when_held = "; if there is room, annotate its PodGroup: coscheduling may not retry a rejected gang for five minutes"
     settings_model = CoschedulingSettings
     rules = RULES
     required_apis = (POD_GROUP,)

@@ -8,8 +8,8 @@ from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, d
 NO_TOPOLOGY = without_topology("coscheduling")
 CAPABILITIES: CapabilityTable = {
     Capability.GANG: SUPPORTED,
-    Capability.MULTIPLE_POD_GROUPS: depends("cliques without pods to spare, because a gang is counted as a sum"),
-    Capability.CLIQUE_MINIMUM: depends("a gang of one clique, because a gang is counted as a sum"),
+    Capability.MULTIPLE_POD_GROUPS: depends("cliques without spare pods, because only the sum of pods is counted"),
+    Capability.CLIQUE_MINIMUM: depends("a gang of one clique, because only the sum of pods is counted"),
     Capability.SCALE_GANG: SUPPORTED,
     Capability.MULTI_NODE_NVLINK: without_nvlink_domains("coscheduling"),
     # The in-tree plugin of the kube-scheduler that it is built on; its chart grants the rights.

@@ -22,7 +22,7 @@ def gang_objects(podgang: PodGang, settings: CoschedulingSettings) -> list[Manif
     """
     refuse_twins(podgang, "coscheduling/twins")
     _refuse_topology(podgang)
-    why = "only the sum is counted, so pods above the minimum of one clique could stand in for those of another"
+    why = "only the sum of pods is counted, so pods above one clique's minimum could replace pods of another clique"
     refuse_spare_pods(podgang, "coscheduling/spare-pods", why)
     minimums = [member.min_replicas for member in podgang.members]
     released = not all(minimum > 0 for minimum in minimums)

@@ -53,7 +53,7 @@ class KaiBackend(Backend[KaiSettings]):
     def version_problem(cls, version: Version) -> str | None:
         if version < FIRST_VERSION:
             return (
-                f"kai-scheduler before {FIRST_VERSION} knows neither minSubGroup nor kai.scheduler/skip-podgrouper, so "
+                f"kai-scheduler before {FIRST_VERSION} lacks minSubGroup and kai.scheduler/skip-podgrouper, so "
                 "its podgrouper would take the pods out of their gangs"
             )
         return None

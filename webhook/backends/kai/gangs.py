@@ -35,7 +35,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
     refuse_twins(podgang, "kai/tree")
     queue = record.queue(settings.queueLabelKey) or settings.defaultQueue
     if queue is None:
-        why = "kai-scheduler starts no gang without a queue"
+        why = "kai-scheduler does not start a gang without a queue"
         raise inexpressible("kai/no-queue", LABELS / settings.queueLabelKey, None, why)
     spec: Manifest = {"queue": queue}
     if record.priority_class is not None:
@@ -43,7 +43,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
     if (preemptibility := podgang.labels.get(keys.LABEL_PREEMPTIBILITY)) is not None:
         if preemptibility not in keys.PREEMPTIBILITIES:
             path = LABELS / keys.LABEL_PREEMPTIBILITY
-            raise inexpressible("kai/preemptibility", path, preemptibility, "KAI's CRD knows no such value")
+            raise inexpressible("kai/preemptibility", path, preemptibility, "KAI's CRD does not allow this value")
         spec["preemptibility"] = preemptibility
     spec |= _topology(podgang.constraint, podgang, facts)
     spec["subGroups"] = _subgroups(podgang, facts)
@@ -116,7 +116,7 @@ def _subgroups(podgang: PodGang, facts: ClusterFacts) -> list[Manifest]:
         name = label_name(config.name, "group", taken=leaves.values())
         for member in config.members:
             if member not in leaves or member in parents:
-                why = "a group of members names one that is not in the PodGang, or that another group has"
+                why = "this member is not in the PodGang, or another group has it too"
                 raise inexpressible("kai/tree", config.path / "podGroupNames", member, why)
             parents[member] = name
         sets.append({"name": name, "minSubGroup": len(config.members), **_topology(config.constraint, podgang, facts)})
@@ -156,7 +156,9 @@ def _refuse_unknown(constraint: PackConstraint, levels: dict[str, str], binding:
         raise _no_level(constraint, topology_name(binding, facts), missing.why) from None
     for key in levels.values():
         if key not in known:
-            raise _no_level(constraint, key, "the Topology has no such level, so kai-scheduler would never start it")
+            raise _no_level(
+                constraint, key, "the Topology has no such level, so kai-scheduler would never start the gang"
+            )
     required, preferred = constraint.required, constraint.preferred
     if required and preferred and known.index(preferred) < known.index(required):
         raise _no_level(constraint, preferred, "the preferred level is broader than the required one")

@@ -43,7 +43,7 @@ CONTROLLERS = tuple(
     for name in ("pod-grouper", "podgroup-controller", "queue-controller", "scheduler")
 )
 
-# A PriorityClass with this value or more makes a PodGroup non-preemptible, unless the PodGroup says otherwise.
+# A PriorityClass with this value or more makes a PodGroup non-preemptible, unless the PodGroup sets preemptibility.
 NON_PREEMPTIBLE = 100
 # The scheduler's name for the level that is the whole Topology, in any Topology.
 WHOLE = "root"

@@ -1,7 +1,7 @@
 """PreparePod for KAI: the annotation with the group, the label with the leaf, and the annotation that stops podgrouper.
 
 All of them must be there when the pod is stored. Podgrouper watches every pod of the scheduler, and overwrites the
-group of a pod that it was not told to skip (pkg/podgrouper/pod_controller.go).
+group of a pod without the skip annotation (pkg/podgrouper/pod_controller.go).
 """
 
 from __future__ import annotations

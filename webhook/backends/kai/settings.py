@@ -24,20 +24,22 @@ def is_queue_name(name: str) -> bool:
 
 def _queue(name: str) -> str:
     if not is_queue_name(name):
-        raise PydanticCustomError("queue_name", "is no name of a Queue")
+        raise PydanticCustomError("queue_name", "is not a valid name of a Queue")
     return name
 
 
 def _label_key(key: str) -> str:
     prefix, slash, name = key.rpartition("/")
     if not _NAME.match(name) or (slash and not is_subdomain(prefix)):
-        raise PydanticCustomError("label_key", "is no key of a label")
+        raise PydanticCustomError("label_key", "is not a valid label key")
     return key
 
 
 def _queue_key(key: str) -> str:
     if QUEUE_WORD not in key.rpartition("/")[2]:
-        raise PydanticCustomError("queue_key", "has no 'queue' in its name, by which the keys of queues are told")
+        raise PydanticCustomError(
+            "queue_key", "must have 'queue' in its name, because queue keys are recognised by this word"
+        )
     return key
 
 
@@ -45,8 +47,8 @@ LabelKey = Annotated[str, AfterValidator(_label_key)]
 
 
 class KaiSettings(BackendSettings):
-    """defaultQueue is the queue of a set that names none; if it is unset, such a set is refused. The two keys are those
-    of KAI's own installation, if it does not use the default keys.
+    """defaultQueue is the queue of a PodCliqueSet that names none. If defaultQueue is not set, such a set is refused.
+    Set the two keys if KAI's installation does not use the default keys.
     """
 
     defaultQueue: Annotated[str, AfterValidator(_queue)] | None = None

@@ -85,8 +85,8 @@ def topology_objects(binding: ClusterTopologyBinding) -> list[Manifest]:
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
-    """`desired` with the aliases that others gave its levels. KAI lets anyone edit aliases. The list of levels is
-    written as a whole, so an alias that is not sent would be lost.
+    """`desired` with the aliases that other authors gave its levels. KAI lets any user edit aliases. The list of levels
+    is written as a whole, so an alias that is not sent would be lost.
     """
     found = _levels(live)
     levels = desired["spec"]["levels"]
@@ -136,7 +136,7 @@ def _keys(live: Manifest) -> list[str]:
 
 def _drift(binding: str, name: str, wanted: list[str], found: list[str] | None) -> TopologyDrift | None:
     if found is None:
-        return TopologyDrift(name, DriftReason.NOT_FOUND, f"there is no Topology {name}")
+        return TopologyDrift(name, DriftReason.NOT_FOUND, f"Topology {name} is missing")
     if found == wanted:
         return None
     levels, keys_wanted = ", ".join(found), ", ".join(wanted)
@@ -147,11 +147,11 @@ def _drift(binding: str, name: str, wanted: list[str], found: list[str] | None) 
 def _problem(levels: Sequence[str]) -> str | None:
     """Why KAI's CRD would refuse these levels, or None."""
     if not 1 <= len(levels) <= keys.MAX_LEVELS:
-        return f"a Topology of KAI has 1 to {keys.MAX_LEVELS} levels"
+        return f"a KAI Topology must have 1 to {keys.MAX_LEVELS} levels"
     if not all(levels):
-        return "a level of a Topology of KAI is a node label key"
+        return "each level of a KAI Topology must be a node label key"
     if len(set(levels)) < len(levels):
-        return "a Topology of KAI has each node label key once"
+        return "a KAI Topology must not have a node label key twice"
     if keys.HOSTNAME in levels[:-1]:
-        return f"in a Topology of KAI {keys.HOSTNAME} is the narrowest level or none"
+        return f"{keys.HOSTNAME} must be the narrowest level of a KAI Topology"
     return None

@@ -50,7 +50,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
 
     name = NAME
     # v1.8.0, seen: a rejected pod may stay in the queue with JobRejectPlugin as its only reason.
-    when_held = "; if there is room, delete the pods: koord-scheduler may not look at a rejected gang for five minutes"
+    when_held = "; if there is room, delete the pods: koord-scheduler may not retry a rejected gang for five minutes"
     settings_model = KoordinatorSettings
     rules = RULES
     # The scheduler plans a gang with all of its pods and binds those without a gate (seen with v1.8.0;

@@ -13,7 +13,7 @@ CAPABILITIES: CapabilityTable = {
     Capability.MULTI_NODE_NVLINK: without_nvlink_domains("koord-scheduler"),
     Capability.RESOURCE_CLAIMS: unsupported(
         why="koord-scheduler does not plan gangs with resource claims (DRA, ComputeDomain), and may count a GPU twice",
-        remedy="ask for the devices as extended resources, or choose another scheduler",
+        remedy="request the devices as extended resources, or choose another scheduler",
     ),
     Capability.TOPOLOGY_WORKLOAD: depends("a layer of the ClusterNetworkTopology for each required key"),
     Capability.TOPOLOGY_CLIQUE: depends("the same required domain on every clique of the gang"),
@@ -23,8 +23,8 @@ CAPABILITIES: CapabilityTable = {
         remedy="move the constraint to spec.template.topologyConstraint, or choose another scheduler",
     ),
     Capability.TOPOLOGY_DIVERGENT: unsupported(
-        why="koord-scheduler applies the topology of whichever clique is tried first to the whole gang",
-        remedy="require the same domain for every clique, best at spec.template.topologyConstraint",
+        why="koord-scheduler applies the topology of the clique that it tries first to the whole gang",
+        remedy="require the same domain for every clique, preferably at spec.template.topologyConstraint",
     ),
     Capability.QUOTA: depends("one leaf ElasticQuota that exists, the same for all cliques"),
     Capability.QOS_CLASS: depends("a priority and CPU requests that koord-manager admits with the class"),

@@ -163,7 +163,7 @@ def read_topology(written: str) -> Topology:
 def _groups(written: str) -> tuple[str, ...]:
     value = _json(written)
     if value is not None and not isinstance(value, list):
-        raise Unreadable("is no array")
+        raise Unreadable("is not a JSON array")
     return tuple(_text(item) or "" for item in value or ())
 
 
@@ -172,11 +172,11 @@ def _topology(written: str) -> Topology:
     if spec is None:
         return ()
     if not isinstance(spec, Fields):
-        raise Unreadable("is no object")
+        raise Unreadable("is not a JSON object")
     rules: list[GatherRule] = []
     for strategy in spec.named("gatherStrategy"):
         if strategy is not None and not isinstance(strategy, list):
-            raise Unreadable("has a gatherStrategy that is no array")
+            raise Unreadable("has a gatherStrategy that is not an array")
         rules = [_rule(entry, f"gatherStrategy[{index}]") for index, entry in enumerate(strategy or ())]
     return tuple(sorted(rules))
 
@@ -185,13 +185,15 @@ def _rule(entry: Any, place: str) -> GatherRule:
     if entry is None:
         return GatherRule("", "", 0)
     if not isinstance(entry, Fields):
-        raise Unreadable(f"has a {place} that is no object")
+        raise Unreadable(f"has a {place} that is not an object")
     layer, strategy = (_word(entry, name, place) for name in ("layer", "strategy"))
     multiple = 0
     for value in entry.named("podCountMultiple"):
         number = multiple if value is None else value.int64() if isinstance(value, Number) else None
         if number is None:
-            raise Unreadable(f"has a {place}.podCountMultiple that is no whole number, written without quotes or point")
+            raise Unreadable(
+                f"has a {place}.podCountMultiple that is not a whole number without quotes or a decimal point"
+            )
         multiple = number
     return GatherRule(layer, strategy, multiple)
 
@@ -202,7 +204,7 @@ def _word(entry: Fields, name: str, place: str) -> str:
     for value in entry.named(name):
         found = word if value is None else _text(value)
         if found is None:
-            raise Unreadable(f"has a {place}.{name} that is no string")
+            raise Unreadable(f"has a {place}.{name} that is not a string")
         word = found
     return word
 
@@ -214,11 +216,11 @@ def _text(value: Any) -> str | None:
 
 def _json(written: str) -> Any:
     if len(written) > _LONGEST_ANNOTATION:
-        raise Unreadable("is longer than annotations may be")
+        raise Unreadable("is longer than the API server allows for annotations")
     try:
         return json_value(written)
     except ValueError:
-        raise Unreadable("is no JSON") from None
+        raise Unreadable("is not JSON") from None
 
 
 _kept_groups = lru_cache(maxsize=_KEPT_TEXTS)(_groups)

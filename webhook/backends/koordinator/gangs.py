@@ -83,7 +83,7 @@ def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | No
         return None
     new, gone = ([name for name in these if name not in those] for these, those in ((now, before), (before, now)))
     what = "; ".join([*(f"{name} is new" for name in new), *(f"{name} is gone" for name in gone)])
-    return Frozen(what, "Koordinator never follows a change of a gang's members", Stage.EMPTY, tuple(live))
+    return Frozen(what, "Koordinator ignores a change of a gang's members", Stage.EMPTY, tuple(live))
 
 
 def _listed(manifest: Manifest) -> object:

@@ -1,7 +1,7 @@
 """PreparePod for Koordinator: the label with the pod's PodGroup, and its quota and QoS class.
 
-Not the annotation `gang.scheduling.koordinator.sh/name`: a pod with the annotation that is seen before its PodGroup
-stays in a gang of its own for good (pkg/scheduler/plugins/coscheduling/core/gang_cache.go).
+The annotation `gang.scheduling.koordinator.sh/name` is not used: if a pod with the annotation is seen before its
+PodGroup, the pod stays in a gang of its own for good (pkg/scheduler/plugins/coscheduling/core/gang_cache.go).
 """
 
 from __future__ import annotations

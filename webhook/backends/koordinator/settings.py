@@ -17,11 +17,12 @@ QoSClass = Literal["LSE", "LSR", "LS", "BE"]
 class KoordinatorSettings(BackendSettings):
     """The keys are spelled as in Grove's proposal for a Koordinator backend (GREP-537), with safer defaults.
 
-    matchPolicy defaults to waiting-and-running. Koordinator's own default, once-satisfied, never again holds a gang
-    that was complete once, so recreated pods start one by one. scheduleTimeoutSeconds (seconds, at least 1) counts from
-    the first pod that waits in Permit; kube-scheduler's framework caps it at 900. topologyKeyMappings maps a node label
-    key to a layer of the ClusterNetworkTopology and wins over that object's labelKey. awareNetworkTopology states the
-    CoschedulingArgs field with that name, which cannot be probed; Koordinator's chart sets it.
+    matchPolicy defaults to waiting-and-running. Under Koordinator's own default, once-satisfied, a gang that was
+    complete once is never held again, so recreated pods start one by one. scheduleTimeoutSeconds (seconds, at least 1)
+    counts from the first pod that waits in Permit; kube-scheduler's framework caps it at 900. topologyKeyMappings maps
+    a node label key to a layer of the ClusterNetworkTopology and wins over that object's labelKey. awareNetworkTopology
+    states the CoschedulingArgs field with that name, which Rollcall cannot read from the cluster; Koordinator's chart
+    sets it.
     """
 
     gangMode: GangMode = "Strict"

@@ -20,11 +20,11 @@ THE_TOPOLOGY = Needed("network_topologies", NETWORK_TOPOLOGY)
 
 
 def unavailable(settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts) -> str | None:
-    """Why this Koordinator can honour no topology at all, or None. Unknown facts are not a reason."""
+    """Why this Koordinator does not support topology at all, or None. Unknown facts are not a reason."""
     if not settings.awareNetworkTopology:
         return "the scheduler runs without awareNetworkTopology, so a gang with topology never completes"
     if version is not None and version < FIRST_VERSION:
-        return f"koord-scheduler {version} knows no network topology; it came with {FIRST_VERSION}"
+        return f"koord-scheduler {version} has no network topology, which was added in {FIRST_VERSION}"
     if facts.network_topologies is None:
         return None
     layers = facts.network_topologies.get(NETWORK_TOPOLOGY)
@@ -33,7 +33,7 @@ def unavailable(settings: KoordinatorSettings, version: Version | None, facts: C
     return (
         None
         if forms_tree(layers)
-        else f'the ClusterNetworkTopology "{NETWORK_TOPOLOGY}" is no chain down to {NODE_LAYER}'
+        else f'the ClusterNetworkTopology "{NETWORK_TOPOLOGY}" is not a chain down to {NODE_LAYER}'
     )
 
 

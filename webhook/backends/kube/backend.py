@@ -21,7 +21,7 @@ from webhook.model.stored_object import Judged
 from webhook.model.workloads.podgang import PodGang
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
-# Of all pods of a cluster, those that name a group.
+# Selects the pods that name a group.
 _IN_A_GROUP = "has(object.spec.schedulingGroup) || has(object.spec.workloadRef)"
 
 
@@ -46,7 +46,7 @@ class KubeBackend(Backend[KubeSettings]):
 
     @property
     def trees(self) -> Trees | None:
-        # Even if Rollcall's own gangs have no trees: other authors make them.
+        # Even if Rollcall's own gangs have no trees, other authors may make trees.
         return TREES if self.settings.gangScheduling else None
 
     @property
@@ -76,7 +76,7 @@ class KubeBackend(Backend[KubeSettings]):
 
     @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:
-        # Each generation reads one of them, and drops the other.
+        # Each generation reads one of the fields and drops the other.
         fields = ("schedulingGroup", "workloadRef")
         return tuple((Mark("spec", field),) for field in fields) if self.settings.gangScheduling else ((),)
 

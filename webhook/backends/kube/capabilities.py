@@ -12,7 +12,7 @@ ONE_BY_ONE: CapabilityTable = {
     Capability.RESOURCE_CLAIMS: SUPPORTED,
 }
 
-_ON_TREES = depends("CompositePodGroup, in Kubernetes 1.37 and with its gates on")
+_ON_TREES = depends("CompositePodGroup, in Kubernetes 1.37 with its feature gates on")
 GANGS: CapabilityTable = {
     Capability.GANG: SUPPORTED,
     Capability.MULTIPLE_POD_GROUPS: _ON_TREES,
@@ -23,7 +23,7 @@ GANGS: CapabilityTable = {
     Capability.TOPOLOGY_CLIQUE: _ON_TREES,
     Capability.TOPOLOGY_DIVERGENT: _ON_TREES,
     Capability.TOPOLOGY_PREFERRED: unsupported(
-        why="the Workload API knows required topology and no preferred one",
+        why="the Workload API supports only required topology, not preferred topology",
         remedy="remove the preference, or require the domain",
     ),
     Capability.MULTI_NODE_NVLINK: unsupported(

@@ -1,4 +1,4 @@
-"""Which fields of a gang's objects the API server does not let change, and which objects can be recreated under pods.
+"""Which fields of a gang's objects are immutable, and which objects can be recreated while the gang has pods.
 
 A Workload (read by the scheduler only in 1.35) and a CompositePodGroup can be recreated under waiting pods, which are
 held until then. A PodGroup cannot: from 1.36 on it is deleted only after all of its pods. No object is recreated under
@@ -17,7 +17,7 @@ from webhook.backends.kube.generation import GROUP, Generation
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 
 _Pair = tuple[Manifest, Manifest]
-_WHY = "the Workload API freezes it"
+_WHY = "the Workload API does not allow this change"
 _TEMPLATES = ("podGroupTemplates", "compositePodGroupTemplates")
 # Of a PodGroup and a CompositePodGroup. The API server fills in other fields (priority, disruptionMode); Rollcall does
 # not own them.
@@ -30,20 +30,20 @@ def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | No
     pairs = [(found, wanted[_identity(found)]) for found in live if _identity(found) in wanted]
     # A removed class shows only in the Workload: the API server may have given a group the cluster's default class.
     classed = any(_class(old) != _class(new) for old, new in pairs if old["kind"] == "Workload")
-    anew = tuple(old for old, new in pairs if classed or _fixed(old) != _fixed(new))
-    if not anew:
+    recreated = tuple(old for old, new in pairs if classed or _fixed(old) != _fixed(new))
+    if not recreated:
         return None
     what = "; ".join(dict.fromkeys(_differences(pairs))) or "how its objects refer to each other"
-    return Frozen(what, _WHY, _until(pairs, anew), anew)
+    return Frozen(what, _WHY, _until(pairs, recreated), recreated)
 
 
-def _until(pairs: Sequence[_Pair], anew: Sequence[Manifest]) -> Stage:
+def _until(pairs: Sequence[_Pair], recreated: Sequence[Manifest]) -> Stage:
     """The last stage at which these objects can be recreated. Waiting pods need a group that exists afterwards, or they
     wait for ever. There is none if no leaf template stays, as when the gang changes between merged and separate
     members.
     """
     kept = any(_leaves(old) & _leaves(new) for old, new in pairs if old["kind"] == "Workload")
-    protected = any(found["kind"] == "PodGroup" for found in anew)
+    protected = any(found["kind"] == "PodGroup" for found in recreated)
     return Stage.WAITING if kept and not protected else Stage.EMPTY
 
 

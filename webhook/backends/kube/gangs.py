@@ -55,14 +55,16 @@ def gang_objects(podgang: PodGang, record: Record, settings: KubeSettings, facts
     if spoken is Generation.TREE:
         return _tree(podgang, record)
     if settings.hierarchical == "required":
-        raise inexpressible("kube/workload-api", SPEC, spoken.value, f"{COMPOSITE} is required and not served")
+        raise inexpressible(
+            "kube/workload-api", SPEC, spoken.value, f"{COMPOSITE} is required, but the cluster does not serve it"
+        )
     _refuse_topology(podgang)
     merged = is_merged(settings, spoken)
     if merged:
-        why = "merged into one PodGroup, pods above the minimum of one clique could stand in for those of another"
+        why = "in one merged PodGroup, pods above one clique's minimum could replace pods of another clique"
         refuse_spare_pods(podgang, "kube/flat-gang", why)
     elif len(podgang.members) > 1 and settings.flat == "refuse":
-        why = "kube-scheduler would make several gangs of it, and there is no CompositePodGroup to hold them together"
+        why = "without CompositePodGroup, kube-scheduler would make several gangs of it"
         raise inexpressible("kube/flat-gang", SPEC / "podgroups", len(podgang.members), why)
     else:
         _limit(podgang.members, SPEC / "podgroups")
@@ -250,7 +252,7 @@ def _groups(podgang: PodGang) -> list[GroupConfig]:
     for config in podgang.group_configs:
         for name in config.members:
             if name not in known or name in used:
-                why = "a group of members names one that is not in the PodGang, or that another group has"
+                why = "this member is not in the PodGang, or another group has it too"
                 raise inexpressible("kube/tree", config.path / "podGroupNames", name, why)
             used.add(name)
     return podgang.group_configs
@@ -265,14 +267,14 @@ def _external(podgang: PodGang) -> bool:
 
 def _limit(templates: Sequence[Any], path: FieldPath) -> None:
     if len(templates) > MAX_TEMPLATES:
-        why = f"the Workload API takes at most {MAX_TEMPLATES} templates in a list"
+        why = f"the Workload API allows at most {MAX_TEMPLATES} templates in a list"
         raise inexpressible("kube/too-many-groups", path, len(templates), why)
 
 
 def _refuse_preferred(podgang: PodGang) -> None:
     for path, _, preferred in podgang.constraints:
         if preferred is not None:
-            why = "the Workload API knows required topology and no preferred one"
+            why = "the Workload API supports only required topology, not preferred topology"
             raise inexpressible("kube/preferred-topology", path / "preferred", preferred, why)
 
 

@@ -122,7 +122,7 @@ def resolved(priority: int | None, name: str | None, facts: ClusterFacts) -> int
     if name is not None:
         found = classes.get(name)
         return None if found is None else found.value
-    # If there are several, the API server takes the lowest.
+    # If there are several, the API server uses the lowest.
     return min((found.value for found in classes.values() if found.is_default), default=0)
 
 

@@ -13,7 +13,7 @@ from webhook.model.workloads.podgang import PodGang
 
 
 class LpxSettings(BackendSettings):
-    """It has no settings."""
+    """This backend has no settings."""
 
 
 class LpxBackend(Backend[LpxSettings]):

@@ -50,7 +50,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
     @classmethod
     def version_problem(cls, version: Version) -> str | None:
         if version < FIRST_VERSION:
-            return f"volcano before {FIRST_VERSION} either knows no subgroups or never schedules a gang that has them"
+            return f"volcano before {FIRST_VERSION} has no subgroups, or never schedules a gang with subgroups"
         return None
 
     def gang_kinds(self, facts: ClusterFacts) -> tuple[Api, ...]:

@@ -7,11 +7,11 @@ from webhook.backends.volcano.settings import VolcanoSettings
 from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, depends, unsupported
 
 TOPOLOGY_OFF = unsupported(
-    why="the profile's topology is off, so nothing would keep the pods of the gang together",
-    remedy="remove the topologyConstraint, or have the profile's topology set to hypernode",
+    why="the profile's topology is off, so volcano would not keep the pods of the gang together",
+    remedy="remove the topologyConstraint, or set the profile's topology to hypernode",
 )
 PREFERRED = unsupported(
-    why="volcano is only told of a required domain; a preferred one would be dropped",
+    why="only a required domain is written for volcano, so a preferred one would be dropped",
     remedy="remove the preference, or require the domain",
 )
 _TOPOLOGY: CapabilityTable = {
@@ -27,8 +27,9 @@ _GENERAL: CapabilityTable = {
     Capability.SCALE_GANG: SUPPORTED,
     Capability.MULTI_NODE_NVLINK: without_nvlink_domains("volcano"),
     Capability.RESOURCE_CLAIMS: unsupported(
-        why="whether volcano plans resource claims (DRA, ComputeDomain) hangs on its configuration, unseen from here",
-        remedy="ask for the devices as extended resources, or choose another scheduler",
+        why="volcano may ignore resource claims (DRA, ComputeDomain): this depends on settings that Rollcall cannot "
+        "read",
+        remedy="request the devices as extended resources, or choose another scheduler",
     ),
     Capability.TOPOLOGY_PREFERRED: PREFERRED,
     Capability.QUEUE: depends("one leaf Queue that exists and is Open, the same for all cliques"),

@@ -1,6 +1,6 @@
 """PodGang to Volcano's PodGroup: one PodGroup with the PodGang's name, with a subgroup for each member.
 
-A subgroup needs its matchLabelKeys, or it never takes a pod, and minSubGroups, or it requires nothing (both seen). So
+A subgroup without matchLabelKeys never gets a pod, and one without minSubGroups requires nothing (both seen). So
 each member's minimum holds, and minMember is their sum. Surplus pods of a member are elastic.
 """
 
@@ -39,7 +39,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, fa
     whole, parts = _tiers(podgang, settings, facts)
     queue = queue_of_gang(podgang, record) or settings.defaultQueue
     if not is_subdomain(queue):
-        why = "it is no DNS subdomain, so Volcano's CRD refuses it"
+        why = "it is not a DNS subdomain, so Volcano's CRD refuses it"
         raise inexpressible("volcano/queue-name", ANNOTATIONS / VOLCANO_QUEUE, queue, why)
     spec: Manifest = {"minMember": sum(member.min_replicas for member in podgang.members)}
     if queue != keys.DEFAULT_QUEUE:
@@ -129,7 +129,7 @@ def _tiers(podgang: PodGang, settings: VolcanoSettings, facts: ClusterFacts) -> 
         if settings.topology == "off":
             raise inexpressible("volcano/topology-unavailable", path, required, TOPOLOGY_OFF.why)
         if members is not None and (len(members) != 1 or members[0] not in known):
-            why = "volcano knows the topology of a whole gang and of one clique, of nothing between"
+            why = "volcano supports topology for a whole gang or for one clique, not for a group of cliques"
             raise inexpressible("volcano/scaling-group-topology", path, required, why)
         try:
             tier = tier_of(required, topology, facts)

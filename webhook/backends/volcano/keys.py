@@ -21,7 +21,8 @@ QUEUES = Judged(QUEUE.group, QUEUE.kind, "queues", namespaced=False)
 ANNOTATION_GROUP = "scheduling.k8s.io/group-name"
 # Only the device code reads it, instead of the first key.
 ANNOTATION_DEVICE_GROUP = "scheduling.volcano.sh/group-name"
-# The queue of a group that Volcano makes itself, and of its own jobs. Neither is read from a pod that names its group.
+# The queue of a group that Volcano makes itself, and of its own jobs. Volcano reads neither of them on a pod that names
+# its group.
 ANNOTATIONS_OTHER_QUEUE = ("scheduling.volcano.sh/queue-name", "volcano.sh/queue-name")
 
 # Whether a PodGroup or pod may be a victim of preemption: an annotation, else a label.

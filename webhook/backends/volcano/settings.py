@@ -15,9 +15,9 @@ from webhook.validators.registry import Context
 
 def _queue(name: str) -> str:
     if not is_subdomain(name):
-        raise PydanticCustomError("queue_name", "is no name of a Queue")
+        raise PydanticCustomError("queue_name", "is not a valid name of a Queue")
     if name == ROOT_QUEUE:
-        raise PydanticCustomError("queue_name", "is the parent of all queues, and only a leaf takes gangs")
+        raise PydanticCustomError("queue_name", "is the parent of all queues, but a gang must be in a leaf queue")
     return name
 
 
@@ -25,9 +25,10 @@ TopologyMode = Annotated[Literal["off", "hypernode"], BeforeValidator(unquoted_o
 
 
 class VolcanoSettings(BackendSettings):
-    """defaultQueue is the queue of a set that names none. topology `hypernode` states that the cluster has HyperNodes
-    with tier names and that the scheduler runs its plugin network-topology-aware. The plugin cannot be probed and is
-    not a default of Volcano's chart. Without it a topology is accepted and ignored.
+    """defaultQueue is the queue of a PodCliqueSet that names none. topology `hypernode` states that the cluster has
+    HyperNodes with tier names and that the scheduler runs its plugin network-topology-aware. Rollcall cannot read from
+    the cluster whether the plugin is on, and Volcano's chart does not enable it by default. Without the plugin a
+    topology is accepted and ignored.
     """
 
     defaultQueue: Annotated[str, AfterValidator(_queue)] = DEFAULT_QUEUE

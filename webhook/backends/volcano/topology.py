@@ -16,7 +16,7 @@ from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Needed
 from webhook.model.known_objects import HyperNode, HyperNodes
 
-# All of them: the API cannot be asked which HyperNode has a tier's name.
+# All HyperNodes are needed: the API cannot be asked which HyperNode has a tier's name.
 HYPER_NODES = Needed("hyper_nodes")
 
 
@@ -33,15 +33,13 @@ def tier_of(key: str, topology: str | None, facts: ClusterFacts) -> int:
     if not known.tiers_named(key):
         names = sorted(domain for domain in _domains(key, topology, facts) if known.tiers_named(domain))
     if not names:
-        raise NoTopology(
-            f"no HyperNode has the tierName of the domain, nor {key}, so no tier stands for it", HYPER_NODES
-        )
+        raise NoTopology(f"no HyperNode has the tierName of the domain, nor {key}, so no tier matches it", HYPER_NODES)
     if len(names) > 1:
-        raise NoTopology(f"several tiers of HyperNodes bear a name that a ClusterTopologyBinding gives {key}")
+        raise NoTopology(f"several tiers of HyperNodes have a name that a ClusterTopologyBinding gives {key}")
     numbers = known.tiers_named(names[0])
     if len(numbers) > 1:
         raise NoTopology(
-            f"HyperNodes of different tiers share its tierName ({names[0][:63]}), so no one tier stands for it"
+            f"HyperNodes of different tiers share its tierName ({names[0][:63]}), so no single tier matches it"
         )
     (number,) = numbers
     if number == 0:

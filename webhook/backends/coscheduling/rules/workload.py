@@ -20,22 +20,22 @@ from webhook.validators.registry import Example, Results, rule
     fails=Example(pod_clique_set(clique("leader", replicas=1), clique("worker", replicas=4, minimum=2))),
 )
 def spare_pods(workload: PodCliqueSet, _: RuleContext) -> Results:
-    """A PodGroup counts pods, whichever they are: three workers would do for two workers and a leader that has no room.
-    The sum is exact while every clique of the gang needs all its pods.
+    """A PodGroup counts pods of any clique. Three workers would be enough for a gang of two workers and a leader, even
+    if the leader has no room. The sum is exact if every clique of the gang needs all its pods.
 
     Source: kubernetes-sigs/scheduler-plugins, pkg/coscheduling/core/core.go (`Permit`), v0.34.7.
     """
     return membership.spare_pods(
         workload,
-        why="coscheduling counts a gang as a sum, so its spare pods could stand in for another clique's",
-        remedy="set minAvailable to replicas, without autoscaling, or choose another scheduler",
+        why="coscheduling counts only the sum of pods, so spare pods of this clique could replace pods of another",
+        remedy="set minAvailable to replicas and remove autoScalingConfig, or choose another scheduler",
     )
 
 
 topology = families.no_topology(
     "coscheduling/topology",
     CAPABILITIES,
-    """A PodGroup says how many pods and for how long, and nothing about where: the gang would be spread over the
+    """A PodGroup has a number of pods and a timeout, but no topology. The scheduler would spread the gang over the
     cluster.
 
     Source: kubernetes-sigs/scheduler-plugins, apis/scheduling/v1alpha1/types.go (`PodGroupSpec`), v0.34.7.
@@ -47,8 +47,8 @@ topology = families.no_topology(
 multi_node_nvlink = families.multi_node_nvlink(
     "coscheduling/mnnvl",
     CAPABILITIES,
-    """The pods of a ComputeDomain are placed without regard to NVLink domains, so a group may be split over racks, and
-    its processes hang or fall back to a slower network.
+    """The scheduler ignores NVLink domains when it places the pods of a ComputeDomain. A group may be split over racks,
+    and its processes hang or use a slower network.
 
     Source: ai-dynamo/grove, operator/internal/mnnvl; no plugin of kubernetes-sigs/scheduler-plugins v0.34.7 knows
     ComputeDomains.
@@ -58,8 +58,8 @@ multi_node_nvlink = families.multi_node_nvlink(
 
 priority_class = families.priority_class(
     "coscheduling/priority-class",
-    """Pods are queued by their own priority, which they are given when they are created; of a class that does not exist
-    there is none to give, and the gang would wait behind all others.
+    """Pods are queued by their own priority, which they get at creation. A class that does not exist gives them no
+    priority, and the gang would wait behind all others.
 
     Source: kubernetes-sigs/scheduler-plugins, pkg/coscheduling/coscheduling.go (`Less`), v0.34.7; ai-dynamo/grove,
     operator/internal/controller/podclique (pods get no class of their set's).

@@ -1,5 +1,5 @@
-"""Groups that KAI's podgrouper makes for TrainJobs, JobSets, LeaderWorkerSets and Jobs and that never start, or that
-are not gangs.
+"""Rules for the groups that KAI's podgrouper makes for TrainJobs, JobSets, LeaderWorkerSets and Jobs: groups that never
+start, or that are not gangs.
 
 Before 0.16 the group of a JobSet has a minimum of one pod. From 0.16 on it is a tree that requires all replicated Jobs,
 all Jobs of each, and all pods of each Job. The annotation kai.scheduler/batch-min-member overrides the minimum: on a
@@ -7,8 +7,9 @@ JobSet it counts replicated Jobs, on a Job it counts pods. Source: kai-scheduler
 pkg/podgrouper/podgrouper/plugins/{jobset,job,leader_worker_set,skiptopowner} (v0.15.2, v0.17.0).
 
 The queue: podgrouper reads the label kai.scheduler/queue (or the key that KAI was installed with) from the workload.
-The label of a TrainJob's JobSet comes before the TrainJob's own. Then it reads the label of the pods, then it uses
-`default-queue`. Source: pkg/podgrouper/podgrouper/plugins/{defaultgrouper,skiptopowner} (v0.17.0).
+The label of a TrainJob's JobSet wins over the TrainJob's own label. Without such a label podgrouper reads the label of
+the pods, and then uses `default-queue`. Source: pkg/podgrouper/podgrouper/plugins/{defaultgrouper,skiptopowner}
+(v0.17.0).
 """
 
 from __future__ import annotations
@@ -68,9 +69,9 @@ def _minimum(workload: OptedInWorkload) -> str | None:
     passes=Example(train_job(scheduler=_KAI, annotations=_ONE), facts=runtimes(*_STEPS)),
     fails=Example(train_job(scheduler=_KAI), facts=runtimes(*_STEPS)),
 )
-def owner_in_turn(workload: OptedInWorkload, context: RuleContext) -> Results:
-    """Podgrouper knows InOrder, and nothing of `dependsOn`: the first step waits until pods of all steps are there, and
-    those of the later steps are created when it runs, or is done.
+def dependent_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
+    """Podgrouper supports InOrder but not `dependsOn`. The group waits for the pods of all steps, but the pods of later
+    steps are created only after the first step runs or is complete.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/jobset (v0.16.0 to v0.17.0; up to v0.15 the
     minimum is one pod unless an annotation says more).
@@ -87,8 +88,8 @@ def owner_in_turn(workload: OptedInWorkload, context: RuleContext) -> Results:
     yield Finding(
         at=ANNOTATIONS / ANNOTATION_MINIMUM,
         found=stated,
-        why=f"podgrouper makes one group of all steps, and those of {where} have no pods until others ran",
-        remedy=f'set the annotation {ANNOTATION_MINIMUM}: "1": each step is then a gang of its own',
+        why=f"podgrouper makes one group of all steps, and the step with {where} has no pods until another step ran",
+        remedy=f'set the annotation {ANNOTATION_MINIMUM}: "1", so that each step is its own gang',
     )
 
 
@@ -99,13 +100,14 @@ def owner_in_turn(workload: OptedInWorkload, context: RuleContext) -> Results:
     passes=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "2"})),
     fails=Example(job(scheduler=_KAI)),
 )
-def owner_no_gang(workload: OptedInWorkload, context: RuleContext) -> Results:
-    """Podgrouper's group of a Job has a minimum of one pod unless an annotation says more: the pods start one by one.
+def job_without_minimum(workload: OptedInWorkload, context: RuleContext) -> Results:
+    """Podgrouper's group of a Job has a minimum of one pod unless an annotation sets a higher one, so the pods start
+    one by one.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/job (v0.17.0).
     """
     if not isinstance(workload, Job) or any(any(claims_on(template)) for template in workload.templates):
-        # Podgrouper leaves alone the pods that name their group.
+        # Podgrouper skips pods that name their group.
         return
     if _minimum(workload) is None and (pods := workload.parts[0].pods) > 1:
         yield Finding(
@@ -122,8 +124,8 @@ def owner_no_gang(workload: OptedInWorkload, context: RuleContext) -> Results:
     passes=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "2"})),
     fails=Example(job(scheduler=_KAI, annotations={ANNOTATION_MINIMUM: "3"})),
 )
-def owner_minimum(workload: OptedInWorkload, context: RuleContext) -> Results:
-    """A group whose minimum is more than the pods that there can be at a time never starts.
+def minimum_above_pods(workload: OptedInWorkload, context: RuleContext) -> Results:
+    """A group never starts if its minimum is higher than the number of pods that exist at a time.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/job (v0.17.0); for JobSets v0.15.2, while
     later versions take no more than there are replicated Jobs.
@@ -140,8 +142,8 @@ def owner_minimum(workload: OptedInWorkload, context: RuleContext) -> Results:
         yield Finding(
             at=ANNOTATIONS / ANNOTATION_MINIMUM,
             found=stated,
-            why=f"it has {pods} pods at a time, and a group with a higher minimum never starts",
-            remedy=f"name at most {pods}",
+            why=f"the workload has {pods} pods at a time, and a group with a higher minimum never starts",
+            remedy=f"set at most {pods}",
         )
 
 
@@ -153,22 +155,22 @@ def owner_minimum(workload: OptedInWorkload, context: RuleContext) -> Results:
     ),
     fails=Example(job_set(replicated("node", 4), scheduler=_KAI, annotations=_EXCLUSIVE)),
 )
-def owner_pods_to_come(workload: OptedInWorkload, context: RuleContext) -> Results:
-    """Podgrouper counts all pods that a Job, or a group of a LeaderWorkerSet, has at a time. With exclusive topology
-    the others are created when the first is on a node; and a Job with more completions than that ends with fewer pods.
+def pods_created_later(workload: OptedInWorkload, context: RuleContext) -> Results:
+    """Podgrouper waits for all pods that a Job, or a group of a LeaderWorkerSet, has at a time. With exclusive
+    topology, the other pods are created only after the first pod is on a node. A Job with more completions than pods
+    ends with fewer pods.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{jobset,leader_worker_set} (v0.17.0), issue
     1347; jobset, pkg/webhooks/pod_admission_webhook.go (v0.12.0); lws, pkg/controllers/pod_controller.go (v0.9).
     """
-    if not _gathers(workload, context):
+    if not _waits_for_all_pods(workload, context):
         return
     for found in workload.hindrances():
         if found.rule in {"owner/exclusive-topology", "owner/completions"}:
-            why = found.why.replace("a gang puts", "kai-scheduler puts")
-            yield Finding(at=found.at, found=found.found, why=why, remedy=_way_out(found.remedy, workload))
+            yield Finding(at=found.at, found=found.found, why=found.why, remedy=_remedy_for(found.remedy, workload))
 
 
-def _gathers(workload: OptedInWorkload, context: RuleContext) -> bool:
+def _waits_for_all_pods(workload: OptedInWorkload, context: RuleContext) -> bool:
     """Whether podgrouper waits for all pods of a Job, or of a group."""
     if isinstance(workload, LeaderWorkerSet):
         # Until the leader is on a node, podgrouper waits only for the leader.
@@ -179,7 +181,7 @@ def _gathers(workload: OptedInWorkload, context: RuleContext) -> bool:
     return _minimum(workload) not in {None, "1"}
 
 
-def _way_out(remedy: str, workload: OptedInWorkload) -> str:
+def _remedy_for(remedy: str, workload: OptedInWorkload) -> str:
     if isinstance(workload, JobSet):
         return f'{remedy}; or annotate the Job\'s template with {ANNOTATION_MINIMUM}: "1"'
     return remedy
@@ -191,9 +193,9 @@ def _way_out(remedy: str, workload: OptedInWorkload) -> str:
     passes=Example(job_set(scheduler=_KAI), version="0.16.8"),
     fails=Example(job_set(scheduler=_KAI), version="0.15.2"),
 )
-def owner_version(workload: OptedInWorkload, context: RuleContext) -> Results:
-    """Before 0.16 podgrouper's group of a JobSet has a minimum of one pod unless an annotation says more: what was
-    meant as a gang starts pod by pod, in silence.
+def job_set_before_trees(workload: OptedInWorkload, context: RuleContext) -> Results:
+    """Before 0.16 podgrouper's group of a JobSet has a minimum of one pod unless an annotation sets a higher one.
+    The pods then start one by one instead of as a gang, without a message.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/jobset (v0.15.2).
     """
@@ -205,7 +207,7 @@ def owner_version(workload: OptedInWorkload, context: RuleContext) -> Results:
             at=ANNOTATIONS / ANNOTATION_MINIMUM,
             found=None,
             why=f"before {TREES} podgrouper starts the pods of a JobSet one by one",
-            remedy=f'set the annotation {ANNOTATION_MINIMUM}: "{count}", or "1" if that is meant',
+            remedy=f'set the annotation {ANNOTATION_MINIMUM}: "{count}", or "1" if its pods need not start together',
         )
 
 
@@ -222,9 +224,9 @@ def owner_version(workload: OptedInWorkload, context: RuleContext) -> Results:
     ),
     fails=Example(job(scheduler=_KAI, template=pod_template(annotations={ANNOTATION_GROUP: "mine"}))),
 )
-def owner_claimed(workload: OptedInWorkload, _: RuleContext) -> Results:
-    """Podgrouper overwrites the group of a pod that has an owner, unless an annotation tells it to skip the pod: the
-    group that the template names never gets its pods.
+def overwritten_group(workload: OptedInWorkload, _: RuleContext) -> Results:
+    """Podgrouper overwrites the group of a pod that has an ownerReference, unless an annotation tells it to skip the
+    pod. The group that the template names never gets its pods.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/pod_controller.go (v0.17.0).
     """
@@ -235,7 +237,7 @@ def owner_claimed(workload: OptedInWorkload, _: RuleContext) -> Results:
             yield Finding(
                 at=part.template.annotations_path / ANNOTATION_GROUP,
                 found=said[ANNOTATION_GROUP],
-                why="podgrouper makes a group of its own for these pods, and overwrites the annotation",
+                why="podgrouper makes its own group for these pods and overwrites the annotation",
                 remedy=f'add the annotation {ANNOTATION_SKIP}: "true", or remove this one',
             )
 
@@ -249,9 +251,9 @@ def _keys(context: RuleContext) -> tuple[Key, ...]:
 
 queue = opted_in_queue(
     "kai/owner-queue",
-    """kai-scheduler never tries a group in a queue that has children, and says only "unable to schedule". One that is
-    missing, or whose parent is, counts as not there. A workload that names none is in the profile's defaultQueue, or,
-    without that, in KAI's `default-queue`.
+    """kai-scheduler never tries a group in a queue that is missing, whose parent is missing, or that has children. For
+    a queue with children it reports only "unable to schedule". A workload without a queue is in the profile's
+    defaultQueue. If the profile has none, the workload is in KAI's `default-queue`.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info, pkg/scheduler/actions/utils; seen with
     v0.16.8.
@@ -263,10 +265,10 @@ queue = opted_in_queue(
 )
 
 
-owner_queue_disagree = opted_in_disagreement(
+queue_disagree = opted_in_disagreement(
     "kai/owner-queue-disagree",
-    """The group is in one queue: the JobSet's, else the TrainJob's, else that of the first pod that podgrouper meets.
-    What the others say is dropped in silence.
+    """A group has one queue: the JobSet's, else the TrainJob's, else that of the first pod that podgrouper sees.
+    Podgrouper ignores the other values without a message.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/{defaultgrouper,skiptopowner} (v0.17.0).
     """,
@@ -274,7 +276,7 @@ owner_queue_disagree = opted_in_disagreement(
     key=("labels", LABEL_QUEUE),
     keys=_keys,
     of_pods=_keys,
-    remedy=lambda context: f"name one queue, best by the label {context.settings.queueLabelKey} of the workload",
+    remedy=lambda context: f"name one queue, preferably in the workload's label {context.settings.queueLabelKey}",
 )
 
 
@@ -285,8 +287,8 @@ owner_queue_disagree = opted_in_disagreement(
     passes=Example(job(scheduler=_KAI, labels={LABEL_QUEUE: "team-a"}, annotations={LABEL_QUEUE: "team-a"})),
     fails=Example(job(scheduler=_KAI, annotations={LABEL_QUEUE: "team-a"})),
 )
-def owner_queue_annotation(workload: OptedInWorkload, context: RuleContext) -> Results:
-    """KAI reads the queue of these workloads from a label alone; by an annotation it is named to nobody.
+def queue_annotation(workload: OptedInWorkload, context: RuleContext) -> Results:
+    """KAI reads the queue of these workloads only from a label. An annotation with the queue has no effect.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/defaultgrouper (v0.17.0).
     """
@@ -295,6 +297,6 @@ def owner_queue_annotation(workload: OptedInWorkload, context: RuleContext) -> R
         yield Finding(
             at=ANNOTATIONS / key,
             found=workload.annotations[key],
-            why="podgrouper reads that key as a label, so the workload is not in the queue that it names",
-            remedy="make it a label",
+            why="podgrouper reads this key only as a label, so the workload is not in this queue",
+            remedy="set it as a label instead",
         )

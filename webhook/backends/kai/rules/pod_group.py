@@ -30,8 +30,9 @@ _TWO = (subgroup("prefill", 2), subgroup("decode", 4))
     fails=Example(pod_group(subgroup("prefill", 2, "serve"), subgroup("decode", 4))),
 )
 def group_parent(found: StoredObject, _: RuleContext) -> Results:
-    """kai-scheduler cannot read a PodGroup in which a subgroup is below one that is not there, and what is below itself
-    is below nothing: no pod of either is ever scheduled. KAI's own webhook refuses both, where it runs.
+    """kai-scheduler cannot read a PodGroup if the parent of a subgroup does not exist. If subgroups form a cycle, they
+    are not part of the tree. In both cases their pods are never scheduled. KAI's own webhook refuses both, where it
+    runs.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info/subgroup_info/factory.go,
     pkg/apis/scheduling/v2alpha2/podgroup_webhook.go (v0.15 to 2026-08).
@@ -42,17 +43,17 @@ def group_parent(found: StoredObject, _: RuleContext) -> Results:
         group for group in tree.by_name.values() if group.parent is not None and group.parent not in tree.by_name
     ]
     for group in missing:
-        why = "no subgroup has that name, so kai-scheduler cannot read the PodGroup, and starts none of its pods"
+        why = "no subgroup has that name, so kai-scheduler cannot read the PodGroup and starts none of its pods"
         yield Finding(
-            at=group.path / "parent", found=group.parent, why=why, remedy="name one of the subgroups, or none"
+            at=group.path / "parent", found=group.parent, why=why, remedy="name an existing subgroup, or remove parent"
         )
     if lost and not missing:
         first = tree.by_name[min(lost)]
         yield Finding(
             at=first.path / "parent",
             found=first.parent,
-            why="the way up from here leads back to itself, so the scheduler never counts the pods below",
-            remedy="leave the parent of one of them out",
+            why="its ancestors form a cycle, so the scheduler never counts the pods below",
+            remedy="remove the parent of one subgroup in the cycle",
         )
 
 
@@ -62,8 +63,8 @@ def group_parent(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(pod_group(*_TWO, minSubGroup=3)),
 )
 def group_minimum(found: StoredObject, _: RuleContext) -> Results:
-    """A PodGroup, or a set of subgroups, that needs more groups than are below it is admitted and never scheduled, and
-    nothing says why. KAI's own webhook only warns of it.
+    """A PodGroup, or a set of subgroups, that requires more groups than it has below it is admitted but never
+    scheduled, without a message. KAI's own webhook only warns about it.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info/subgroup_info/subgroupset.go; seen with
     v0.16.8.
@@ -76,8 +77,9 @@ def group_minimum(found: StoredObject, _: RuleContext) -> Results:
             yield Finding(
                 at=group.path / "minSubGroup",
                 found=group.groups,
-                why=f"there {'is' if below == 1 else 'are'} only {below} below it, so it is never satisfied",
-                remedy=f"set it to {below} at most, or leave it out, which means all",
+                why=f"only {below} {'group is' if below == 1 else 'groups are'} below it, "
+                "so this minimum is never reached",
+                remedy=f"set it to at most {below}, or remove it to require all",
                 instead=(below,),
             )
 
@@ -88,8 +90,8 @@ def group_minimum(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(pod_group(*_TWO, minSubGroup=1)),
 )
 def group_optional(found: StoredObject, _: RuleContext) -> Results:
-    """Fewer groups than there are may be enough to start, and then are too few to stay: with a leaf below its minMember
-    the gang counts as stale, whatever minSubGroup says, and 60 seconds later all of its pods are evicted.
+    """A gang with fewer groups than exist can start, but it is evicted later. If a leaf has fewer pods than its
+    minMember, the gang is stale, even if minSubGroup is reached. 60 seconds later all of its pods are evicted.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info/job_info.go (`IsStale`),
     pkg/scheduler/actions/stalegangeviction; seen with v0.16.8.
@@ -102,8 +104,9 @@ def group_optional(found: StoredObject, _: RuleContext) -> Results:
             yield Finding(
                 at=group.path / "minSubGroup",
                 found=group.groups,
-                why=f"the gang starts without all of the {below} below it, and 60 s later is evicted as incomplete",
-                remedy="leave it out, and set minMember to 0 for leaves that may stay empty",
+                why=f"the gang can start with fewer than the {below} groups below it, "
+                "and is evicted as incomplete 60 s later",
+                remedy="remove it, and set minMember to 0 for leaves that may stay empty",
                 instead=(below,),
             )
 
@@ -115,8 +118,8 @@ def group_optional(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(pod_group(subgroup("prefill", 0), subgroup("helper", 0))),
 )
 def group_without_minimum(found: StoredObject, _: RuleContext) -> Results:
-    """A leaf that needs no pod is always satisfied. Where all are such, nothing waits for anything, and the pods start
-    one by one as if there were no PodGroup.
+    """A leaf that needs no pod is always satisfied. If all leaves are like that, no pod waits for another, and the pods
+    start one by one as if there were no PodGroup.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info/subgroup_info/podset.go.
     """
@@ -127,8 +130,8 @@ def group_without_minimum(found: StoredObject, _: RuleContext) -> Results:
         yield Finding(
             at=min(named, key=lambda path: path.anchor) if named else SPEC / "minMember",
             found=0,
-            why="nothing in this PodGroup needs a pod, so its pods start one by one",
-            remedy="set the minMember of those that must start together",
+            why="every minimum in this PodGroup is 0, so its pods start one by one",
+            remedy="set minMember for the pods that must start together",
         )
 
 
@@ -144,8 +147,8 @@ def group_without_minimum(found: StoredObject, _: RuleContext) -> Results:
     ),
 )
 def set_minimum(found: StoredObject, _: RuleContext) -> Results:
-    """A subgroup with others below it counts groups, not pods, so its minMember says nothing; and though KAI's own
-    webhook only warns of it in an update, it refuses such a PodGroup when that is created anew.
+    """A subgroup with other subgroups below it counts groups, not pods, so its minMember has no effect. KAI's own
+    webhook only warns about it in an update, but refuses such a PodGroup when it is recreated.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/apis/scheduling/v2alpha2/podgroup_webhook.go (v0.15 to 2026-08).
     """
@@ -158,8 +161,9 @@ def set_minimum(found: StoredObject, _: RuleContext) -> Results:
             yield Finding(
                 at=group.path / "minMember",
                 found=group.pods,
-                why="it has subgroups below it, so kai-scheduler ignores it, and refuses it when created anew",
-                remedy="leave it out, or say minSubGroup",
+                why="the subgroup has children, so KAI ignores its minMember, "
+                "and refuses the PodGroup when it is recreated",
+                remedy="remove it, or set minSubGroup instead",
             )
 
 
@@ -173,7 +177,8 @@ def _sets_with_pods(found: StoredObject) -> list[SubGroup]:
     fails=Example(pod_group(subgroup("p" * 64, 2))),
 )
 def subgroup_name(found: StoredObject, _: RuleContext) -> Results:
-    """A pod says by a label which leaf it counts for, and no label has a value so long: nothing ever fills the leaf.
+    """A pod names its leaf in a label. If the name of a leaf is too long for a label value, no pod can belong to the
+    leaf.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/common/constants (`kai.scheduler/subgroup-name`); the PodGroup CRD of
     scheduling.run.ai/v2alpha2 sets no limit.
@@ -183,7 +188,7 @@ def subgroup_name(found: StoredObject, _: RuleContext) -> Results:
             yield Finding(
                 at=leaf.path / "name",
                 found=leaf.name,
-                why=f"no label has a value of more than {LABEL_VALUE_LIMIT} characters, so no pod can belong to it",
+                why=f"a label value has at most {LABEL_VALUE_LIMIT} characters, so no pod can name this subgroup",
                 remedy="give it a shorter name",
             )
 
@@ -216,8 +221,9 @@ def _raised_rule(
 
 group_raised = _raised_rule(
     "kai/group-raised",
-    """A gang that has pods on nodes and fewer in any leaf than its minimum is stale at once, and 60 seconds later all
-    of its pods are evicted, without an event on them. That it has such pods is told by its status.
+    """If a gang has pods on nodes and any leaf has fewer than its minimum, the gang is stale at once. 60 seconds later
+    all of its pods are evicted, without an event on them. The status of the PodGroup shows whether it has pods on
+    nodes.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction, `default-staleness-grace-period`,
     pkg/podgroupcontroller (`status.resourcesStatus.allocated`); seen with v0.16.8.
@@ -230,14 +236,14 @@ group_raised = _raised_rule(
 
 group_raised_unseen = _raised_rule(
     "kai/group-raised-unseen",
-    """The same where the status says nothing of pods on nodes: it may not have been written yet, and pods that were
-    bound a moment ago would be evicted.
+    """Like kai/group-raised, but the status of the PodGroup shows no pods on nodes. The status may not have been
+    written yet, and pods that were bound a moment ago would be evicted.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction; seen with v0.16.8.
     """,
     seen=False,
-    why="; pods that are on nodes by now are evicted when they are fewer",
-    remedy="see that none is",
+    why="; if fewer pods are on nodes by now, kai-scheduler evicts them",
+    remedy="check first that none of its pods is on a node",
     default=Action.WARN,
 )
 

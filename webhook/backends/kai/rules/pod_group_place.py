@@ -7,7 +7,7 @@ from __future__ import annotations
 from webhook.backends.kai.keys import LABEL_NODE_POOL, LABEL_QUEUE, NON_PREEMPTIBLE
 from webhook.backends.kai.rules.examples import pod_group
 from webhook.backends.kai.rules.pod_group import pod_group_rule
-from webhook.backends.kai.rules.queue import QUEUES, judge_line, unserved_pool
+from webhook.backends.kai.rules.queue import QUEUES, judge_node_pools, unserved_pool
 from webhook.backends.kai.settings import RuleContext
 from webhook.backends.queue_tree import leaves, offered
 from webhook.model.facts import ClusterFacts
@@ -36,8 +36,8 @@ _QUEUES = ClusterFacts(
     fails=Example(pod_group(queue="research"), facts=_QUEUES),
 )
 def group_queue(found: StoredObject, context: RuleContext) -> Results:
-    """kai-scheduler never tries a PodGroup in a queue that has children, and says only "unable to schedule". One that
-    is missing, or that is below a missing one, counts as not there.
+    """kai-scheduler never tries a PodGroup in a queue that is missing, that is below a missing queue, or that has
+    children. For a queue with children it reports only "unable to schedule".
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info, pkg/scheduler/actions/utils; seen with
     v0.16.8.
@@ -52,8 +52,8 @@ def group_queue(found: StoredObject, context: RuleContext) -> Results:
     fails=Example(pod_group(queue="")),
 )
 def group_no_queue(found: StoredObject, context: RuleContext) -> Results:
-    """A PodGroup that names no queue waits for the queue of no name. The queue `default-queue` is what podgrouper
-    writes into the PodGroups that it makes itself, and nothing that the scheduler would fall back to.
+    """A PodGroup without a queue waits for a queue with an empty name. Podgrouper writes `default-queue` into the
+    PodGroups that it makes itself. The scheduler does not use it as a default.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info; seen with v0.16.8.
     """
@@ -61,7 +61,7 @@ def group_no_queue(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=SPEC / "queue",
             found=None,
-            why="kai-scheduler starts no PodGroup without a queue, and has none by default",
+            why="kai-scheduler does not start a PodGroup without a queue, and has no default queue",
             remedy="name a leaf Queue",
             instead=offered(leaves(context.facts.kai_queues or {})),
         )
@@ -74,8 +74,8 @@ def group_no_queue(found: StoredObject, context: RuleContext) -> Results:
     fails=Example(pod_group(queue="team-a", labels={LABEL_QUEUE: "team-b"})),
 )
 def group_queue_label(found: StoredObject, context: RuleContext) -> Results:
-    """The label names the queue of a workload for which podgrouper makes a PodGroup. Of a PodGroup itself the scheduler
-    reads `spec.queue` alone.
+    """The label names the queue of a workload for which podgrouper makes a PodGroup. For a PodGroup itself the
+    scheduler reads only `spec.queue`.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info; pkg/podgrouper.
     """
@@ -85,7 +85,7 @@ def group_queue_label(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=LABELS / key,
             found=label,
-            why=f"spec.queue says {shown(queue[:63])}, and that alone counts",
+            why=f"spec.queue is {shown(queue[:63])}, and kai-scheduler reads only spec.queue",
             remedy="name the same queue in both, or remove the label",
         )
 
@@ -96,9 +96,10 @@ def group_queue_label(found: StoredObject, context: RuleContext) -> Results:
     fails=Example(pod_group(queue="team-a", labels={LABEL_NODE_POOL: "default"}), facts=_QUEUES),
 )
 def group_node_pool(found: StoredObject, context: RuleContext) -> Results:
-    """Each scheduler shard sees the PodGroups and Queues that bear its own node-pool label, and the default shard those
-    without one. A pool that no shard serves (`default` is none) is seen by nobody, and a queue of another pool does not
-    exist for the PodGroup's shard; neither leaves a condition or an event.
+    """Each scheduler shard sees only the PodGroups and Queues with its own node-pool label. The default shard sees
+    those without the label. If no shard serves the pool of a PodGroup, no scheduler sees the PodGroup; `default` is not
+    the name of a pool. A queue in another pool does not exist for the PodGroup's shard. Neither case causes a condition
+    or an event.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/conf (partition selector), the SchedulingShard CRD; seen with
     v0.16.8.
@@ -112,7 +113,7 @@ def group_node_pool(found: StoredObject, context: RuleContext) -> Results:
             return
     if context.facts.kai_queues is None:
         yield Unjudged(path, "the KAI Queues")
-    yield from judge_line(text(found.spec.get("queue")), pool, path, "the PodGroup", context)
+    yield from judge_node_pools(text(found.spec.get("queue")), pool, path, "the PodGroup", context)
 
 
 @pod_group_rule(
@@ -127,8 +128,8 @@ def group_node_pool(found: StoredObject, context: RuleContext) -> Results:
     ),
 )
 def group_name(found: StoredObject, context: RuleContext) -> Results:
-    """kai-scheduler tells PodGroups by their bare names. Two of one name in two namespaces are taken for one, and the
-    pods of both together count for either: each gang starts in half.
+    """kai-scheduler identifies PodGroups by name without namespace. It treats two PodGroups with one name in two
+    namespaces as one, and counts the pods of both for each. Only half of each gang starts.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info; seen with v0.16.8; fixed by #2095 (2026-08).
     """
@@ -141,7 +142,8 @@ def group_name(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=path,
             found=found.name,
-            why=f"namespace {other} has one of that name, and before KAI's #2095 both gangs start in half",
+            why=f"namespace {other} has a PodGroup with that name, "
+            "and before KAI's #2095 only half of each gang starts",
             remedy="use a name that is unique in the cluster",
         )
 
@@ -160,9 +162,9 @@ _DEFAULTED = ClusterFacts(
     fails=Example(pod_group(priorityClassName="inferrence"), facts=_DEFAULTED),
 )
 def group_priority_class(found: StoredObject, context: RuleContext) -> Results:
-    """A class that does not exist counts as the cluster's default one, without a word. Where that is 100 or more the
-    PodGroup may not be preempted, may only use its queue's quota, and with a quota of 0 never starts. Without such a
-    default nothing comes of it.
+    """If the class does not exist, kai-scheduler uses the cluster's default class, without a message. If the value of
+    the default class is 100 or more, the PodGroup may not be preempted and may use only its queue's quota. With a quota
+    of 0 it never starts. Without such a default class, the missing class has no effect.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/common/podgroup (priority and preemptibility); seen with v0.16.8.
     """
@@ -178,8 +180,8 @@ def group_priority_class(found: StoredObject, context: RuleContext) -> Results:
             yield Finding(
                 at=path,
                 found=name,
-                why=f"there is no such PriorityClass, and by the cluster's default one of {default} the gang may use "
+                why=f"there is no such PriorityClass, and with the cluster's default of {default} the gang may use "
                 "nothing beyond its queue's quota",
-                remedy="name a PriorityClass that exists, or say preemptibility",
+                remedy="name a PriorityClass that exists, or set preemptibility",
                 absent=Needed("priority_classes", name),
             )

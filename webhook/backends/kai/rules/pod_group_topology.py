@@ -39,8 +39,9 @@ def _near(topology: str | None = "dc", **levels: str) -> dict[str, str]:
     fails=Example(pod_group(topologyConstraint=_near(requiredTopologyLevel="rack")), facts=_RACKS),
 )
 def group_topology(found: StoredObject, context: RuleContext) -> Results:
-    """A level that the Topology lacks, no level at all, or a preferred level that is broader than the required one
-    blocks the PodGroup with no more than "unable to schedule"; a Topology that does not exist blocks it, too.
+    """kai-scheduler never starts a PodGroup whose level is not in the Topology, or that names no level, or whose
+    preferred level is broader than the required one. It reports only "unable to schedule". A Topology that does not
+    exist also blocks the PodGroup.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/plugins/topology; seen with v0.16.8.
     """
@@ -71,7 +72,7 @@ def group_topology(found: StoredObject, context: RuleContext) -> Results:
     fails=Example(pod_group(topologyConstraint=_near(None, requiredTopologyLevel="example.com/rack"))),
 )
 def group_topology_unnamed(found: StoredObject, _: RuleContext) -> Results:
-    """A constraint that names no Topology is ignored, and the gang starts anywhere.
+    """kai-scheduler ignores a constraint that names no Topology, and the gang starts on any nodes.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/api/podgroup_info/subgroup_info/factory.go; seen with v0.16.8.
     """
@@ -82,7 +83,7 @@ def group_topology_unnamed(found: StoredObject, _: RuleContext) -> Results:
                     at=path / field,
                     found=level,
                     why="kai-scheduler ignores a constraint that names no Topology",
-                    remedy="name the Topology beside it",
+                    remedy="set topology in the same constraint",
                 )
 
 
@@ -108,7 +109,7 @@ def _judge_levels(constraint: Mapping[str, Any], path: FieldPath, levels: tuple[
             yield Finding(
                 at=path / field,
                 found=level,
-                why="the Topology has no such level, so kai-scheduler would never start the gang, and not say why",
+                why="the Topology has no such level, so kai-scheduler would never start the gang and not report why",
                 remedy="name one of its levels by its node label key",
                 instead=offered(levels),
             )
@@ -118,12 +119,14 @@ def _judge_levels(constraint: Mapping[str, Any], path: FieldPath, levels: tuple[
     if unknown:
         return
     if not places:
-        why = "it names neither a required nor a preferred level, and kai-scheduler never starts such a gang"
-        yield Finding(at=path / "topology", found=constraint.get("topology"), why=why, remedy="name a level")
+        why = "the constraint has no required and no preferred level, and kai-scheduler never starts such a gang"
+        yield Finding(
+            at=path / "topology", found=constraint.get("topology"), why=why, remedy="set a required or preferred level"
+        )
     elif places.get("preferredTopologyLevel", len(levels)) < places.get("requiredTopologyLevel", -1):
         yield Finding(
             at=path / "preferredTopologyLevel",
             found=constraint.get("preferredTopologyLevel"),
-            why="it is broader than the required level, which kai-scheduler takes for an unknown one",
-            remedy="prefer a narrower level, or leave it out",
+            why="it is broader than the required level, and kai-scheduler treats it as an unknown level",
+            remedy="prefer a narrower level, or remove the preference",
         )

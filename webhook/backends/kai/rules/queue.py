@@ -32,11 +32,11 @@ QUEUES = Queues(
     project="KAI",
     part="kai_queues",
     pod_groups="kai_pod_groups",
-    missing="kai-scheduler starts no gang without one",
+    missing="kai-scheduler does not start a gang without one",
     with_children="kai-scheduler never tries a gang in a queue with children",
-    # A missing parent takes all queues below it out of service.
+    # If a parent is missing, kai-scheduler drops all queues below it.
     orphaned=", so kai-scheduler drops it",
-    have_parent="have the missing parent created",
+    have_parent="create the missing parent",
 )
 _QUEUES = ClusterFacts(
     kai_queues={
@@ -61,8 +61,9 @@ def _asking(queue: str) -> dict[str, str]:
     fails=Example(pod_clique_set(labels=_asking("research")), facts=_QUEUES),
 )
 def queue(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """kai-scheduler never tries a gang in a queue that has children, and says only "unable to schedule". One that is
-    missing, or whose parent is, counts as not there. A set that names none is judged by the profile's defaultQueue.
+    """kai-scheduler never tries a gang in a queue that is missing, whose parent is missing, or that has children. For a
+    queue with children it reports only "unable to schedule". A PodCliqueSet that names no queue is judged by the
+    profile's defaultQueue.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info, pkg/scheduler/actions/utils; seen with
     v0.16.8.
@@ -77,7 +78,8 @@ def queue(workload: PodCliqueSet, context: RuleContext) -> Results:
     fails=Example(pod_clique_set()),
 )
 def no_queue(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """kai-scheduler starts no gang without a queue, and a PodGroup that names none waits for the queue of no name.
+    """kai-scheduler does not start a gang without a queue. A PodGroup that names no queue waits for a queue with an
+    empty name.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info; seen with v0.16.8. Grove refuses a set
     without a queue, too.
@@ -87,21 +89,22 @@ def no_queue(workload: PodCliqueSet, context: RuleContext) -> Results:
         yield Finding(
             at=LABELS / settings.queueLabelKey,
             found=None,
-            why="the set names no queue and the profile has no defaultQueue, so kai-scheduler would never start it",
-            remedy=f"name a leaf Queue by the label {settings.queueLabelKey} of the set",
+            why="the set names no queue and the profile has no defaultQueue, "
+            "so kai-scheduler would never start its gangs",
+            remedy=f"name a leaf Queue in the label {settings.queueLabelKey} of the set",
             instead=offered(leaves(context.facts.kai_queues or {})),
         )
 
 
 queue_disagree = disagreement(
     "kai/queue-disagree",
-    """A gang is one PodGroup, and that is in one queue: what a clique says against the others would be dropped.
+    """A gang is one PodGroup with one queue. If a clique names another queue, that name would be ignored.
 
     Source: the PodGroup CRD of scheduling.run.ai/v2alpha2; ai-dynamo/grove refuses it too.
     """,
     key=("labels", LABEL_QUEUE),
     uses=lambda workload, context: list(_named(workload, context.settings)),
-    remedy=lambda context: f"name one queue, best by the label {context.settings.queueLabelKey} of the set",
+    remedy=lambda context: f"name one queue, preferably in the label {context.settings.queueLabelKey} of the set",
 )
 
 
@@ -113,8 +116,8 @@ queue_disagree = disagreement(
     fails=Example(pod_clique_set(annotations={VOLCANO_QUEUE: "training"}), config={"defaultQueue": "team-a"}),
 )
 def queue_key(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """A queue that a set names only by the key of another scheduler, or by KAI's usual one where the administrator
-    chose another, counts for nothing here: the gang is in the profile's defaultQueue.
+    """A queue has no effect if the set names it only by the key of another scheduler, or by KAI's usual key although
+    the administrator chose another key. The gang is then in the profile's defaultQueue.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/common/constants (`global.queueLabelKey`); ai-dynamo/grove,
     operator/internal/scheduler/kai/backend.go (2026-08).
@@ -140,8 +143,8 @@ _LIVING = ClusterFacts(
     ),
 )
 def queue_change(change: Change, context: RuleContext) -> Results:
-    """The queue and the node pool of a PodGroup are kept once it is there, because KAI's own tools may have moved it: a
-    change would reach new gangs of the set, and not those that live.
+    """The queue and the node pool of an existing PodGroup are kept, because KAI's own tools may have moved it. A change
+    would affect new gangs of the set, but not the existing gangs.
 
     Source: ai-dynamo/grove, operator/internal/scheduler/kai/backend.go; KAI-Scheduler, pkg/podgrouper (both keep them).
     """
@@ -166,10 +169,10 @@ def queue_change(change: Change, context: RuleContext) -> Results:
     fails=Example(pod_clique_set(labels={LABEL_NODE_POOL: "default", LABEL_QUEUE: "team-a"}), facts=_QUEUES),
 )
 def node_pool(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """Each scheduler shard sees the PodGroups and Queues that bear its own node-pool label, and the default shard those
-    without one. A pool that no shard serves (`default` is none) is seen by nobody, and a queue of another pool does not
-    exist for the gang's shard; neither leaves a condition or an event. The same holds for the queues above it: without
-    one of them it is an orphan.
+    """Each scheduler shard sees only the PodGroups and Queues with its own node-pool label. The default shard sees
+    those without the label. If no shard serves the pool of a gang, no scheduler sees the gang; `default` is not the
+    name of a pool. A queue in another pool does not exist for the gang's shard, and neither does a queue below such a
+    queue. Neither case causes a condition or an event.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/conf (partition selector), the SchedulingShard CRD; seen with
     v0.16.8, but for the queues above.
@@ -182,7 +185,7 @@ def node_pool(workload: PodCliqueSet, context: RuleContext) -> Results:
         yield problem
         if isinstance(problem, Finding):
             return
-    yield from judge_line(_effective(workload, settings), pool, path, "the set", context)
+    yield from judge_node_pools(_effective(workload, settings), pool, path, "the set", context)
 
 
 def unserved_pool(pool: str | None, path: FieldPath, facts: ClusterFacts) -> Finding | Unjudged | None:
@@ -202,10 +205,10 @@ def unserved_pool(pool: str | None, path: FieldPath, facts: ClusterFacts) -> Fin
     )
 
 
-def judge_line(name: str | None, pool: str | None, path: FieldPath, whose: str, context: RuleContext) -> Results:
+def judge_node_pools(name: str | None, pool: str | None, path: FieldPath, whose: str, context: RuleContext) -> Results:
     """A finding if a queue, or a queue above it, is in another node pool than the gang of `whose`."""
     key = context.settings.nodePoolLabelKey
-    for found, queue in _line(name, context.facts.kai_queues or {}):
+    for found, queue in _with_ancestors(name, context.facts.kai_queues or {}):
         other = queue.labels.get(key)
         if other is None and queue.has_more_labels:
             yield Unjudged(path, f"the labels of KAI Queue {shown(found)}, more than are kept")
@@ -214,8 +217,8 @@ def judge_line(name: str | None, pool: str | None, path: FieldPath, whose: str, 
             yield Finding(
                 at=path,
                 found=pool,
-                why=f"the queue {which} is of {pool_called(other)}, and each shard sees only its own",
-                remedy=f"give {whose}, its queue and those above it the same label {key}, or none",
+                why=f"the queue {which} is in {pool_called(other)}, and each shard sees only its own pool",
+                remedy=f"set the same label {key} on {whose}, its queue and the queues above it, or on none of them",
             )
             return
 
@@ -225,7 +228,7 @@ def pool_called(label: str | None) -> str:
     return "the default node pool" if label is None else f"the node pool {shown(label)}"
 
 
-def _line(name: str | None, queues: Mapping[str, KaiQueue]) -> Iterator[tuple[str, KaiQueue]]:
+def _with_ancestors(name: str | None, queues: Mapping[str, KaiQueue]) -> Iterator[tuple[str, KaiQueue]]:
     """A queue and the queues above it, as far as they exist. Each queue of a cycle is returned once."""
     passed: set[str] = set()
     while name is not None and name in queues and name not in passed:
@@ -257,7 +260,7 @@ def _effective(workload: PodCliqueSet, settings: KaiSettings) -> str | None:
 def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
     """The problems of a queue that a workload names, or of its name."""
     if not is_queue_name(name):
-        why, remedy = f"{called} is no name that a label can bear and a Queue can have", "name a Queue that exists"
+        why, remedy = f"{called} is not valid as a label value and as the name of a Queue", "name a Queue that exists"
         yield Finding(at=path, found=name, why=why, remedy=remedy)
     else:
         yield from QUEUES.judge(name, path, called, facts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from webhook.backends.kai import keys
 from webhook.backends.kai.keys import LABEL_NODE_POOL
 from webhook.backends.kai.rules.examples import queue
-from webhook.backends.kai.rules.queue import QUEUES, judge_line
+from webhook.backends.kai.rules.queue import QUEUES, judge_node_pools
 from webhook.backends.kai.settings import RuleContext
 from webhook.backends.queue_families import QueueObjects
 from webhook.model.facts import ClusterFacts
@@ -31,12 +31,12 @@ _OBJECTS = QueueObjects(queues=QUEUES, kind=keys.QUEUES, parent=_PARENT, build=q
 
 queue_parent = _OBJECTS.missing_parent(
     "kai/queue-parent",
-    """A queue whose parent does not exist is dropped, with all that are below it: their PodGroups are told that their
-    queue does not exist. A warning, because the parent may follow.
+    """kai-scheduler drops a queue whose parent does not exist, and all queues below it. Their PodGroups get the message
+    that their queue does not exist. This is a warning, because the parent may be created later.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/cache/cluster_info/queue.go.
     """,
-    why="until there is, kai-scheduler drops this one and all below it",
+    why="until it exists, kai-scheduler drops this queue and all queues below it",
     gone="is missing",
     remedy="create it",
     default=Action.WARN,
@@ -50,8 +50,8 @@ queue_parent = _OBJECTS.missing_parent(
     fails=Example(queue("team-b", "pools"), facts=_TREE),
 )
 def queue_pool(found: StoredObject, context: RuleContext) -> Results:
-    """A shard sees only the Queues of its own node pool. One whose parent is in another has no parent there, and is
-    dropped with all that are below it.
+    """A shard sees only the Queues of its own node pool. If the parent of a Queue is in another pool, the Queue has no
+    parent there. kai-scheduler drops it and all queues below it.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/conf (partition selector), pkg/scheduler/cache/cluster_info.
     """
@@ -60,27 +60,27 @@ def queue_pool(found: StoredObject, context: RuleContext) -> Results:
     path = LABELS / key if pool is not None else _PARENT
     if name is not None and context.facts.kai_queues is None:
         yield Unjudged(path, "the KAI Queues")
-    yield from judge_line(name, pool, path, "this Queue", context)
+    yield from judge_node_pools(name, pool, path, "this Queue", context)
 
 
 queue_cycle = _OBJECTS.cycle(
     "kai/queue-cycle",
-    """No queue in a cycle is a leaf, and none below it has a root. Where the scheduler goes up from a gang's queue to
-    look at limits, it goes until there is no parent, so for a queue below a cycle it would never end.
+    """A queue in a cycle is not a leaf, and a queue below a cycle has no root. To check limits, the scheduler goes up
+    from a gang's queue until there is no parent. Below a cycle this would never end.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/plugins/proportion/capacity_policy/max_allowed_check.go (read,
     not seen).
     """,
-    why="so no queue on it has a root",
+    why="so no queue in the cycle has a root",
 )
 
 
 queue_in_use = _OBJECTS.in_use(
     "kai/queue-in-use",
-    """A queue that gets its first child is no leaf any more, and kai-scheduler never again tries the PodGroups that are
-    in it; nothing names the queue as the reason.
+    """A queue that gets its first child is no longer a leaf. kai-scheduler never again tries the PodGroups in it, and
+    no message names the queue as the reason.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/utils; seen with v0.16.8.
     """,
-    why="is never tried again once it has a child",
+    why="kai-scheduler never tries it again once the parent has a child",
 )

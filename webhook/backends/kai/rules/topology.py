@@ -33,9 +33,10 @@ _FACTS = ClusterFacts(
     fails=Example(pod_clique_set(topologyConstraint=required("slot")), facts=_FACTS),
 )
 def topology(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """A level that the Topology lacks, or a preferred level that is broader than the required one, blocks the gang with
-    no more than "unable to schedule"; a Topology that does not exist blocks it, too. Judged are the Topology that the
-    ClusterTopologyBinding refers to, or the one of its own name, or the one that will be made of it.
+    """kai-scheduler never starts a gang whose level is not in the Topology, or whose preferred level is broader than
+    the required one. It reports only "unable to schedule". A Topology that does not exist also blocks the gang. The
+    rule judges the Topology that the ClusterTopologyBinding refers to, or the Topology with the name of the binding, or
+    the Topology that will be made from the binding.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/plugins/topology; seen with v0.16.8.
     """
@@ -58,7 +59,7 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
             at=topology.path,
             found=name,
             why=f"{missing.why}, so kai-scheduler would never start the gang",
-            remedy="have the Topology created, or remove the topologyConstraint",
+            remedy="create the Topology, or remove the topologyConstraint",
             absent=missing.absent,
         )
         return
@@ -86,7 +87,7 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
         yield Finding(
             at=topology.preferred_path,
             found=topology.preferred,
-            why=f"it is broader than the required {topology.required}, which kai-scheduler takes for an unknown level",
+            why=f"it is broader than the required {topology.required}, which kai-scheduler treats as an unknown level",
             remedy=f"prefer {topology.required} or a narrower domain, or remove the preference",
         )
 
@@ -95,6 +96,6 @@ def _no_level(path: FieldPath, domain: str | None, key: str) -> Finding:
     return Finding(
         at=path,
         found=domain,
-        why=f"the KAI Topology has no level {key}, so kai-scheduler would never start the gang, and not say why",
-        remedy="use a domain that is one of its levels, or have the level added",
+        why=f"the KAI Topology has no level {key}, so kai-scheduler would never start the gang and not report why",
+        remedy="use a domain that is one of its levels, or add the level to the Topology",
     )

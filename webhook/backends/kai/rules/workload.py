@@ -28,12 +28,13 @@ claimed_pods = families.claimed_pods(
 
 priority_class = families.priority_class(
     "kai/priority-class",
-    """A PodGroup's class that does not exist counts as the cluster's default one, without a word. Where that is 100 or
-    more the gang may not be preempted, may only use its queue's quota, and with a quota of 0 never starts.
+    """If the class of a PodGroup does not exist, kai-scheduler uses the cluster's default class, without a message. If
+    the value of the default class is 100 or more, the gang may not be preempted and may use only its queue's quota.
+    With a quota of 0 it never starts.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/common/podgroup (priority and preemptibility); seen with v0.16.8.
     """,
-    why="kai-scheduler would take the cluster's default in its place",
+    why="kai-scheduler would use the cluster's default class instead",
 )
 
 
@@ -44,8 +45,8 @@ priority_class = families.priority_class(
     fails=Example(pod_clique_set(labels={LABEL_PREEMPTIBILITY: "never"})),
 )
 def preemptibility(workload: PodCliqueSet, _: RuleContext) -> Results:
-    """The label says whether the gang may be preempted, whatever its priority; KAI's CRD refuses a PodGroup with any
-    other word, and the gang would wait for a group that nobody can write.
+    """The label says whether the gang may be preempted, regardless of its priority. KAI's CRD refuses a PodGroup with
+    any other value, and the gang would wait for a PodGroup that cannot be written.
 
     Source: the PodGroup CRD of scheduling.run.ai/v2alpha2 (`spec.preemptibility`).
     """
@@ -54,8 +55,8 @@ def preemptibility(workload: PodCliqueSet, _: RuleContext) -> Results:
         yield Finding(
             at=LABELS / LABEL_PREEMPTIBILITY,
             found=word,
-            why="KAI knows no such preemptibility",
-            remedy=f"write {' or '.join(PREEMPTIBILITIES)}, or remove the label",
+            why="KAI's CRD does not allow this value",
+            remedy=f"set it to {' or '.join(PREEMPTIBILITIES)}, or remove the label",
         )
 
 
@@ -77,8 +78,8 @@ _LIVING = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
     ),
 )
 def raised_minimum(change: Change, context: RuleContext) -> Results:
-    """A living gang with fewer pods in any leaf than its minimum is stale, and 60 seconds later all of its pods are
-    evicted, without an event on them. A raised minimum makes it that at once, and so does a clique that is added.
+    """A running gang is stale if any leaf has fewer pods than its minimum. 60 seconds later all of its pods are
+    evicted, without an event on them. A raised minimum or an added clique makes a gang stale at once.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction, `default-staleness-grace-period`; seen
     with v0.16.8.
@@ -91,8 +92,8 @@ def raised_minimum(change: Change, context: RuleContext) -> Results:
         yield Finding(
             at=path,
             found=now,
-            why=f"{what} was {before}, and kai-scheduler evicts a living gang that is below its minimum{unknown}",
-            remedy="raise replicas alone, or delete the PodCliqueSet and create it anew",
+            why=f"{what} was {before}, and kai-scheduler evicts a running gang that is below its minimum{unknown}",
+            remedy="raise only replicas, or delete and recreate the PodCliqueSet",
             forbidden=True,
         )
 
@@ -131,21 +132,21 @@ _FRACTIONS = ("gpu-fraction", "gpu-memory")
     ),
 )
 def gpu_sharing(pod: PodTemplate, _: RuleContext) -> Results:
-    """KAI's own webhook refuses a pod that asks for a part of a GPU and for whole ones, or for a fraction and an amount
-    of memory: such a clique's pods are never created, and the others of its gang wait.
+    """KAI's own webhook refuses a pod that requests both a part of a GPU and whole GPUs, or both a fraction and an
+    amount of GPU memory. The pods of such a clique are never created, and the other pods of its gang wait.
 
     Source: kai-scheduler/KAI-Scheduler, pkg/admission/webhook/v1alpha2/gpusharing.
     """
     asked = [key for key in _FRACTIONS if text(pod.annotations.get(key))]
     if len(asked) > 1:
-        other = "gpu-memory is asked for, too"
+        other = "the pod also requests gpu-memory"
     elif asked and (whole := pod.request_of(frozenset({"nvidia.com/gpu"}))) is not None:
-        other = f"the pod asks for whole GPUs ({whole.resource}), too"
+        other = f"the pod also requests whole GPUs ({whole.resource})"
     else:
         return
     yield Finding(
         at=pod.annotations_path / asked[0],
         found=pod.annotations[asked[0]],
         why=f"{other}, and KAI refuses such a pod",
-        remedy="ask for one of the two",
+        remedy="request only one of the two",
     )

@@ -1,4 +1,4 @@
-"""What cannot be changed in a living gang of koord-scheduler: its members."""
+"""The members of an existing gang of koord-scheduler cannot be changed."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _LIVING = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
     ),
 )
 def frozen_members(change: Change, context: RuleContext) -> Results:
-    """The list of PodGroups in a GangGroup is read once, and an edit is never followed: a member that is added to a
-    living gang is not waited for, and one that is removed is waited for ever.
+    """koord-scheduler reads the list of PodGroups in a GangGroup once and ignores later edits. It does not wait for a
+    member that is added to an existing gang, and waits for ever for a member that is removed.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go (v1.4.0 to v1.8.0).
     """
@@ -39,9 +39,10 @@ def frozen_members(change: Change, context: RuleContext) -> Results:
     yield Finding(
         at=SPEC / "template" / ("cliques" if any("/" not in name for name in others) else "podCliqueScalingGroups"),
         found=min(others),
-        why="it would come to a living gang or leave it, and Koordinator never follows a change of a gang's members"
+        why="it would be added to or removed from an existing gang, "
+        "and Koordinator ignores a change of a gang's members"
         + ("" if living else " (whether the set has any PodGang is unknown)"),
-        remedy="delete the PodCliqueSet and create it anew",
+        remedy="delete and recreate the PodCliqueSet",
         forbidden=True,
     )
 

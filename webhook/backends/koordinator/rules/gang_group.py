@@ -32,7 +32,7 @@ from webhook.validators.registry import Example, Results, rule
 
 AT = ANNOTATIONS / ANNOTATION_GROUPS
 BOTH = (POD_GROUPS, PODS)
-# Of a larger gang, at most this many members are looked up and compared.
+# At most this many members of a gang are looked up and compared.
 MOST_MEMBERS = 32
 
 
@@ -43,8 +43,8 @@ MOST_MEMBERS = 32
     fails=Example(pod_group("leader", settings={"groups": "default/leader,default/worker"})),
 )
 def groups_unreadable(found: StoredObject, _: RuleContext) -> Results:
-    """What is no JSON array is a line in koord-scheduler's log, and the gang is taken for its own: it starts without
-    the others.
+    """If the annotation is not a JSON array, koord-scheduler only logs the error and treats the gang as a gang of its
+    own. The gang starts without the others.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/util/gang_helper.go
     (`StringToGangGroupSlice`) and core/gang.go (`tryInitByPodGroup`), v1.8.0.
@@ -59,7 +59,7 @@ def groups_unreadable(found: StoredObject, _: RuleContext) -> Results:
             at=AT,
             found=written,
             why=f"it {error}, so koord-scheduler starts this gang without the others",
-            remedy='write a JSON array such as ["namespace/leader","namespace/worker"]',
+            remedy='set a JSON array such as ["namespace/leader","namespace/worker"]',
         )
 
 
@@ -70,8 +70,9 @@ def groups_unreadable(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(pod_group("leader", settings={"groups": '["default/leader","worker"]'})),
 )
 def groups_member(found: StoredObject, _: RuleContext) -> Results:
-    """A member is looked up by `namespace/name`. One without a namespace never exists, and an item that is no string is
-    read as the empty name, which never exists either: all pods of the gang are held, for ever and without an event.
+    """koord-scheduler looks up a member by `namespace/name`. A member without a namespace never exists. An item that is
+    not a string is read as the empty name, which never exists either. All pods of the gang are held for ever, without
+    an event.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`basicGangRequirementsCheck`)
     and util/gang_helper.go, v1.8.0; Go's encoding/json, which keeps the rest of a list of mixed types.
@@ -96,8 +97,8 @@ def _of_no_gang(found: StoredObject) -> Iterator[str]:
     fails=Example(pod_group("leader", "worker"), facts=known(pod_group("worker", "worker"))),
 )
 def groups_itself(found: StoredObject, _: RuleContext) -> Results:
-    """Each pod is judged by its own gang's list: a gang that is not in it is not waited for by its own pods, so that
-    fewer of them than its minimum may start. Which pods start then depends on who came first (seen).
+    """koord-scheduler judges each pod by its own gang's list. If a gang is not in its own list, its pods do not wait
+    for it, so fewer pods than its minimum may start. Which pods start depends on their order (seen).
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`Permit`), v1.8.0.
     """
@@ -107,7 +108,7 @@ def groups_itself(found: StoredObject, _: RuleContext) -> Results:
             at=AT,
             found=itself,
             why="the list omits the gang itself, so koord-scheduler does not wait for its own pods",
-            remedy="list every gang that is to start together, this one too",
+            remedy="list every gang that must start together, including this one",
         )
 
 
@@ -119,8 +120,8 @@ def groups_itself(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(pod_group("leader", "leader", "leader")),
 )
 def groups_twice(found: StoredObject, _: RuleContext) -> Results:
-    """The id of a GangGroup is its list, sorted and joined: with a member twice it is another GangGroup than that of
-    members who list it once, and what is kept of it is not shared.
+    """The id of a GangGroup is its list, sorted and joined. A list with a member twice has another id than a list with
+    that member once. The two GangGroups do not share their state.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/util/gang_helper.go (`GetGangGroupId`),
     v1.8.0.
@@ -129,7 +130,7 @@ def groups_twice(found: StoredObject, _: RuleContext) -> Results:
     for member in _listed(found):
         if member in seen:
             yield Finding(
-                at=AT, found=member, why="listed twice, which makes another gang group", remedy="list it once"
+                at=AT, found=member, why="it is listed twice, which makes another gang group", remedy="list it once"
             )
             return
         seen.add(member)
@@ -142,10 +143,11 @@ def groups_twice(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "worker"))),
 )
 def groups_differ(found: StoredObject, context: RuleContext) -> Results:
-    """Members need not agree, and are not made to: with [leader, worker] on one and [worker] on the other the workers
-    start without the leader, which waits for them. Judged when a gang is created, against the members that it lists and
-    the PodGroups that list it; an edit of one PodGroup cannot agree with all others at once. A PodGroup of another
-    namespace is never the cause of more than a warning: its author may be a stranger.
+    """koord-scheduler does not check that members agree. With [leader, worker] on one member and [worker] on the other,
+    the workers start without the leader, and the leader waits for them. The rule judges a gang when it is created,
+    against the members that it lists and the PodGroups that list it, because an edit of one PodGroup cannot agree with
+    all others at once. A PodGroup in another namespace causes at most a warning, because its author may have no
+    relation to this gang.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`Permit`,
     `basicGangRequirementsCheck`), v1.8.0.
@@ -164,13 +166,13 @@ def groups_differ(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=AT,
             found=_written(found),
-            why=f"PodGroup {gang_id(key)} has another list, so that one of the two starts without the other",
-            remedy="write the same list, with this gang in it, on every member; delete those that have another",
+            why=f"PodGroup {gang_id(key)} has another list, so one of the two starts without the other",
+            remedy="set the same list, including this gang, on every member; delete members with another list",
             at_most=most_action(found, key),
         )
         return
     if any(key != found.key and pod_groups[key].groups != own for key in pod_groups.too_long(found.key[0])):
-        yield Unjudged(AT, "the PodGroups of the namespace whose list is longer than is kept")
+        yield Unjudged(AT, "the PodGroups of the namespace with lists that are too long to keep")
 
 
 @rule(
@@ -187,8 +189,8 @@ def groups_differ(found: StoredObject, context: RuleContext) -> Results:
     ),
 )
 def groups_edited(found: StoredObject, _: RuleContext) -> Results:
-    """What koord-scheduler keeps of a GangGroup (whether it was ever complete, who stands for it) stays with the list
-    that it saw first, and an edit brings no held pod back into the queue.
+    """koord-scheduler keeps the state of a GangGroup (whether it was ever complete, which gang represents it) with the
+    list that it saw first. An edit does not return held pods to the queue.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`SetGangGroupInfo`) and
     gang_cache.go (`onPodGroupUpdate`), v1.8.0.
@@ -197,8 +199,8 @@ def groups_edited(found: StoredObject, _: RuleContext) -> Results:
         yield Finding(
             at=AT,
             found=f"{len(_listed(found))} members",
-            why="koord-scheduler does not follow an edit of the list",
-            remedy="delete the gang's pods and PodGroups, and create them anew",
+            why="koord-scheduler ignores an edit of the list",
+            remedy="delete and recreate the gang's pods and PodGroups",
         )
 
 
@@ -210,9 +212,9 @@ def groups_edited(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(pod_group("leader", "leader", "worker"), facts=known()),
 )
 def member_missing(found: StoredObject, context: RuleContext) -> Results:
-    """While a listed gang is not there, every pod of the GangGroup is held, without an event. It may follow, and one of
-    two that list each other is always first: so this is never more than a warning, whatever the namespace's creation
-    order.
+    """If a listed gang is missing, every pod of the GangGroup is held, without an event. The gang may be created later,
+    and if two gangs list each other, one of them is always created first. So this is at most a warning, regardless of
+    the creation order of the namespace.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`basicGangRequirementsCheck`,
     called by `PreEnqueue`), v1.8.0.
@@ -226,8 +228,8 @@ def member_missing(found: StoredObject, context: RuleContext) -> Results:
             yield Finding(
                 at=AT,
                 found=gang_id(key),
-                why="not there yet, and all wait for it",
-                remedy="create it, or take it off every list",
+                why="this PodGroup does not exist yet, and all members wait for it",
+                remedy="create it, or remove it from every list",
                 absent=Needed("koordinator_pod_groups", key),
             )
             return

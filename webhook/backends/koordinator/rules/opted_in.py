@@ -1,4 +1,4 @@
-"""What koord-scheduler would mishandle in TrainJobs, JobSets, LeaderWorkerSets and Jobs: their quota, and a setting."""
+"""Rules for TrainJobs, JobSets, LeaderWorkerSets and Jobs on koord-scheduler: their quota, and one setting."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _QUOTAS = ClusterFacts(elastic_quotas={"team-a": Quota(is_parent=False), "all-te
     passes=Example(job(labels={QUOTA_LABEL: "team-a"}), facts=_QUOTAS),
     fails=Example(job(labels={QUOTA_LABEL: "all-teams"}), facts=_QUOTAS),
 )
-def owner_quota(workload: OptedInWorkload, context: RuleContext) -> Results:
-    """Koordinator charges a pod that names a missing quota to koordinator-default-quota, without a word, and refuses
-    the creation of a pod that names a parent quota. A workload names it by Koordinator's label, or by Grove's
-    annotation scheduling.grove.io/koordinator-quota; Rollcall writes the label on its pods.
+def quota(workload: OptedInWorkload, context: RuleContext) -> Results:
+    """Koordinator charges a pod that names a missing quota to koordinator-default-quota, without a message. It refuses
+    the creation of a pod that names a parent quota. A workload names its quota by Koordinator's label or by Grove's
+    annotation scheduling.grove.io/koordinator-quota. Rollcall writes the label on its pods.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/elasticquota/plugin_helper.go,
     pkg/webhook/elasticquota/pod_check.go.
@@ -39,10 +39,10 @@ def owner_quota(workload: OptedInWorkload, context: RuleContext) -> Results:
         yield from judge_quota(use.value, use.path, context)
 
 
-owner_quota_disagree = opted_in_disagreement(
+quota_disagree = opted_in_disagreement(
     "koordinator/owner-quota-disagree",
-    """A gang over two quotas starts only when both have room at the same moment; and the quota that the workload names
-    replaces the one of its pods.
+    """A gang with two quotas starts only when both have room at the same moment. The quota that the workload names
+    replaces the quota of its pods.
 
     Source: koordinator-sh/koordinator checks quotas pod by pod in PreFilter
     (pkg/scheduler/plugins/elasticquota/plugin.go).
@@ -51,7 +51,7 @@ owner_quota_disagree = opted_in_disagreement(
     key=("labels", QUOTA_LABEL),
     keys=lambda _: _KEYS,
     of_pods=lambda _: _OF_PODS,
-    remedy=lambda _: f"name one quota, best by the label {QUOTA_LABEL} of the workload",
+    remedy=lambda _: f"name one quota, preferably in the label {QUOTA_LABEL} of the workload",
     what="quota",
     passes=Example(job_set(replicated("node", template=pod_template(labels={QUOTA_LABEL: "team-a"})))),
 )
@@ -63,9 +63,9 @@ owner_quota_disagree = opted_in_disagreement(
     passes=Example(job(), config={"matchPolicy": "waiting-and-running"}),
     fails=Example(job(), config={"matchPolicy": "only-waiting"}),
 )
-def owner_only_waiting(workload: OptedInWorkload, context: RuleContext) -> Results:
-    """Under only-waiting, bound pods do not count, so a lone replacement pod never reaches its gang's minimum and never
-    binds; the Job controller replaces single pods.
+def only_waiting(workload: OptedInWorkload, context: RuleContext) -> Results:
+    """Under only-waiting, bound pods do not count. A replacement pod that waits alone never reaches its gang's minimum
+    and never binds. The Job controller replaces single pods.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`isGangValidForPermit`).
     """

@@ -1,4 +1,4 @@
-"""Rules for pods that are not Grove's and name a gang of koord-scheduler: by the label, or in one of the two older
+"""Rules for pods that are not Grove's and that name a gang of koord-scheduler: by the label, or in one of the two older
 ways.
 """
 
@@ -35,8 +35,8 @@ _LABELLED = {LABEL_POD_GROUP: "worker"}
     fails=Example(pod(labels=_LABELLED, annotations={ANNOTATION_NAME: "leader"}), facts=known(pod_group("worker"))),
 )
 def names_disagree(found: StoredObject, _: RuleContext) -> Results:
-    """The label wins over the deprecated label, and that over the annotation: the pod is no member of the gang that the
-    others name, which may wait for it for ever.
+    """The label wins over the deprecated label, which wins over the annotation. The pod is not a member of the gang
+    that another key names, and that gang may wait for the pod for ever.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/util/gang_helper.go (`GetGangNameByPod`),
     v1.4.0 to v1.8.0.
@@ -51,7 +51,7 @@ def names_disagree(found: StoredObject, _: RuleContext) -> Results:
                 at=at / key,
                 found=other,
                 why=f"koord-scheduler reads {_key(named.at)} instead, which names another gang",
-                remedy="name one gang, best by that key alone",
+                remedy="name one gang, preferably by that key alone",
             )
             return
 
@@ -63,8 +63,8 @@ def names_disagree(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(pod(annotations={ANNOTATION_NAME: "worker"}), facts=known()),
 )
 def min_available(found: StoredObject, context: RuleContext) -> Results:
-    """A gang that is named by annotation is made from the first pod whose min-available can be read; until there is one
-    its pods are held, without an event. A PodGroup of that name would do as well.
+    """koord-scheduler makes a gang that is named by an annotation from the first pod with a readable min-available.
+    Until then it holds the pods of the gang, without an event. A PodGroup with that name is enough as well.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodConfig`),
     util/gang_helper.go (`GetGangMinNumFromPod`: Go's strconv.ParseInt in base 10), v1.8.0.
@@ -83,8 +83,8 @@ def min_available(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=at,
             found=written,
-            why="koord-scheduler reads no minimum from it, and holds the pod until another or a PodGroup brings one",
-            remedy=f'write {ANNOTATION_MINIMUM} as a whole number in quotes, such as "2"',
+            why="koord-scheduler reads no minimum from it, and holds the pod until another pod or a PodGroup has one",
+            remedy=f'set {ANNOTATION_MINIMUM} to a whole number in quotes, such as "2"',
             absent=Needed("koordinator_pod_groups", key),
         )
 
@@ -97,8 +97,9 @@ def min_available(found: StoredObject, context: RuleContext) -> Results:
     fails=Example(pod(labels=_LABELLED), facts=known()),
 )
 def pod_group_missing(found: StoredObject, context: RuleContext) -> Results:
-    """A pod whose label names a PodGroup is held until there is one of that name in its namespace, without an event.
-    It may follow: so this is a warning, unless the namespace's label rollcall.dev/creation-order is `strict`.
+    """koord-scheduler holds a pod whose label names a missing PodGroup until the PodGroup exists in the pod's
+    namespace, without an event. The PodGroup may be created later, so this is a warning. It is a refusal if the
+    namespace's label rollcall.dev/creation-order is `strict`.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`PreEnqueue`: "gang has not
     init"), v1.8.0.
@@ -114,8 +115,9 @@ def pod_group_missing(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=named.at,
             found=named.gang,
-            why="there is no such PodGroup here; until there is, koord-scheduler holds the pod in silence",
-            remedy="create it first",
+            why="the namespace has no such PodGroup, and koord-scheduler holds the pod until it exists, "
+            "without an event",
+            remedy="create the PodGroup first",
             absent=Needed("koordinator_pod_groups", key),
             at_least=least_action(context),
         )
@@ -129,8 +131,8 @@ def pod_group_missing(found: StoredObject, context: RuleContext) -> Results:
     fails=Example(pod(labels=_LABELLED, annotations={ANNOTATION_MINIMUM: "2"}), facts=known(pod_group("worker"))),
 )
 def settings_unread(found: StoredObject, _: RuleContext) -> Results:
-    """Where the label names the gang, its settings are the PodGroup's, and those on the pod are never read. Where
-    nothing names a gang, the pod is in none, whatever its settings say.
+    """If the label names the gang, koord-scheduler reads the settings of the PodGroup and never those of the pod. If no
+    key names a gang, the pod is in no gang, regardless of its settings.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go (`onPodAddInternal`),
     v1.8.0.
@@ -142,8 +144,8 @@ def settings_unread(found: StoredObject, _: RuleContext) -> Results:
     settings += [(ANNOTATIONS / key, text(found.annotations.get(key))) for key in GANG_SETTINGS]
     for at, written in settings:
         if written is not None:
-            why = "nothing names a gang for the pod" if named is None else "not read beside the label"
-            remedy = "name one" if named is None else "set it on the PodGroup"
+            why = "the pod names no gang" if named is None else "koord-scheduler does not read it beside the label"
+            remedy = "name a gang" if named is None else "set it on the PodGroup"
             yield Finding(at=at, found=written, why=why, remedy=remedy)
             return
 

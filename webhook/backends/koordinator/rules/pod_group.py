@@ -43,7 +43,7 @@ _NANOSECONDS = 10**9
     fails=Example(pod_group(settings={"mode": "nonstrict"})),
 )
 def mode(found: StoredObject, _: RuleContext) -> Results:
-    """Any other word, and any other case, is a line in koord-scheduler's log, and the gang is Strict.
+    """koord-scheduler only logs an unknown mode, also one in the wrong case, and treats the gang as Strict.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodGroup`,
     `tryInitByPodConfig`), v1.8.0.
@@ -53,8 +53,8 @@ def mode(found: StoredObject, _: RuleContext) -> Results:
         yield Finding(
             at=ANNOTATIONS / ANNOTATION_MODE,
             found=written,
-            why="koord-scheduler does not know that mode and takes Strict",
-            remedy=f"write {_choice(MODES)}, in this case",
+            why="koord-scheduler does not know this mode and uses Strict",
+            remedy=f"set it to {_choice(MODES)}, spelled exactly like this",
         )
 
 
@@ -65,8 +65,8 @@ def mode(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(pod_group(settings={"match-policy": "WaitingAndRunning"})),
 )
 def gang_match_policy(found: StoredObject, _: RuleContext) -> Results:
-    """Any other word, and any other case, is a line in koord-scheduler's log, and the gang gets the scheduler's
-    default: once-satisfied, under which re-created pods start one by one.
+    """koord-scheduler only logs an unknown policy, also one in the wrong case, and uses its default, once-satisfied.
+    Under that policy recreated pods start one by one.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodGroup`,
     `tryInitByPodConfig`), apis/extension/coscheduling.go (`GetGangMatchPolicy`), v1.8.0.
@@ -76,8 +76,8 @@ def gang_match_policy(found: StoredObject, _: RuleContext) -> Results:
         yield Finding(
             at=read[1],
             found=read[0],
-            why="koord-scheduler does not know that policy and takes its default, once-satisfied",
-            remedy=f"write {_choice(MATCH_POLICIES)}, in this case",
+            why="koord-scheduler does not know this policy and uses its default, once-satisfied",
+            remedy=f"set it to {_choice(MATCH_POLICIES)}, spelled exactly like this",
         )
 
 
@@ -100,7 +100,7 @@ def gang_match_policy(found: StoredObject, _: RuleContext) -> Results:
     ),
 )
 def match_policy_alias(found: StoredObject, _: RuleContext) -> Results:
-    """Two annotations carry the policy. Where both are there, the one of scheduler-plugins is never read.
+    """Two annotations can state the policy. If both are set, koord-scheduler never reads the one of scheduler-plugins.
 
     Source: koordinator-sh/koordinator, apis/extension/coscheduling.go (`GetGangMatchPolicy`), v1.7.0 and newer.
     """
@@ -109,7 +109,7 @@ def match_policy_alias(found: StoredObject, _: RuleContext) -> Results:
         yield Finding(
             at=ANNOTATIONS / ANNOTATION_MATCH_POLICY_ALIAS,
             found=second,
-            why=f"koord-scheduler never reads it beside {ANNOTATION_MATCH_POLICY}, which says {_cut(first)}",
+            why=f"koord-scheduler never reads it beside {ANNOTATION_MATCH_POLICY}, which is {_cut(first)}",
             remedy="remove one of the two annotations",
         )
 
@@ -122,8 +122,8 @@ def match_policy_alias(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(pod_group(settings={"match-policy": "only-waiting"})),
 )
 def gang_only_waiting(found: StoredObject, _: RuleContext) -> Results:
-    """Under only-waiting, bound pods do not count, so a lone replacement pod never reaches the minimum and never binds.
-    It is right for gangs of which all pods are always re-created together.
+    """Under only-waiting, bound pods do not count. A replacement pod that waits alone never reaches the minimum and
+    never binds. The policy is right for gangs whose pods are always recreated together.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`isGangValidForPermit`),
     v1.8.0.
@@ -133,8 +133,8 @@ def gang_only_waiting(found: StoredObject, _: RuleContext) -> Results:
         yield Finding(
             at=read[1],
             found=ONLY_WAITING,
-            why="a pod that is replaced alone never binds",
-            remedy="write waiting-and-running",
+            why="a replacement for a single pod never binds",
+            remedy="set it to waiting-and-running",
         )
 
 
@@ -155,8 +155,8 @@ def minimum(found: StoredObject, _: RuleContext) -> Results:
             yield Finding(
                 at=at,
                 found=written,
-                why="a gang of no pods is always complete, so koord-scheduler starts its pods one by one",
-                remedy="write how many pods it needs to start, at least 1",
+                why="a gang with a minimum below 1 is always complete, so koord-scheduler starts its pods one by one",
+                remedy="set the number of pods that the gang needs to start, at least 1",
             )
 
 
@@ -167,8 +167,9 @@ def minimum(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(pod_group(minMember=2, settings={"total-number": "1"})),
 )
 def total_number(found: StoredObject, _: RuleContext) -> Results:
-    """A total that is no number, or below the minimum, is a line in koord-scheduler's log, and the minimum is taken. Up
-    to v1.6 the total decides when a try of the whole gang is over; newer ones only report it. 0 means none.
+    """koord-scheduler only logs a total that is not a number or is below the minimum, and uses the minimum. Up to v1.6
+    the total decides when an attempt to place the whole gang is over. Newer versions only report it. 0 means that there
+    is no total.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go, apis/extension/coscheduling.go
     (`GetGangTotalNum`: Go's strconv.ParseInt in base 10), v1.4.0 to v1.8.0.
@@ -182,15 +183,15 @@ def total_number(found: StoredObject, _: RuleContext) -> Results:
         yield Finding(
             at=at,
             found=written,
-            why="koord-scheduler reads no number from it and takes the minimum",
-            remedy='write a whole number in quotes, such as "4", or remove the annotation',
+            why="koord-scheduler reads no number from it and uses the minimum",
+            remedy='set a whole number in quotes, such as "4", or remove the annotation',
         )
     elif total != 0 and needed is not None and total < needed:
         yield Finding(
             at=at,
             found=written,
-            why=f"it is below the gang's minimum of {needed}, so koord-scheduler takes that instead",
-            remedy="write the number of the gang's pods, or remove the annotation",
+            why=f"it is below the gang's minimum of {needed}, so koord-scheduler uses the minimum",
+            remedy="set it to the number of the gang's pods, or remove the annotation",
         )
 
 
@@ -201,8 +202,8 @@ def total_number(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(annotated_pod(waiting_time="30")),
 )
 def waiting_time(found: StoredObject, _: RuleContext) -> Results:
-    """A duration without a unit, of days, or below 0 is a line in koord-scheduler's log, and the gang waits as long as
-    the scheduler's default says (600 s). 0 means the default too, and is left alone. A PodGroup has a field for it.
+    """koord-scheduler only logs a duration without a unit, in days, or below 0, and the gang waits for the scheduler's
+    default time (600 s). 0 also means the default and is not reported. A PodGroup has a field for this time.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodConfig`),
     apis/extension/coscheduling.go (`GetGangWaitTime`: Go's time.ParseDuration), v1.8.0.
@@ -215,8 +216,8 @@ def waiting_time(found: StoredObject, _: RuleContext) -> Results:
         yield Finding(
             at=ANNOTATIONS / ANNOTATION_WAITING_TIME,
             found=written,
-            why="koord-scheduler reads no time from it and waits as long as its default says",
-            remedy='write a number with a unit, h, m or s, such as "600s"',
+            why="koord-scheduler reads no time from it and uses its default",
+            remedy='set a number with a unit, h, m or s, such as "600s"',
         )
 
 
@@ -228,18 +229,18 @@ def waiting_time(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(pod_group(scheduleTimeoutSeconds=3600)),
 )
 def timeout(found: StoredObject, _: RuleContext) -> Results:
-    """No pod waits longer than 15 minutes for its gang, whatever it says: kube-scheduler's framework caps it. Below 1
-    koord-scheduler takes its own default (600 s).
+    """A pod waits at most 15 minutes for its gang, because kube-scheduler's framework caps the time. For a value below
+    1 koord-scheduler uses its own default (600 s).
 
     Source: k8s.io/kubernetes, pkg/scheduler/framework/runtime (`maxTimeout`); koordinator-sh/koordinator,
     pkg/scheduler/plugins/coscheduling/util/gang_helper.go (`GetWaitTimeDuration`), v1.7.0 and newer.
     """
     for at, written, seconds in _timeout(found):
         if seconds > LONGEST_WAIT_SECONDS:
-            yield Finding(at=at, found=written, why="no gang waits longer than 900 s", remedy="write 900 s or less")
+            yield Finding(at=at, found=written, why="a gang waits at most 900 s", remedy="set 900 s or less")
         elif seconds < 1:
             yield Finding(
-                at=at, found=written, why="koord-scheduler takes its own default", remedy="write 1 or more, or nothing"
+                at=at, found=written, why="koord-scheduler uses its own default", remedy="set 1 or more, or remove it"
             )
 
 

@@ -47,8 +47,8 @@ _FINE = pod_group(settings=gather(_SPINE))
     fails=Example(pod_group(settings=gather({**_SPINE, "podCountMultiple": "4"})), facts=_CLUSTER),
 )
 def topology_unreadable(found: StoredObject, _: RuleContext) -> Results:
-    """One value of a wrong JSON type, "4" or 4.0 for a whole number, and the whole annotation is a line in
-    koord-scheduler's log: the gang starts anywhere.
+    """If one value has the wrong JSON type, such as "4" or 4.0 for a whole number, koord-scheduler logs the error and
+    drops the whole annotation. The gang then starts on any nodes.
 
     Source: koordinator-sh/koordinator, apis/extension/network_topology.go (`GetNetworkTopologySpec`) and
     pkg/scheduler/plugins/coscheduling/core/gang.go, v1.8.0.
@@ -62,8 +62,8 @@ def topology_unreadable(found: StoredObject, _: RuleContext) -> Results:
         yield Finding(
             at=AT,
             found=written,
-            why=f"it {error}, so koord-scheduler drops all of it and places the gang anywhere",
-            remedy='write an object such as {"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}',
+            why=f"it {error}, so koord-scheduler drops all of it and places the gang on any nodes",
+            remedy='set an object such as {"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}',
         )
 
 
@@ -74,7 +74,8 @@ def topology_unreadable(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(pod_group(settings=gather({"layer": "SpineLayer", "strategy": "mustGather"})), facts=_CLUSTER),
 )
 def topology_strategy(found: StoredObject, _: RuleContext) -> Results:
-    """Any word but MustGather, in this case, is no requirement, and no error either: the gang may be spread.
+    """Only the word MustGather, spelled like this, is a requirement. Any other word is not an error either, and the
+    gang may be spread.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_types.go
     (`GetMustGatherLayer`), v1.8.0.
@@ -83,8 +84,8 @@ def topology_strategy(found: StoredObject, _: RuleContext) -> Results:
         yield Finding(
             at=AT,
             found=strategy,
-            why="koord-scheduler does not know that strategy, and gathers nothing because of it",
-            remedy=f"write {' or '.join(STRATEGIES)}, in this case",
+            why="koord-scheduler does not know this strategy, so the entry has no effect",
+            remedy=f"set it to {' or '.join(STRATEGIES)}, spelled exactly like this",
         )
 
 
@@ -99,8 +100,9 @@ def _unknown_strategies(found: StoredObject) -> Iterator[str]:
     fails=Example(_FINE, facts=known(network_topologies={})),
 )
 def topology_unavailable(found: StoredObject, context: RuleContext) -> Results:
-    """Without a valid ClusterNetworkTopology "default" every pod of a gang with a topology fails; without the argument
-    awareNetworkTopology the first is placed anywhere and the others fail; before v1.7 the annotation is not read.
+    """Without a valid ClusterNetworkTopology "default", every pod of a gang with a topology fails. Without the argument
+    awareNetworkTopology, the first pod is placed on any node and the others fail. Before v1.7 the annotation is not
+    read.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/{core,network_topology_workflow}.go,
     pkg/scheduler/frameworkext/networktopology, v1.7.0 to v1.8.0.
@@ -113,7 +115,7 @@ def topology_unavailable(found: StoredObject, context: RuleContext) -> Results:
             at=AT,
             found=_written(found),
             why=reason,
-            remedy="remove the annotation, or have the scheduler's topology set up",
+            remedy="remove the annotation, or set up the scheduler's topology",
             absent=THE_TOPOLOGY if context.facts.network_topologies is not None else None,
         )
     elif context.facts.network_topologies is None:
@@ -129,8 +131,9 @@ def topology_unavailable(found: StoredObject, context: RuleContext) -> Results:
     fails=Example(pod_group(settings=gather({"layer": "spineLayer", "strategy": "MustGather"})), facts=_CLUSTER),
 )
 def topology_layer(found: StoredObject, context: RuleContext) -> Results:
-    """With MustGather on a layer that is not declared no domain is ever large enough, and every try fails; layers are
-    names that an administrator chose, and case matters. PreferGather's layer is never looked at.
+    """If the layer of MustGather is not declared, no domain is large enough, and every attempt to place the gang fails.
+    An administrator chooses the names of the layers, and case matters. koord-scheduler never looks up the layer of
+    PreferGather.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_solver.go
     (`searchMustGatherSatisfiedNodes`), v1.8.0.
@@ -146,8 +149,8 @@ def topology_layer(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=AT,
             found=layer,
-            why="the ClusterNetworkTopology has no such layer, so koord-scheduler never finds a place",
-            remedy="use a layer that it declares" if declared is None else f"write it as it is declared: {declared}",
+            why="the ClusterNetworkTopology has no such layer, so koord-scheduler never finds room for the gang",
+            remedy="use a layer that it declares" if declared is None else f"spell it as it is declared: {declared}",
             absent=THE_TOPOLOGY,
         )
 
@@ -170,9 +173,9 @@ def _undeclared(found: StoredObject, names: Container[str]) -> Iterator[str]:
     ),
 )
 def topology_differs(found: StoredObject, context: RuleContext) -> Results:
-    """The topology of whichever gang's pod is tried first holds for all pods of the GangGroup: with another on another
-    member, where the gang starts is a matter of luck. Judged when a gang is created, against the members that it lists;
-    one of another namespace is never the cause of more than a warning.
+    """koord-scheduler applies the topology of the gang whose pod it tries first to all pods of the GangGroup. If
+    another member has another topology, the result depends on which pod is tried first. The rule judges a gang when it
+    is created, against the members that it lists. A member in another namespace causes at most a warning.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`NextPod`) and
     network_topology_workflow.go, v1.7.0 to v1.8.0.
@@ -190,8 +193,9 @@ def topology_differs(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=AT,
             found=written,
-            why=f"PodGroup {gang_id(key)} of the same gang group has another, and which one holds is luck",
-            remedy="write the same annotation on every member",
+            why=f"PodGroup {gang_id(key)} of the same gang group has another topology, "
+            "and the first pod decides which one is used",
+            remedy="set the same annotation on every member",
             at_most=most_action(found, key),
         )
 
@@ -210,7 +214,7 @@ def _read(found: StoredObject) -> Topology:
 
 
 def _is_read(found: StoredObject) -> bool:
-    """Whether there is a spec. A spec without entries also switches on the search for a place."""
+    """Whether there is a spec. A spec without entries also enables the topology search."""
     written = _written(found)
     try:
         return written is not None and read_topology(written) is not None

@@ -1,8 +1,8 @@
 """What koord-manager's webhook would refuse in a pod: a QoS class that does not fit its priority band or CPU.
 
-Judged at the clique, where the author sees it, and again at the pod. Source of all: koordinator-sh/koordinator,
-pkg/webhook/pod/validating/cluster_colocation_profile.go, apis/extension/{qos,priority}.go. v1.6.0 to v1.7.0 computed
-the same verdicts but dropped them by mistake (fixed by #2595).
+The rules judge the clique, so that the author sees the message, and judge the pod again. Source of all:
+koordinator-sh/koordinator, pkg/webhook/pod/validating/cluster_colocation_profile.go, apis/extension/{qos,priority}.go.
+v1.6.0 to v1.7.0 computed the same verdicts but dropped them by mistake (fixed by #2595).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _lsr(priority: str | None, cpu: str = "4") -> Example:
     fails=Example(pod_clique_set(clique("worker", labels={QOS_LABEL: "ls"}))),
 )
 def qos_class(pod: PodTemplate, _: RuleContext) -> Results:
-    """Koordinator reads an unknown QoS class, also one in the wrong case, as none, and says nothing.
+    """Koordinator treats an unknown QoS class, also one in the wrong case, as no class, without a message.
 
     Source: koordinator-sh/koordinator, apis/extension/qos.go (`GetPodQoSClassByName`).
     """
@@ -58,7 +58,7 @@ def qos_class(pod: PodTemplate, _: RuleContext) -> Results:
         yield Finding(
             at=pod.labels_path / QOS_LABEL,
             found=value,
-            why="Koordinator knows no such QoS class and would treat the pod as having none",
+            why="Koordinator does not know this QoS class and would treat the pod as a pod without a class",
             remedy=f"use one of {', '.join(QOS_CLASSES)}, or remove the label",
             instead=tuple(name for name in QOS_CLASSES if name == str(value).upper()),
         )
@@ -72,8 +72,8 @@ def qos_class(pod: PodTemplate, _: RuleContext) -> Results:
     fails=_lsr(None),
 )
 def qos_priority(pod: PodTemplate, context: RuleContext) -> Results:
-    """koord-manager refuses the pods, so the gang's first pod fails to be created and the gang never starts: BE needs
-    the mid, batch or free band, LSR the prod band.
+    """koord-manager refuses the pods, so the gang never starts. BE needs the mid, batch or free band; LSR needs the
+    prod band.
 
     Source: koordinator-sh/koordinator, pkg/webhook/pod/validating/cluster_colocation_profile.go
     (`forbidSpecialQoSClassAndPriorityClass`).
@@ -89,7 +89,7 @@ def qos_priority(pod: PodTemplate, context: RuleContext) -> Results:
         yield Finding(
             at=place,
             found=qos,
-            why=f"koord-manager refuses it together with a priority of {band}{_origin(pod)}",
+            why=f"koord-manager refuses this class with a priority in {band}{_origin(pod)}",
             remedy=f"set priorityClassName to one of {', '.join(allowed)}, or use another QoS class",
         )
 
@@ -102,7 +102,8 @@ def qos_priority(pod: PodTemplate, context: RuleContext) -> Results:
     fails=_lsr("koord-prod", cpu="1500m"),
 )
 def qos_cpu(pod: PodTemplate, context: RuleContext) -> Results:
-    """LSR and LSE pods are bound to whole CPU cores; koord-manager refuses a pod whose CPU request is no whole number.
+    """LSR and LSE pods are bound to whole CPU cores. koord-manager refuses a pod whose CPU request is not a whole
+    number.
 
     Source: koordinator-sh/koordinator, pkg/webhook/pod/validating/cluster_colocation_profile.go (`validateResources`).
     """
@@ -111,12 +112,12 @@ def qos_cpu(pod: PodTemplate, context: RuleContext) -> Results:
         return
     total = pod.total_request("cpu")
     if total is None or total <= 0 or total.denominator != 1:
-        amount = "no readable CPU" if total is None else f"{float(total):g} CPUs in all"
+        amount = "no readable amount" if total is None else f"{float(total):g} in all"
         yield Finding(
             at=pod.labels_path / QOS_LABEL,
             found=qos,
             why=f"the class needs a whole number of CPUs, and the pod requests {amount}{_origin(pod)}",
-            remedy="request whole CPUs (their sum over the containers counts), or use LS",
+            remedy="request a whole number of CPUs (the sum of all containers counts), or use LS",
         )
 
 

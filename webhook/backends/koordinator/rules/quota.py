@@ -1,8 +1,8 @@
 """The ElasticQuota of a gang: all cliques use one quota, which exists and is a leaf.
 
-A PodCliqueSet names it by the annotation scheduling.grove.io/koordinator-quota on itself or on its cliques (GREP-537's
-later revision); a clique can also use Koordinator's own pod label. Source of the behaviour: koordinator-sh/koordinator,
-pkg/scheduler/plugins/elasticquota, pkg/webhook/elasticquota.
+A PodCliqueSet names its quota by the annotation scheduling.grove.io/koordinator-quota on itself or on its cliques
+(GREP-537's later revision). A clique can also use Koordinator's own pod label. Source of the behaviour:
+koordinator-sh/koordinator, pkg/scheduler/plugins/elasticquota, pkg/webhook/elasticquota.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _asking(quota: str) -> dict[str, str]:
     fails=Example(pod_clique_set(annotations=_asking("team-b")), facts=_QUOTAS),
 )
 def quota(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """Koordinator charges a pod that names a missing quota to koordinator-default-quota, without a word, and refuses
+    """Koordinator charges a pod that names a missing quota to koordinator-default-quota, without a message. It refuses
     the creation of a pod that names a parent quota.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/elasticquota/plugin_helper.go,
@@ -75,8 +75,8 @@ def quota(workload: PodCliqueSet, context: RuleContext) -> Results:
     ),
 )
 def pod_quota(pod: PodTemplate, context: RuleContext) -> Results:
-    """The same at the pod, for one whose set slipped through or whose quota has become a parent since. A quota that is
-    not there is no reason to refuse a pod: a snapshot may lag behind the cluster.
+    """The check of koordinator/quota for a pod, if its set bypassed the webhook or if its quota has become a parent
+    since. A missing quota is not a reason to refuse a pod, because the known facts may be older than the cluster.
 
     Source: as for koordinator/quota.
     """
@@ -93,8 +93,8 @@ def pod_quota(pod: PodTemplate, context: RuleContext) -> Results:
     fails=Example(pod_clique_set(clique("worker", annotations=_asking("team-b")), annotations=_asking("team-a"))),
 )
 def quota_disagree(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """A gang over two quotas starts only when both have room at the same moment, and one of them may hold what it got
-    until the other's timeout.
+    """A gang with two quotas starts only when both have room at the same moment. One quota may hold its room until the
+    timeout of the other.
 
     Source: koordinator-sh/koordinator checks quotas pod by pod in PreFilter
     (pkg/scheduler/plugins/elasticquota/plugin.go).
@@ -106,8 +106,8 @@ def quota_disagree(workload: PodCliqueSet, context: RuleContext) -> Results:
             yield Finding(
                 at=use.path,
                 found=use.value,
-                why=f"all pods of a set need one quota, and {uses[0].path} says {uses[0].value}",
-                remedy=f"name one quota, best by the annotation {QUOTA_ANNOTATION} of the set",
+                why=f"all pods of a set need one quota, and {uses[0].path} is {uses[0].value}",
+                remedy=f"name one quota, preferably in the annotation {QUOTA_ANNOTATION} of the set",
             )
 
 
@@ -128,7 +128,8 @@ _LIVING = ClusterFacts(
     ),
 )
 def quota_change(change: Change, context: RuleContext) -> Results:
-    """Changed while the gang lives, its old pods stay charged to one quota and its replacements go to another.
+    """If the quota of an existing gang changes, its old pods stay charged to the old quota and replacements are charged
+    to the new one.
 
     Source: GREP-537's later revision makes the quota immutable; Koordinator never re-reads the label of a bound pod.
     """
@@ -151,7 +152,8 @@ def judge_quota(name: object, path: FieldPath, context: RuleContext) -> Results:
         yield Finding(
             at=path,
             found=name,
-            why=f"it becomes the value of the pod label {QUOTA_LABEL}, and is no valid one, so no pod could be created",
+            why=f"it becomes the value of the pod label {QUOTA_LABEL} but is not a valid value, "
+            "so no pod could be created",
             remedy="name an ElasticQuota of at most 63 letters, digits, dots and dashes",
         )
         return

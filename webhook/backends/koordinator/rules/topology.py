@@ -1,6 +1,6 @@
 """The topology that koord-scheduler can honour: one spec for the whole gang, on layers that exist.
 
-All rules fail closed except the two that only advise: `gangs` writes no PodGroup that they would refuse.
+All rules fail closed except those that warn by default: `gangs` writes no PodGroup that the others would refuse.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ scaling_group_topology = refused(
     "koordinator/scaling-group-topology",
     Capability.TOPOLOGY_SCALING_GROUP,
     CAPABILITIES,
-    """Koordinator reads one topology spec, that of the pod which starts the cycle, and applies it to all pending pods
-    of the GangGroup; a constraint on each replica of a scaling group cannot be said.
+    """Koordinator reads one topology spec, from the pod that starts the scheduling cycle, and applies it to all pending
+    pods of the GangGroup. It cannot express a constraint for each replica of a scaling group.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_solver.go; GREP-537.
     """,
@@ -63,7 +63,7 @@ divergent_topology = refused(
     "koordinator/divergent-topology",
     Capability.TOPOLOGY_DIVERGENT,
     CAPABILITIES,
-    """With different specs in one GangGroup, which of them holds depends on which pod is tried first.
+    """If the specs in one GangGroup differ, the pod that is tried first decides which spec is used.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_solver.go.
     """,
@@ -92,8 +92,9 @@ divergent_topology = refused(
     ),
 )
 def topology_unavailable(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """Without its argument awareNetworkTopology the first pod of a gang with topology is placed anywhere and the others
-    fail; without a valid ClusterNetworkTopology "default" every pod fails; before v1.7 the annotation is ignored.
+    """Without its argument awareNetworkTopology, the first pod of a gang with topology is placed on any node and the
+    others fail. Without a valid ClusterNetworkTopology "default", every pod fails. Before v1.7 the annotation is
+    ignored.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/{core,network_topology_types}.go,
     pkg/scheduler/frameworkext/networktopology.
@@ -106,7 +107,7 @@ def topology_unavailable(workload: PodCliqueSet, context: RuleContext) -> Result
             at=asked.path,
             found=asked.value,
             why=reason,
-            remedy="remove the topologyConstraint, or have the scheduler's topology set up",
+            remedy="remove the topologyConstraint, or set up the scheduler's topology",
             absent=THE_TOPOLOGY,
         )
 
@@ -127,7 +128,7 @@ def topology_layer(workload: PodCliqueSet, context: RuleContext) -> Results:
     name = workload.topology_name()
     for capability in (Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_CLIQUE):
         for use in context.uses.get(capability, ()):
-            yield from _without_layer(name, context, use, "so no place could ever fit the gang")
+            yield from _without_layer(name, context, use, "so the gang could never be placed")
 
 
 @rule(
@@ -138,8 +139,8 @@ def topology_layer(workload: PodCliqueSet, context: RuleContext) -> Results:
     fails=Example(pod_clique_set(topologyConstraint=preferred("rack")), facts=_FACTS),
 )
 def preferred_topology(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """A preferred domain without a layer, or on a scheduler without topology, is left out of the gang's topology
-    spec: the gang starts, wherever it fits.
+    """A preferred domain is not written to the gang's topology spec if it has no layer, or if the scheduler has no
+    topology. The gang starts on any nodes with room.
 
     Source: GREP-537 (a preference that cannot be mapped is skipped).
     """
@@ -149,7 +150,7 @@ def preferred_topology(workload: PodCliqueSet, context: RuleContext) -> Results:
         if reason is not None:
             # The rest of the reason holds only for a requirement: a dropped preference holds no gang.
             cause = reason.partition(", so ")[0]
-            remedy = "remove it, or have the scheduler's topology set up"
+            remedy = "remove the preference, or set up the scheduler's topology"
             yield Finding(at=use.path, found=use.value, why=f"{cause}, so the preference is dropped", remedy=remedy)
         else:
             yield from _without_layer(name, context, use, "so the preference is dropped")
@@ -169,8 +170,8 @@ def preferred_topology(workload: PodCliqueSet, context: RuleContext) -> Results:
     ),
 )
 def clique_topology_widened(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """The same domain required of each clique means, to Koordinator, one domain for the whole gang, not one a clique:
-    the gang may wait for room that it does not need.
+    """If each clique requires the same domain, Koordinator places the whole gang in one domain, not each clique in its
+    own. The gang may wait for room that it does not need.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_solver.go.
     """
@@ -179,8 +180,8 @@ def clique_topology_widened(workload: PodCliqueSet, context: RuleContext) -> Res
         yield Finding(
             at=use.path,
             found=use.value,
-            why="koord-scheduler gathers the whole gang in one such domain, not each clique",
-            remedy="write it once at spec.template.topologyConstraint if that is meant",
+            why="koord-scheduler places the whole gang in one such domain, not each clique in its own",
+            remedy="set it once at spec.template.topologyConstraint if one domain for the gang is intended",
         )
 
 
@@ -194,8 +195,8 @@ def clique_topology_widened(workload: PodCliqueSet, context: RuleContext) -> Res
     ),
 )
 def topology_surplus(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """With a required topology Koordinator looks for one domain with room for all pending pods of the gang, not for its
-    minimum: a gang whose minimum would fit is held.
+    """With a required topology, Koordinator looks for one domain with room for all pending pods of the gang, not only
+    for its minimum. It holds a gang even if there is room for its minimum.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_workflow.go
     (`DesiredOfferSlot`, and the FIXME above `PreFilter`).
@@ -243,6 +244,6 @@ def _without_layer(topology: str | None, context: RuleContext, use: Use, consequ
             at=use.path,
             found=use.value,
             why=f"{missing}, {consequence}",
-            remedy="use a domain that has a layer, or declare one for it",
+            remedy="use a domain that has a layer, or declare a layer for it",
             absent=THE_TOPOLOGY,
         )

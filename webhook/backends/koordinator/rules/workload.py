@@ -25,9 +25,9 @@ from webhook.validators.registry import Example, Results, Subject, rule
 multi_node_nvlink = families.multi_node_nvlink(
     "koordinator/mnnvl",
     CAPABILITIES,
-    """Koordinator places pods without knowing of ComputeDomains, so an NVLink group may be split over racks, and its
-    processes hang or fall back to a slower network. Judged is the group that Grove resolves for each clique that asks
-    for GPUs (clique over scaling group over set, `none` opts out), and the annotation grove.io/auto-mnnvl of older
+    """Koordinator ignores ComputeDomains when it places pods, so an NVLink group may be split over racks, and its
+    processes hang or use a slower network. The rule judges the group that Grove resolves for each clique that requests
+    GPUs (clique over scaling group over set, `none` opts out), and the annotation grove.io/auto-mnnvl of older
     manifests.
 
     Source: ai-dynamo/grove, operator/internal/mnnvl (2026-08) and GREP-537; koordinator-sh/koordinator mentions neither
@@ -39,8 +39,9 @@ multi_node_nvlink = families.multi_node_nvlink(
 resource_claims = families.resource_claims(
     "koordinator/resource-claims",
     CAPABILITIES,
-    """Up to v1.7 Koordinator cannot serve resource.k8s.io/v1 at all; from v1.8 the in-tree plugin is there, but the
-    gang planner judges every sibling by the first pod's claims, and DeviceShare does not see what a claim took.
+    """Up to v1.7 Koordinator does not support resource.k8s.io/v1 at all. From v1.8 it has the in-tree plugin, but the
+    gang planner judges every pod of a gang by the first pod's claims, and DeviceShare does not see the devices that a
+    claim allocated.
 
     Source: koordinator-sh/koordinator, go.mod of v1.4.0 to v1.8.0, config/manager/scheduler-config.yaml,
     pkg/scheduler/plugins/deviceshare.
@@ -54,8 +55,8 @@ resource_claims = families.resource_claims(
     fails=Example(pod_clique_set(), config={"matchPolicy": "only-waiting"}),
 )
 def only_waiting(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """Under only-waiting, bound pods do not count, so a lone replacement pod never reaches its gang's minimum and never
-    binds; Grove replaces single pods.
+    """Under only-waiting, bound pods do not count. A replacement pod that waits alone never reaches its gang's minimum
+    and never binds. Grove replaces single pods.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`isGangValidForPermit`).
     """
@@ -68,8 +69,8 @@ def judge_match_policy(context: RuleContext, pod: str) -> Results:
         yield Finding(
             at=context.choice.path,
             found=ONLY_WAITING,
-            why=f"with that matchPolicy in the profile, {pod} would never bind",
-            remedy="have the profile's matchPolicy set to waiting-and-running",
+            why=f"with this matchPolicy in the profile, {pod} would never bind",
+            remedy="set the profile's matchPolicy to waiting-and-running",
         )
 
 
@@ -81,8 +82,8 @@ def judge_match_policy(context: RuleContext, pod: str) -> Results:
     fails=Example(pod_clique_set(clique("worker"), priorityClassName="high")),
 )
 def priority_class(workload: PodCliqueSet, _: RuleContext) -> Results:
-    """Koordinator orders by the priority of each pod; its PodGroup has no priority class, and Grove copies the set's
-    class to the PodGang but never to the pods.
+    """Koordinator orders pods by their own priority. Its PodGroup has no priority class, and Grove copies the set's
+    class to the PodGang but not to the pods.
 
     Source: the PodGroup CRD of scheduling.sigs.k8s.io/v1alpha1; ai-dynamo/grove,
     operator/internal/controller/podclique.
@@ -94,8 +95,8 @@ def priority_class(workload: PodCliqueSet, _: RuleContext) -> Results:
             yield Finding(
                 at=SPEC / "template" / "priorityClassName",
                 found=workload.priority_class,
-                why=f"it reaches neither the pods nor koord-scheduler; clique {member.name} has {has} of its own",
-                remedy="write the same priorityClassName in every clique's podSpec",
+                why=f"the pods and koord-scheduler do not get it, and the podSpec of clique {member.name} has {has}",
+                remedy="set the same priorityClassName in every clique's podSpec",
             )
             return
 
@@ -114,8 +115,8 @@ claimed_pods = families.claimed_pods(
     fails=Example(pod_clique_set(clique("worker", labels={"scheduling.koordinator.sh/scheduler-name": "batch"}))),
 )
 def scheduler_name_label(pod: PodTemplate, _: RuleContext) -> Results:
-    """Inside koord-scheduler this label wins over spec.schedulerName, also when it is empty, so that no profile takes
-    the pod and its gang waits for ever.
+    """In koord-scheduler this label wins over spec.schedulerName, even if it is empty. The pod is then not scheduled by
+    any profile, and its gang waits for ever.
 
     Source: koordinator-sh/koordinator, apis/extension/multi_scheduler.go (`GetSchedulerName`), v1.7.0 and newer.
     """
@@ -135,7 +136,7 @@ def scheduler_name_label(pod: PodTemplate, _: RuleContext) -> Results:
     fails=Example(pod_clique_set(clique("worker", requests={"nvidia.com/gpu": "1", "koordinator.sh/gpu-core": "50"}))),
 )
 def device_requests(pod: PodTemplate, _: RuleContext) -> Results:
-    """DeviceShare refuses a pod that asks for whole vendor GPUs and for Koordinator's shares of one, on every node.
+    """DeviceShare refuses on every node a pod that requests both whole vendor GPUs and Koordinator's shares of a GPU.
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/deviceshare/utils.go (`ValidateDeviceRequest`).
     """
@@ -143,8 +144,8 @@ def device_requests(pod: PodTemplate, _: RuleContext) -> Results:
         yield Finding(
             at=FieldPath((*pod.spec_path.parts, *share.path)),
             found=share.resource,
-            why="koord-scheduler refuses a pod that asks for it and for a vendor's GPU resource",
-            remedy="ask for one of the two",
+            why="koord-scheduler refuses a pod that requests it together with a vendor's GPU resource",
+            remedy="request only one of the two",
         )
 
 
@@ -163,6 +164,6 @@ def reserve_pod(pod: PodTemplate, _: RuleContext) -> Results:
         yield Finding(
             at=pod.annotations_path / ANNOTATION_RESERVE_POD,
             found=pod.annotations[ANNOTATION_RESERVE_POD],
-            why="koord-manager refuses every pod that bears it",
+            why="koord-manager refuses every pod with this annotation",
             remedy="remove the annotation",
         )

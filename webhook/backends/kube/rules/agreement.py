@@ -50,8 +50,8 @@ _BELOW = pod_group(**child_of("root"))
     fails=Example(_BELOW, config=ON, facts=known(composite_pod_groups={"root": root(priority_class="high")})),
 )
 def group_priority(found: StoredObject, context: RuleContext) -> Results:
-    """Pods must have the priority of the tree's root, and bear that of their group: where the two differ the gang is
-    blocked, whatever the pods say.
+    """Pods must have the priority of the tree's root and of their own group. If the two differ, kube-scheduler blocks
+    the gang, regardless of the priority of the pods.
 
     Source: kubernetes, pkg/scheduler (podgroup cycle, v1.37.0): "all pods in a single pod group should have the same
     priority as the pod group's priority"; the API server compares the templates of a Workload only.
@@ -77,8 +77,9 @@ def group_priority(found: StoredObject, context: RuleContext) -> Results:
             yield Finding(
                 at=at,
                 found=group.priority_class,
-                why=f"its priority is {own}, and {called} has {theirs}: kube-scheduler blocks a tree of two",
-                remedy="name one PriorityClass in the templates, groups and pods of a tree, or in none",
+                why=f"its priority is {own}, {called} has {theirs}, "
+                "and kube-scheduler blocks a tree with two priorities",
+                remedy="name the same PriorityClass in all templates, groups and pods of the tree, or in none",
                 absent=needed,
             )
             return
@@ -94,13 +95,15 @@ _TOGETHER = known(composite_pod_groups={"root": root(disruption=Disruption.ALL)}
     fails=Example(_BELOW, config=ON, facts=_TOGETHER),
 )
 def disruption_single(found: StoredObject, context: RuleContext) -> Results:
-    """Below a group that goes as a whole none can go pod by pod: the highest group with all is what is preempted, so
-    that single is not kept to. A group that says nothing says single.
+    """A group below a group with disruption mode all cannot be disrupted pod by pod. Preemption evicts the highest
+    group with mode all as a whole, so mode single below it has no effect. A group without a disruptionMode has mode
+    single.
 
-    Source: kubernetes/enhancements, KEP-5710 (a composite with all has only such below it; v1.37.0 does not look).
+    Source: kubernetes/enhancements, KEP-5710 (below a composite with all, every group has all; v1.37.0 does not check
+    it).
     """
-    why = "is disrupted as a whole, so what is below it cannot be pod by pod"
-    remedy = "set disruptionMode to all here as well, or to single above"
+    why = "is disrupted as a whole, so a group below it cannot be disrupted pod by pod"
+    remedy = "set disruptionMode to all here, or to single on the group above"
     if found.kind == WORKLOADS.kind:
         templates = {one.name: one for one in templates_in(found.spec)}
         for one in templates.values():
@@ -114,7 +117,10 @@ def disruption_single(found: StoredObject, context: RuleContext) -> Results:
         if other.above and _breaks(group, other.group):
             said = f"{other.called} {why}"
         elif not other.above and _breaks(other.group, group):
-            said, remedy = f"{other.called} is disrupted pod by pod", "set disruptionMode to single, or below it to all"
+            said, remedy = (
+                f"{other.called} is disrupted pod by pod",
+                "set disruptionMode to single here, or to all on the group below",
+            )
         else:
             continue
         at = SPEC / "disruptionMode"
@@ -142,8 +148,9 @@ def _breaks(below: Group, above: Group) -> bool:
     ),
 )
 def topology_order(found: StoredObject, context: RuleContext) -> Results:
-    """A tree's topology is decided from the root down, so a group that is kept in one rack is in one zone anyway: the
-    wider constraint below says nothing, and most likely the two were exchanged. Its pods start: hence a warning.
+    """A tree's topology is decided from the root down, so a group in one rack is always in one zone. A wider constraint
+    on a lower group has no effect, and most likely the two constraints were swapped. The pods start, so this is a
+    warning.
 
     Source: kubernetes/enhancements, KEP-5732 and KEP-6012 (a parent's constraint holds for all below it); seen with
     v1.37.0.
@@ -163,15 +170,15 @@ def topology_order(found: StoredObject, context: RuleContext) -> Results:
         if bindings is None:
             yield Unjudged(topology_path(place), "the ClusterTopologyBindings")
         elif is_wider(group.topology, nearest[1] or "", bindings):
-            yield _exchanged(place, group.topology, nearest[1] or "", nearest[0])
+            yield _swapped(place, group.topology, nearest[1] or "", nearest[0])
 
 
-def _exchanged(place: FieldPath, key: str, above: str, needed: Needed | None) -> Finding:
+def _swapped(place: FieldPath, key: str, above: str, needed: Needed | None) -> Finding:
     return Finding(
         at=topology_path(place),
         found=key,
-        why=f"it is wider than {above}, in one domain of which the group above keeps it anyway",
-        remedy="exchange the two, or constrain only one of them",
+        why=f"it is wider than {above}, and the group above already keeps this group in one domain of {above}",
+        remedy="swap the two keys, or constrain only one of the groups",
         absent=needed,
     )
 

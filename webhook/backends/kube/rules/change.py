@@ -1,4 +1,4 @@
-"""What cannot be changed in a living gang of the Workload API, by generation, as seen from its API server."""
+"""What cannot be changed in an existing gang of the Workload API, by generation, as seen from its API server."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _FROZEN_MINIMUMS = frozenset({Generation.V1ALPHA1, Generation.V1ALPHA2})
     ),
 )
 def frozen_shape(change: Change, context: RuleContext) -> Results:
-    """The API server freezes what a gang is made of: its groups, up to 1.36 their minimums, and from 1.37 on their
-    topology and class. A living gang cannot follow such a change; its objects would have to be deleted under its pods.
-    Merged, a gang is one group, and of its minimums only the sum is frozen.
+    """The API server does not allow a change of the groups of a gang. Up to 1.36 their minimums are immutable as well,
+    and from 1.37 on their topology and class. To apply such a change, the objects of an existing gang would have to be
+    deleted under its pods. A merged gang is one group, and only the sum of its minimums is immutable.
 
     Source: k8s.io/api scheduling (immutability by generation), seen with v1.35.4, v1.36.3 and v1.37.0; Grove's GREP-531
     rejects these updates.
@@ -51,8 +51,8 @@ def frozen_shape(change: Change, context: RuleContext) -> Results:
             yield Finding(
                 at=_CLIQUES,
                 found=now,
-                why=f"{what} of a living gang cannot change, because the Workload API freezes them",
-                remedy="delete the PodCliqueSet and create it anew",
+                why=f"the Workload API does not allow a change of {what} in an existing gang",
+                remedy="delete and recreate the PodCliqueSet",
                 forbidden=True,
             )
 
@@ -74,7 +74,7 @@ def _shape(change: Change, spoken: Generation, *, merged: bool) -> Compared:
             ("the scaling groups in the base gang", _base(old), _base(new)),
         ]
     if spoken is Generation.TREE:
-        # Before, a gang with topology has no objects, so nothing is frozen.
+        # In earlier generations a gang with topology has no objects, so nothing is frozen.
         found.append(("the required topology", _topologies(old, stay), _topologies(new, stay)))
     if spoken in CARRIES_CLASS:
         found.append(("the priority class", old.priority_class, new.priority_class))

@@ -1,5 +1,5 @@
-"""What the Workload API cannot express of TrainJobs, JobSets, LeaderWorkerSets and Jobs, or what kube-scheduler would
-hold for ever. These rules apply only if gangScheduling is on and Rollcall makes the gang.
+"""Rules for TrainJobs, JobSets, LeaderWorkerSets and Jobs: what the Workload API cannot express, and what
+kube-scheduler would hold for ever. They apply only if gangScheduling is on and Rollcall makes the gang.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from webhook.validators.registry import Example, Results, Subject, rule
 from webhook.validators.selection import DEFAULT_SCHEDULER
 
 _REMEDIES = {
-    "kube/workload-api": "have the API and its feature gates switched on, or choose another scheduler",
-    "kube/priority-class": "name a PriorityClass that exists, of the user's range",
+    "kube/workload-api": "enable the API and its feature gates, or choose another scheduler",
+    "kube/priority-class": "name a PriorityClass that exists and is not one of the system's own",
 }
-_REMEDY = "use fewer templates, have Kubernetes 1.37 with CompositePodGroup, or choose another scheduler"
+_REMEDY = "use fewer templates, Kubernetes 1.37 with CompositePodGroup, or another scheduler"
 
 
 @rule(
@@ -38,10 +38,10 @@ _REMEDY = "use fewer templates, have Kubernetes 1.37 with CompositePodGroup, or 
     passes=Example(job(scheduler=DEFAULT_SCHEDULER), config=ON, facts=TREES),
     fails=Example(job(scheduler=DEFAULT_SCHEDULER), config=ON, facts=NO_WORKLOADS),
 )
-def owner_gang(workload: OptedInWorkload, context: RuleContext) -> Results:
-    """A gang that the cluster's generation of the Workload API cannot say as a whole has no objects at all: without the
-    API a pod's membership is dropped in silence; without CompositePodGroups several templates are merged into one
-    group, or refused; a list of templates takes eight; a group's PriorityClass must be there.
+def inexpressible_gang(workload: OptedInWorkload, context: RuleContext) -> Results:
+    """A gang gets no objects if the cluster's generation of the Workload API cannot express the whole gang. Without the
+    API a pod's membership is dropped without a message. Without CompositePodGroups several templates are merged into
+    one group, or refused. A list of templates has at most eight entries. The PriorityClass of a group must exist.
 
     Source: kubernetes/enhancements, KEP-4671 and KEP-6012; k8s.io/api scheduling (WorkloadMaxPodGroups); kubernetes,
     plugin/pkg/admission/priority.
@@ -58,11 +58,13 @@ def owner_gang(workload: OptedInWorkload, context: RuleContext) -> Results:
             for missing in error.unjudged:
                 yield replace(missing, at=context.choice.path)
             for found in error.findings:
-                yield _said(found, whole, workload, context)
+                yield _at_authors_field(found, whole, workload, context)
             return
 
 
-def _said(found: Finding, whole: OptedInWorkload, workload: OptedInWorkload, context: RuleContext) -> Finding:
+def _at_authors_field(
+    found: Finding, whole: OptedInWorkload, workload: OptedInWorkload, context: RuleContext
+) -> Finding:
     """The error of the translation, at the field that the workload's author knows."""
     remedy, absent = _REMEDIES.get(found.rule, _REMEDY), None
     at, value = context.choice.path, found.found
@@ -100,9 +102,10 @@ def _class_path(workload: OptedInWorkload) -> FieldPath:
         facts=TREES,
     ),
 )
-def owner_priority(workload: OptedInWorkload, context: RuleContext) -> Results:
-    """kube-scheduler 1.37 rejects a whole group when one pod's priority is not the group's, and a tree whose groups
-    differ; a workload's groups have the class that all its templates name.
+def priorities_differ(workload: OptedInWorkload, context: RuleContext) -> Results:
+    """kube-scheduler 1.37 rejects a whole group if the priority of one pod differs from the group's priority. It
+    rejects a whole tree if the priorities of its groups differ. The groups of a workload have the class that all its
+    templates name.
 
     Source: kubernetes, pkg/scheduler (podgroup cycle, v1.37.0): "all pods in a single pod group should have the same
     priority as the pod group's priority"; LWS KEP-666 refuses it too.
@@ -117,6 +120,6 @@ def owner_priority(workload: OptedInWorkload, context: RuleContext) -> Results:
             yield Finding(
                 at=part.template.spec_path / "priorityClassName",
                 found=own,
-                why=f"{other} says {shown(first)}, and kube-scheduler rejects a gang of two priorities",
+                why=f"{other} is {shown(first)}, and kube-scheduler rejects a gang with two priorities",
                 remedy="name the same class in all pod templates",
             )

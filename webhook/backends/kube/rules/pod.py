@@ -1,6 +1,6 @@
-"""Faults that keep a single pod waiting for a group: a group that is missing or takes no pods, another priority than
-the group's, a scheduler that does not know groups or differs from that of the other pods. These rules judge pods that
-are not Grove's; the pods of Rollcall's gangs are correct.
+"""Faults that keep a single pod waiting for a group: a group that is missing or cannot have pods, a priority that
+differs from the group's, a scheduler that does not know groups or differs from that of the other pods. These rules
+judge pods that are not Grove's; the pods of Rollcall's gangs are correct.
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ def _named(found: StoredObject) -> tuple[str, str, Needed] | None:
     fails=Example(member("wroker"), config=ON, facts=_KNOWN),
 )
 def pod_group_missing(found: StoredObject, context: RuleContext) -> Results:
-    """kube-scheduler holds such a pod ("waiting for pods's pod group to appear in scheduling queue") for as long as it
-    takes. A warning, because the group may follow; a namespace can ask for more.
+    """kube-scheduler holds such a pod ("waiting for pods's pod group to appear in scheduling queue") until the group
+    exists. This is a warning, because the group may be created later. It is a refusal if the namespace's label
+    rollcall.dev/creation-order is `strict`.
 
     Source: kubernetes, pkg/scheduler/framework/plugins/gangscheduling (v1.35 to v1.37).
     """
@@ -71,7 +72,7 @@ def pod_group_missing(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=path,
             found=needed.name,
-            why=f"there is no such {kind} yet, and kube-scheduler holds the pod until there is",
+            why=f"there is no such {kind} yet, and kube-scheduler holds the pod until it exists",
             remedy="create the group before its pods",
             absent=needed,
             at_least=least_action(context),
@@ -90,8 +91,8 @@ def _is_composite(needed: Needed, context: RuleContext) -> bool:
     fails=Example(member("root"), config=ON, facts=known(composite_pod_groups={"root": root()})),
 )
 def pod_composite(found: StoredObject, context: RuleContext) -> Results:
-    """Pods are of PodGroups, and never of the CompositePodGroup above: kube-scheduler looks for a PodGroup of that name
-    and holds the pod for ever.
+    """A pod belongs to a PodGroup, never to the CompositePodGroup above it. kube-scheduler looks for a PodGroup with
+    that name and holds the pod for ever.
 
     Source: k8s.io/api core/v1 (PodSchedulingGroup.podGroupName); kubernetes, pkg/scheduler (v1.37.0).
     """
@@ -102,13 +103,13 @@ def pod_composite(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=_GROUP,
             found=name,
-            why="it is a CompositePodGroup, and pods are of PodGroups: it is looked for among these, and not found",
-            remedy="name the PodGroup below it that the pod is of",
+            why="it is a CompositePodGroup, and kube-scheduler looks only for a PodGroup with this name",
+            remedy="name the PodGroup below it that the pod belongs to",
             absent=needed,
         )
 
 
-_CIRCLE = known(
+_CYCLE = known(
     pod_groups={"worker": replace(_WORKER, parent="a")},
     composite_pod_groups={"a": root(parent="b"), "b": root(parent="a")},
 )
@@ -118,11 +119,11 @@ _CIRCLE = known(
     "kube/pod-cycle",
     kinds=(PODS,),
     passes=Example(member(), config=ON, facts=_KNOWN),
-    fails=Example(member(), config=ON, facts=_CIRCLE),
+    fails=Example(member(), config=ON, facts=_CYCLE),
 )
 def pod_cycle(found: StoredObject, context: RuleContext) -> Results:
-    """Two composites that were created at the same moment, each below the other, could know nothing of it. The pods of
-    a tree without a root are never scheduled, and nothing says so but this.
+    """If two composites are created at the same moment, each below the other, the check of each one does not see the
+    other. The pods of a tree without a root are never scheduled, and only this rule reports it.
 
     Source: kubernetes, pkg/scheduler (v1.37.0, seen).
     """
@@ -135,8 +136,8 @@ def pod_cycle(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=_GROUP,
             found=key[1],
-            why="the groups above it are above each other, and no pod of such a circle is scheduled",
-            remedy=f"delete the CompositePodGroup {above[0][1]}, and create it without a parent",
+            why="the groups above it form a cycle, and kube-scheduler never schedules the pods of a cycle",
+            remedy=f"delete the CompositePodGroup {above[0][1]} and recreate it without a parent",
             absent=Needed("composite_pod_groups", above[0]),
         )
 
@@ -148,8 +149,8 @@ def pod_cycle(found: StoredObject, context: RuleContext) -> Results:
     fails=Example(pod(workloadRef={"name": "demo", "podGroup": "wroker"}), config=ON, facts=_KNOWN),
 )
 def pod_entry(found: StoredObject, context: RuleContext) -> Results:
-    """In 1.35 a pod names an entry of a Workload. The list of entries cannot change, so a pod of another one is held
-    for ever ("pod group doesn't exist for a workload").
+    """In 1.35 a pod names an entry of a Workload. The list of entries is immutable, so a pod that names another entry
+    is held for ever ("pod group doesn't exist for a workload").
 
     Source: kubernetes, pkg/scheduler/framework/plugins/gangscheduling (v1.35); k8s.io/api scheduling/v1alpha1.
     """
@@ -161,8 +162,8 @@ def pod_entry(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=_ENTRY,
             found=entry,
-            why=f"the Workload {key[1]} has no such entry, and none can be added to it",
-            remedy="name one of its entries, or create the Workload anew",
+            why=f"the Workload {key[1]} has no such entry, and its list of entries is immutable",
+            remedy="name one of its entries, or recreate the Workload",
             absent=Needed("workloads", key),
         )
 
@@ -174,7 +175,8 @@ def pod_entry(found: StoredObject, context: RuleContext) -> Results:
     fails=Example(member(), config=ON, facts=_HIGH),
 )
 def pod_priority(found: StoredObject, context: RuleContext) -> Results:
-    """kube-scheduler 1.37 rejects a whole group when one pod's priority is not the group's; 1.36 goes by the group.
+    """kube-scheduler 1.37 rejects a whole group if the priority of one pod differs from the group's priority. 1.36 uses
+    the group's priority.
 
     Source: kubernetes, pkg/scheduler (podgroup cycle, v1.37.0): "all pods in a single pod group should have the same
     priority as the pod group's priority".
@@ -193,8 +195,8 @@ def pod_priority(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=at,
             found=name,
-            why=f"the pod's priority is {own} and its group's {wanted}: kube-scheduler rejects the whole group",
-            remedy=f"name the group's PriorityClass {group.priority_class}" if group.priority_class else "name none",
+            why=f"the pod's priority is {own}, its group's is {wanted}, and kube-scheduler rejects the whole group",
+            remedy=f"name the group's PriorityClass {group.priority_class}" if group.priority_class else "remove it",
             absent=Needed("pod_groups", key),
         )
 
@@ -206,8 +208,8 @@ def pod_priority(found: StoredObject, context: RuleContext) -> Results:
     fails=Example(member(schedulerName="volcano"), config=ON, facts=_KNOWN),
 )
 def pod_scheduler(found: StoredObject, context: RuleContext) -> Results:
-    """Only kube-scheduler reads the membership. Another scheduler places the pod alone, and the rest of its group is
-    rejected, because its pods must name one scheduler.
+    """Only kube-scheduler reads the membership. Another scheduler places the pod alone. kube-scheduler then rejects the
+    rest of the group, because its pods must name one scheduler.
 
     Source: kubernetes, pkg/scheduler (podgroup cycle, v1.37.0): "all pods in a single pod group should have the same
     .spec.schedulerName set"; no other scheduler that Rollcall knows reads these fields.
@@ -217,8 +219,8 @@ def pod_scheduler(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=SPEC / "schedulerName",
             found=scheduler,
-            why="it does not read the pod's group, so it places the pod alone, and the rest of the group waits",
-            remedy=f"leave the pod to {DEFAULT_SCHEDULER}, or remove its membership",
+            why="this scheduler ignores the pod's group and places the pod alone, and the rest of the group waits",
+            remedy=f"set schedulerName to {DEFAULT_SCHEDULER}, or remove the pod's membership",
         )
 
 
@@ -234,9 +236,9 @@ def _reads_no_group(scheduler: str, context: RuleContext) -> bool:
     fails=Example(member(), config=ON, facts=known(group_pods={"worker-1": waiting("batch-scheduler")})),
 )
 def pod_schedulers(found: StoredObject, context: RuleContext) -> Results:
-    """The pods of a group, and of all groups of its tree, must name one scheduler, also where two names are two
-    profiles of one kube-scheduler: it rejects the whole tree, and two kube-schedulers wait for each other. Compared are
-    pods that wait for a node.
+    """The pods of a group, and of all groups of its tree, must name one scheduler, even if two names are two profiles
+    of one kube-scheduler. One kube-scheduler rejects the whole tree, and two kube-schedulers wait for each other. The
+    rule compares pods that wait for a node.
 
     Source: Kubernetes documentation, PodGroup lifecycle (limitations: "All Pods in a PodGroup must use the same
     .spec.schedulerName"); kubernetes, pkg/scheduler (podgroup cycle, v1.36 and v1.37.0, seen). 1.35 starts such a group
@@ -257,8 +259,9 @@ def pod_schedulers(found: StoredObject, context: RuleContext) -> Results:
                 at=at,
                 found=scheduler,
                 why=f"the pod {other[1]} of {whose} waits for {facts.group_pods[other].scheduler}, and no scheduler "
-                "starts a group that is left to two",
-                remedy="name one scheduler in all of these pods, and delete those that wait for another",
+                "starts a group with two schedulers",
+                remedy="set one schedulerName in all of these pods, "
+                "and delete the pods that wait for another scheduler",
                 absent=Needed("group_pods", other),
             )
             return

@@ -1,8 +1,8 @@
 """What the API server accepts in a single Workload, PodGroup or CompositePodGroup although it cannot work: a missing
 template, a copy that differs from its template, minimums and modes that cannot be met. Agreement within a tree is in
-`tree_rules`.
+`tree` and `agreement`.
 
-All rules are about objects stored by other authors. Up to 1.37 kube-scheduler reads no Workload, only the copy.
+All rules are about objects stored by other authors. Up to 1.37 kube-scheduler reads only the copy, not the Workload.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ _BELOW = known(workloads={"demo": TREE}, composite_pod_groups={"root": root()})
     fails=Example(composite(), config=ON, facts=known()),
 )
 def workload_missing(found: StoredObject, context: RuleContext) -> Results:
-    """A group is a copy of a template, and without its Workload nobody can say whether it is a true one. 1.37 stores it
-    all the same; 1.36 refuses it. A warning, because the Workload may follow; a namespace can ask for more.
+    """A group is a copy of a template, and without its Workload the copy cannot be checked. 1.37 stores such a group;
+    1.36 refuses it. This is a warning, because the Workload may be created later. It is a refusal if the namespace's
+    label rollcall.dev/creation-order is `strict`.
 
     Source: kubernetes, plugin/pkg/admission (PodGroupWorkloadExists, in v1.36 only); kubernetes/enhancements, KEP-6012
     (Workload, then composites from the root down, then PodGroups, then pods).
@@ -75,7 +76,7 @@ def workload_missing(found: StoredObject, context: RuleContext) -> Results:
             at=REFERENCE / "workloadName",
             found=group.workload,
             why="there is no such Workload yet",
-            remedy="create it first, then the groups from the root down",
+            remedy="create the Workload first, then the groups from the root down",
             absent=Needed("workloads", key),
             at_least=least_action(context),
             hides_more=True,
@@ -89,8 +90,8 @@ def workload_missing(found: StoredObject, context: RuleContext) -> Results:
     fails=Example(pod_group(**made_from("wroker")), config=ON, facts=_TREE),
 )
 def template_unknown(found: StoredObject, context: RuleContext) -> Results:
-    """A Workload's templates can be neither added nor removed, so a group of an unknown one stays without. 1.37 stores
-    it; 1.36 refuses it.
+    """Templates cannot be added to or removed from a Workload, so a group that names an unknown template never gets
+    one. 1.37 stores such a group; 1.36 refuses it.
 
     Source: k8s.io/api scheduling/v1beta1 (podGroupTemplates: items may not be added or removed); kubernetes,
     plugin/pkg/admission (PodGroupWorkloadExists, in v1.36 only).
@@ -104,8 +105,8 @@ def template_unknown(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=REFERENCE / "templateName",
             found=group.template,
-            why=f"the Workload {group.workload} has no such template, and none can be added to it",
-            remedy="name one of its templates, or create the Workload anew",
+            why=f"the Workload {group.workload} has no such template, and its list of templates is immutable",
+            remedy="name one of its templates, or recreate the Workload",
             absent=Needed("workloads", key),
         )
 
@@ -117,7 +118,7 @@ def template_unknown(found: StoredObject, context: RuleContext) -> Results:
     fails=Example(composite(template="worker"), config=ON, facts=_TREE),
 )
 def template_kind(found: StoredObject, context: RuleContext) -> Results:
-    """A group of pods made from the template of a group of groups, or the other way round, is no copy of it: its
+    """A PodGroup made from the template of a CompositePodGroup, or the other way round, is not a copy of it: its
     minimum counts something else.
 
     Source: k8s.io/api scheduling/v1beta1 and v1alpha3 (podGroupTemplates, compositePodGroupTemplates); KEP-6012.
@@ -144,10 +145,10 @@ def template_kind(found: StoredObject, context: RuleContext) -> Results:
     fails=Example(pod_group(minimum=3, **made_from("worker")), config=ON, facts=_TREE),
 )
 def template_policy(found: StoredObject, context: RuleContext) -> Results:
-    """kube-scheduler goes by the group's copy and never looks at the template: a gang that is declared with one minimum
-    starts with another, or is none.
+    """kube-scheduler uses the group's copy of the policy and never reads the template. A gang then starts with another
+    minimum than its template declares, or is not a gang.
 
-    Source: kubernetes/enhancements, KEP-6012 (whoever creates a group copies the policy); no version compares them.
+    Source: kubernetes/enhancements, KEP-6012 (the author of a group copies the policy); no version compares them.
     """
     group = group_of(found)
     known_template = template_of(found, group, context.facts)
@@ -156,7 +157,8 @@ def template_policy(found: StoredObject, context: RuleContext) -> Results:
     yield Finding(
         at=policy_path(SPEC, group),
         found=said_policy(group),
-        why=f"its template {group.template} says {said_policy(known_template[1])}, and kube-scheduler goes by the copy",
+        why=f"its template {group.template} has {said_policy(known_template[1])}, "
+        "and kube-scheduler uses only the copy",
         remedy="copy the template's schedulingPolicy",
         absent=Needed("workloads", (found.key[0], group.workload or "")),
     )
@@ -170,8 +172,8 @@ def template_policy(found: StoredObject, context: RuleContext) -> Results:
     fails=Example(pod_group(minimum=3, **made_from("worker")), pod_group(minimum=2, **made_from("worker")), _TREE, ON),
 )
 def template_drift(found: StoredObject, context: RuleContext) -> Results:
-    """A gang's minimum is changed in two steps, in its template and in its group. Until both are made, what is declared
-    is not what kube-scheduler does; groups that are made later have the template's.
+    """A gang's minimum is changed in two steps: in its template and in its group. Until both are done, kube-scheduler
+    does not use the minimum that the template declares. Groups that are made later get the template's minimum.
 
     Source: k8s.io/api scheduling/v1beta1 (gang.minCount is mutable in both); KEP-6012.
     """
@@ -181,7 +183,7 @@ def template_drift(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=policy_path(SPEC, group),
             found=said_policy(group),
-            why=f"its template {group.template} says {said_policy(known_template[1])}",
+            why=f"its template {group.template} has {said_policy(known_template[1])}",
             remedy=f"change it in the Workload {group.workload} as well",
             absent=Needed("workloads", (found.key[0], group.workload or "")),
         )
@@ -200,8 +202,8 @@ def _is_changed(found: StoredObject, group: Group) -> bool:
     fails=Example(workload(branch("root", leaf("a"), leaf("b"), minimum=3)), config=ON, facts=known()),
 )
 def min_group_count(found: StoredObject, context: RuleContext) -> Results:
-    """A group of groups starts when that many of them are complete. Where the Workload declares fewer templates below
-    it, its pods wait for ever, unless somebody makes several groups of one template: hence a warning.
+    """A CompositePodGroup starts when its minimum of groups is complete. If the Workload declares fewer templates below
+    it, its pods wait for ever, unless an author makes several groups from one template. So this is a warning.
 
     Source: kubernetes, pkg/scheduler (gang scheduling, v1.37.0): "waiting for composite pod group tree to meet quorum".
     """
@@ -225,8 +227,8 @@ def _too_many(place: FieldPath, group: Group, count: int, needed: Needed | None 
     return Finding(
         at=policy_path(place, group),
         found=group.minimum,
-        why=f"{declared}, and no pod starts until so many groups are complete",
-        remedy=f"ask for {count} at most, or make several groups of one template",
+        why=f"{declared}, and no pod starts until this number of groups is complete",
+        remedy=f"set it to at most {count}, or make several groups from one template",
         absent=needed,
     )
 
@@ -238,10 +240,11 @@ def _too_many(place: FieldPath, group: Group, count: int, needed: Needed | None 
     fails=Example(pod_group(**ALL, **BASIC), config=ON, facts=known()),
 )
 def disruption_all(found: StoredObject, context: RuleContext) -> Results:
-    """Pods that go together or not at all must start so: with the basic policy they start one by one, and the whole
-    group is then preempted for the sake of a few.
+    """Pods that are disrupted together must start together. With the basic policy they start one by one, and the whole
+    group may then be preempted to make room for a few pods.
 
-    Source: kubernetes/enhancements, KEP-5710 (all is not for basic groups); the API server of v1.37.0 does not look.
+    Source: kubernetes/enhancements, KEP-5710 (all is not for basic groups); the API server of v1.37.0 does not check
+    it.
     """
     if found.kind == WORKLOADS.kind:
         groups = [(one.path, one.group) for one in templates_in(found.spec) if not one.group.composite]
@@ -252,8 +255,8 @@ def disruption_all(found: StoredObject, context: RuleContext) -> Results:
             yield Finding(
                 at=place / "disruptionMode",
                 found="all",
-                why="the group's policy is basic: its pods start one by one, and would be preempted all at once",
-                remedy="give it a gang policy, or the disruptionMode single",
+                why="the group's policy is basic, so its pods start one by one but would be preempted all at once",
+                remedy="set a gang policy, or set disruptionMode to single",
             )
 
 
@@ -265,9 +268,9 @@ def disruption_all(found: StoredObject, context: RuleContext) -> Results:
     fails=Example(pod_group(**near("example.com/rakc")), config=ON, facts=known()),
 )
 def topology_key(found: StoredObject, context: RuleContext) -> Results:
-    """A topology constraint is a node label key, and of one that no node bears the group never starts. Keys are
-    known by the cluster's ClusterTopologyBindings; where there is none, nothing is said. Nodes may bear more: hence a
-    warning.
+    """A topology constraint is a node label key. If no node has this label, the group never starts. The rule knows the
+    keys from the cluster's ClusterTopologyBindings and reports nothing if there are none. Nodes may have more keys, so
+    this is a warning.
 
     Source: kubernetes/enhancements, KEP-5732 (one required key a group, no fallback).
     """
@@ -284,8 +287,8 @@ def topology_key(found: StoredObject, context: RuleContext) -> Results:
             yield Finding(
                 at=topology_path(place),
                 found=group.topology,
-                why="no ClusterTopologyBinding has that key, and of one that no node bears the group never starts",
-                remedy="use the key of a level, or add one",
+                why="no ClusterTopologyBinding has this key, and if no node has it, the group never starts",
+                remedy="use the key of a level of a ClusterTopologyBinding, or add the key to one",
             )
 
 

@@ -48,8 +48,9 @@ _ROOT = known(workloads={"demo": TREE}, composite_pod_groups={"root": root()})
     fails=Example(_BELOW, config=ON, facts=known(workloads={"demo": TREE})),
 )
 def parent_missing(found: StoredObject, context: RuleContext) -> Results:
-    """The pods of a group wait until every group above it is there ("failed to build hierarchy snapshot"), and nothing
-    says so but the scheduler's log. A warning, because the parent may follow; a namespace can ask for more.
+    """The pods of a group wait until every group above it exists ("failed to build hierarchy snapshot"), and only the
+    scheduler's log shows it. This is a warning, because the parent may be created later. It is a refusal if the
+    namespace's label rollcall.dev/creation-order is `strict`.
 
     Source: kubernetes, pkg/scheduler (seen with v1.37.0; the API server accepts it); KEP-6012 (creation from the root
     down).
@@ -58,7 +59,7 @@ def parent_missing(found: StoredObject, context: RuleContext) -> Results:
     composites = context.facts.composite_pod_groups
     above = above_of(found, group, context)
     last = above[-1][1] if above else group
-    if last.parent is None or _is_circle(found, group, above):
+    if last.parent is None or _is_cycle(found, group, above):
         return
     key = (found.key[0], last.parent)
     if composites is None:
@@ -68,7 +69,7 @@ def parent_missing(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=PARENT,
             found=group.parent,
-            why=f"there is no {which} yet, and no pod below it is scheduled until there is",
+            why=f"there is no {which} yet, and no pod below it is scheduled until it exists",
             remedy="create the groups from the root down",
             absent=Needed("composite_pod_groups", key),
             at_least=least_action(context),
@@ -87,22 +88,22 @@ def parent_missing(found: StoredObject, context: RuleContext) -> Results:
     ),
 )
 def tree_cycle(found: StoredObject, context: RuleContext) -> Results:
-    """Groups that are above each other have no root: kube-scheduler gives up after some steps, and no pod of theirs is
-    ever scheduled. Nothing says so.
+    """Groups in a cycle have no root. kube-scheduler gives up after some steps and never schedules their pods, without
+    a message.
 
     Source: kubernetes, pkg/scheduler (v1.37.0, seen; the API server accepts it); KEP-6012.
     """
     group = group_of(found)
     above = above_of(found, group, context)
-    if not _is_circle(found, group, above):
+    if not _is_cycle(found, group, above):
         return
     of_its_own = _is_root_of(found, group, above)
-    why = "this group is above it" if of_its_own else "the groups above it are above each other"
+    why = "this group is its own ancestor" if of_its_own else "the groups above it form a cycle"
     yield Finding(
         at=PARENT,
         found=group.parent,
-        why=f"{why}, and no pod of such a circle is scheduled",
-        remedy="name one that is not below" if of_its_own else "delete one of them, and create it without a parent",
+        why=f"{why}, and kube-scheduler never schedules the pods of a cycle",
+        remedy="name a parent that is not below it" if of_its_own else "recreate one of these groups without a parent",
         absent=Needed("composite_pod_groups", above[-1][0]) if above else None,
     )
 
@@ -114,7 +115,7 @@ def _is_root_of(found: StoredObject, group: Group, above: Chain) -> bool:
     return group.composite and found.name in {group.parent, *(one.parent for _, one in above)}
 
 
-def _is_circle(found: StoredObject, group: Group, above: Chain) -> bool:
+def _is_cycle(found: StoredObject, group: Group, above: Chain) -> bool:
     keys = [key for key, _ in above]
     return _is_root_of(found, group, above) or len(set(keys)) < len(keys)
 
@@ -129,8 +130,8 @@ _SAME = {"metadata": {"name": "root", "namespace": "default"}}
     fails=Example({**_BELOW, **_SAME}, config=ON, facts=_ROOT),
 )
 def tree_name(found: StoredObject, _: RuleContext) -> Results:
-    """kube-scheduler 1.37.0 never finds room for a PodGroup that bears the name of the CompositePodGroup it is below,
-    and does not say why. They are two kinds, so the API server takes both.
+    """kube-scheduler 1.37.0 never finds room for a PodGroup that has the same name as the CompositePodGroup above it,
+    and does not report why. They are two kinds, so the API server accepts both.
 
     Source: kubernetes, pkg/scheduler (v1.37.0, seen: with another name the same pods start at once).
     """
@@ -139,7 +140,7 @@ def tree_name(found: StoredObject, _: RuleContext) -> Results:
         yield Finding(
             at=METADATA / "name",
             found=found.key[1],
-            why="the CompositePodGroup above it is called so, too, and kube-scheduler never finds room for its pods",
+            why="the CompositePodGroup above it has the same name, so kube-scheduler never finds room for its pods",
             remedy="give one of the two another name",
         )
 
@@ -159,16 +160,16 @@ _DEEP = {
     fails=Example(pod_group(**child_of("c")), config=ON, facts=known(composite_pod_groups=_DEEP)),
 )
 def tree_depth(found: StoredObject, context: RuleContext) -> Results:
-    """A Workload declares four levels at most, the PodGroups among them, so a higher tree is no copy of one; of six
-    levels kube-scheduler 1.37.0 schedules no pod, and says nothing. The API server counts the levels of templates, and
-    not those of groups.
+    """A Workload declares at most four levels, including the PodGroups, so a deeper tree is not a copy of a Workload.
+    kube-scheduler 1.37.0 schedules no pod of a tree with six levels, without a message. The API server counts the
+    levels of templates, but not those of groups.
 
     Source: k8s.io/api scheduling/v1beta1 (WorkloadMaxTreeDepth); kubernetes, pkg/scheduler (v1.37.0, seen: five levels
     start, six do not).
     """
     group = group_of(found)
     above = above_of(found, group, context)
-    if _is_circle(found, group, above):
+    if _is_cycle(found, group, above):
         return
     below, deepest = _levels_below(found.key, context.facts.composite_pod_groups) if group.composite else (0, None)
     # A named parent is a level, even if it does not exist yet.
@@ -179,8 +180,9 @@ def tree_depth(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=METADATA / "name" if group.parent is None else PARENT,
             found=group.parent or found.name,
-            why=f"the tree would have {levels} levels, PodGroups included, and a Workload declares {MAX_DEPTH} at most",
-            remedy="leave out a level of CompositePodGroups",
+            why=f"the tree would have {levels} levels, including PodGroups, "
+            f"and a Workload declares at most {MAX_DEPTH}",
+            remedy="remove a level of CompositePodGroups",
             absent=None if key is None else Needed("composite_pod_groups", key),
         )
 
@@ -210,7 +212,7 @@ def _levels_below(key: ObjectKey, composites: Groups | None) -> tuple[int, Objec
     fails=Example(_BELOW, config=ON, facts=known(composite_pod_groups={"root": root(workload="other")})),
 )
 def tree_workload(found: StoredObject, context: RuleContext) -> Results:
-    """A tree is made from one Workload. Groups of two of them in one tree are no copy of either.
+    """A tree is made from one Workload. A tree with groups of two Workloads is not a copy of either.
 
     Source: kubernetes/enhancements, KEP-6012 (calls it misuse; v1.37.0 accepts it).
     """
@@ -220,7 +222,7 @@ def tree_workload(found: StoredObject, context: RuleContext) -> Results:
             yield Finding(
                 at=REFERENCE / "workloadName",
                 found=group.workload,
-                why=f"{other.called} is of the Workload {other.group.workload}, and a tree is made from one",
+                why=f"{other.called} is from the Workload {other.group.workload}, and a tree is made from one Workload",
                 remedy="name the same Workload in all groups of a tree",
                 absent=other.needed,
             )
@@ -234,7 +236,7 @@ def tree_workload(found: StoredObject, context: RuleContext) -> Results:
     fails=Example(pod_group(**{**child_of("root"), "parentCompositePodGroupName": None}), config=ON, facts=_ROOT),
 )
 def template_parent(found: StoredObject, context: RuleContext) -> Results:
-    """The tree of groups is to be that of the templates. A group that hangs elsewhere counts for another minimum than
+    """The tree of groups must match the tree of templates. A group with another parent counts for another minimum than
     was declared, or for none.
 
     Source: kubernetes/enhancements, KEP-6012 (calls it misuse; v1.37.0 accepts it).
@@ -254,11 +256,11 @@ def template_parent(found: StoredObject, context: RuleContext) -> Results:
         yield Finding(
             at=PARENT,
             found=group.parent,
-            why=f"its template {group.template} is {_stands(declared)}, and the group would be {_stands(actual)}",
-            remedy="name a parent that was made from the template above its own" if declared else "name no parent",
+            why=f"its template {group.template} is {_position(declared)}, and the group would be {_position(actual)}",
+            remedy="name a parent that was made from the template above its own" if declared else "remove the parent",
             absent=Needed("workloads", (found.key[0], group.workload or "")) if parent is None else parent.needed,
         )
 
 
-def _stands(template: str | None) -> str:
+def _position(template: str | None) -> str:
     return "at the root" if template is None else f"below {template}"

@@ -52,7 +52,8 @@ def _is_flat(context: RuleContext) -> bool:
     fails=Example(pod_clique_set(), config=ON, facts=NO_WORKLOADS),
 )
 def workload_api(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """Without the Workload API a pod's membership is dropped in silence: it is created, and scheduled alone.
+    """Without the Workload API a pod's membership is dropped without a message. The pod is created, and scheduled
+    alone.
 
     Source: kubernetes/enhancements, KEP-4671 (the field is dropped while its gate is off); k8s.io/api
     scheduling/v1alpha1 (1.35), v1alpha2 (1.36), v1beta1 and v1alpha3 (1.37).
@@ -69,7 +70,7 @@ def workload_api(workload: PodCliqueSet, context: RuleContext) -> Results:
             at=context.choice.path,
             found=context.choice.scheduler,
             why=f"gangScheduling is on, and this cluster does not serve {wanted}",
-            remedy="have the API and its feature gates switched on, or choose another scheduler",
+            remedy="enable the API and its feature gates, or choose another scheduler",
             absent=Needed("apis"),
         )
 
@@ -82,8 +83,9 @@ def workload_api(workload: PodCliqueSet, context: RuleContext) -> Results:
     fails=Example(pod_clique_set(*_TWO), config={**ON, "flat": "refuse"}, facts=FLAT),
 )
 def flat_gang(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """Without CompositePodGroups every PodGroup is a gang of its own: one clique starts, the other may never. Merged
-    into one PodGroup the sum is a gang, which is exact only while no clique has a pod to spare.
+    """Without CompositePodGroups every PodGroup is its own gang: one clique starts, and another may never start. If the
+    cliques are merged into one PodGroup, only the sum of pods is counted. The sum is exact only if no clique has spare
+    pods.
 
     Source: kubernetes/enhancements, KEP-4671 and KEP-6012; Grove's GREP-531.
     """
@@ -94,14 +96,15 @@ def flat_gang(workload: PodCliqueSet, context: RuleContext) -> Results:
         yield Finding(
             at=several.path,
             found=several.value,
-            why="kube-scheduler would start each clique by itself, and there is no CompositePodGroup to join them",
-            remedy="use Kubernetes 1.37 with CompositePodGroup, the profile's flat: merge, or another scheduler",
+            why="without CompositePodGroup, kube-scheduler would start each clique as its own gang",
+            remedy="use Kubernetes 1.37 with CompositePodGroup, set the profile's flat to merge, "
+            "or choose another scheduler",
         )
         return
     yield from spare_pods(
         workload,
-        why="merged into one PodGroup, its spare pods could stand in for another clique's",
-        remedy="set minAvailable to replicas, without autoscaling, or use CompositePodGroup (Kubernetes 1.37)",
+        why="in one merged PodGroup, spare pods of this clique could replace pods of another",
+        remedy="set minAvailable to replicas and remove autoScalingConfig, or use CompositePodGroup (Kubernetes 1.37)",
     )
 
 
@@ -113,7 +116,7 @@ def flat_gang(workload: PodCliqueSet, context: RuleContext) -> Results:
     fails=Example(pod_clique_set(*_TWO), config={**ON, "flat": "allow"}, facts=FLAT),
 )
 def flat_allowed(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """The profile lets each clique be a gang of its own, so that the set may start in part.
+    """The profile allows each clique to be its own gang, so only a part of the set may start.
 
     Source: as for kube/flat-gang.
     """
@@ -122,8 +125,8 @@ def flat_allowed(workload: PodCliqueSet, context: RuleContext) -> Results:
         yield Finding(
             at=several.path,
             found=several.value,
-            why="each clique is a gang of its own under flat: allow, so one may start without the others",
-            remedy="use flat: merge, or Kubernetes 1.37 with CompositePodGroup",
+            why="with flat: allow each clique is its own gang, so one may start without the others",
+            remedy="set the profile's flat to merge, or use Kubernetes 1.37 with CompositePodGroup",
         )
 
 
@@ -134,7 +137,8 @@ def flat_allowed(workload: PodCliqueSet, context: RuleContext) -> Results:
     fails=Example(pod_clique_set(*(clique(f"c{index}") for index in range(9))), config=ON, facts=TREES),
 )
 def too_many_groups(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """A list of templates takes eight; the ninth is refused by the API server after the gang's pods were created.
+    """A list of templates has at most eight entries. The API server refuses the ninth after the gang's pods were
+    created.
 
     Source: k8s.io/api scheduling (WorkloadMaxPodGroups), all generations.
     """
@@ -155,8 +159,8 @@ def too_many_groups(workload: PodCliqueSet, context: RuleContext) -> Results:
             yield Finding(
                 at=_CLIQUES,
                 found=count,
-                why=f"a PodGang would have so many groups in one list, and the Workload API takes {MAX_TEMPLATES}",
-                remedy="join cliques, lower the scaling group's minAvailable, or choose another scheduler",
+                why=f"a PodGang would have this many groups in one list, and the Workload API allows {MAX_TEMPLATES}",
+                remedy="merge cliques, lower the scaling group's minAvailable, or choose another scheduler",
             )
 
 
@@ -168,7 +172,7 @@ def too_many_groups(workload: PodCliqueSet, context: RuleContext) -> Results:
     fails=Example(pod_clique_set(topologyConstraint=required("rack")), config=ON, facts=FLAT),
 )
 def topology(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """Only trees of groups carry topology; and where the scheduler's gate is off, the constraint is stored and ignored.
+    """Only trees of groups can have topology. If the scheduler's gate is off, the constraint is stored and ignored.
 
     Source: kubernetes/enhancements, KEP-5732; Grove's GREP-531 refuses topology in its flat form.
     """
@@ -176,12 +180,12 @@ def topology(workload: PodCliqueSet, context: RuleContext) -> Results:
     if _is_flat(context):
         why, remedy = (
             "without CompositePodGroups a gang of the Workload API has no topology",
-            "remove the topologyConstraint, use Kubernetes 1.37 with CompositePodGroup, or another scheduler",
+            "remove the topologyConstraint, or use Kubernetes 1.37 with CompositePodGroup or another scheduler",
         )
     elif _spoken(context) is not None and gates is not None and "TopologyAwareWorkloadScheduling" not in gates:
         why, remedy = (
-            "the scheduler's gate TopologyAwareWorkloadScheduling is stated to be off, so it would be ignored",
-            "remove the topologyConstraint, or have the gate switched on and schedulerGates say so",
+            "schedulerGates lacks TopologyAwareWorkloadScheduling, so the scheduler would ignore the constraint",
+            "remove the topologyConstraint, or enable the gate and add it to schedulerGates",
         )
     else:
         return
@@ -202,7 +206,7 @@ def topology(workload: PodCliqueSet, context: RuleContext) -> Results:
     ),
 )
 def preferred_topology(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """The Workload API has one required key a group, and no preference.
+    """The Workload API has one required key per group and no preferred key.
 
     Source: kubernetes/enhancements, KEP-5732.
     """
@@ -222,7 +226,7 @@ def preferred_topology(workload: PodCliqueSet, context: RuleContext) -> Results:
 multi_node_nvlink = families.multi_node_nvlink(
     "kube/mnnvl",
     capabilities,
-    """kube-scheduler places the pods of a ComputeDomain without regard to NVLink domains.
+    """kube-scheduler ignores NVLink domains when it places the pods of a ComputeDomain.
 
     Source: ai-dynamo/grove, operator/internal/mnnvl; no plugin of kube-scheduler 1.37 knows ComputeDomains.
     """,
@@ -240,8 +244,8 @@ multi_node_nvlink = families.multi_node_nvlink(
     fails=Example(pod_clique_set(clique("worker", pod={"schedulingGroup": {"podGroupName": "mine"}}))),
 )
 def preset_membership(pod: PodTemplate, context: RuleContext) -> Results:
-    """A membership written into a template says that somebody else brings the group's objects. Without gangScheduling
-    nobody was meant to: the pods would wait for a group that never comes.
+    """A membership in a template means that another author creates the group's objects. Without gangScheduling no
+    author is expected to create them, and the pods would wait for a group that never exists.
 
     Source: Grove's GREP-531 (preset schedulingGroup without the flag is rejected).
     """
@@ -252,8 +256,8 @@ def preset_membership(pod: PodTemplate, context: RuleContext) -> Results:
             yield Finding(
                 at=pod.spec_path / field,
                 found=pod.spec[field],
-                why="the profile's gangScheduling is off, so nothing is known to bring that group",
-                remedy="remove the field, or have gangScheduling switched on",
+                why="the profile's gangScheduling is off, so no known author creates this group",
+                remedy="remove the field, or enable gangScheduling in the profile",
             )
 
 
@@ -272,7 +276,7 @@ def preset_membership(pod: PodTemplate, context: RuleContext) -> Results:
     ),
 )
 def priority_disagree(pod: PodTemplate, context: RuleContext) -> Results:
-    """kube-scheduler 1.37 rejects a whole group when one pod's priority is not the group's.
+    """kube-scheduler 1.37 rejects a whole group if the priority of one pod differs from the group's priority.
 
     Source: kubernetes, pkg/scheduler (podgroup cycle, v1.37.0): "all pods in a single pod group should have the same
     priority as the pod group's priority".
@@ -285,8 +289,9 @@ def priority_disagree(pod: PodTemplate, context: RuleContext) -> Results:
         yield Finding(
             at=pod.spec_path / "priorityClassName",
             found=own,
-            why=f"the gang's class is {workload.priority_class or 'none'}, and kube-scheduler rejects a gang of two",
-            remedy="name the class once, at spec.template.priorityClassName",
+            why=f"the gang's class is {workload.priority_class or 'none'}, "
+            "and kube-scheduler rejects a gang with two priorities",
+            remedy="set the class only at spec.template.priorityClassName",
         )
 
 
@@ -310,8 +315,8 @@ _CLASSES = {
     ),
 )
 def priority_class(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """From 1.37 on the class stands in the gang's groups, and the API server refuses them where there is no such class,
-    or where it is one of the system's own: the gang would have its Workload and no group.
+    """From 1.37 on the class is part of the gang's groups. The API server refuses these groups if the class does not
+    exist, or if it is one of the system's own. The gang would then have its Workload but no group.
 
     Source: kubernetes, plugin/pkg/admission/priority; k8s.io/api scheduling/v1beta1 (priority at most 1000000000); both
     seen with v1.37.0.

@@ -8,7 +8,7 @@ from webhook.backends.lpx.capabilities import CAPABILITIES
 topology = families.no_topology(
     "lpx/topology",
     CAPABILITIES,
-    """lpx-scheduler has no topology: pods with a constraint would be placed anywhere.
+    """lpx-scheduler has no topology: it would place pods with a constraint on any node.
 
     Source: ai-dynamo/grove, operator/internal/scheduler/lpx (its ValidatePodCliqueSet rejects any topologyConstraint).
     """,

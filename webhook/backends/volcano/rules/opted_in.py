@@ -1,8 +1,9 @@
 """The Volcano queue of TrainJobs, JobSets, LeaderWorkerSets and Jobs: all pods use one queue, which exists, is Open,
 and is a leaf.
 
-A workload names it by the annotation scheduling.grove.io/volcano-queue, or by Volcano's own annotation, on itself or on
-its pod templates. If a plugin of Trainer or LeaderWorkerSet's provider makes the PodGroup, it reads Volcano's own.
+A workload names its queue by the annotation scheduling.grove.io/volcano-queue, or by Volcano's own annotation, on
+itself or on its pod templates. If a plugin of Trainer or LeaderWorkerSet's provider makes the PodGroup, it reads
+Volcano's own annotation.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ def _keys(_: RuleContext) -> tuple[Key, ...]:
 
 queue = opted_in_queue(
     "volcano/owner-queue",
-    """Volcano drops a gang whose queue is missing with a log line, holds one whose queue is not Open, and may stop
-    every other queue while a gang is in `root` or in a queue with children. A workload that names none is in the
+    """Volcano drops a gang whose queue is missing, with only a log line. It holds a gang whose queue is not Open. A
+    gang in `root` or in a queue with children may stop every other queue. A workload that names no queue is in the
     profile's defaultQueue.
 
     Source: volcano-sh/volcano, pkg/scheduler/plugins/{proportion,capacity}; seen with vc-scheduler v1.15.1.
@@ -39,7 +40,7 @@ queue = opted_in_queue(
 )
 
 
-owner_queue_name = syntax_rule(
+queue_name = syntax_rule(
     "volcano/owner-queue-name",
     lambda workload, context: named(workload, _keys(context), _keys(context)),
     subject=Subject.OPTED_IN,
@@ -48,9 +49,9 @@ owner_queue_name = syntax_rule(
 )
 
 
-owner_queue_disagree = opted_in_disagreement(
+queue_disagree = opted_in_disagreement(
     "volcano/owner-queue-disagree",
-    """A gang is one PodGroup, and that is in one queue: what a pod template says against the others is dropped.
+    """A gang is one PodGroup with one queue. If a pod template names another queue, that name is ignored.
 
     Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1.
     """,
@@ -58,5 +59,5 @@ owner_queue_disagree = opted_in_disagreement(
     key=("annotations", VOLCANO_QUEUE),
     keys=_keys,
     of_pods=_keys,
-    remedy=lambda _: f"name one queue, best by the annotation {VOLCANO_QUEUE} of the workload",
+    remedy=lambda _: f"name one queue, preferably in the annotation {VOLCANO_QUEUE} of the workload",
 )

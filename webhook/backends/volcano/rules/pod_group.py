@@ -48,9 +48,10 @@ _QUEUES = ClusterFacts(
     fails=Example(pod_group(queue="research"), facts=_QUEUES),
 )
 def group_queue(found: StoredObject, context: RuleContext) -> Results:
-    """Volcano drops a PodGroup whose queue is missing with a log line, holds one whose queue is not Open, and under its
-    capacity plugin stops every other queue while a PodGroup is in `root`, in a queue with children, or in one whose
-    parent is missing, even one without pods. Its own webhook looks for the first two, and only at creation.
+    """Volcano drops a PodGroup whose queue is missing, with only a log line, and holds one whose queue is not Open.
+    Under its capacity plugin, a PodGroup stops every other queue if it is in `root`, in a queue with children, or in a
+    queue whose parent is missing, even if it has no pods. Volcano's own webhook checks only the first two faults, and
+    only at creation.
 
     Source: volcano-sh/volcano, pkg/scheduler/plugins/{proportion,capacity}, pkg/webhooks/admission/podgroups; seen with
     vc-scheduler v1.15.1.
@@ -69,8 +70,9 @@ def _queue_of(found: StoredObject) -> str:
     fails=Example(pod_group(queue="team-a", annotations={ANNOTATIONS_OTHER_QUEUE[0]: "team-b"})),
 )
 def group_keys(found: StoredObject, _: RuleContext) -> Results:
-    """Of a PodGroup the scheduler reads `spec.queue` alone: the annotations that name a queue are for pods, namespaces
-    and sets. Whether it may be preempted is read of the annotation, and of the label only where there is none.
+    """On a PodGroup the scheduler reads only `spec.queue`. The annotations that name a queue are for pods, namespaces
+    and sets. Whether a PodGroup may be preempted is read from the annotation, and from the label only if there is no
+    annotation.
 
     Source: volcano-sh/volcano, pkg/scheduler/api/job_info.go, pkg/controllers/podgroup.
     """
@@ -80,16 +82,16 @@ def group_keys(found: StoredObject, _: RuleContext) -> Results:
             yield Finding(
                 at=ANNOTATIONS / key,
                 found=said,
-                why=f"spec.queue says {shown(queue[:48])}, which alone counts",
-                remedy="name the same queue, or remove it",
+                why=f"spec.queue is {shown(queue[:48])}, and volcano reads only spec.queue",
+                remedy="name the same queue, or remove the annotation",
             )
     label, annotation = (text(keys.get(PREEMPTABLE)) for keys in (found.labels, found.annotations))
     if label is not None and annotation is not None and label != annotation:
         yield Finding(
             at=LABELS / PREEMPTABLE,
             found=label,
-            why=f"the annotation of that key says {shown(annotation[:32])}, and the label then counts for nothing",
-            remedy="say the same in both, or remove one",
+            why=f"the annotation with this key is {shown(annotation[:32])}, so volcano ignores the label",
+            remedy="set the same value in both, or remove one",
         )
 
 
@@ -99,8 +101,8 @@ def group_keys(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(pod_group(minMember=0)),
 )
 def group_minimum(found: StoredObject, _: RuleContext) -> Results:
-    """A PodGroup that needs no pod is complete before it has any: its phase is Completed and its condition Scheduled,
-    and pods for which there is no room wait behind that. minMember left out is 0.
+    """A PodGroup that needs no pod is complete before it has any pods. Its phase is Completed and its condition
+    Scheduled, even while its pods wait for room. A missing minMember is 0.
 
     Source: volcano-sh/volcano, pkg/scheduler/plugins/gang; seen with vc-scheduler v1.15.1.
     """
@@ -108,8 +110,8 @@ def group_minimum(found: StoredObject, _: RuleContext) -> Results:
         yield Finding(
             at=SPEC / "minMember",
             found=minimum,
-            why="volcano takes a PodGroup that needs no pod for completed, and its pods for no gang",
-            remedy="set it to how many pods must start together",
+            why="volcano treats a PodGroup that needs no pod as completed, and its pods not as a gang",
+            remedy="set it to the number of pods that must start together",
         )
 
 
@@ -119,8 +121,8 @@ def group_minimum(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(pod_group(minMember=3, minTaskMember={"leader": 1, "worker": 3})),
 )
 def task_minimums(found: StoredObject, _: RuleContext) -> Results:
-    """Minimums of tasks that together are more than the PodGroup's own are not looked at at all, none of them: three
-    workers without their leader start.
+    """If the sum of the tasks' minimums is above the PodGroup's own minimum, Volcano ignores all of them: three workers
+    start without their leader.
 
     Source: volcano-sh/volcano, pkg/scheduler/api/job_info.go (`MinAvailable < TaskMinAvailableTotal`).
     """
@@ -130,7 +132,7 @@ def task_minimums(found: StoredObject, _: RuleContext) -> Results:
         yield Finding(
             at=SPEC / "minTaskMember",
             found=total,
-            why=f"together they are more than minMember ({minimum}), and volcano then ignores them all",
+            why=f"their sum is above minMember ({minimum}), so volcano ignores them all",
             remedy=f"set minMember to {total}",
         )
 
@@ -141,19 +143,19 @@ def task_minimums(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(pod_group(policy("leader", matchLabelKeys=None), policy("worker"))),
 )
 def subgroup_keys(found: StoredObject, _: RuleContext) -> Results:
-    """A policy without matchLabelKeys takes no pod, whatever its labelSelector: with minSubGroups the PodGroup waits
-    for ever for subgroups that never come, without it the policy says nothing at all.
+    """A policy without matchLabelKeys gets no pods, regardless of its labelSelector. With minSubGroups, the PodGroup
+    waits for ever for the subgroups. Without minSubGroups, the policy has no effect.
 
     Source: volcano-sh/volcano, pkg/scheduler/api/sub_job_info.go; seen with vc-scheduler v1.15.1.
     """
     for found_policy in policies(found):
         if not found_policy.keys:
-            comes_to = "the PodGroup never starts" if found_policy.wanted else "it demands nothing"
+            effect = "the PodGroup never starts" if found_policy.wanted else "the policy has no effect"
             yield Finding(
                 at=found_policy.path / "matchLabelKeys",
                 found=found_policy.raw.get("matchLabelKeys"),
-                why=f"volcano puts no pod into a subgroup of a policy without them, so {comes_to}",
-                remedy="name a label that the pods of the subgroup share",
+                why=f"volcano puts no pod into a subgroup of a policy without these keys, so {effect}",
+                remedy="name a label key that the pods of the subgroup share",
             )
 
 
@@ -164,8 +166,8 @@ def subgroup_keys(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(pod_group(policy("leader"), policy("worker", minSubGroups=0))),
 )
 def subgroup_minimum(found: StoredObject, _: RuleContext) -> Results:
-    """A policy whose minSubGroups is 0, as it is when left out, demands no subgroup: of two roles of two pods, three of
-    the one start without the other. A subGroupSize then says only how many pods are placed together.
+    """A policy with minSubGroups 0 (the default) requires no subgroup. With two roles of two pods each, three pods of
+    one role start without the other role. subGroupSize then decides only how many pods are placed together.
 
     Source: volcano-sh/volcano, pkg/scheduler/api/job_info.go (`MinSubJobs`); seen with vc-scheduler v1.15.1.
     """
@@ -174,7 +176,8 @@ def subgroup_minimum(found: StoredObject, _: RuleContext) -> Results:
             yield Finding(
                 at=found_policy.path / "minSubGroups",
                 found=found_policy.raw.get("minSubGroups"),
-                why=f"it demands none of its subgroups of {found_policy.size}, so others start without them",
+                why=f"the policy requires none of its subgroups of {found_policy.size}, "
+                "so other pods start without them",
                 remedy="set it to 1 or more",
             )
 
@@ -185,9 +188,10 @@ def subgroup_minimum(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(pod_group(policy("worker"), policy("worker"))),
 )
 def subgroup_twins(found: StoredObject, _: RuleContext) -> Results:
-    """Two policies of one name, or without one, are one to the scheduler: the minSubGroups of the last counts for both.
+    """The scheduler treats two policies with one name, or without a name, as one: the minSubGroups of the last policy
+    counts for both.
 
-    Source: volcano-sh/volcano, pkg/scheduler/api/job_info.go (`MinSubJobs` goes by name); the CRD demands none.
+    Source: volcano-sh/volcano, pkg/scheduler/api/job_info.go (`MinSubJobs` goes by name); the CRD requires no name.
     """
     seen: set[str] = set()
     for found_policy in policies(found):
@@ -195,8 +199,8 @@ def subgroup_twins(found: StoredObject, _: RuleContext) -> Results:
             yield Finding(
                 at=found_policy.path / "name",
                 found=found_policy.name,
-                why="another policy has that name, and volcano counts the subgroups of both for the last",
-                remedy="give each policy a name of its own",
+                why="another policy has this name, and volcano counts the subgroups of both for the last",
+                remedy="give each policy its own name",
             )
         seen.add(found_policy.name)
 
@@ -208,8 +212,8 @@ def subgroup_twins(found: StoredObject, _: RuleContext) -> Results:
     fails=Example(pod_group(policy("leader"), policy("worker"), minMember=3)),
 )
 def group_sum(found: StoredObject, _: RuleContext) -> Results:
-    """The subgroups hold whatever minMember says, but who preempts pods, and who writes the PodGroup's conditions,
-    looks at minMember alone: with less than their sum a role can be preempted below its size.
+    """Volcano enforces the subgroups regardless of minMember, but preemption and the PodGroup's conditions use only
+    minMember. If it is below the sum of the subgroups, a role can be preempted below its size.
 
     Source: volcano-sh/volcano, pkg/scheduler/plugins/gang (victims by the job's minimum; conditions).
     """

@@ -29,9 +29,9 @@ _IN_A_RACK = {"mode": "hard", "highestTierAllowed": 1}
     fails=Example(pod_group(networkTopology={"mode": "hard", "highestTierAllowed": 3}), facts=_TIERS),
 )
 def group_tier(found: StoredObject, context: RuleContext) -> Results:
-    """A hard topology without a tier, with a name that no HyperNode bears, with a tier above all of them, or in a
-    cluster without any, is ignored, and the gang starts anywhere; a tier below all of them is never filled, and tier 0
-    neither.
+    """Volcano ignores a hard topology without a tier, with a tier name that no HyperNode has, with a tier above all
+    HyperNodes, or in a cluster without HyperNodes. The gang then starts on any nodes. A gang with a tier below all
+    HyperNodes, or with tier 0, never starts.
 
     Source: volcano-sh/volcano, pkg/scheduler/framework/session.go; seen with vc-scheduler v1.15.1.
     """
@@ -42,8 +42,8 @@ def group_tier(found: StoredObject, context: RuleContext) -> Results:
             yield Finding(
                 at=path / "highestTierAllowed",
                 found=None,
-                why="a hard topology without a tier is none, and the gang starts anywhere",
-                remedy="name the widest tier that it may span, or remove the networkTopology",
+                why="volcano ignores a hard topology without a tier, and the gang starts on any nodes",
+                remedy="name the widest tier that the gang may span, or remove the networkTopology",
             )
         elif tier == 0:
             yield _never(path / "highestTierAllowed", tier)
@@ -54,7 +54,7 @@ def group_tier(found: StoredObject, context: RuleContext) -> Results:
                 at=path,
                 found=dict(topology),
                 why="the cluster has no HyperNode, so volcano ignores the topology",
-                remedy="have HyperNodes made, or remove the networkTopology",
+                remedy="create HyperNodes, or remove the networkTopology",
                 absent=HYPER_NODES,
             )
         elif tier is not None:
@@ -66,7 +66,7 @@ def group_tier(found: StoredObject, context: RuleContext) -> Results:
 def _judge_tier(tier: int, path: FieldPath, known: HyperNodes) -> Results:
     tiers = known.tiers
     if tier < tiers[0]:
-        why = f"the closest HyperNodes are of tier {tiers[0]}, so volcano never finds a place"
+        why = f"the closest HyperNodes are of tier {tiers[0]}, so volcano never finds room for the gang"
     elif tier > tiers[-1]:
         why = f"the widest HyperNodes are of tier {tiers[-1]}, so volcano ignores the topology"
     else:
@@ -78,11 +78,11 @@ def _judge_tier(tier: int, path: FieldPath, known: HyperNodes) -> Results:
 def _judge_name(name: str, path: FieldPath, known: HyperNodes) -> Results:
     tiers = known.tiers_named(name)
     if not tiers:
-        why = "no HyperNode bears that tierName, so volcano ignores the topology, with only a log line"
-        remedy = "name a tierName that HyperNodes bear, or a tier by its number"
+        why = "no HyperNode has this tierName, so volcano ignores the topology, with only a log line"
+        remedy = "use the tierName of a HyperNode, or the number of a tier"
         yield Finding(at=path, found=name, why=why, remedy=remedy, absent=HYPER_NODES)
     elif len(tiers) > 1:
-        why = "HyperNodes of different tiers bear that tierName, and volcano takes the last that it sees"
+        why = "HyperNodes of different tiers have this tierName, and volcano uses the last that it sees"
         yield Finding(at=path, found=name, why=why, remedy="name the tier by its number")
     elif tiers == {0}:
         yield _never(path, name)
@@ -101,8 +101,8 @@ def _never(path: FieldPath, found: object) -> Finding:
     ),
 )
 def group_two_tiers(found: StoredObject, _: RuleContext) -> Results:
-    """Of a tier's number and its name only the number counts. Volcano's own webhook refuses both together, but only
-    when the PodGroup is created.
+    """If a tier is given by number and by name, Volcano reads only the number. Its own webhook refuses both together,
+    but only when the PodGroup is created.
 
     Source: volcano-sh/volcano, pkg/scheduler/framework/session.go, pkg/webhooks/admission/podgroups (CREATE only).
     """
@@ -116,7 +116,7 @@ def group_two_tiers(found: StoredObject, _: RuleContext) -> Results:
             yield Finding(
                 at=path,
                 found=name,
-                why="highestTierAllowed is there, too, and volcano reads that alone",
+                why="highestTierAllowed is also set, and volcano reads only that field",
                 remedy="keep one of the two",
             )
 
@@ -136,8 +136,8 @@ def _with_two(found: StoredObject) -> Iterator[tuple[FieldPath, str]]:
     fails=Example(pod_group(policy("worker", networkTopology=_IN_A_RACK)), facts=_TIERS),
 )
 def group_topology_off(found: StoredObject, context: RuleContext) -> Results:
-    """Volcano accepts a topology and ignores it, without a word, where its plugin network-topology-aware is off, as it
-    is by default. Only a profile whose topology is `hypernode` says that it is on.
+    """Volcano accepts a topology and ignores it without a message if its plugin network-topology-aware is off. The
+    plugin is off by default. A profile with topology `hypernode` states that it is on.
 
     Source: volcano-sh/volcano, installer/helm/chart/volcano (the scheduler's configuration); seen with vc-scheduler
     v1.15.1.
@@ -147,13 +147,13 @@ def group_topology_off(found: StoredObject, context: RuleContext) -> Results:
             yield Finding(
                 at=path,
                 found="hard",
-                why="the profile's topology is off, and without Volcano's plugin for it it is ignored",
-                remedy="have the profile say hypernode if the plugin is on",
+                why="the profile's topology is off, and volcano ignores topology without its plugin for it",
+                remedy="set the profile's topology to hypernode if the plugin is on, or remove the networkTopology",
             )
 
 
 def _hard(found: StoredObject) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
-    """The hard topologies of a PodGroup and of its subgroups. A soft topology cannot hold a gang."""
+    """The hard topologies of a PodGroup and of its subgroups. A soft topology never blocks a gang."""
     holders = [(found.spec, SPEC), *((one.raw, one.path) for one in policies(found))]
     for holder, path in holders:
         if holder.get("networkTopology") is not None:

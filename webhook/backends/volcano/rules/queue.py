@@ -1,7 +1,7 @@
 """The queue of a gang: all its cliques use one queue, which exists, is Open, and is a leaf.
 
-A PodCliqueSet names it by the annotation scheduling.grove.io/volcano-queue on itself or on its cliques. Source of the
-keys and their order: ai-dynamo/grove, operator/internal/scheduler/volcano/queue.go (2026-08).
+A PodCliqueSet names its queue by the annotation scheduling.grove.io/volcano-queue on itself or on its cliques. Source
+of the keys and their order: ai-dynamo/grove, operator/internal/scheduler/volcano/queue.go (2026-08).
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ from webhook.validators.registry import Change, Example, Results, Rule, Subject,
     fails=Example(pod_clique_set(annotations=asking("team-b")), facts=KNOWN_QUEUES),
 )
 def queue(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """Volcano drops a gang whose queue is missing with a log line, holds one whose queue is not Open (a fresh one has
-    no state yet), and under its capacity plugin stops every other queue while a gang is in `root`, in a queue with
-    children, or in one whose parent is missing. A set that names no queue is judged by the profile's defaultQueue.
+    """Volcano drops a gang whose queue is missing, with only a log line. It holds a gang whose queue is not Open (a new
+    queue has no state yet). Under its capacity plugin, a gang stops every other queue if it is in `root`, in a queue
+    with children, or in a queue whose parent is missing. A PodCliqueSet that names no queue is judged by the profile's
+    defaultQueue.
 
     Source: volcano-sh/volcano, pkg/scheduler/plugins/{proportion,capacity}, pkg/webhooks/admission/{jobs,podgroups}
     (which checks no leaf for a PodGroup); seen with vc-scheduler v1.15.1.
@@ -50,14 +51,14 @@ def syntax_rule(
     """The rule about names that no Queue can have."""
 
     def check(workload: Any, context: RuleContext) -> Results:
-        """The API server refuses a PodGroup whose queue is no DNS subdomain, and the gang would wait for a group that
-        nobody can write.
+        """The API server refuses a PodGroup whose queue is not a DNS subdomain, and the gang would wait for a PodGroup
+        that cannot be written.
 
         Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1 (`spec.queue`).
         """
         for use in uses(workload, context):
             if not is_subdomain(use.value):
-                why = "it is no DNS subdomain, so no Queue has that name"
+                why = "it is not a DNS subdomain, so no Queue has that name"
                 yield Finding(at=use.path, found=use.value, why=why, remedy="name a Queue that exists")
 
     capability = Capability.QUEUE if subject is Subject.WORKLOAD else ()
@@ -75,14 +76,14 @@ queue_name = syntax_rule(
 
 queue_disagree = disagreement(
     "volcano/queue-disagree",
-    """A gang is one PodGroup, and that is in one queue: what a clique says against the others would be dropped.
+    """A gang is one PodGroup with one queue. If a clique names another queue, that name would be ignored.
 
     Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1; ai-dynamo/grove refuses it too.
     """,
     key=("annotations", VOLCANO_QUEUE),
     # First the PodCliqueSet's own, then by clique name, so that reordering the cliques moves no finding.
     uses=lambda _, context: sorted(_named(context), key=lambda use: use.path.anchor),
-    remedy=lambda _: f"name one queue, best by the annotation {VOLCANO_QUEUE} of the set",
+    remedy=lambda _: f"name one queue, preferably in the annotation {VOLCANO_QUEUE} of the set",
     capability=Capability.QUEUE,
 )
 
@@ -94,7 +95,7 @@ queue_disagree = disagreement(
     fails=Example(pod_clique_set(clique("leader"), clique("worker", annotations=asking("team-a")))),
 )
 def queue_partly_named(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """A clique that names no queue, in a set that names none, means the default one, so its gang would be in two.
+    """If the set names no queue, a clique without a queue is in the default queue, so its gang would be in two queues.
 
     Source: ai-dynamo/grove, operator/internal/scheduler/volcano/queue.go: all cliques must resolve to one queue.
     """
@@ -107,8 +108,9 @@ def queue_partly_named(workload: PodCliqueSet, context: RuleContext) -> Results:
         yield Finding(
             at=named[0].path,
             found=named[0].value,
-            why=f"clique {shown(silent[0])} names no queue, so it would be in {shown(default)} and the gang in two",
-            remedy=f"name the queue by the annotation {VOLCANO_QUEUE} of the set",
+            why=f"clique {shown(silent[0])} names no queue, so it would be in {shown(default)} and the gang in two "
+            "queues",
+            remedy=f"name the queue in the annotation {VOLCANO_QUEUE} of the set",
         )
 
 
@@ -132,8 +134,8 @@ _LIVING = ClusterFacts(
     ),
 )
 def queue_change(change: Change, context: RuleContext) -> Results:
-    """A living gang that is moved takes its running pods along, and nobody asks whether the other queue has room, is
-    Open or is a leaf: Volcano's webhook looks at a PodGroup only when it is created.
+    """If an existing gang is moved, its running pods move with it. Volcano does not check whether the other queue has
+    room, is Open or is a leaf, because its webhook judges a PodGroup only when it is created.
 
     Source: volcano-sh/volcano, pkg/webhooks/admission/podgroups/validate (CREATE only).
     """
@@ -152,9 +154,9 @@ def queue_change(change: Change, context: RuleContext) -> Results:
     fails=Example(pod_clique_set(annotations={"scheduling.volcano.sh/queue-name": "team-a"})),
 )
 def queue_key(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """Volcano's own queue annotations are for its jobs and for the groups that it makes itself: a pod that names its
-    group is never asked for them, so the gang is in another queue than its author thinks. So it is where a set names a
-    queue by the keys of other schedulers alone.
+    """Volcano's own queue annotations are for its jobs and for the groups that it makes itself. Volcano does not read
+    them on a pod that names its group, so the gang is in another queue than its author expects. The same happens if a
+    set names a queue only by the keys of other schedulers.
 
     Source: volcano-sh/volcano, pkg/controllers/podgroup, pkg/controllers/job.
     """
@@ -168,8 +170,8 @@ def queue_key(workload: PodCliqueSet, context: RuleContext) -> Results:
                 yield Finding(
                     at=path / key,
                     found=holder[key],
-                    why="volcano does not read it of pods that name their group, as those of a gang do",
-                    remedy=f"name the queue by the annotation {VOLCANO_QUEUE} of the set",
+                    why="volcano does not read it on pods that name their group, and the pods of a gang do",
+                    remedy=f"name the queue in the annotation {VOLCANO_QUEUE} of the set",
                 )
 
 
@@ -193,7 +195,7 @@ def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) ->
         return
     if name == ROOT_QUEUE:
         why = f"{called} is the parent of all queues, and a gang in it can stop every other queue"
-        yield Finding(at=path, found=name, why=why, remedy="name a leaf below it")
+        yield Finding(at=path, found=name, why=why, remedy="name a leaf queue below it")
     else:
         yield from QUEUES.judge(name, path, called, facts)
 
@@ -205,7 +207,7 @@ def _closed(name: str, path: FieldPath, called: str, found: VolcanoQueue) -> Ite
         at=path,
         found=name,
         why=f"{called} {state}, and volcano starts gangs only from a queue that is {OPEN}",
-        remedy="wait until Volcano's controller has seen it" if fresh else "open it, or name another",
+        remedy="wait until Volcano's controller has seen the Queue" if fresh else "open the Queue, or name another",
         # A user who makes a queue and uses it at once must not be refused because a cache is behind.
         absent=Needed("volcano_queues", name) if fresh else None,
     )
@@ -215,10 +217,10 @@ QUEUES = Queues(
     project="Volcano",
     part="volcano_queues",
     pod_groups="volcano_pod_groups",
-    missing="volcano drops a gang without one, with only a log line",
-    with_children="a gang in a queue with children can stop all others",
-    orphaned=": that can stop all queues",
-    have_parent="have its parent created",
+    missing="volcano drops a gang without a Queue, with only a log line",
+    with_children="a gang in a queue with children can stop all other queues",
+    orphaned=", and this can stop all queues",
+    have_parent="create its parent",
     root=ROOT_QUEUE,
     usable=lambda queue: queue.state == OPEN,
     closed=_closed,

@@ -1,6 +1,6 @@
-"""Volcano's Queues themselves. Under the capacity plugin one wrong queue can stop all others, with gangs or without.
-
-If it is on, Volcano's own webhook checks a queue's direct parent. It does not check cycles or PodGroups without pods.
+"""Volcano's Queues themselves. Under the capacity plugin one wrong queue can stop all others, with or without gangs in
+it. If the plugin is on, Volcano's own webhook checks a queue's direct parent. It does not check cycles or PodGroups
+without pods.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _OBJECTS = QueueObjects(queues=QUEUES, kind=keys.QUEUES, parent=SPEC / "parent",
 
 queue_parent = _OBJECTS.missing_parent(
     "volcano/queue-parent",
-    """A queue whose parent does not exist keeps the capacity plugin from making its tree: then nothing starts, in no
-    queue of the cluster, whether the queue is used or not.
+    """If the parent of a queue does not exist, the capacity plugin cannot build its tree. Then no gang starts in any
+    queue of the cluster, even if the wrong queue is not used.
 
     Source: volcano-sh/volcano, pkg/scheduler/plugins/capacity (`updateAncestors`); seen with vc-scheduler v1.15.1.
     """,
-    why="under volcano's capacity plugin that stops every queue",
+    why="under volcano's capacity plugin this stops every queue",
     gone="does not exist",
     remedy="create the parent first",
     built_in=(ROOT_QUEUE, DEFAULT_QUEUE),
@@ -41,23 +41,23 @@ queue_parent = _OBJECTS.missing_parent(
 
 queue_cycle = _OBJECTS.cycle(
     "volcano/queue-cycle",
-    """A cycle keeps the capacity plugin from making its tree, which stops every queue. Volcano's own webhook refuses a
-    queue that is its own parent, and lets an update close a longer way round.
+    """The capacity plugin cannot build its tree if there is a cycle, which stops every queue. Volcano's own webhook
+    refuses a queue that is its own parent, but accepts an update that closes a longer cycle.
 
     Source: volcano-sh/volcano, pkg/scheduler/plugins/capacity (`updateAncestors`), pkg/webhooks/admission/queues
     (read, not seen).
     """,
-    why="and under volcano's capacity plugin that stops every queue",
+    why="which stops every queue under volcano's capacity plugin",
 )
 
 
 queue_in_use = _OBJECTS.in_use(
     "volcano/queue-in-use",
-    """A queue that gets its first child is no leaf any more. While a PodGroup is in it, even one without pods, the
-    capacity plugin stops every other queue. Volcano's own webhook looks for pods alone.
+    """A queue that gets its first child is no longer a leaf. If a PodGroup is in it, even one without pods, the
+    capacity plugin stops every other queue. Volcano's own webhook checks only for pods.
 
     Source: volcano-sh/volcano, pkg/scheduler/plugins/capacity, pkg/webhooks/admission/queues; seen with vc-scheduler
     v1.15.1.
     """,
-    why="in a queue with children it can stop all others",
+    why="a PodGroup in a queue with children can stop all other queues",
 )

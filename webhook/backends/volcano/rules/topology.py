@@ -1,6 +1,7 @@
 """The topology that volcano can honour: a required domain that is a tier of HyperNodes, for a gang or for one clique.
 
-All rules fail closed except the one about surplus replicas: `gangs` writes no PodGroup that they would refuse.
+All rules fail closed except the one about surplus replicas: `gangs` writes no PodGroup that the other rules would
+refuse.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _TOPOLOGY = (Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_CLIQUE, Capabilit
     fails=Example(pod_clique_set(topologyConstraint=required("block")), facts=_FACTS),
 )
 def topology_unavailable(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """Volcano accepts a topology and ignores it, without a word, where its plugin network-topology-aware is off, as it
-    is by default; so the profile must state that it is on.
+    """Volcano accepts a topology and ignores it without a message if its plugin network-topology-aware is off. The
+    plugin is off by default, so the profile must state that it is on.
 
     Source: volcano-sh/volcano, installer/helm/chart/volcano (the scheduler's configuration); seen with vc-scheduler
     v1.15.1.
@@ -55,7 +56,8 @@ def topology_unavailable(workload: PodCliqueSet, context: RuleContext) -> Result
     fails=Example(pod_clique_set(topologyConstraint=preferred("block")), facts=_FACTS, config=_ON),
 )
 def preferred_topology(workload: PodCliqueSet, _: RuleContext) -> Results:
-    """Volcano's soft mode names no domain to prefer: it is read as the widest tier of the cluster, which says nothing.
+    """Volcano's soft mode names no preferred domain. Volcano reads it as the widest tier of the cluster, which
+    restricts nothing.
 
     Source: volcano-sh/volcano, pkg/scheduler (v1.14.3 and newer turn soft into hard with the top tier);
     ai-dynamo/grove, docs/proposals/377-volcano-topology-aware, maps required domains only.
@@ -91,7 +93,8 @@ def preferred_topology(workload: PodCliqueSet, _: RuleContext) -> Results:
 )
 def scaling_group_topology(workload: PodCliqueSet, context: RuleContext) -> Results:
     """Volcano has two layers, the gang and its subgroups, and each clique is a subgroup. A replica of a scaling group
-    with several cliques would be a layer between, for which each clique's minimum would have to be given up.
+    with several cliques would need a layer between them. To make this layer, each clique's minimum would have to be
+    given up.
 
     Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1 (`subGroupPolicy` does not nest).
     """
@@ -103,7 +106,7 @@ def scaling_group_topology(workload: PodCliqueSet, context: RuleContext) -> Resu
             yield Finding(
                 at=topology.required_path,
                 found=topology.required,
-                why="volcano knows the topology of a whole gang and of one clique, of nothing between",
+                why="volcano supports topology for a whole gang or for one clique, not for a group of cliques",
                 remedy="require it at spec.template.topologyConstraint or for each clique, or choose another scheduler",
             )
 
@@ -116,9 +119,9 @@ def scaling_group_topology(workload: PodCliqueSet, context: RuleContext) -> Resu
     fails=Example(pod_clique_set(topologyConstraint=required("rack")), facts=_FACTS, config=_ON),
 )
 def topology_tier(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """A required domain is the tier of the HyperNodes that bear its name, or its node label key, as their tierName. For
-    one that no HyperNode bears there is nothing to require, and without any HyperNode, or above all of them, Volcano
-    ignores the constraint and the gang starts anywhere; a tier 0 it never fills.
+    """A required domain is the tier of the HyperNodes whose tierName is its name or its node label key. If no HyperNode
+    has such a tierName, there is no tier to require. Without any HyperNode, or for a tier above all of them, Volcano
+    ignores the constraint and the gang starts on any nodes. A gang with tier 0 never starts.
 
     Source: volcano-sh/volcano, pkg/scheduler (`highestTierAllowed`); seen with vc-scheduler v1.15.1.
     """
@@ -143,7 +146,7 @@ def topology_tier(workload: PodCliqueSet, context: RuleContext) -> Results:
         except UnknownTopology as unknown:
             yield Unjudged(place, unknown.needs)
         except NoTopology as reason:
-            remedy = "use a domain that is a tier, or have the tierName of its HyperNodes set"
+            remedy = "use a domain that is a tier, or set the tierName of its HyperNodes"
             yield Finding(at=place, found=domain, why=reason.why, remedy=remedy, absent=reason.absent)
 
 
@@ -160,9 +163,9 @@ def topology_tier(workload: PodCliqueSet, context: RuleContext) -> Results:
     ),
 )
 def topology_surplus(workload: PodCliqueSet, context: RuleContext) -> Results:
-    """With a hard topology all pending pods of the gang or of the subgroup must fit one HyperNode, not its minimum: two
-    of three pods that would fit a rack never start, and do at once when the third is deleted. An autoscaler adds such
-    pods later, and its clique's gang then never starts again.
+    """With a hard topology all pending pods of the gang or of the subgroup must fit one HyperNode, not only its
+    minimum. Two of three pods that would fit a rack never start, but start at once when the third is deleted. If an
+    autoscaler adds such pods later, the gang of their clique never starts again.
 
     Source: seen with vc-scheduler v1.15.1.
     """
@@ -176,8 +179,9 @@ def topology_surplus(workload: PodCliqueSet, context: RuleContext) -> Results:
             yield Finding(
                 at=member.path / "spec" / "minAvailable",
                 found=member.min_available,
-                why="with a required topology volcano waits for room for all replicas in one place, not the minimum",
-                remedy="set minAvailable to replicas, without autoscaling, or remove the topologyConstraint",
+                why="with a required topology volcano waits for room for all replicas in one domain, "
+                "not only the minimum",
+                remedy="set minAvailable to replicas and remove autoScalingConfig, or remove the topologyConstraint",
             )
 
 

@@ -8,8 +8,8 @@ from webhook.backends.volcano.capabilities import capabilities
 multi_node_nvlink = families.multi_node_nvlink(
     "volcano/mnnvl",
     capabilities,
-    """Grove puts such a clique's pods into a ComputeDomain by a resource claim, and Volcano's PodGroup says nothing of
-    one: an NVLink group may be split over racks, and its processes hang or fall back to a slower network.
+    """Grove puts the pods of such a clique into a ComputeDomain by a resource claim, but Volcano's PodGroup cannot name
+    a ComputeDomain. An NVLink group may be split over racks, and its processes hang or use a slower network.
 
     Source: ai-dynamo/grove, operator/internal/mnnvl (2026-08); the PodGroup CRD of scheduling.volcano.sh/v1beta1
     (v1.14.0 to 2026-08).
@@ -20,9 +20,9 @@ multi_node_nvlink = families.multi_node_nvlink(
 resource_claims = families.resource_claims(
     "volcano/resource-claims",
     capabilities,
-    """Volcano looks at resource claims only where its configuration says so. That is off before v1.15 and cannot be
-    probed; where it is off, a claim decides nothing about where its pod goes. Whoever knows that it is on may set this
-    rule to warn.
+    """Volcano reads resource claims only if its configuration enables it. Before v1.15 this is off, and Rollcall cannot
+    read the setting from the cluster. If it is off, a claim has no effect on the placement of its pod. If you know that
+    it is on, set this rule to warn.
 
     Source: volcano-sh/volcano, pkg/scheduler/plugins/predicates (`predicate.DynamicResourceAllocationEnable`); release
     notes of v1.15.0. Not seen running.
