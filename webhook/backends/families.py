@@ -103,13 +103,15 @@ def multi_node_nvlink(
 ) -> Rule:
     """The rule of a scheduler that cannot keep a multi-node NVLink group together."""
     asking = {"grove.io/mnnvl-group": "train"}
-    on_gpus = clique("worker", requests={"nvidia.com/gpu": "8"})
+    gpus = {"nvidia.com/gpu": "8"}
+    on_gpus = clique("worker", requests=gpus)
+    opted_out = clique("worker", requests=gpus, annotations={"grove.io/mnnvl-group": "none"})
     return refused(
         id,
         Capability.MULTI_NODE_NVLINK,
         table,
         documentation,
-        passes=Example(pod_clique_set(clique("worker"), annotations=asking), facts=facts, config=config or {}),
+        passes=Example(pod_clique_set(opted_out, annotations=asking), facts=facts, config=config or {}),
         fails=Example(pod_clique_set(on_gpus, annotations=asking), facts=facts, config=config or {}),
     )
 
