@@ -27,16 +27,16 @@ def test_there_is_a_sample_for_each_capability(capability: Capability) -> None:
 
 
 @pytest.mark.parametrize(("capability", "workload"), SAMPLES, ids=[capability for capability, _ in SAMPLES])
-def test_each_sample_asks_for_its_capability(capability: Capability, workload: Any) -> None:
+def test_each_sample_uses_its_capability(capability: Capability, workload: Any) -> None:
     assert capability in capabilities_used(PodCliqueSet(deepcopy(workload)))
 
 
-def test_the_long_samples_ask_for_everything_that_has_a_name() -> None:
+def test_the_long_samples_use_every_field_that_holds_a_name() -> None:
     asked = {capability for workload in LONG for capability in capabilities_used(PodCliqueSet(deepcopy(workload)))}
     assert asked == set(Capability) - {Capability.SCALE_GANG}
 
 
-def test_every_mark_of_a_claim_is_among_the_claimed_pods() -> None:
+def test_the_claimed_pods_cover_every_key_of_a_claim() -> None:
     marks = {claim.key for sample in CLAIMS for claim in claims_on(Pod(claimed_pod(*sample)).template)}
     everything = claimed_pod("labels", "x", "y")
     bearing: dict[str, str] = dict.fromkeys(
@@ -67,7 +67,7 @@ def test_a_patch_is_applied_to_a_copy() -> None:
     assert before == {"metadata": {"labels": {"x": "y"}}}
 
 
-def test_an_item_is_appended_to_a_list_and_put_nowhere_else() -> None:
+def test_a_patch_can_append_to_a_list_but_not_insert() -> None:
     item = {"op": "add", "path": "/gates/-", "value": {"name": "mine"}}
     assert applied({"gates": [{"name": "a"}]}, [item]) == {"gates": [{"name": "a"}, {"name": "mine"}]}
     with pytest.raises(Unapplicable, match="only be appended"):
@@ -75,13 +75,13 @@ def test_an_item_is_appended_to_a_list_and_put_nowhere_else() -> None:
 
 
 @pytest.mark.parametrize(("before", "why"), REFUSED.values(), ids=REFUSED)
-def test_a_patch_that_takes_too_much_is_refused(before: dict[str, Any], why: str) -> None:
+def test_a_patch_that_is_too_large_is_refused(before: dict[str, Any], why: str) -> None:
     with pytest.raises(Unapplicable, match=why):
         applied(before, [ADDED])
 
 
 @pytest.mark.parametrize("operation", [{"op": "replace"}, {"op": "remove"}])
-def test_only_what_is_there_is_replaced_and_nothing_removed(operation: dict[str, str]) -> None:
+def test_a_patch_cannot_replace_missing_fields_or_remove_fields(operation: dict[str, str]) -> None:
     with pytest.raises(Unapplicable, match="cannot be applied"):
         applied({"metadata": {"labels": {}}}, [{**ADDED, **operation}])
 
@@ -99,17 +99,17 @@ def test_only_what_is_there_is_replaced_and_nothing_removed(operation: dict[str,
         ("", ["says nothing"]),
     ],
 )
-def test_a_sentence_is_judged_by_how_it_joins_to_others(text: str, fault: list[str]) -> None:
+def test_a_message_part_must_fit_into_a_sentence(text: str, fault: list[str]) -> None:
     assert list(faults(text, {"koordinator"})) == fault
 
 
-def test_every_place_of_an_object_is_walked() -> None:
+def test_every_path_of_an_object_is_visited() -> None:
     value = {"a": [{"b": 1}, 2], "c": {}}
     assert list(leaves(value)) == [(("a", 0, "b"), 1), (("a", 1), 2)]
     assert list(places(value)) == [("a",), ("a", 0), ("a", 0, "b"), ("a", 1), ("c",)]
 
 
-def test_a_suite_without_a_backend_is_told_so(tmp_path: Any) -> None:
+def test_a_suite_without_a_backend_fails_with_a_message(tmp_path: Any) -> None:
     (tmp_path / "test_mine.py").write_text(
         "from webhook.testing import BackendConformance\n\n\nclass TestMine(BackendConformance):\n    pass\n"
     )

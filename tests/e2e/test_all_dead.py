@@ -51,7 +51,7 @@ def gang_pod(namespace: str) -> Manifest:
     return pod
 
 
-def test_what_is_of_no_gang_is_admitted_and_what_is_of_one_is_refused(
+def test_without_rollcall_other_pods_are_admitted_and_gang_pods_are_refused(
     plane: ControlPlane, server: RollcallServer, namespace: str, grove: Grove
 ) -> None:
     played = grove(two_cliques("demo", namespace)).create()
@@ -163,7 +163,7 @@ class Retrying:
 
 @pytest.mark.soak
 @pytest.mark.chaos
-def test_a_gang_that_was_half_admitted_starts_whole_when_they_are_back(
+def test_a_half_admitted_gang_starts_whole_when_rollcall_is_back(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
     reconciler: Callable[..., ReconcilerProcess],
@@ -213,7 +213,7 @@ def net(plane: ControlPlane, tmp_path: Path) -> Iterator[Manifest]:
 
 @pytest.mark.soak
 @pytest.mark.chaos
-def test_what_is_admitted_unseen_does_not_start_and_is_replaced_when_they_are_back(
+def test_pods_that_bypassed_rollcall_do_not_start_and_are_replaced_when_it_is_back(
     plane: ControlPlane,
     net: Manifest,
     rollcall: Callable[..., RollcallServer],

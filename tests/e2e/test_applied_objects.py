@@ -88,7 +88,7 @@ def said(answer: httpx.Response) -> tuple[bool, set[str]]:
 
 
 @pytest.mark.beside
-def test_what_our_rules_refuse_is_accepted_without_us(
+def test_without_rollcall_the_api_server_accepts_what_the_rules_refuse(
     plane: ControlPlane, namespace: str, rollcall: Callable[..., RollcallServer]
 ) -> None:
     manifests: dict[str, Manifest] = {}
@@ -140,7 +140,7 @@ def calls(server: RollcallServer) -> float:
 
 
 @pytest.mark.beside
-def test_what_a_scheduler_writes_into_a_pod_group_is_not_asked_about(
+def test_writes_of_the_scheduler_to_a_pod_group_do_not_call_the_webhook(
     plane: ControlPlane, namespace: str, rollcall: Callable[..., RollcallServer]
 ) -> None:
     """Volcano's PodGroup has no status subresource: its scheduler writes the object itself, at every turn."""

@@ -79,7 +79,7 @@ def served(plane: ControlPlane) -> Iterator[SelfManagedServer]:
 
 @pytest.mark.soak
 @pytest.mark.chaos
-def test_certificates_are_kept_and_rotated_while_admissions_go_on(
+def test_certificates_are_rotated_without_a_failed_admission(
     plane: ControlPlane, served: SelfManagedServer, started: Started, asked_all_the_while: Callable[[], Asking]
 ) -> None:
     reconciler = started()
@@ -105,7 +105,7 @@ def test_certificates_are_kept_and_rotated_while_admissions_go_on(
 
 @pytest.mark.soak
 @pytest.mark.chaos
-def test_a_leader_that_is_cut_off_at_any_write_breaks_nothing_and_another_completes_the_rotation(
+def test_another_leader_completes_a_rotation_that_was_cut_off_at_any_write(
     served: SelfManagedServer, started: Started, asked_all_the_while: Callable[[], Asking]
 ) -> None:
     leader = started()
@@ -139,7 +139,7 @@ LOSSES = {
 @pytest.mark.soak
 @pytest.mark.chaos
 @pytest.mark.parametrize("lost", LOSSES.values(), ids=LOSSES)
-def test_secrets_that_are_deleted_are_made_anew_and_nobody_notices(
+def test_deleted_secrets_are_recreated_without_a_failed_admission(
     plane: ControlPlane,
     served: SelfManagedServer,
     started: Started,
@@ -162,7 +162,7 @@ def test_secrets_that_are_deleted_are_made_anew_and_nobody_notices(
 
 @pytest.mark.soak
 @pytest.mark.chaos
-def test_a_configuration_that_is_applied_anew_gets_its_caBundle_at_once(
+def test_a_reapplied_configuration_gets_its_caBundle_at_once(
     plane: ControlPlane, served: SelfManagedServer, started: Started
 ) -> None:
     reconciler = started()
@@ -182,7 +182,7 @@ def test_a_configuration_that_is_applied_anew_gets_its_caBundle_at_once(
 
 @pytest.mark.soak
 @pytest.mark.chaos
-def test_a_tool_that_empties_the_caBundle_again_and_again_is_written_over_and_meets_no_conflict(
+def test_a_tool_that_keeps_emptying_the_caBundle_is_overwritten_without_a_conflict(
     plane: ControlPlane, served: SelfManagedServer, started: Started
 ) -> None:
     reconciler = started()
@@ -208,7 +208,7 @@ def test_a_tool_that_empties_the_caBundle_again_and_again_is_written_over_and_me
 @pytest.mark.soak
 @pytest.mark.chaos
 @pytest.mark.parametrize("options", [(), ("--server-side",)], ids=["client-side", "server-side"])
-def test_an_upgrade_may_drop_a_hook(
+def test_an_upgrade_can_remove_a_webhook(
     plane: ControlPlane, served: SelfManagedServer, started: Started, options: tuple[str, ...]
 ) -> None:
     for name, path in CONFIGURATIONS.items():
@@ -243,7 +243,7 @@ RIGHTS = {
 
 @pytest.mark.soak
 @pytest.mark.chaos
-def test_the_rights_that_are_printed_are_enough_and_are_used(
+def test_the_printed_rights_are_sufficient_and_all_used(
     plane: ControlPlane, served: SelfManagedServer, reconciler: Callable[..., ReconcilerProcess]
 ) -> None:
     forget_lease(plane)
@@ -258,7 +258,7 @@ def test_the_rights_that_are_printed_are_enough_and_are_used(
 
 @pytest.mark.soak
 @pytest.mark.chaos
-def test_when_the_namespace_goes_the_configurations_go_with_it(plane: ControlPlane, tmp_path: Path) -> None:
+def test_deleting_the_namespace_deletes_the_webhook_configurations(plane: ControlPlane, tmp_path: Path) -> None:
     if not plane.collects_garbage:
         pytest.skip("there is no kube-controller-manager")
     namespace = "rollcall-leaving"

@@ -100,7 +100,7 @@ def spoil(folder: Path, what: str) -> None:
         key.unlink()
 
 
-def test_the_api_server_is_answered_whatever_the_files_hold(
+def test_the_api_server_is_answered_whatever_the_certificate_files_contain(
     plane: ControlPlane, server: RollcallServer, namespace: str, tmp_path: Path
 ) -> None:
     folder, ledger = server.folder, Ledger(plane, namespace)

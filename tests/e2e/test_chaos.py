@@ -251,7 +251,7 @@ def story(
     ("seed", "scheduler_name"),
     [pytest.param(1, KOORD, marks=pytest.mark.soak), pytest.param(2, KOORD, marks=pytest.mark.soak), (3, KUBE)],
 )
-def test_a_reconciler_that_dies_again_and_again_leaves_what_an_undisturbed_one_does(
+def test_a_reconciler_that_is_killed_repeatedly_writes_the_same_objects_as_an_undisturbed_one(
     story: Callable[[int, str], Story], undisturbed: Callable[..., Undisturbed], seed: int, scheduler_name: str
 ) -> None:
     told = story(8, scheduler_name)
@@ -260,7 +260,7 @@ def test_a_reconciler_that_dies_again_and_again_leaves_what_an_undisturbed_one_d
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(50))
-def test_twenty_gangs_outlive_any_death(
+def test_twenty_gangs_survive_a_kill_at_any_point(
     story: Callable[[int, str], Story], undisturbed: Callable[..., Undisturbed], seed: int
 ) -> None:
     name = KUBE if seed % 4 == 3 else KOORD
@@ -277,7 +277,7 @@ def process(plane: ControlPlane) -> Iterator[ReconcilerProcess]:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(3))
-def test_a_process_that_is_killed_again_and_again_is_followed_by_one_that_finishes(
+def test_after_repeated_kills_a_new_process_finishes_the_work(
     plane: ControlPlane,
     process: ReconcilerProcess,
     story: Callable[[int, str], Story],

@@ -47,7 +47,7 @@ def minimum(plane: ControlPlane, namespace: str, name: str = "demo-0") -> int | 
     return {group["metadata"]["name"]: int(group["spec"]["minMember"]) for group in found}.get(name)
 
 
-def test_nobody_starts_while_half_of_a_gang_is_gated_or_there_is_no_room_for_all(
+def test_no_pod_starts_while_pods_are_gated_or_do_not_fit(
     ready: ControlPlane, namespace: str, grove: Grove, nodes: Nodes
 ) -> None:
     # Room for two of the three pods.
@@ -76,7 +76,7 @@ def tried_again(plane: ControlPlane, played: Played) -> bool:
     return False
 
 
-def test_a_missing_pod_holds_the_gang_and_a_lone_replacement_joins_it(
+def test_a_missing_pod_blocks_the_gang_and_a_single_replacement_joins_it(
     ready: ControlPlane, namespace: str, grove: Grove, nodes: Nodes
 ) -> None:
     nodes(1, cpu=8)

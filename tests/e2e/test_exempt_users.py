@@ -38,7 +38,7 @@ def labelled(manifest: Manifest, **metadata: object) -> Manifest:
     return {**manifest, "metadata": {**manifest["metadata"], **metadata}}
 
 
-def test_a_tenant_s_object_is_judged_whatever_it_says_of_itself(
+def test_a_tenant_s_object_is_judged_whatever_its_metadata_claims(
     plane: ControlPlane, server: RollcallServer, namespace: str
 ) -> None:
     manifest = labelled(moved(WRONG, namespace), labels={"app.kubernetes.io/managed-by": "rollcall"})
@@ -47,7 +47,7 @@ def test_a_tenant_s_object_is_judged_whatever_it_says_of_itself(
     assert RULE in answer.json()["message"]
 
 
-def test_the_reconciler_s_object_is_not_asked_about(
+def test_objects_that_the_reconciler_writes_do_not_call_the_webhook(
     plane: ControlPlane, server: RollcallServer, namespace: str
 ) -> None:
     before = server.metric("rollcall_admission_requests_total", endpoint="validate", outcome="denied")

@@ -43,7 +43,7 @@ def controlled_by(kind: str, live: Manifest) -> Manifest:
     return {**found, "controller": True}
 
 
-def test_forged_pods_neither_start_half_a_gang_nor_hold_a_whole_one(
+def test_forged_pods_neither_start_half_a_gang_nor_block_a_complete_one(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
     scheduler: Scheduler,

@@ -246,7 +246,7 @@ def says(gangs: Gangs, expected: dict[str, str]) -> bool:
 
 
 @pytest.mark.long
-def test_each_reason_is_named_as_it_is(
+def test_each_hold_reason_is_reported_for_its_cause(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
     scheduler: Scheduler,
@@ -296,7 +296,7 @@ def test_each_reason_is_named_as_it_is(
 
 
 @pytest.mark.long
-def test_the_gate_comes_off_by_hand_and_pods_that_escaped_are_replaced_if_that_is_wanted(
+def test_the_gate_can_be_removed_by_hand_and_escaped_pods_are_replaced_if_configured(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
     reconciler: Callable[..., ReconcilerProcess],
@@ -323,7 +323,7 @@ def test_the_gate_comes_off_by_hand_and_pods_that_escaped_are_replaced_if_that_i
     eventually(lambda: [pod["metadata"]["name"] for pod in escaped.pods()] == [left], "they are deleted", timeout=40)
 
 
-def test_a_scheduler_that_will_not_have_a_gang_is_quoted(
+def test_the_message_of_a_scheduler_that_rejects_a_gang_is_quoted(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
     scheduler: Scheduler,

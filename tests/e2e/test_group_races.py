@@ -52,7 +52,7 @@ def tree() -> list[Manifest]:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_tree_is_complete_in_whatever_order_eight_clients_create_it(
+def test_eight_clients_can_create_a_tree_in_any_order(
     plane: ControlPlane, asked: RollcallServer, namespace: str, seed: int
 ) -> None:
     objects = [placed(one, plane, namespace, "demo") for one in tree()]
@@ -132,7 +132,7 @@ def uids(plane: ControlPlane, namespace: str) -> dict[str, str]:
     return {one["metadata"]["name"]: one["metadata"]["uid"] for one in found}
 
 
-def test_two_clients_close_no_circle_that_is_not_told_of(
+def test_a_circle_that_two_clients_close_is_always_reported(
     plane: ControlPlane, asked: RollcallServer, following: ReconcilerProcess, namespace: str
 ) -> None:
     """The second reads the first live, and is refused. Two that are judged before either is stored cannot know of each
@@ -161,7 +161,7 @@ def test_two_clients_close_no_circle_that_is_not_told_of(
         eventually(told, "a group below the circle is refused", timeout=10)
 
 
-def test_a_circle_ends_when_one_group_is_created_anew_without_a_parent(
+def test_recreating_one_group_without_a_parent_ends_a_circle(
     plane: ControlPlane, asked: RollcallServer, following: ReconcilerProcess, namespace: str
 ) -> None:
     """Closed while nobody was asked, so that there is one. Its event says what to do, and doing that helps."""
@@ -202,7 +202,7 @@ def test_a_circle_ends_when_one_group_is_created_anew_without_a_parent(
     assert told_of_circles(plane, namespace) == both
 
 
-def test_a_circle_that_nobody_could_see_is_told_to_who_creates_a_pod_below_it(
+def test_the_creator_of_a_pod_below_an_undetected_circle_is_warned(
     plane: ControlPlane, asked: RollcallServer, namespace: str
 ) -> None:
     """Here the groups came first, and the circle while nobody was asked: by deleting a root, and creating it below."""
@@ -232,7 +232,7 @@ def test_a_circle_that_nobody_could_see_is_told_to_who_creates_a_pod_below_it(
     eventually(told, "kubectl shows why the pod would wait for ever")
 
 
-def test_where_order_is_demanded_two_clients_close_no_circle(
+def test_under_strict_order_two_clients_cannot_close_a_circle(
     plane: ControlPlane, asked: RollcallServer, namespace: str
 ) -> None:
     """Each names a group that must be there first, and so neither can be created."""
@@ -253,7 +253,7 @@ def test_where_order_is_demanded_two_clients_close_no_circle(
     assert {answer.status_code for answer in answers} == {httpx.codes.UNPROCESSABLE_ENTITY}
 
 
-def test_a_pod_that_is_gone_or_on_a_node_is_held_against_nobody(
+def test_a_deleted_or_bound_pod_causes_no_warning_for_other_pods(
     plane: ControlPlane, asked: RollcallServer, namespace: str
 ) -> None:
     """Its cache may lag; what it says of another pod is looked up before anybody is refused for it."""
@@ -291,7 +291,7 @@ def bound(plane: ControlPlane, pod: Manifest) -> None:
     plane.http.post(f"{api_path(pod)}/binding", json=binding).raise_for_status()
 
 
-def test_of_two_pods_for_two_schedulers_created_at_once_somebody_is_told(
+def test_of_two_pods_created_at_once_for_two_schedulers_at_least_one_gets_a_warning(
     plane: ControlPlane, asked: RollcallServer, namespace: str
 ) -> None:
     """Two that are judged before either is stored cannot know of each other; the next of the group is told."""

@@ -75,7 +75,7 @@ HANGING: dict[str, Gang] = {
 }
 
 
-def test_what_rollcall_finds_hangs(
+def test_gang_objects_that_rollcall_reports_really_hang(
     plane: ControlPlane,
     scheduler: Callable[[ControlPlane, str], Program],
     namespace: str,

@@ -77,7 +77,7 @@ def pods_are_made(plane: ControlPlane, namespace: str, *expected: tuple[str, ...
 
 
 @pytest.mark.long
-def test_each_variant_is_accepted_and_taken_for_the_next_and_leaves_nothing(cluster: ControlPlane) -> None:
+def test_each_variant_can_be_applied_replaced_by_the_next_and_removed(cluster: ControlPlane) -> None:
     for variant in VARIANTS:
         told = cluster.kubectl("apply", "--validate=strict", "-k", MANIFESTS / variant, check=True)
         # A field that is deprecated, or a Pod that would not be admitted, is a warning. kubectl has one of its own for
@@ -93,7 +93,7 @@ def test_each_variant_is_accepted_and_taken_for_the_next_and_leaves_nothing(clus
     assert cluster.kubectl("get", "namespace", ROLLCALL_NAMESPACE).code == 1
 
 
-def test_pod_security_refuses_what_is_not_as_restricted(cluster: ControlPlane) -> None:
+def test_pod_security_refuses_pods_that_are_not_restricted(cluster: ControlPlane) -> None:
     """So that the test above can fail."""
     cluster.kubectl("apply", "-k", MANIFESTS / "base", check=True)
     deployment = cluster.get("deployment", "rollcall", ROLLCALL_NAMESPACE)
@@ -107,7 +107,7 @@ def test_pod_security_refuses_what_is_not_as_restricted(cluster: ControlPlane) -
     assert 'violates PodSecurity "restricted:latest"' in told.err
 
 
-def test_the_image_that_the_page_sets_is_that_of_every_container(cluster: ControlPlane) -> None:
+def test_the_documented_image_setting_reaches_every_container(cluster: ControlPlane) -> None:
     """Of the reconciler's, too: without its image there are no certificates, and no server is ever ready."""
     (command,) = (line for line in PAGE.read_text().splitlines() if " set image " in line)
     prompt, kubectl, *arguments = shlex.split(command)
@@ -122,7 +122,7 @@ def test_the_image_that_the_page_sets_is_that_of_every_container(cluster: Contro
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_kustomize_makes_what_the_command_prints(plane: ControlPlane, variant: str) -> None:
+def test_kustomize_renders_what_the_command_prints(plane: ControlPlane, variant: str) -> None:
     """Of the same configuration, but for the names that kustomize gives to it and what cert-manager is told by."""
     built = documents(plane.kubectl("kustomize", MANIFESTS / variant, check=True).out)
     config = MANIFESTS / variant / "configuration.yaml"
@@ -133,7 +133,7 @@ def test_kustomize_makes_what_the_command_prints(plane: ControlPlane, variant: s
     assert said(built) == expected
 
 
-def test_what_scales_by_itself_is_accepted(plane: ControlPlane, namespace: str) -> None:
+def test_the_autoscaled_objects_are_accepted(plane: ControlPlane, namespace: str) -> None:
     scaled = [
         one
         for one in rendered({"autoscaling": {"enabled": True}}, namespace)
@@ -163,14 +163,14 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_each_choice_of_an_installation_is_accepted_and_its_pods_are_made(cluster: ControlPlane, way: str) -> None:
+def test_each_installation_option_is_accepted_and_its_pods_are_created(cluster: ControlPlane, way: str) -> None:
     options, containers = WAYS[way]
     told = cluster.kubectl("apply", "--validate=strict", "-f", "-", stdin=printed(*options), check=True)
     assert told.err == ""
     pods_are_made(cluster, ROLLCALL_NAMESPACE, *containers)
 
 
-def test_the_nodes_network_is_given_back_and_is_for_no_restricted_namespace(cluster: ControlPlane) -> None:
+def test_the_host_network_can_be_turned_off_and_needs_a_privileged_namespace(cluster: ControlPlane) -> None:
     def apply(*options: str) -> Manifest:
         cluster.kubectl("apply", "--validate=strict", "-f", "-", stdin=printed(*options), check=True)
         pod: Manifest = cluster.get("deployment", "rollcall", ROLLCALL_NAMESPACE)["spec"]["template"]["spec"]

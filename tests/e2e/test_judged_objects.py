@@ -138,7 +138,7 @@ def arrived(plane: ControlPlane, case: Judged, namespace: str, prefix: str) -> M
 
 
 @pytest.mark.cases(JUDGED)
-def test_what_the_api_server_takes_is_judged(
+def test_rollcall_judges_objects_that_the_api_server_accepts(
     plane: ControlPlane, asked: RollcallServer, strict_namespace: Callable[[bool], str], case: Judged
 ) -> None:
     update, prefix = case.before is not None, f"case-{next(_numbers)}"
@@ -162,7 +162,7 @@ def test_what_the_api_server_takes_is_judged(
     eventually(judged, f"{case.rule} is said", timeout=10)
 
 
-def test_every_rule_about_objects_is_in_the_table() -> None:
+def test_every_rule_about_gang_objects_is_in_the_table() -> None:
     told = {case.rule for table in JUDGED.values() for case in table.values()}
     # What it is about can only be stored while nobody is asked: see test_group_races.py.
     told.add("kube/pod-cycle")
@@ -170,7 +170,7 @@ def test_every_rule_about_objects_is_in_the_table() -> None:
 
 
 @pytest.mark.every_version(since="1.35")
-def test_kubectl_shows_why(plane: ControlPlane, asked: RollcallServer, namespace: str) -> None:
+def test_kubectl_shows_the_reason_of_a_refusal(plane: ControlPlane, asked: RollcallServer, namespace: str) -> None:
     """The first of each version that is refused, and the first that is warned of."""
     shown = {case.refused: case for case in reversed(JUDGED[plane.version].values()) if not case.strict}
     for refused, case in shown.items():

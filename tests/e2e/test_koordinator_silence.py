@@ -112,7 +112,7 @@ STORIES: dict[str, Story] = {
 
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
-def test_without_rollcall(
+def test_without_rollcall_koord_scheduler_behaves_as_the_rules_say(
     plane: ControlPlane,
     scheduler: Callable[[ControlPlane, str], Program],
     nodes: Callable[..., list[str]],

@@ -176,7 +176,7 @@ def even(connections: dict[str, int]) -> bool:
     return True
 
 
-def test_a_replica_that_is_killed_takes_at_most_one_admission_a_connection_with_it(
+def test_a_killed_replica_fails_at_most_one_admission_per_connection(
     replicas: Replicas, ledger: Ledger
 ) -> None:
     """What was in flight on it, and what was sent to it before the balancer knew: as a Service does, which learns of it
@@ -200,7 +200,7 @@ def test_a_replica_that_is_killed_takes_at_most_one_admission_a_connection_with_
         assert "failed to call webhook" in outcome.wrong, outcome
 
 
-def test_a_replica_that_hangs_fails_one_admission_a_connection_and_then_none(
+def test_a_hanging_replica_fails_one_admission_per_connection_and_then_none(
     replicas: Replicas, ledger: Ledger
 ) -> None:
     balancer = replicas.balancer

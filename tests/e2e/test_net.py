@@ -194,7 +194,7 @@ def compare(plane: ControlPlane, namespace: str, folder: Path, number: int, *, g
 
 
 @pytest.mark.every_version
-def test_the_net_answers_as_admission_does(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
+def test_the_net_decides_like_admission(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
     found = compare(plane, namespace, tmp_path, 1200, gangs=plane.version != "1.34")
     # Enough of each, so that none of the four answers is only thought to be given.
     assert min(found.counted[one] for one in found.counted) > 30, found.counted
@@ -204,7 +204,7 @@ def test_the_net_answers_as_admission_does(plane: ControlPlane, namespace: str, 
 @pytest.mark.soak
 @pytest.mark.every_version(since="1.35")
 @pytest.mark.parametrize("gangs", [True, False], ids=["gangs", "one by one"])
-def test_the_net_answers_as_admission_does_on_thousands_of_pods(
+def test_the_net_decides_like_admission_on_thousands_of_pods(
     plane: ControlPlane, namespace: str, tmp_path: Path, gangs: bool
 ) -> None:
     compare(plane, namespace, tmp_path, 5000, gangs=gangs)

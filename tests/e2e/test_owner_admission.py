@@ -99,7 +99,7 @@ def stamped(scheduler: str, gang: str, member: str) -> dict[str, str]:
 @pytest.mark.soak
 @pytest.mark.usefixtures("served")
 @pytest.mark.every_version
-def test_what_is_created_in_an_opted_in_namespace_arrives_stamped(
+def test_workloads_in_an_opted_in_namespace_are_stamped(
     plane: ControlPlane,
     namespace: str,
     opt_in: Callable[[str], None],
@@ -138,7 +138,7 @@ def test_what_is_created_in_an_opted_in_namespace_arrives_stamped(
 @pytest.mark.soak
 @pytest.mark.usefixtures("served")
 @pytest.mark.every_version
-def test_what_nobody_opted_in_is_left_as_it_is(plane: ControlPlane, namespace: str, lws_webhook: LwsWebhook) -> None:
+def test_workloads_that_are_not_opted_in_are_left_unchanged(plane: ControlPlane, namespace: str, lws_webhook: LwsWebhook) -> None:
     stored = created(plane, job("solver", namespace, 2))
     assert LABEL not in stored["metadata"].get("labels", {})
     run = created(plane, defaulted(job_set("run", namespace, replicated_job("a"))))
@@ -154,7 +154,7 @@ def test_what_nobody_opted_in_is_left_as_it_is(plane: ControlPlane, namespace: s
 
 
 @pytest.mark.usefixtures("served")
-def test_a_workload_opts_in_by_itself_and_its_record_outlives_a_manifest_without_it(
+def test_a_workload_can_opt_in_and_its_record_survives_a_manifest_without_it(
     plane: ControlPlane, namespace: str
 ) -> None:
     stored = created(plane, job("solver", namespace, 2, suspend=True, labels={LABEL: "koord-scheduler"}))
@@ -175,7 +175,7 @@ def test_a_workload_opts_in_by_itself_and_its_record_outlives_a_manifest_without
 
 
 @pytest.mark.usefixtures("served")
-def test_kai_is_told_scheduler_and_queue_and_makes_the_groups_itself(
+def test_for_kai_only_scheduler_and_queue_are_set_and_kai_creates_the_groups(
     plane: ControlPlane,
     namespace: str,
     opt_in: Callable[[str], None],
@@ -209,7 +209,7 @@ def test_kai_is_told_scheduler_and_queue_and_makes_the_groups_itself(
 
 
 @pytest.mark.usefixtures("served")
-def test_the_pod_group_of_a_plugin_is_left_alone_and_its_pods_are_told_the_scheduler(
+def test_the_pod_group_of_a_plugin_is_left_unchanged_and_its_pods_get_the_scheduler(
     plane: ControlPlane,
     namespace: str,
     opt_in: Callable[[str], None],
@@ -263,7 +263,7 @@ REFUSED: dict[str, tuple[Callable[[str], Manifest], str]] = {
 
 @pytest.mark.usefixtures("served")
 @pytest.mark.parametrize(("made", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_can_never_start_is_refused_with_a_reason(
+def test_a_workload_that_can_never_start_is_refused_with_the_reason(
     plane: ControlPlane, namespace: str, made: Callable[[str], Manifest], message: str
 ) -> None:
     ran = plane.apply(made(namespace))
@@ -272,7 +272,7 @@ def test_what_can_never_start_is_refused_with_a_reason(
 
 
 @pytest.mark.usefixtures("served")
-def test_a_train_job_is_refused_for_what_its_runtime_has(
+def test_a_train_job_is_refused_for_a_fault_of_its_runtime(
     plane: ControlPlane,
     namespace: str,
     opt_in: Callable[[str], None],
@@ -287,7 +287,7 @@ def test_a_train_job_is_refused_for_what_its_runtime_has(
 
 
 @pytest.mark.usefixtures("served")
-def test_only_the_jobs_of_a_jobset_that_is_there_are_left_to_it(
+def test_only_jobs_of_an_existing_jobset_are_left_to_the_jobset(
     plane: ControlPlane, namespace: str, opt_in: Callable[[str], None]
 ) -> None:
     # It is older than the opt-in, so Rollcall does not follow it and must read it live.

@@ -89,7 +89,7 @@ def test_a_pod_of_a_job_set_belongs_to_one_of_its_jobs(
     }
 
 
-def test_a_job_set_in_order_begins_its_next_jobs_once_the_last_are_ready(
+def test_a_job_set_in_order_creates_the_next_jobs_once_the_previous_are_ready(
     plane: ControlPlane, namespace: str, job_sets: JobSetController
 ) -> None:
     driver, worker = replicated_job("driver"), replicated_job("worker", 2)
@@ -102,7 +102,7 @@ def test_a_job_set_in_order_begins_its_next_jobs_once_the_last_are_ready(
     assert chains(plane, job_sets.pods("run", 2, "worker")) == [["Job run-worker-0", "JobSet run"]] * 2
 
 
-def test_a_step_that_depends_on_another_s_end_waits_for_it(
+def test_a_step_that_depends_on_another_s_completion_waits_for_it(
     plane: ControlPlane, namespace: str, job_sets: JobSetController
 ) -> None:
     data = replicated_job("data")
@@ -122,7 +122,7 @@ def test_a_step_that_depends_on_another_s_end_waits_for_it(
     assert len(job_sets.pods("run", 2, "node")) == 2
 
 
-def test_a_suspended_job_set_has_its_jobs_and_no_pods(
+def test_a_suspended_job_set_has_jobs_but_no_pods(
     plane: ControlPlane, namespace: str, job_sets: JobSetController
 ) -> None:
     stored = created(plane, defaulted(job_set("run", namespace, replicated_job("worker", 2), suspend=True)))
@@ -132,7 +132,7 @@ def test_a_suspended_job_set_has_its_jobs_and_no_pods(
     assert len(job_sets.pods("run", 2)) == 2
 
 
-def test_another_attempt_of_a_job_set_has_jobs_of_the_same_names(
+def test_a_restarted_job_set_has_jobs_with_the_same_names(
     plane: ControlPlane, namespace: str, job_sets: JobSetController
 ) -> None:
     created(plane, defaulted(job_set("run", namespace, replicated_job("worker", 2))))
@@ -180,7 +180,7 @@ def test_workers_wait_for_a_leader_that_must_be_ready(
     assert len(leader_worker_sets.pods("serve", 3)) == 3
 
 
-def test_the_workers_of_an_exclusive_group_go_where_their_leader_is(
+def test_the_workers_of_an_exclusive_group_are_placed_with_their_leader(
     plane: ControlPlane,
     namespace: str,
     nodes: Callable[..., list[str]],
@@ -199,7 +199,7 @@ def test_the_workers_of_an_exclusive_group_go_where_their_leader_is(
     assert worker["metadata"]["annotations"][f"{LWS}/exclusive-topology"] == "example.com/rack"
 
 
-def test_where_volcano_manages_their_gangs_groups_have_a_pod_group_of_their_revision(
+def test_where_volcano_manages_the_gangs_each_group_has_a_pod_group_of_its_revision(
     plane: ControlPlane, namespace: str, owner_kinds: Callable[..., None], tmp_path: Path
 ) -> None:
     """And subgroups, which need nobody's leave."""
@@ -218,7 +218,7 @@ def test_where_volcano_manages_their_gangs_groups_have_a_pod_group_of_their_revi
     assert numbered(pods, LWS, "worker-index", "subgroup-index") == [("0", "0"), ("1", "0"), ("2", "1"), ("3", "1")]
 
 
-def test_a_group_that_is_recreated_has_other_pods_of_the_same_names(
+def test_a_recreated_group_has_new_pods_with_the_same_names(
     plane: ControlPlane, namespace: str, leader_worker_sets: LeaderWorkerSetController
 ) -> None:
     created(plane, leader_worker_set("serve", namespace, groups=2, size=2))

@@ -105,7 +105,7 @@ def refused(plane: ControlPlane, manifest: Manifest, name: str, rule: str) -> No
     assert rule in ran.err, ran.err
 
 
-def test_a_group_over_steps_that_start_in_turn(
+def test_a_group_across_steps_that_start_in_turn_deadlocks(
     cluster: ControlPlane, namespace: str, scheduler: Callable[[ControlPlane, str], Program]
 ) -> None:
     """The driver waits for the workers of its group, and JobSet creates these when the driver is ready."""
@@ -121,7 +121,7 @@ def test_a_group_over_steps_that_start_in_turn(
     refused(cluster, manifest, "again", "owner/membership-in-turn")
 
 
-def test_a_plugin_of_trainer_s_over_steps_that_start_in_turn(
+def test_a_trainer_plugin_across_steps_that_start_in_turn_deadlocks(
     cluster: ControlPlane, namespace: str, scheduler: Callable[[ControlPlane, str], Program]
 ) -> None:
     """Its PodGroup counts the pods of both steps; those of the second are created when the first is done."""
@@ -151,7 +151,7 @@ EXCLUSIVE = {"leaderworkerset.sigs.k8s.io/exclusive-topology": "kubernetes.io/ho
         pytest.param({"annotations": EXCLUSIVE}, "owner/exclusive-topology", id="exclusive topology"),
     ],
 )
-def test_a_leader_whose_workers_come_later(
+def test_a_leader_whose_workers_are_created_later_deadlocks(
     cluster: ControlPlane,
     namespace: str,
     scheduler: Callable[[ControlPlane, str], Program],
@@ -171,7 +171,7 @@ def test_a_leader_whose_workers_come_later(
     refused(cluster, again, "again", rule)
 
 
-def test_a_group_that_is_written_while_its_job_is_suspended(
+def test_a_group_that_is_written_while_its_job_is_suspended_deadlocks(
     cluster: ControlPlane, namespace: str, scheduler: Callable[[ControlPlane, str], Program]
 ) -> None:
     """Kueue may resume a Job with fewer pods than it was written with: a group from before waits for the others for
@@ -187,7 +187,7 @@ def test_a_group_that_is_written_while_its_job_is_suspended(
     hang(cluster, namespace, 2)
 
 
-def test_a_job_whose_last_pods_are_fewer_than_its_gang(
+def test_a_job_whose_last_pods_are_fewer_than_its_gang_minimum_deadlocks(
     cluster: ControlPlane, namespace: str, scheduler: Callable[[ControlPlane, str], Program]
 ) -> None:
     """The pods that replace those that are done are fewer than the group starts with."""

@@ -195,7 +195,7 @@ def jobs(
 
 
 @pytest.mark.cases(CASES)
-def test_a_job_starts_whole_or_not_at_all_and_its_objects_go_with_it(jobs: Jobs, nodes: Nodes) -> None:
+def test_a_job_starts_whole_or_not_at_all_and_its_objects_are_deleted_with_it(jobs: Jobs, nodes: Nodes) -> None:
     # Room for two of the three pods.
     nodes(1, cpu=2)
     jobs.plane.apply(job(jobs.namespace, 3), check=True)
@@ -217,7 +217,7 @@ def test_a_job_starts_whole_or_not_at_all_and_its_objects_go_with_it(jobs: Jobs,
 
 
 @pytest.mark.cases(CASES)
-def test_a_suspended_job_has_no_objects_and_is_a_gang_of_another_size_when_it_is_resumed(
+def test_a_suspended_job_has_no_objects_and_can_be_resumed_with_another_size(
     jobs: Jobs, nodes: Nodes
 ) -> None:
     suspended = job(jobs.namespace, 3)
@@ -236,7 +236,7 @@ def test_a_suspended_job_has_no_objects_and_is_a_gang_of_another_size_when_it_is
     jobs.is_bound(2)
 
 
-def test_without_the_right_to_finalize_jobs_nothing_is_written_and_the_job_is_told(
+def test_without_the_right_to_finalize_jobs_nothing_is_written_and_the_job_gets_an_event(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
     reconciler: Callable[..., ReconcilerProcess],

@@ -24,7 +24,7 @@ def pod_groups(plane: ControlPlane, namespace: str) -> dict[str, Manifest]:
 
 
 @pytest.mark.beside
-def test_a_steady_cluster_costs_no_write_and_what_is_changed_is_put_back(
+def test_an_unchanged_cluster_causes_no_writes_and_foreign_changes_are_reverted(
     plane: ControlPlane,
     server: RollcallServer,
     reconciler: Callable[..., ReconcilerProcess],
@@ -68,7 +68,7 @@ def shown(plane: ControlPlane, namespace: str, name: str) -> tuple[str, int, boo
 
 
 @pytest.mark.beside
-def test_a_pod_group_of_somebody_else_is_left_alone_and_the_gang_told(
+def test_a_foreign_pod_group_is_left_unchanged_and_the_gang_gets_an_event(
     plane: ControlPlane,
     server: RollcallServer,
     reconciler: Callable[..., ReconcilerProcess],
@@ -123,7 +123,7 @@ def test_when_the_leader_is_killed_another_takes_over(
 
 
 @pytest.mark.beside
-def test_gangs_that_come_and_go_with_a_scaling_group(
+def test_gang_objects_follow_the_replicas_of_a_scaling_group(
     plane: ControlPlane,
     server: RollcallServer,
     reconciler: Callable[..., ReconcilerProcess],

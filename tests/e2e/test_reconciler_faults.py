@@ -97,7 +97,7 @@ def changes(exchanges: list[Exchange]) -> list[Exchange]:
 
 
 @pytest.mark.parametrize(("code", "word"), [(409, "conflict"), pytest.param(500, "failed", marks=pytest.mark.soak)])
-def test_writes_that_fail_are_tried_again_later_and_later(story: Story, started: Started, code: int, word: str) -> None:
+def test_failed_writes_are_retried_with_growing_delays(story: Story, started: Started, code: int, word: str) -> None:
     reconciler = started()
 
     async def failing(request: httpx.Request, send: Send) -> httpx.Response:
@@ -115,7 +115,7 @@ def test_writes_that_fail_are_tried_again_later_and_later(story: Story, started:
 
 
 @pytest.mark.soak
-def test_an_api_server_that_has_too_much_to_do_is_left_alone_for_as_long_as_it_asks(
+def test_the_reconciler_waits_as_long_as_an_overloaded_api_server_asks(
     story: Story, started: Started
 ) -> None:
     reconciler = started()
@@ -133,7 +133,7 @@ def test_an_api_server_that_has_too_much_to_do_is_left_alone_for_as_long_as_it_a
 
 
 @pytest.mark.soak
-def test_watches_whose_version_is_too_old_are_begun_again_with_a_list_and_pauses(
+def test_watches_with_an_expired_version_are_restarted_by_a_list_with_delays(
     story: Story, started: Started
 ) -> None:
     reconciler = started()
@@ -164,7 +164,7 @@ def test_watches_whose_version_is_too_old_are_begun_again_with_a_list_and_pauses
 
 
 @pytest.mark.soak
-def test_slow_answers_delay_and_repeat_nothing(story: Story, started: Started) -> None:
+def test_slow_answers_cause_no_repeated_writes(story: Story, started: Started) -> None:
     reconciler = started()
 
     async def slow(request: httpx.Request, send: Send) -> httpx.Response:
@@ -184,7 +184,7 @@ def test_slow_answers_delay_and_repeat_nothing(story: Story, started: Started) -
     well(reconciler, story)
 
 
-def test_an_answer_that_comes_after_its_object_has_gone_does_not_hide_that(story: Story, started: Started) -> None:
+def test_a_late_answer_does_not_hide_the_deletion_of_its_object(story: Story, started: Started) -> None:
     """Somebody deletes what was just written, and the watch tells of it before the answer to the write is there."""
     reconciler = started()
     held = asyncio.Event()
@@ -215,7 +215,7 @@ def test_an_answer_that_comes_after_its_object_has_gone_does_not_hide_that(story
 
 
 @pytest.mark.soak
-def test_an_api_server_that_starts_again_finds_the_reconciler_where_it_was(story: Story, started: Started) -> None:
+def test_a_restarted_api_server_causes_no_extra_writes(story: Story, started: Started) -> None:
     reconciler = started()
     story.tell("create")
     well(reconciler, story)

@@ -27,7 +27,7 @@ POD_GROUPS = "scheduling.sigs.k8s.io/podgroups"
 
 
 @pytest.mark.beside
-def test_every_right_is_used(
+def test_every_right_of_the_reconciler_is_used(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
     reconciler: Reconcilers,
@@ -76,7 +76,7 @@ HIDDEN = {
 
 @pytest.mark.beside
 @pytest.mark.parametrize("resource", HIDDEN)
-def test_without_a_hidden_right_nothing_is_written_and_the_podgang_told(
+def test_without_a_hidden_right_nothing_is_written_and_the_podgang_gets_an_event(
     plane: ControlPlane,
     server: RollcallServer,
     reconciler: Reconcilers,
@@ -97,7 +97,7 @@ def test_without_a_hidden_right_nothing_is_written_and_the_podgang_told(
 
 
 @pytest.mark.beside
-def test_a_reconciler_that_was_refused_anything_fails_its_test(plane: ControlPlane, server: RollcallServer) -> None:
+def test_a_reconciler_with_a_refused_request_fails_its_test(plane: ControlPlane, server: RollcallServer) -> None:
     started = ReconcilerProcess(plane, gated(), narrowed=without("pods", "watch"))
     refused = "/api/v1/pods?"
     asked = eventually(lambda: [asked for asked in started.asked() if not asked.allowed] or None, "it is refused")

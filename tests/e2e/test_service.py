@@ -152,7 +152,7 @@ def test_admissions_go_through_the_service(installation: Installation, namespace
     assert "koordinator/mnnvl" in refused.err
 
 
-def test_the_commands_tell_how_certificates_are_kept(installation: Installation) -> None:
+def test_the_commands_show_the_state_of_the_certificates(installation: Installation) -> None:
     told = json.loads(installation.command("certs", "status", f"--config={installation.config}", "-o", "json"))
     assert (told["selfManaged"], told["step"]) == (True, "none")
     assert [one["trusts"] for one in told["configurations"]] == [[installation.authority()]] * 2
@@ -191,7 +191,7 @@ def test_an_authority_is_rotated_through_the_service(
     ended(going, "a rotation of the authority")
 
 
-def test_an_endpoint_with_a_certificate_of_somebody_else_is_named(installation: Installation, tmp_path: Path) -> None:
+def test_an_endpoint_with_a_foreign_certificate_is_reported(installation: Installation, tmp_path: Path) -> None:
     make_development_certificates(tmp_path, [HOST])
     foreign = {name: (tmp_path / name).read_bytes() for name in ("tls.crt", "tls.key")}
     with installation.pods.pods["b"].kubelet.bringing(foreign):
@@ -239,11 +239,11 @@ def mended(installation: Installation) -> Iterator[Installation]:
     installation.until_served()
 
 
-def test_the_doctor_finds_the_installation_well(installation: Installation) -> None:
+def test_the_doctor_finds_no_fault_in_the_installation(installation: Installation) -> None:
     assert doctored(installation, code=0) == []
 
 
-def test_the_doctor_tells_of_endpoints_that_are_not_ready(mended: Installation) -> None:
+def test_the_doctor_reports_endpoints_that_are_not_ready(mended: Installation) -> None:
     pods = mended.pods.pods
     pods["b"].said_unready.set()
     mended.pods.until_behind("a")
@@ -256,7 +256,7 @@ def test_the_doctor_tells_of_endpoints_that_are_not_ready(mended: Installation) 
     assert set(found) <= {"server/endpoints", "webhooks/answered"}
 
 
-def test_a_target_port_that_no_container_has_is_told(mended: Installation) -> None:
+def test_a_target_port_that_no_container_has_is_reported(mended: Installation) -> None:
     ports = mended.plane.http.get(SERVICE).json()["spec"]["ports"]
     spoilt = [{**port, "targetPort": "webhook"} if port["name"] == "https" else port for port in ports]
     mended.plane.http.patch(SERVICE, json={"spec": {"ports": spoilt}}, headers=_MERGE).raise_for_status()
@@ -275,7 +275,7 @@ def test_a_target_port_that_no_container_has_is_told(mended: Installation) -> No
 
 # The newest chooses an endpoint for each call (its gate WebhookRoundTripLoadBalancing), the others for each connection.
 @pytest.mark.every_version
-def test_a_replica_is_rolled_and_no_admission_is_lost(
+def test_a_rolling_update_loses_no_admission(
     installation: Installation, load: Callable[[float], Admissions]
 ) -> None:
     pods, going = installation.pods, load(50)
@@ -290,7 +290,7 @@ def test_a_replica_is_rolled_and_no_admission_is_lost(
     ended(going, "a roll")
 
 
-def test_an_admission_is_refused_for_as_long_as_nobody_is_behind_the_service(mended: Installation) -> None:
+def test_admissions_are_refused_while_the_service_has_no_endpoint(mended: Installation) -> None:
     """So that the tests above can fail: it is the endpoints that are called, and those that are ready."""
     for pod in mended.pods.pods.values():
         pod.said_unready.set()

@@ -124,7 +124,7 @@ TREES = ("scheduling.k8s.io/v1beta1/workloads", "scheduling.k8s.io/v1alpha3/comp
 LEAVES = "scheduling.k8s.io/v1beta1/podgroups"
 
 
-def test_a_member_more_is_followed_by_a_tree_under_waiting_pods_and_not_under_bound_ones(
+def test_a_tree_gets_an_added_member_while_pods_wait_but_not_once_they_are_bound(
     plane: ControlPlane,
     rollcall: Rollcall,
     scheduler: Scheduler,
@@ -191,7 +191,7 @@ MERGED: dict[str, dict[str, tuple[str, ...]]] = {
 
 @pytest.mark.beside
 @pytest.mark.cases(MERGED)
-def test_a_frozen_minimum_is_made_anew_and_the_gang_starts_with_it(
+def test_an_immutable_minimum_is_recreated_and_the_gang_starts_with_it(
     plane: ControlPlane,
     case: tuple[str, ...],
     rollcall: Rollcall,

@@ -112,7 +112,7 @@ def until_counted(leader: ReconcilerProcess, reason: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("cascade", ["background", "foreground"])
-def test_a_topology_is_made_of_a_binding_and_goes_with_it(
+def test_a_topology_is_created_from_a_binding_and_deleted_with_it(
     plane: ControlPlane, leader: ReconcilerProcess, bound: Callable[..., None], cascade: str
 ) -> None:
     name = f"whole-{cascade}"
@@ -133,7 +133,7 @@ def test_a_topology_is_made_of_a_binding_and_goes_with_it(
         assert (found(plane, name), leader.metric("rollcall_writes_total")) == (None, before + 1)
 
 
-def test_levels_that_change_take_a_new_topology_and_aliases_do_not(
+def test_changed_levels_recreate_the_topology_and_changed_aliases_do_not(
     plane: ControlPlane, leader: ReconcilerProcess, bound: Callable[..., None]
 ) -> None:
     bound("changing", ZONE, RACK)
@@ -165,7 +165,7 @@ def test_levels_that_change_take_a_new_topology_and_aliases_do_not(
     assert told(plane, "changing") == []
 
 
-def test_a_topology_of_somebody_else_is_left_alone_and_the_binding_told(
+def test_a_foreign_topology_is_left_unchanged_and_the_binding_gets_an_event(
     plane: ControlPlane, leader: ReconcilerProcess, bound: Callable[..., None]
 ) -> None:
     plane.apply(topology("foreign", ROW, labels={"app.kubernetes.io/managed-by": "me"}), check=True)
@@ -185,7 +185,7 @@ def test_a_topology_of_somebody_else_is_left_alone_and_the_binding_told(
     assert told(plane, "foreign") == [("TopologyDrift", note)]
 
 
-def test_a_topology_that_is_kept_elsewhere_is_compared_until_it_agrees(
+def test_an_externally_managed_topology_is_compared_until_it_agrees(
     plane: ControlPlane, leader: ReconcilerProcess, bound: Callable[..., None]
 ) -> None:
     before = leader.metric("rollcall_writes_total")
@@ -206,7 +206,7 @@ def test_a_topology_that_is_kept_elsewhere_is_compared_until_it_agrees(
     plane.kubectl("delete", TOPOLOGIES, "site", check=True)
 
 
-def test_who_stops_between_deleting_and_creating_leaves_it_to_the_next(
+def test_the_next_leader_recreates_a_topology_that_was_only_deleted(
     plane: ControlPlane,
     started: dict[str, ReconcilerProcess],
     leader: ReconcilerProcess,

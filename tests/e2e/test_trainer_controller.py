@@ -83,7 +83,7 @@ def test_the_patches_of_a_train_job_reach_its_pods(
     assert job_set["metadata"]["labels"] == {"team": "ml-platform", "cost-center": "research"}
 
 
-def test_the_plugins_make_a_pod_group_of_every_step_and_mark_the_pods(
+def test_the_plugins_create_one_pod_group_for_all_steps_and_label_the_pods(
     plane: ControlPlane, namespace: str, train_jobs: TrainJobController, runtime: Callable[[Manifest], Manifest]
 ) -> None:
     """Also of the step that only comes when another has ended."""
@@ -109,7 +109,7 @@ def test_the_plugins_make_a_pod_group_of_every_step_and_mark_the_pods(
         assert pod["spec"]["schedulerName"] == "default-scheduler"
 
 
-def test_a_train_job_s_job_set_follows_its_runtime_only_while_suspended(
+def test_a_job_set_follows_changes_of_its_runtime_only_while_suspended(
     plane: ControlPlane, namespace: str, train_jobs: TrainJobController, runtime: Callable[[Manifest], Manifest]
 ) -> None:
     def nodes() -> list[int]:
@@ -127,7 +127,7 @@ def test_a_train_job_s_job_set_follows_its_runtime_only_while_suspended(
     assert nodes() == [2]
 
 
-def test_the_launcher_of_mpi_is_one_of_the_nodes(
+def test_the_mpi_launcher_counts_as_one_of_the_nodes(
     plane: ControlPlane, namespace: str, train_jobs: TrainJobController, runtime: Callable[[Manifest], Manifest]
 ) -> None:
     node = training_step("node", job_labels={}, container="node")

@@ -134,7 +134,7 @@ def test_explain_and_the_scheduler_agree_on_which_trees_start(
         time.sleep(0.25)
 
 
-def test_a_tree_with_a_worker_too_few_hangs_until_it_is_there(
+def test_a_tree_with_a_missing_worker_hangs_until_the_worker_exists(
     plane: ControlPlane,
     namespace: str,
     nodes: Callable[..., list[str]],

@@ -91,7 +91,7 @@ def reader(plane: ControlPlane, tmp_path: Path) -> Iterator[Reader]:
     remove_nodes(plane)
 
 
-def test_the_gang_of_the_tutorial_starts_when_there_is_room_for_all_of_it(
+def test_the_tutorial_s_gang_starts_when_all_of_its_pods_fit(
     plane: ControlPlane,
     reader: Reader,
     rollcall: Callable[..., RollcallServer],

@@ -119,7 +119,7 @@ def test_when_the_leader_dies_the_other_takes_over_within_the_lease(
     killed(story, started, change, done=done)
 
 
-def test_when_the_leader_dies_the_other_takes_over_within_the_lease_as_it_is_by_default(
+def test_when_the_leader_dies_the_other_takes_over_within_the_default_lease(
     story: Story, started: Started
 ) -> None:
     killed(story, started, 20, done=False)
@@ -155,14 +155,14 @@ def frozen(story: Story, started: Started, change: int) -> None:
 
 
 @pytest.mark.parametrize("change", [12, 25])
-def test_a_leader_that_wakes_up_after_its_lease_writes_nothing(
+def test_a_leader_that_resumes_after_its_lease_writes_nothing(
     quick: None, story: Story, started: Started, change: int
 ) -> None:
     frozen(story, started, change)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_leader_that_freezes_anywhere_writes_nothing_when_it_wakes_up(
+def test_a_leader_that_was_frozen_at_any_point_writes_nothing_when_it_resumes(
     quick: None, story: Story, started: Started, seed: int
 ) -> None:
     leader, follower = pair(started)
@@ -182,7 +182,7 @@ def test_a_leader_that_freezes_anywhere_writes_nothing_when_it_wakes_up(
     assert max(sent(leader)) < min(sent(follower))
 
 
-def test_a_process_that_is_stopped_and_goes_on_writes_nothing(plane: ControlPlane, story: Story) -> None:
+def test_a_process_that_is_stopped_and_continued_writes_nothing(plane: ControlPlane, story: Story) -> None:
     first, second = ReconcilerProcess(plane, KOORDINATOR), ReconcilerProcess(plane, KOORDINATOR)
     try:
         leader, follower = led_by_one_of(first, second)

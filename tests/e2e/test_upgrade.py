@@ -81,7 +81,7 @@ def hooks(plane: ControlPlane) -> dict[str, Manifest]:
 
 
 @pytest.mark.long
-def test_an_upgrade_and_the_way_back_lose_no_admission_and_leave_nothing(
+def test_an_upgrade_and_a_rollback_lose_no_admission_and_leave_no_objects(
     plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str
 ) -> None:
     server = rollcall(plane, yaml.safe_load((PREVIOUS / "configuration.yaml").read_text()))
@@ -191,7 +191,7 @@ def beside(
 
 
 @pytest.mark.long
-def test_a_reconciler_that_moves_out_of_the_server_s_pods_always_has_its_rights_and_no_second_writer(
+def test_moving_the_reconciler_out_of_the_server_pods_keeps_its_rights_and_one_writer(
     plane: ControlPlane,
     beside: tuple[RollcallServer, ReconcilerProcess],
     reconciler: Callable[..., ReconcilerProcess],
@@ -231,7 +231,7 @@ def test_a_reconciler_that_moves_out_of_the_server_s_pods_always_has_its_rights_
 
 
 @pytest.mark.long
-def test_without_its_rights_a_sidecar_writes_nothing_and_the_next_one_takes_over(
+def test_a_sidecar_without_rights_writes_nothing_and_the_next_one_takes_over(
     plane: ControlPlane,
     beside: tuple[RollcallServer, ReconcilerProcess],
     reconciler: Callable[..., ReconcilerProcess],

@@ -57,7 +57,7 @@ def podgang(number: int, namespace: str) -> Manifest:
     }
 
 
-def test_a_thousand_gangs_in_step_cost_no_write_and_no_list(quiet_plane: ControlPlane) -> None:
+def test_a_thousand_unchanged_gangs_cause_no_writes_and_no_lists(quiet_plane: ControlPlane) -> None:
     plane, namespace = quiet_plane, "default"
     path = f"/apis/scheduler.grove.io/v1alpha1/namespaces/{namespace}/podgangs"
     with ThreadPoolExecutor(4) as clients:
