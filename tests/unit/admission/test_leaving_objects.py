@@ -50,7 +50,7 @@ def without_the_fault(rule: Rule) -> Manifest:
 
 
 @pytest.mark.parametrize("rule", DENYING, ids=lambda rule: rule.id)
-def test_what_a_rule_refuses_is_refused_while_a_finalizer_keeps_the_object(rule: Rule) -> None:
+def test_a_faulty_update_is_refused_while_a_finalizer_keeps_the_object(rule: Rule) -> None:
     wrong, before = rule.fails.object, without_the_fault(rule)
     verdict = judged(rule, leaving(wrong, HELD), leaving(before, HELD))
     assert rule.id in [found.rule for found in verdict.denials]
@@ -67,7 +67,7 @@ def test_finalizers_can_always_be_removed(rule: Rule) -> None:
     assert judged(rule, annotated, leaving(stale, HELD)).allowed
 
 
-def test_finalizers_can_be_removed_from_an_object_that_cannot_be_read() -> None:
+def test_finalizers_can_be_removed_from_a_malformed_object() -> None:
     (rule,) = (one for one in ABOUT_OBJECTS if one.id == "koordinator/gang-groups-unread")
     broken = {**rule.fails.object, "spec": {"minMember": "four"}}
     assert judged(rule, leaving(broken), leaving(broken, HELD)).allowed
@@ -77,7 +77,7 @@ def test_finalizers_can_be_removed_from_an_object_that_cannot_be_read() -> None:
     assert not judged(rule, leaving(broken), leaving(rule.fails.object, HELD)).allowed
 
 
-def test_an_old_object_that_cannot_be_read_at_all_is_no_excuse() -> None:
+def test_a_malformed_old_object_does_not_excuse_a_faulty_update() -> None:
     (rule,) = (one for one in ABOUT_OBJECTS if one.id == "koordinator/gang-groups-unread")
     broken = {**rule.fails.object, "spec": {"minMember": "four"}}
     unreadable: tuple[Any, ...] = (0.0, False, "net", [{}])

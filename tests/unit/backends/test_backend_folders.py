@@ -55,7 +55,7 @@ def test_a_backend_has_the_files_of_its_neighbours(folder: str) -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_each_rule_of_a_backend_is_in_its_list(folder: str) -> None:
+def test_the_rule_list_of_a_backend_is_complete(folder: str) -> None:
     rules = import_module(f"{folder}.rules")
     modules = [import_module(f"{folder}.rules.{name}") for name in sorted(files_of(rules))]
     declared = [rule.id for rule in collect(*modules)]

@@ -82,7 +82,7 @@ CANNOT_BE_SAID: dict[str, tuple[PodGang, frozenset[Api] | None, dict[str, Any], 
 
 
 @pytest.mark.parametrize(("given", "apis", "config", "rule"), CANNOT_BE_SAID.values(), ids=CANNOT_BE_SAID)
-def test_what_cannot_be_said_as_a_whole_is_not_said_in_part(
+def test_a_gang_that_cannot_be_expressed_completely_is_not_written(
     given: PodGang, apis: frozenset[Api] | None, config: dict[str, Any], rule: str
 ) -> None:
     chosen = dict(config)
@@ -94,7 +94,7 @@ def test_what_cannot_be_said_as_a_whole_is_not_said_in_part(
 
 
 @pytest.mark.parametrize("apis", [V1ALPHA1, V1ALPHA2, V1BETA1, TREE])
-def test_a_released_minimum_keeps_the_last_positive_one(apis: frozenset[Api]) -> None:
+def test_a_released_minimum_keeps_its_last_positive_value(apis: frozenset[Api]) -> None:
     """Grove releases a gang's minimums to 0 so that a rolling update goes on; 0 is no gang to the API server."""
     before = made(podgang(*TWO), apis, flat="allow")
     used = backend(flat="allow")
@@ -107,7 +107,7 @@ def test_a_released_minimum_keeps_the_last_positive_one(apis: frozenset[Api]) ->
 
 @pytest.mark.parametrize(("lead", "work"), [(0, 4), (1, 0), (0, 0)])
 @pytest.mark.parametrize("apis", [V1ALPHA1, V1ALPHA2, V1BETA1])
-def test_merged_members_keep_their_sum_when_any_is_released(apis: frozenset[Api], lead: int, work: int) -> None:
+def test_merged_members_keep_their_sum_if_one_is_released(apis: frozenset[Api], lead: int, work: int) -> None:
     """Up to 1.36 the sum is frozen, so one without those that are released would be refused for ever."""
     before = made(podgang(*TWO), apis)
     used = backend()
@@ -126,7 +126,7 @@ def test_a_gang_without_members_is_not_written_yet(apis: frozenset[Api]) -> None
     assert made(podgang(), apis, flat="allow") == []
 
 
-def test_a_composite_is_never_called_as_a_member_of_its_gang_is() -> None:
+def test_a_composite_never_has_the_name_of_a_member_of_its_gang() -> None:
     # kube-scheduler 1.37 never finds room for such a PodGroup.
     assert bare(made(podgang(member("demo-0", 2)), TREE)) == [
         {
@@ -153,7 +153,7 @@ def test_a_composite_is_never_called_as_a_member_of_its_gang_is() -> None:
     ]
 
 
-def test_a_scaling_group_s_replica_may_be_called_as_a_clique_is() -> None:
+def test_a_scaling_group_s_replica_can_have_the_name_of_a_clique() -> None:
     """A Workload has each template name once, in all of its tree."""
     config = {"name": "demo-0-g-0", "podGroupNames": ["demo-0-g-0-wrk"], **constraint("example.com/rack")}
     given = podgang(member("demo-0-g-0", 1), member("demo-0-g-0-wrk", 2), topologyConstraintGroupConfigs=[config])
@@ -168,7 +168,7 @@ def test_a_scaling_group_s_replica_may_be_called_as_a_clique_is() -> None:
 
 
 @pytest.mark.parametrize("apis", [V1ALPHA1, V1ALPHA2, V1BETA1, TREE])
-def test_a_label_is_cut_where_a_name_is_longer_than_one_may_be(apis: frozenset[Api]) -> None:
+def test_a_name_longer_than_a_label_value_is_cut_in_the_label(apis: frozenset[Api]) -> None:
     """The API server would refuse the whole object."""
     name, clique = "g" * 100, "c" * 63
     raw = podgang(member(clique, 1), member("d" * 64, 1)).raw

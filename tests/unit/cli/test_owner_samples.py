@@ -256,7 +256,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("files", "scheduler", "expected"), ROWS, ids=[f"{row[0][0]}-{row[1]}" for row in ROWS])
-def test_a_sample_is_admitted_and_gets_what_its_gangs_need(
+def test_a_sample_is_admitted_and_its_gang_objects_are_rendered(
     rollcall: Run, samples: Path, tmp_path: Path, files: tuple[str, ...], scheduler: str, expected: list[str]
 ) -> None:
     arguments = [*_chosen(scheduler, tmp_path), *(str(samples / name) for name in files), "-o", "json"]

@@ -22,17 +22,17 @@ from tests.unit.cli.owner_manifests import (
 )
 
 
-def test_what_nobody_opted_in_is_said_once_and_is_no_failure(rollcall: Run) -> None:
+def test_workloads_that_are_not_opted_in_get_one_note_and_no_failure(rollcall: Run) -> None:
     ran = rollcall("check", "--strict", "-", stdin=f"{JOB}---\n{JOB_SET}---\n{GROUPS}")
     assert ran == (0, f"<stdin>:1:1: {NOT_OPTED_IN} (and 2 others)\n3 objects judged, 0 errors\n", "")
 
 
-def test_a_job_that_gets_its_name_at_its_creation_is_judged_too(rollcall: Run) -> None:
+def test_a_job_with_a_generated_name_is_judged(rollcall: Run) -> None:
     job = JOB.replace("name: demo", "generateName: demo-", 1)
     assert rollcall("check", *KOORD, "--strict", "-", stdin=job) == (0, "1 object judged, 0 errors\n", "")
 
 
-def test_a_job_that_names_its_gang_by_itself_needs_no_advice(rollcall: Run) -> None:
+def test_a_job_that_names_its_gang_gets_no_advice(rollcall: Run) -> None:
     job = JOB.replace("template: {spec: {", "template: {spec: {schedulingGroup: {podGroupName: mine}, ")
     assert rollcall("check", "-", stdin=job).out == "1 object judged, 0 errors\n"
 
@@ -46,7 +46,7 @@ def test_the_label_of_a_namespace_in_another_file_opts_in(rollcall: Run, tmp_pat
     assert "field  spec.completions" in ran.out
 
 
-def test_a_train_job_finds_its_runtime_in_another_file(rollcall: Run, tmp_path: Path) -> None:
+def test_the_runtime_of_a_train_job_can_be_in_another_file(rollcall: Run, tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(TRAIN_JOB)
     (tmp_path / "runtime.yaml").write_text(RUNTIME)
     ran = rollcall("check", *KOORD, "--strict", str(tmp_path))
@@ -68,7 +68,7 @@ def test_a_runtime_that_the_facts_do_not_have_is_missing(rollcall: Run, tmp_path
     assert "why    there is no such ClusterTrainingRuntime, so nothing is known of its pods\n" in ran.out
 
 
-def test_what_a_runtime_has_is_found_where_it_is_named(rollcall: Run) -> None:
+def test_a_fault_of_a_runtime_is_reported_where_it_is_referenced(rollcall: Run) -> None:
     ran = rollcall("check", *KOORD, "-", stdin=f"{TRAIN_JOB}---\n{EXCLUSIVE}")
     assert ran.code == 1
     assert "<stdin>:5:16: error owner/exclusive-topology\n" in ran.out
@@ -77,7 +77,7 @@ def test_what_a_runtime_has_is_found_where_it_is_named(rollcall: Run) -> None:
     assert f"why    ClusterTrainingRuntime torch, {place}: JobSet lets the other 2 pods " in ran.out
 
 
-def test_the_most_that_a_namespace_allows_holds_for_pod_templates(rollcall: Run) -> None:
+def test_the_enforcement_of_a_namespace_applies_to_pod_templates(rollcall: Run) -> None:
     # A quota that differs from the record is the rules' about pods.
     faulty = JOB.replace("{spec: {", "{metadata: {labels: {koordinator.sh/qosClass: BEST}}, spec: {")
     assert rollcall("check", *KOORD, "-", stdin=faulty).code == 1
@@ -86,7 +86,7 @@ def test_the_most_that_a_namespace_allows_holds_for_pod_templates(rollcall: Run)
     assert (ran.code, ": warning koordinator/qos-class" in ran.out) == (0, True)
 
 
-def test_a_pod_finds_its_job_set_in_another_file(rollcall: Run, tmp_path: Path) -> None:
+def test_the_job_set_of_a_pod_can_be_in_another_file(rollcall: Run, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(OWNED_POD)
     missing = rollcall("render", *KOORD, str(tmp_path), "-o", "json")
     assert json.loads(missing.out)["items"][0]["spec"].get("schedulerName") is None
@@ -119,7 +119,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("manifest", "place", "field"), WRONG, ids=[f"{row[2]}-{row[1]}" for row in WRONG])
-def test_a_field_of_the_wrong_type_is_found_where_it_stands(
+def test_a_field_of_the_wrong_type_is_reported_with_its_position(
     rollcall: Run, manifest: str, place: str, field: str
 ) -> None:
     ran = rollcall("check", *KOORD, "-", stdin=f"{manifest}---\n{RUNTIME}")
@@ -142,7 +142,7 @@ def test_a_field_of_the_wrong_type_is_found_where_it_stands(
         RUNTIME.replace("name: node\n", "name: [node]\n"),
     ],
 )
-def test_a_runtime_that_cannot_be_read_is_said_with_its_place(rollcall: Run, wrong: str) -> None:
+def test_a_malformed_runtime_is_reported_with_its_position(rollcall: Run, wrong: str) -> None:
     for command in ("check", "render", "explain"):
         ran = rollcall(command, *KOORD, "-", stdin=f"{TRAIN_JOB}---\n{wrong}")
         assert (ran.code, ran.out) == (2, "")

@@ -48,7 +48,7 @@ def test_a_job_of_the_cluster_owns_its_pod_group_and_its_pods(rollcall: Run) -> 
     }
 
 
-def test_a_pod_of_a_job_set_bears_its_controllers_keys(rollcall: Run) -> None:
+def test_a_pod_of_a_job_set_has_the_keys_of_its_controller(rollcall: Run) -> None:
     ran = rollcall("render", *VOLCANO, "-", stdin=JOB_SET)
     pod = list(YAML(typ="safe").load_all(ran.out))[-1]
     assert comments(ran.out)[-1] == "# JobSet demo, volcano: one pod of worker, of Job demo-worker-0 of JobSet demo"
@@ -71,7 +71,7 @@ def test_a_pod_of_a_job_set_bears_its_controllers_keys(rollcall: Run) -> None:
         assert {key: value for key, value in found.items() if key in keys} == keys
 
 
-def test_the_groups_of_a_leader_worker_set_are_shown_by_their_first(rollcall: Run) -> None:
+def test_only_the_first_group_of_a_leader_worker_set_is_shown(rollcall: Run) -> None:
     ran = rollcall("render", *KOORD, "-", stdin=GROUPS)
     group, leader, worker = YAML(typ="safe").load_all(ran.out)
     assert comments(ran.out)[:2] == [
@@ -84,7 +84,7 @@ def test_the_groups_of_a_leader_worker_set_are_shown_by_their_first(rollcall: Ru
     assert worker["metadata"]["annotations"]["leaderworkerset.sigs.k8s.io/leader-name"] == "demo-0"
 
 
-def test_trainer_s_plugin_and_kai_make_the_gang_themselves(rollcall: Run) -> None:
+def test_trainer_s_plugin_and_kai_create_the_gang_themselves(rollcall: Run) -> None:
     plugin = RUNTIME.replace("  mlPolicy", "  podGroupPolicy: {volcano: {}}\n  mlPolicy")
     ran = rollcall("render", *VOLCANO, "-", stdin=f"{TRAIN_JOB}---\n{plugin}")
     chain = "of Job demo-node-0 of JobSet demo of TrainJob demo"
@@ -106,24 +106,24 @@ def test_the_queue_of_a_train_job_reaches_its_pods_for_kai(rollcall: Run) -> Non
     assert pod["metadata"]["labels"]["kai.scheduler/queue"] == "team-a"
 
 
-def test_the_queue_that_volcano_s_users_name_is_the_pod_group_s(rollcall: Run) -> None:
+def test_volcano_s_own_queue_key_sets_the_queue_of_the_pod_group(rollcall: Run) -> None:
     asking = GROUPS.replace("name: demo", "name: demo, annotations: {scheduling.volcano.sh/queue-name: team-a}")
     group = next(iter(YAML(typ="safe").load_all(rollcall("render", *VOLCANO, "-", stdin=asking).out)))
     assert group["spec"]["queue"] == "team-a"
 
 
-def test_a_pod_of_somebody_else_s_job_is_left_alone(rollcall: Run) -> None:
+def test_a_pod_of_a_job_that_is_not_opted_in_is_left_unchanged(rollcall: Run) -> None:
     foreign = OWNED_POD.replace("batch/v1", "batch.volcano.sh/v1alpha1")
     ran = rollcall("render", *KOORD, "-o", "json", "-", stdin=f"{foreign}---\n{JOB_SET}")
     assert "schedulerName" not in json.loads(ran.out)["items"][0]["spec"]
 
 
-def test_of_what_is_suspended_nothing_is_written_yet(rollcall: Run) -> None:
+def test_a_suspended_workload_has_no_objects_yet(rollcall: Run) -> None:
     ran = rollcall("render", *VOLCANO, "-", stdin=JOB.replace("  completionMode", "  suspend: true\n  completionMode"))
     assert comments(ran.out).count("# suspended: nothing is written until it is resumed") == 2
 
 
-def test_a_name_that_is_yet_to_be_made_is_shown_as_such(rollcall: Run) -> None:
+def test_a_name_that_is_not_generated_yet_is_shown_as_such(rollcall: Run) -> None:
     ran = rollcall("render", *VOLCANO, "-", stdin=JOB.replace("name: demo", "generateName: demo-", 1))
     group, pod = YAML(typ="safe").load_all(ran.out)
     assert (group["metadata"]["name"], pod["metadata"]["generateName"]) == ("demo-added", "demo-added-0-")
@@ -141,7 +141,7 @@ def test_a_name_that_is_yet_to_be_made_is_shown_as_such(rollcall: Run) -> None:
     ],
     ids=["not opted in", "refused", "without its runtime", "empty", "a runtime alone"],
 )
-def test_what_gets_nothing_says_why(
+def test_a_note_says_why_a_workload_gets_no_objects(
     rollcall: Run, arguments: tuple[str, ...], manifest: str, code: int, said: str
 ) -> None:
     ran = rollcall("render", *arguments, "-", stdin=manifest)
@@ -152,7 +152,7 @@ def test_what_gets_nothing_says_why(
 # explain
 
 
-def test_each_scheduler_is_asked_and_the_gangs_are_drawn(rollcall: Run) -> None:
+def test_every_scheduler_is_explained_and_the_gangs_are_drawn(rollcall: Run) -> None:
     ran = rollcall("explain", *KOORD, "-", stdin=JOB_SET.replace("    replicas: 2", "    dependsOn: [{name: leader}]"))
     assert ran.code == 0
     lines = ran.out.splitlines()
@@ -168,7 +168,7 @@ def test_each_scheduler_is_asked_and_the_gangs_are_drawn(rollcall: Run) -> None:
     ]
 
 
-def test_a_refusal_and_what_is_not_known_have_their_codes(rollcall: Run) -> None:
+def test_a_refusal_and_an_unknown_result_have_their_exit_codes(rollcall: Run) -> None:
     refused = rollcall("explain", *KOORD, "-o", "json", "-", stdin=f"{TRAIN_JOB}---\n{EXCLUSIVE}")
     (found,) = json.loads(refused.out)["workloads"]
     assert (refused.code, found["kind"], found["answer"]) == (1, "TrainJob", "refused")
@@ -183,7 +183,7 @@ def test_a_refusal_and_what_is_not_known_have_their_codes(rollcall: Run) -> None
     assert (unknown.code, found["answer"], found["gangs"]) == (3, "unknown", None)
 
 
-def test_what_is_not_opted_in_has_no_answer_and_no_failure(rollcall: Run) -> None:
+def test_a_workload_that_is_not_opted_in_gets_no_verdict_and_no_failure(rollcall: Run) -> None:
     ran = rollcall("explain", "-o", "json", "-", stdin=GROUPS)
     (found,) = json.loads(ran.out)["workloads"]
     assert (ran.code, found["answer"], found["scheduler"]) == (0, None, None)
@@ -210,14 +210,14 @@ def test_what_is_not_opted_in_has_no_answer_and_no_failure(rollcall: Run) -> Non
     }
 
 
-def test_groups_beyond_number_are_counted_and_not_listed(rollcall: Run) -> None:
+def test_very_many_groups_are_counted_and_not_listed(rollcall: Run) -> None:
     many = GROUPS.replace("replicas: 3", "replicas: 2147483647")
     found = json.loads(rollcall("explain", *KOORD, "-o", "json", "-", stdin=many).out)["workloads"][0]["gangs"]
     assert (found["pods"], found["below"][0]["more"]) == (4 * 2147483647, 2147483646)
     assert rollcall("render", *KOORD, "-", stdin=many).code == 0
 
 
-def test_a_claim_is_honoured_by_who_reads_it(rollcall: Run) -> None:
+def test_a_claim_is_honoured_by_the_scheduler_that_reads_it(rollcall: Run) -> None:
     plugin = RUNTIME.replace("  mlPolicy", "  podGroupPolicy: {volcano: {}}\n  mlPolicy")
     ran = rollcall("explain", "-o", "json", "-", stdin=f"{TRAIN_JOB}---\n{plugin}")
     (found,) = json.loads(ran.out)["workloads"]
@@ -226,7 +226,7 @@ def test_a_claim_is_honoured_by_who_reads_it(rollcall: Run) -> None:
     assert [node["kind"] for node in found["gangs"]["below"]] == ["member"]
 
 
-def test_the_pictures_have_the_gangs(rollcall: Run) -> None:
+def test_the_drawings_show_the_gangs(rollcall: Run) -> None:
     chart = rollcall("explain", "-o", "mermaid", "-", stdin=JOB_SET)
     assert chart.out == (
         "flowchart TD\n"
@@ -242,7 +242,7 @@ def test_the_pictures_have_the_gangs(rollcall: Run) -> None:
     assert [f">{text}</text>" in drawing for text in ("gang demo", "worker", "6 pods")] == [True] * 3
 
 
-def test_a_job_whose_pods_are_of_a_tree_is_left_to_the_tree(rollcall: Run) -> None:
+def test_a_job_whose_pods_belong_to_a_tree_is_explained_with_the_tree(rollcall: Run) -> None:
     group = """\
 ---
 apiVersion: scheduling.k8s.io/v1beta1

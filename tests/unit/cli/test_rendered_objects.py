@@ -69,7 +69,7 @@ def samples() -> list[Path] | None:
 
 
 @pytest.mark.parametrize("named", PROFILES)
-def test_what_is_rendered_passes_every_rule_under_any_user(rollcall: Run, tmp_path: Path, named: str) -> None:
+def test_rendered_objects_pass_every_rule_under_any_user(rollcall: Run, tmp_path: Path, named: str) -> None:
     scheduler = named.split(maxsplit=1)[0]
     configuration = tmp_path / "rollcall.yaml"
     profile = {"name": scheduler, **PROFILES[named]}

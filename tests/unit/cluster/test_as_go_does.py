@@ -48,7 +48,7 @@ def question(case: TrustCase, host: str) -> dict[str, str]:
 
 @needs_go
 @pytest.mark.parametrize("host", [HOST, ADDRESS])
-def test_go_trusts_the_same_servers(program: Path, host: str) -> None:
+def test_go_and_rollcall_trust_the_same_servers(program: Path, host: str) -> None:
     accepted = TRUSTED | STRICTER
     trusted = verdicts(program, [question(case, host) for case in accepted.values()])
     assert dict(zip(accepted, trusted, strict=True)) == dict.fromkeys(accepted, "")
@@ -57,12 +57,12 @@ def test_go_trusts_the_same_servers(program: Path, host: str) -> None:
 
 
 @needs_go
-def test_go_uses_the_same_proxies(program: Path) -> None:
+def test_go_and_rollcall_use_the_same_proxies(program: Path) -> None:
     # Go reads the variables once in a process.
     found = {name: verdicts(program, [{"URL": case.url}], case.environment)[0] for name, case in PROXIES.items()}
     assert found == {name: case.expected or "" for name, case in PROXIES.items()}
 
 
 @pytest.mark.parametrize("case", PROXIES.values(), ids=PROXIES)
-def test_the_environment_says_which_proxy_is_used(case: ProxyCase) -> None:
+def test_the_environment_selects_the_proxy(case: ProxyCase) -> None:
     assert proxy_for(case.url, case.environment) == case.expected

@@ -87,7 +87,7 @@ def test_a_watch_needs_no_free_connection() -> None:
     assert asyncio.run(story()) == [b"", b"{}"]
 
 
-def test_a_cancelled_read_gives_its_turn_back() -> None:
+def test_a_cancelled_read_releases_its_slot() -> None:
     async def story() -> Slow:
         slow = Slow()
         asked = client(slow)
@@ -101,7 +101,7 @@ def test_a_cancelled_read_gives_its_turn_back() -> None:
     assert asyncio.run(story()).answered == REQUESTS_AT_ONCE
 
 
-async def test_a_request_that_gets_no_turn_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_without_a_free_slot_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "ANSWER_SECONDS", 0.01)
 
     slow = Slow()
@@ -113,7 +113,7 @@ async def test_a_request_that_gets_no_turn_fails(monkeypatch: pytest.MonkeyPatch
     await let_go(tasks)
 
 
-async def test_a_fact_that_gets_no_turn_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fact_whose_read_gets_no_slot_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looking, "LOOKUP_SECONDS", 0.01)
 
     slow = Slow()

@@ -22,7 +22,7 @@ MOST_BYTES = 2 * KEPT_BYTES
 
 
 @pytest.mark.parametrize("projection", projections(), ids=lambda one: f"{one.part}-{one.resource.api.version}")
-def test_hostile_objects_cost_a_bounded_amount_each(projection: Projection) -> None:
+def test_hostile_objects_use_a_bounded_amount_of_memory_each(projection: Projection) -> None:
     ways = list(attacks(SAMPLES[projection.part], OBJECT_BYTES))
     each = max(1, OBJECTS // len(ways))
     for attack in ways:
@@ -44,7 +44,7 @@ def test_the_sample_of_each_kind_is_read(projection: Projection) -> None:
 
 
 @pytest.mark.parametrize("projection", projections(), ids=lambda one: f"{one.part}-{one.resource.api.version}")
-def test_all_that_was_kept_goes_with_the_objects(projection: Projection) -> None:
+def test_deleting_the_objects_frees_all_memory(projection: Projection) -> None:
     index = Index(projection)
     ways = cycle(attacks(SAMPLES[projection.part], OBJECT_BYTES))
     raws = [attack.object(number) for number, attack in enumerate(islice(ways, 40))]

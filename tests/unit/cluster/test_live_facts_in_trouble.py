@@ -112,7 +112,7 @@ ODD: list[Callable[[], httpx.Response]] = [
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_odd_answers_of_discovery_end_nothing(odd: Callable[[], httpx.Response]) -> None:
+def test_malformed_discovery_answers_do_not_stop_the_watches(odd: Callable[[], httpx.Response]) -> None:
     cluster = Cluster()
 
     async def then(live: LiveFacts) -> None:
@@ -125,7 +125,7 @@ def test_odd_answers_of_discovery_end_nothing(odd: Callable[[], httpx.Response])
     followed(cluster, then)
 
 
-def test_an_api_server_that_has_not_read_its_crds_yet_is_not_believed_at_once() -> None:
+def test_a_kind_must_be_missing_repeatedly_before_it_counts_as_removed() -> None:
     cluster = Cluster()
 
     async def then(live: LiveFacts) -> None:
@@ -140,7 +140,7 @@ def test_an_api_server_that_has_not_read_its_crds_yet_is_not_believed_at_once() 
     followed(cluster, then)
 
 
-def test_a_kind_that_appears_later_and_cannot_be_read_takes_no_replica_away() -> None:
+def test_an_added_kind_that_cannot_be_read_does_not_make_the_server_unready() -> None:
     cluster = Cluster()
     cluster.answers["elasticquotas"] = lambda _: httpx.Response(403, json=failure(403, "forbidden"))
 
@@ -153,7 +153,7 @@ def test_a_kind_that_appears_later_and_cannot_be_read_takes_no_replica_away() ->
 
 
 @pytest.mark.parametrize("answer", [httpx.Response(200, content=b""), httpx.Response(403, json=failure(403, "no"))])
-def test_a_watch_that_never_lasts_is_not_asked_for_without_a_pause(
+def test_a_watch_that_ends_at_once_is_restarted_with_pauses(
     answer: httpx.Response, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watching, "BACKOFF_SECONDS", (0.05, 5.0))
@@ -171,7 +171,7 @@ def test_a_watch_that_never_lasts_is_not_asked_for_without_a_pause(
     followed(cluster, then)
 
 
-def test_a_quiet_watch_is_no_trouble() -> None:
+def test_a_quiet_watch_is_not_reported() -> None:
     cluster = Cluster()
     once = iter([httpx.Response(500, json=failure(500, "starting"))])
     cluster.answers["namespaces"] = lambda watched: next(once, None) if watched else None
@@ -182,7 +182,7 @@ def test_a_quiet_watch_is_no_trouble() -> None:
     followed(cluster, then)
 
 
-def test_what_is_not_followed_is_not_believed() -> None:
+def test_facts_of_an_interrupted_watch_become_unknown() -> None:
     workload = {"metadata": {"name": "a", "namespace": "team"}}
     created = Request("", "CREATE", Kind("grove.io", "v1alpha1", "PodCliqueSet"), "team", "a", workload)
     cluster = Cluster()
@@ -200,7 +200,7 @@ def test_what_is_not_followed_is_not_believed() -> None:
     followed(cluster, then)
 
 
-def test_a_credential_that_no_header_may_have_is_not_quoted() -> None:
+def test_an_invalid_credential_is_not_quoted() -> None:
     async def run() -> str:
         live = LiveFacts(
             Client(Access("http://127.0.0.1:1", ssl.create_default_context(), lambda: "Bearer SECRET\nx")),
@@ -218,7 +218,7 @@ def test_a_credential_that_no_header_may_have_is_not_quoted() -> None:
     assert "SECRET" not in told
 
 
-def test_a_kubeconfig_that_is_no_yaml_is_named(tmp_path: Path) -> None:
+def test_a_kubeconfig_that_is_not_yaml_is_reported_by_path(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text("a: [b\n")
     with pytest.raises(AccessError, match=str(path)):

@@ -27,11 +27,11 @@ def said(snapshot: Snapshot, check: str) -> list[str]:
     return [found for _, _, found in told(snapshot, check)]
 
 
-def test_webhooks_without_a_ca_bundle_are_told_at_once() -> None:
+def test_all_webhooks_without_a_ca_bundle_are_reported_in_one_finding() -> None:
     assert told(installed(), "webhooks/ca-bundle") == [(Level.ERROR, f"{FIRST} and 11 more", "there is no caBundle")]
 
 
-def test_a_ca_bundle_that_is_none_is_told_once() -> None:
+def test_an_invalid_ca_bundle_is_reported_once() -> None:
     def spoil(raw: Manifest) -> None:
         for hook in raw.get("webhooks", ()):
             hook["clientConfig"]["caBundle"] = b64encode(b"nonsense").decode()
@@ -40,17 +40,17 @@ def test_a_ca_bundle_that_is_none_is_told_once() -> None:
     assert found == [(Level.ERROR, FIRST, "its caBundle is not a certificate in PEM form")]
 
 
-def test_old_and_new_authority_side_by_side_are_well() -> None:
+def test_an_old_and_a_new_authority_together_are_accepted() -> None:
     assert told(bundled(signed(days=-1).authority, signed().authority), "webhooks/ca-bundle") == []
 
 
-def test_an_authority_that_is_about_to_run_out_is_a_warning() -> None:
+def test_an_authority_that_expires_soon_causes_a_warning() -> None:
     # Ten days old, and a tenth of its life is more than a day.
     found = told(bundled(signed(days=1).authority), "webhooks/ca-bundle")
     assert found == [(Level.WARNING, FIRST, "the authority in its caBundle expires at 2026-09-02 12:00 UTC")]
 
 
-def test_webhooks_that_believe_different_authorities_are_a_warning() -> None:
+def test_webhooks_with_different_authorities_cause_a_warning() -> None:
     one, other = (bundled(signed().authority) for _ in range(2))
     mixed = {part: one.parts[part] if index else other.parts[part] for index, part in enumerate(one.parts)}
     snapshot = bundled(signed().authority)
@@ -59,7 +59,7 @@ def test_webhooks_that_believe_different_authorities_are_a_warning() -> None:
     assert found[2].startswith("there are 2 different caBundles")
 
 
-def test_a_certificate_that_ran_out_is_told_though_the_rest_is_well() -> None:
+def test_an_expired_certificate_is_reported_even_if_others_are_valid() -> None:
     found = told(certified(signed(days=-1)), "server/certificate")
     assert found == [(Level.ERROR, SHOWN, "the certificate that is served expired at 2026-08-31 12:00 UTC")]
 
@@ -89,7 +89,7 @@ def test_if_no_server_can_be_reached_the_secret_is_checked() -> None:
     ]
 
 
-def test_a_stored_certificate_that_cannot_be_read_is_told() -> None:
+def test_a_malformed_stored_certificate_is_reported() -> None:
     pair = signed()
     snapshot = stored(pair.leaf, pair.authority)
     secret = thing("v1", "Secret", "rollcall-tls", data={"tls.crt": b64encode(b"nonsense").decode()})
@@ -97,7 +97,7 @@ def test_a_stored_certificate_that_cannot_be_read_is_told() -> None:
     assert said(spoiled, "server/certificate") == ["its tls.crt is not a certificate in PEM form"]
 
 
-def test_a_ca_bundle_that_is_none_says_nothing_about_what_is_stored() -> None:
+def test_an_invalid_ca_bundle_causes_no_finding_about_the_stored_certificate() -> None:
     pair = signed()
 
     def spoil(raw: Manifest) -> None:
@@ -110,7 +110,7 @@ def test_a_ca_bundle_that_is_none_says_nothing_about_what_is_stored() -> None:
     assert said(known, "webhooks/ca-bundle") == ["its caBundle is not a certificate in PEM form"]
 
 
-def test_a_certificate_that_is_its_own_authority_is_believed() -> None:
+def test_a_self_signed_certificate_is_trusted() -> None:
     leaf = signed().leaf
     assert said(stored(leaf, leaf), "server/certificate") == []
 
@@ -126,7 +126,7 @@ def test_another_server_at_a_pod_s_address_is_not_rollcall() -> None:
     ]
 
 
-def test_where_nothing_can_be_looked_at_that_is_said() -> None:
+def test_missing_certificate_data_is_reported_as_unknown() -> None:
     nobody = bundled(signed().authority, presented=(Presented(SHOWN, HOST, trouble="timed out"),))
     assert unknown(nobody, "server/certificate") == [
         f"which certificate is served: {SHOWN}: timed out, and {SECRET} is missing"
@@ -134,12 +134,12 @@ def test_where_nothing_can_be_looked_at_that_is_said() -> None:
 
 
 @pytest.mark.parametrize("host", ["*.rollcall-system.svc", HOST])
-def test_a_wildcard_is_for_one_label(host: str) -> None:
+def test_a_wildcard_covers_one_label(host: str) -> None:
     pair = signed(host=host)
     assert said(stored(pair.leaf, pair.authority), "server/certificate") == []
 
 
-def test_what_the_reconciler_keeps_is_not_to_be_written_by_hand() -> None:
+def test_the_remedy_for_reconciler_managed_certificates_is_not_a_manual_write() -> None:
     """It would write over it, and whoever did would be none the wiser."""
     own = configured(certificates={"mode": "selfManaged"})
     worlds = {

@@ -75,7 +75,7 @@ def _group(api: Api) -> dict[str, Any]:
     return {"metadata": {"name": api.group}, "versions": [{"version": api.version, "resources": [kind]}]}
 
 
-def test_what_is_there_is_read_and_what_is_not_is_empty() -> None:
+def test_existing_objects_are_read_and_missing_ones_are_empty() -> None:
     cluster = Cluster(namespace("team-a"), thing("grove.io/v1alpha1", "PodCliqueSet", "demo", within="team-a"))
     snapshot = cluster.read()
     assert [raw["metadata"]["name"] for raw in snapshot.all(NAMESPACES)] == ["team-a"]
@@ -85,7 +85,7 @@ def test_what_is_there_is_read_and_what_is_not_is_empty() -> None:
     assert [clock.whose for clock in snapshot.clocks] == ["the API server"]
 
 
-def test_nothing_is_written_but_by_a_dry_run() -> None:
+def test_the_doctor_writes_only_dry_runs() -> None:
     cluster = Cluster()
     gangs = {"name": "default-scheduler", "config": {"gangScheduling": True, "apiGeneration": "v1beta1"}}
     kinds = {Api("scheduling.k8s.io", "v1beta1", kind) for kind in ("Workload", "PodGroup")}
@@ -104,7 +104,7 @@ def test_nothing_is_written_but_by_a_dry_run() -> None:
     assert json.loads(written[pods].content)["spec"]["schedulingGroup"] == {"podGroupName": "rollcall-doctor"}
 
 
-def test_the_set_is_tried_where_the_webhooks_ask_about_it() -> None:
+def test_the_probe_set_is_created_in_a_namespace_that_the_webhooks_select() -> None:
     hooks = installed(settings=configured(registration={"excludedNamespaces": ["default"]}))
     objects = [raw for found in hooks.parts.values() if not isinstance(found, Unread) for raw in found]
     cluster = Cluster(*objects)
@@ -112,7 +112,7 @@ def test_the_set_is_tried_where_the_webhooks_ask_about_it() -> None:
     assert [one.url.path for one in cluster.asked if one.method == "POST"] == [GROVE.replace("default", "team-a")]
 
 
-def test_whether_the_accounts_that_the_configuration_trusts_are_there_is_read_one_by_one() -> None:
+def test_the_existence_of_each_trusted_account_is_read() -> None:
     cluster = Cluster()
     koordinator = "/api/v1/namespaces/koordinator-system/serviceaccounts/koord-scheduler"
     argo = "/api/v1/namespaces/argocd/serviceaccounts/controller"
@@ -134,7 +134,7 @@ def test_whether_the_accounts_that_the_configuration_trusts_are_there_is_read_on
     assert refused.right == "get serviceaccounts controller in flux"
 
 
-def test_a_right_that_is_missing_is_named() -> None:
+def test_a_missing_right_is_reported() -> None:
     cluster = Cluster()
     cluster.answers[path_of(GANG_PODS)] = (403, {"message": "pods is forbidden"})
     cluster.answers[GROVE] = (
@@ -149,7 +149,7 @@ def test_a_right_that_is_missing_is_named() -> None:
         snapshot.all(GANG_PODS)
 
 
-def test_an_outage_names_no_right() -> None:
+def test_an_outage_is_not_reported_as_a_missing_right() -> None:
     cluster = Cluster()
     cluster.answers[path_of(GANG_PODS)] = (500, {"message": "etcd is slow"})
     assert cluster.read().parts[GANG_PODS] == Unread("the Pod objects", "HTTP 500: etcd is slow")
@@ -177,7 +177,7 @@ def test_without_a_cluster_or_a_name_in_it_nothing_is_read() -> None:
             cluster.read()
 
 
-def test_who_may_not_ask_what_is_served_is_told_so() -> None:
+def test_a_user_without_discovery_rights_is_told_so() -> None:
     cluster = Cluster()
     cluster.answers |= {"/version": (403, {"message": "no"}), "/apis": (403, {"message": "no"})}
     snapshot = cluster.read()
@@ -203,7 +203,7 @@ def operator_of(cluster: Cluster, data: Mapping[str, str] | None, code: int = 20
     return cluster.read().operator
 
 
-def test_what_grove_s_operator_is_told_is_read_from_what_it_mounts() -> None:
+def test_the_configuration_of_grove_s_operator_is_read_from_its_mount() -> None:
     assert operator_of(Cluster(), {"config.yaml": OPERATOR})["scheduler"] == {"defaultProfileName": "kai-scheduler"}
     assert operator_of(Cluster(), {"notes": "a: [", "other.yaml": "kind: Other"}) is None
     assert operator_of(Cluster(), None) is None
@@ -233,7 +233,7 @@ def test_the_secret_is_read_only_if_no_server_presents_a_certificate(monkeypatch
         assert len(snapshot.clocks) == (1 if read else 2)
 
 
-def test_who_is_ready_behind_the_service_is_looked_at_by_the_name_of_the_service() -> None:
+def test_the_endpoints_are_verified_by_the_name_of_the_service() -> None:
     def second_port(raw: Manifest) -> None:
         if raw["kind"] == "Service":
             raw["spec"]["ports"] = [{"name": "next", "port": 8444}, {"name": "https", "port": 443}]
@@ -245,7 +245,7 @@ def test_who_is_ready_behind_the_service_is_looked_at_by_the_name_of_the_service
     assert list(endpoints(installed(changed=second_port))) == [Endpoint("10.0.0.1", 8443, host)]
 
 
-def test_a_url_is_looked_at_itself() -> None:
+def test_a_server_behind_a_url_is_verified_directly() -> None:
     def by_url(raw: Manifest) -> None:
         for hook in raw.get("webhooks", ()):
             hook["clientConfig"] = {"url": "https://rollcall.example.com/mutate"}

@@ -70,12 +70,12 @@ CHANGES: dict[str, tuple[Callable[[Manifest], None], list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize(("change", "wanted"), CHANGES.values(), ids=CHANGES)
-def test_what_differs_from_what_is_printed(change: Callable[[Manifest], None], wanted: list[tuple[str, str]]) -> None:
+def test_differences_from_the_printed_webhooks_are_reported(change: Callable[[Manifest], None], wanted: list[tuple[str, str]]) -> None:
     found = told(installed(changed=of_pods(change)), "webhooks/as-printed")
     assert found == [(Level.ERROR, *one) for one in wanted]
 
 
-def test_a_change_of_many_webhooks_is_told_once_a_configuration() -> None:
+def test_a_change_of_many_webhooks_is_reported_once_per_configuration() -> None:
     def ignoring(raw: Manifest) -> None:
         for hook in raw.get("webhooks", ()):
             hook["failurePolicy"] = "Ignore"
@@ -96,7 +96,7 @@ OUT = {
 
 
 @pytest.mark.parametrize(("left_out", "policy", "wanted"), OUT.values(), ids=OUT)
-def test_a_namespace_that_a_cluster_recovers_by_is_asked_about(
+def test_webhooks_that_select_a_recovery_namespace_are_reported(
     left_out: list[str], policy: str, wanted: list[str]
 ) -> None:
     def changed(hook: Manifest) -> None:
@@ -109,7 +109,7 @@ def test_a_namespace_that_a_cluster_recovers_by_is_asked_about(
     assert found == [(Level.ERROR, where, asked) for where in wanted]
 
 
-def test_webhooks_that_are_registered_by_a_url_are_held_against_that() -> None:
+def test_webhooks_with_a_url_are_compared_with_that_url() -> None:
     def by_url(raw: Manifest) -> None:
         for hook in raw.get("webhooks", ()):
             path = "validate" if raw["kind"].startswith("Validating") else "mutate"
@@ -118,7 +118,7 @@ def test_webhooks_that_are_registered_by_a_url_are_held_against_that() -> None:
     assert told(installed(changed=by_url), "webhooks/as-printed", "server/service", "server/endpoints") == []
 
 
-def test_without_the_right_to_read_them_nothing_is_said_of_webhooks() -> None:
+def test_without_the_right_to_read_webhooks_they_are_unknown() -> None:
     why = Unread("the MutatingWebhookConfiguration objects", "HTTP 403", "list them")
     seen = installed()
     blind = replace(seen, parts={**seen.parts, MUTATING_WEBHOOKS: why})
@@ -152,7 +152,7 @@ ANSWERS: dict[str, tuple[Tried, list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize(("asked", "wanted", "not_known"), ANSWERS.values(), ids=ANSWERS)
-def test_what_the_api_server_said(asked: Tried, wanted: list[str], not_known: list[str]) -> None:
+def test_the_answer_of_the_api_server_to_the_probe_is_interpreted(asked: Tried, wanted: list[str], not_known: list[str]) -> None:
     known = snapshot(asked=asked)
     assert unknown(known, "webhooks/answered") == not_known
     if not not_known:
@@ -191,7 +191,7 @@ def test_the_order_of_other_mutating_webhooks(name: str, hook: str, wanted: list
     assert found == [(level, f"MutatingWebhookConfiguration {name}", said) for level, said in wanted]
 
 
-def test_a_webhook_that_is_not_about_pods_of_gangs_is_no_neighbour() -> None:
+def test_a_webhook_that_does_not_select_gang_pods_is_ignored() -> None:
     other = {"rules": [{"apiGroups": ["apps"], "resources": ["deployments"], "operations": ["*"]}]}
     narrow = {"objectSelector": {"matchLabels": {"app": "web"}}}
     for fields in (other, narrow):
@@ -242,7 +242,7 @@ NETS: dict[str, tuple[str, list[Manifest], list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize(("wanted", "objects", "said"), NETS.values(), ids=NETS)
-def test_the_net_is_as_the_configuration_says(
+def test_the_net_must_match_the_configuration(
     wanted: str, objects: list[Manifest], said: list[tuple[str, str]]
 ) -> None:
     found = told(installed(*objects, settings=configured(registration={"net": wanted})), "net/registered")
@@ -257,7 +257,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_what_all_our_manifests_make_is_well(name: str) -> None:
+def test_all_our_manifests_pass_the_registration_checks(name: str) -> None:
     """Of the checks that are about what is applied, and not about who runs."""
     modes = {"self-managed": {"mode": "selfManaged"}}.get(name, {})
     settings = configured(registration={"net": "Deny"}, certificates=modes)
@@ -270,7 +270,7 @@ def test_what_all_our_manifests_make_is_well(name: str) -> None:
 _PRINTED = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Service", "PodDisruptionBudget")
 
 
-def test_where_nothing_is_installed_webhooks_alone_would_refuse_every_gang() -> None:
+def test_webhooks_without_an_installation_would_refuse_every_gang() -> None:
     kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     everything_else = installed(without=kinds)
     nothing = installed(without=(*kinds, "Service"))

@@ -46,12 +46,12 @@ ENDPOINTS: dict[str, tuple[Callable[[Manifest], None], list[tuple[Level, str]]]]
 
 
 @pytest.mark.parametrize(("changed", "wanted"), ENDPOINTS.values(), ids=ENDPOINTS)
-def test_endpoints(changed: Callable[[Manifest], None], wanted: list[tuple[Level, str]]) -> None:
+def test_the_endpoints_check_gives_the_expected_findings(changed: Callable[[Manifest], None], wanted: list[tuple[Level, str]]) -> None:
     found = told(installed(changed=changed), "server/endpoints")
     assert found == [(level, SERVICE_IS, said) for level, said in wanted]
 
 
-def test_endpoints_without_the_port_of_the_service_are_none() -> None:
+def test_endpoints_without_the_port_of_the_service_do_not_count() -> None:
     def leads_to(target: str | int, *ports: Manifest) -> Callable[[Manifest], None]:
         def changed(raw: Manifest) -> None:
             if raw["kind"] == "Service":
@@ -68,7 +68,7 @@ def test_endpoints_without_the_port_of_the_service_are_none() -> None:
     assert told(installed(changed=leads_to(9443, *others, {"name": "https", "port": 9443})), "server/endpoints") == []
 
 
-def test_a_port_without_a_name_is_the_only_one() -> None:
+def test_a_port_without_a_name_must_be_the_only_one() -> None:
     def unnamed(raw: Manifest) -> None:
         if raw["kind"] == "Service":
             del raw["spec"]["ports"][0]["name"]
@@ -82,7 +82,7 @@ def test_a_port_without_a_name_is_the_only_one() -> None:
     ]
 
 
-def test_a_service_without_the_port_that_webhooks_name() -> None:
+def test_a_service_without_the_port_that_webhooks_name_is_reported() -> None:
     def other(raw: Manifest) -> None:
         if raw["kind"] == "Service":
             raw["spec"]["ports"] = [{"port": 8443}]
@@ -92,7 +92,7 @@ def test_a_service_without_the_port_that_webhooks_name() -> None:
     ]
 
 
-def test_a_budget_for_other_pods_is_none() -> None:
+def test_a_disruption_budget_for_other_pods_does_not_count() -> None:
     def other(raw: Manifest) -> None:
         if raw["kind"] == "PodDisruptionBudget":
             raw["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"] = "other"
@@ -114,12 +114,12 @@ LEASES: dict[str, tuple[list[Manifest], str]] = {
 
 
 @pytest.mark.parametrize(("leases", "said"), LEASES.values(), ids=LEASES)
-def test_a_lease_without_a_live_holder(leases: list[Manifest], said: str) -> None:
+def test_a_lease_without_a_live_holder_is_reported(leases: list[Manifest], said: str) -> None:
     found = told(installed(*leases, without=("Lease",)), "reconciler/leader")
     assert found == [(Level.ERROR, "Lease rollcall-system/rollcall-reconciler", said)]
 
 
-def test_without_gang_objects_no_leader_is_needed() -> None:
+def test_without_gang_objects_a_missing_leader_is_not_reported() -> None:
     assert told(snapshot(settings=configured({"name": "lpx-scheduler"})), "reconciler/leader") == []
 
 
@@ -132,7 +132,7 @@ def gated(name: str, created: str, *gates: str) -> Manifest:
 OLD, FRESH = "2026-09-01T11:00:00Z", "2026-09-01T11:59:00Z"
 
 
-def test_pods_that_have_the_gate() -> None:
+def test_pods_that_still_have_the_gate_are_reported() -> None:
     pods = [gated("a", OLD), gated("b", FRESH), gated("c", OLD, "grove.io/podgang-pending-creation")]
     waits = configured({"name": "koord-scheduler", "gate": True})
     assert told(installed(gated("b", FRESH), settings=waits), "reconciler/gated-pods") == []
@@ -153,25 +153,25 @@ CLOCKS: dict[str, tuple[float, Level | None]] = {
 
 
 @pytest.mark.parametrize(("ahead", "level"), CLOCKS.values(), ids=CLOCKS)
-def test_clocks_that_do_not_agree(ahead: float, level: Level | None) -> None:
+def test_clocks_that_differ_are_reported(ahead: float, level: Level | None) -> None:
     found = told(installed(clocks=(Clock("https://10.0.0.0:8443", ahead),)), "clocks/agree")
     assert [(one, where) for one, where, _ in found] == (
         [] if level is None else [(level, "the clock of https://10.0.0.0:8443")]
     )
 
 
-def test_a_lease_of_the_future_is_of_a_clock_that_is_ahead() -> None:
+def test_a_lease_from_the_future_shows_a_clock_that_is_ahead() -> None:
     found = told(installed(lease(renewTime="2026-09-01T12:01:00.000000Z"), without=("Lease",)), "clocks/agree")
     assert [said for _, _, said in found] == ["it is 60 s ahead of the clock here"]
 
 
-def test_kinds_that_are_served_in_another_version_are_said() -> None:
+def test_kinds_that_are_served_in_another_version_are_reported() -> None:
     apis = served(Api("scheduling.volcano.sh", "v1beta2", "PodGroup"))
     (found,) = told(installed(settings=configured({"name": "volcano"}), apis=apis), "kinds/served")
     assert found[2] == "the cluster does not serve scheduling.volcano.sh/v1beta1 PodGroup, only v1beta2"
 
 
-def test_where_it_is_not_known_what_is_served_nothing_is_said() -> None:
+def test_with_unknown_discovery_nothing_is_reported() -> None:
     blind = installed(apis=Unread("which kinds are served", "HTTP 403", "get /apis"))
     for check in ("kinds/served", "kinds/fields", "kinds/grove", "grove/podgangmaps"):
         assert unknown(blind, check) == [
@@ -179,7 +179,7 @@ def test_where_it_is_not_known_what_is_served_nothing_is_said() -> None:
         ]
 
 
-def test_a_pod_that_could_not_be_tried_says_nothing_about_gates() -> None:
+def test_a_failed_pod_probe_says_nothing_about_gates() -> None:
     tried = snapshot(settings=configured(GANGS), apis=served(*OF_137), grouped=Tried(None, "quota exceeded"))
     assert unknown(tried, "gates/pod-field") == ["the dry run of a pod with a group failed: quota exceeded"]
     assert told(replace(tried, grouped=None), "gates/pod-field") == []
@@ -196,7 +196,7 @@ GATES: dict[str, tuple[dict[str, Any], list[tuple[Level, str]]]] = {
 
 
 @pytest.mark.parametrize(("config", "wanted"), GATES.values(), ids=GATES)
-def test_the_gates_of_the_scheduler(config: dict[str, Any], wanted: list[tuple[Level, str]]) -> None:
+def test_the_feature_gates_of_the_scheduler_are_checked(config: dict[str, Any], wanted: list[tuple[Level, str]]) -> None:
     gangs = {**GANGS, "config": {"gangScheduling": True, **config}}
     found = told(snapshot(settings=configured(gangs), apis=served(*OF_137)), "gates/scheduler")
     assert [(level, said) for level, _, said in found] == wanted
@@ -218,14 +218,14 @@ IMAGES: dict[str, tuple[str, str, bool]] = {
 
 
 @pytest.mark.parametrize(("scheduler", "image", "is_it"), IMAGES.values(), ids=IMAGES)
-def test_a_scheduler_is_known_by_its_image(scheduler: str, image: str, is_it: bool) -> None:
+def test_a_scheduler_is_identified_by_its_image(scheduler: str, image: str, is_it: bool) -> None:
     settings = configured({"name": scheduler})
     found = told(installed(deployment("it", image), settings=settings), "schedulers/running")
     assert found == ([] if is_it else [(Level.WARNING, f"profile {scheduler}", "no Deployment runs its image")])
     assert told(installed(deployment("it", image), settings=settings), "schedulers/version") == []
 
 
-def test_a_scheduler_that_has_no_replica_does_not_run() -> None:
+def test_a_scheduler_without_replicas_counts_as_not_running() -> None:
     idle = deployment("koord-scheduler", "koordinator-sh/koord-scheduler:v1.8.0", available=0)
     (found,) = told(installed(idle), "schedulers/running")
     assert found[2] == "Deployment kube-system/koord-scheduler has no available replica"
@@ -235,7 +235,7 @@ def kube_lease(renewed: str) -> Manifest:
     return thing("coordination.k8s.io/v1", "Lease", "kube-scheduler", within="kube-system", spec={"renewTime": renewed})
 
 
-def test_kube_scheduler_is_known_by_its_lease() -> None:
+def test_kube_scheduler_is_identified_by_its_lease() -> None:
     settings = configured(GANGS)
     assert told(snapshot(kube_lease("2026-09-01T11:59:58.000000Z"), settings=settings), "schedulers/running") == []
     (stopped,) = told(snapshot(kube_lease("2026-09-01T11:00:00.000000Z"), settings=settings), "schedulers/running")
@@ -244,13 +244,13 @@ def test_kube_scheduler_is_known_by_its_lease() -> None:
     assert absent[2] == "no process holds a Lease kube-system/kube-scheduler"
 
 
-def test_a_version_that_cannot_be_worked_with_is_told_whatever_is_stated() -> None:
+def test_an_unsupported_version_is_reported_whatever_the_configuration_states() -> None:
     old = deployment("koord-scheduler", "koordinator-sh/koord-scheduler:v1.4.0")
     (found,) = told(installed(old), "schedulers/version")
     assert found == (Level.ERROR, "Deployment kube-system/koord-scheduler", "it runs 1.4.0")
 
 
-def test_another_patch_of_the_stated_version_contradicts_nothing() -> None:
+def test_another_patch_release_of_the_stated_version_is_no_contradiction() -> None:
     settings = configured({"name": "koord-scheduler", "schedulerVersion": "1.8.0"})
     runs = deployment("koord-scheduler", "koordinator-sh/koord-scheduler:v1.8.3")
     assert told(installed(runs, settings=settings), "schedulers/version") == []
@@ -265,7 +265,7 @@ def colocation(**spec: Any) -> Manifest:
     }
 
 
-def test_a_colocation_profile_that_leaves_the_scheduler_or_gangs_alone_is_none_of_ours() -> None:
+def test_a_colocation_profile_without_effect_on_gangs_is_ignored() -> None:
     settings = configured({"name": "volcano"})
     of_others = {"matchLabels": {"app.kubernetes.io/managed-by": "Helm"}}
     of_some = {"matchLabels": {"team": "batch"}}
@@ -275,7 +275,7 @@ def test_a_colocation_profile_that_leaves_the_scheduler_or_gangs_alone_is_none_o
     assert told(installed(meant, settings=settings), "schedulers/colocation-profile")
 
 
-def test_parts_that_could_not_be_read_are_not_taken_for_absent() -> None:
+def test_unreadable_objects_do_not_count_as_missing() -> None:
     known = installed()
     for part, checks in ((LEASE, ("reconciler/leader", "clocks/agree")), (SERVICE, ("server/service",))):
         blind = replace(known, parts={**known.parts, part: Unread("it", "HTTP 403", part.right("rollcall-system"))})

@@ -23,7 +23,7 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
     assert broken == []
 
 
-def test_every_page_is_reached_from_the_index() -> None:
+def test_every_page_is_linked_from_the_index() -> None:
     index = ROOT / "docs" / "index.md"
     reached, waiting = {index}, [index]
     while waiting:

@@ -103,7 +103,7 @@ def test_each_scheduler_is_asked_about_what_the_workload_uses(
     assert tuple(answers(found)[name] for name in ("koord-scheduler", "default-scheduler", "lpx-scheduler")) == expected
 
 
-def test_what_a_table_leaves_open_the_rules_decide() -> None:
+def test_the_rules_decide_where_the_capability_table_is_open() -> None:
     known = {quota: ClusterFacts(elastic_quotas={"team-a": Quota(quota == "parent")}) for quota in ("leaf", "parent")}
     leaf = explained(QUOTA, facts=known["leaf"])
     assert (matrix(leaf)["koord-scheduler"]["quota"], str(leaf.answer)) == ("yes", "runs")
@@ -111,7 +111,7 @@ def test_what_a_table_leaves_open_the_rules_decide() -> None:
     assert (matrix(parent)["koord-scheduler"]["quota"], str(parent.answer)) == ("no", "refused")
 
 
-def test_what_nobody_enforces_is_not_honoured_for_that() -> None:
+def test_a_capability_does_not_become_honoured_by_turning_its_rules_off() -> None:
     for mode in ("warn", "audit", "off"):
         found = explained(NVLINK, three_schedulers(enforcement={"mode": mode}))
         assert matrix(found)["koord-scheduler"]["multiNodeNVLink"] == "no"
@@ -121,19 +121,19 @@ def test_what_nobody_enforces_is_not_honoured_for_that() -> None:
         assert matrix(found)["koord-scheduler"]["quota"] == "no"
 
 
-def test_what_a_rule_only_warns_of_is_honoured_in_part() -> None:
+def test_a_capability_with_a_warning_is_partly_honoured() -> None:
     found = explained(pod_clique_set(clique("worker"), priorityClassName="high"))
     assert matrix(found)["koord-scheduler"] == {"gang": "yes", "priorityClass": "inPart"}
     assert answers(found)["koord-scheduler"] == "partly"
 
 
-def test_kube_scheduler_without_gangs_could_never_run_one() -> None:
+def test_kube_scheduler_without_gang_scheduling_cannot_run_a_gang() -> None:
     found = explained(pod_clique_set(), koordinator())
     assert matrix(found)["default-scheduler"] == {"gang": "no"}
     assert answers(found) == {"koord-scheduler": "runs", "default-scheduler": "partly"}
 
 
-def test_a_gang_without_the_scheduler_s_api_is_no_gang() -> None:
+def test_a_gang_is_not_honoured_without_the_scheduler_s_api() -> None:
     found = explained(
         pod_clique_set(), facts=ClusterFacts(apis=frozenset({Api("grove.io", "v1alpha1", "PodCliqueSet")}))
     )
@@ -141,7 +141,7 @@ def test_a_gang_without_the_scheduler_s_api_is_no_gang() -> None:
     assert answers(found)["koord-scheduler"] == "refused"
 
 
-def test_a_finding_about_no_capability_stands_by_itself() -> None:
+def test_a_finding_without_a_capability_is_listed_separately() -> None:
     claimed = pod_clique_set(clique("worker", annotations={"scheduling.k8s.io/group-name": "mine"}))
     view = explained(claimed).views[0]
     assert [found.rule for found in view.opinion.others] == ["koordinator/claimed-pods"]
@@ -149,7 +149,7 @@ def test_a_finding_about_no_capability_stands_by_itself() -> None:
     assert view.opinion.answer is Answer.REFUSED
 
 
-def test_a_choice_that_does_not_stand_is_refused_whoever_could_run_it() -> None:
+def test_an_invalid_scheduler_choice_is_refused_even_if_others_could_run_it() -> None:
     found = explained(pod_clique_set(labels={"rollcall.dev/scheduler": "slurm"}))
     assert (str(found.answer), [problem.rule for problem in found.broken]) == (
         "refused",
@@ -165,12 +165,12 @@ def test_a_choice_that_does_not_stand_is_refused_whoever_could_run_it() -> None:
         ({"rollcall.dev/scheduler": "lpx-scheduler"}, ("lpx-scheduler", "by metadata.labels[rollcall.dev/scheduler]")),
     ],
 )
-def test_what_chose_the_scheduler_is_said(labels: dict[str, str], expected: tuple[str, str]) -> None:
+def test_the_explanation_says_what_chose_the_scheduler(labels: dict[str, str], expected: tuple[str, str]) -> None:
     found = explained(pod_clique_set(labels=labels))
     assert (found.choice.scheduler, found.chosen_by) == expected
 
 
-def test_an_object_that_cannot_be_read_is_refused_with_its_fields() -> None:
+def test_a_malformed_object_is_refused_with_its_fields() -> None:
     (found,) = explain_document({**pod_clique_set(), "spec": {"replicas": "one"}}, NOTHING_KNOWN, three_schedulers())
     said = found.explanation.as_json()
     assert (said["answer"], said["schedulers"], said["gangs"], said["scheduler"]) == ("refused", [], None, None)
@@ -224,7 +224,7 @@ def test_a_denial_names_the_enabled_schedulers_that_could_run_it() -> None:
         "nothing denied",
     ],
 )
-def test_nobody_is_named_who_could_not(manifest: Manifest, settings: Settings) -> None:
+def test_a_denial_does_not_name_schedulers_that_could_not_run_it(manifest: Manifest, settings: Settings) -> None:
     assert validate(manifest, settings=settings).could_run == ()
 
 
@@ -244,13 +244,13 @@ def test_a_scheduler_about_which_a_fact_is_missing_is_not_named() -> None:
     assert answers(explained(batch, settings))["koord-scheduler"] == "unknown"
 
 
-def test_an_update_names_nobody_because_the_record_cannot_simply_change() -> None:
+def test_the_denial_of_an_update_names_no_scheduler_because_the_record_is_fixed() -> None:
     old = pod_clique_set(labels={"rollcall.dev/scheduler": "koord-scheduler"})
     verdict = validate({**CLAIMS, "metadata": old["metadata"]}, old, settings=three_schedulers())
     assert (verdict.allowed, verdict.could_run) == (False, ())
 
 
-def test_the_alternatives_read_as_a_sentence() -> None:
+def test_the_alternatives_form_a_sentence() -> None:
     verdict = validate(CLAIMS, settings=three_schedulers())
     assert verdict.alternatives == "default-scheduler could run it as written"
 
@@ -278,7 +278,7 @@ def test_an_explanation_and_admission_never_disagree(manifest: Manifest) -> None
 
 
 @given(pod_clique_sets())
-def test_who_is_named_would_admit_it(manifest: Manifest) -> None:
+def test_a_named_scheduler_would_admit_the_workload(manifest: Manifest) -> None:
     settings = three_schedulers()
     for scheduler in validate(manifest, settings=settings).could_run:
         assert not refused_by(manifest, scheduler, settings)
@@ -291,7 +291,7 @@ def test_any_object_can_be_explained(manifest: dict[str, Any]) -> None:
         found.explanation.as_json()
 
 
-def test_asking_about_the_others_costs_an_allowed_request_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_allowed_request_does_not_judge_other_schedulers(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(*_: Any) -> tuple[str, ...]:
         raise AssertionError
 
@@ -303,7 +303,7 @@ def test_asking_about_the_others_costs_an_allowed_request_nothing(monkeypatch: p
     assert could_run is not asked
 
 
-def test_a_scaling_group_is_asked_about_as_a_part_of_the_gang() -> None:
+def test_a_scaling_group_is_explained_as_a_part_of_the_gang() -> None:
     manifest = pod_clique_set(
         clique("worker"), groups=[scaling_group("ring", "worker", topologyConstraint=required("rack"))]
     )

@@ -144,7 +144,7 @@ def test_all_lists_of_a_set_grow_together_with_every_scheduler_enabled(scheduler
 
 
 @pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.id)
-def test_a_review_takes_no_more_steps_where_namespaces_have_more_objects(rule: Rule) -> None:
+def test_the_steps_of_a_review_do_not_grow_with_the_objects_of_the_namespaces(rule: Rule) -> None:
     settings = settings_of(rule, rule.fails)
 
     def review(count: int) -> Cost:

@@ -38,14 +38,14 @@ class Calls:
 
 @pytest.mark.parametrize("allowed", [0, 1, 5])
 @pytest.mark.parametrize(("kind", "manifest"), [(SETS, pod_clique_set()), (Kind("batch", "v1", "Job"), JOB)])
-def test_it_is_asked_before_each_rule(kind: Kind, manifest: dict[str, Any], allowed: int) -> None:
+def test_the_stop_signal_is_checked_before_each_rule(kind: Kind, manifest: dict[str, Any], allowed: int) -> None:
     request = Request("u", "CREATE", kind, "default", "demo", manifest)
     settings = replace(three_schedulers(), proceed=Calls(allowed).proceed)
     with pytest.raises(Stopped):
         admission.validate(request, NOTHING_KNOWN, settings)
 
 
-def test_so_does_an_explanation() -> None:
+def test_an_explanation_checks_the_stop_signal_before_each_rule() -> None:
     settings = replace(three_schedulers(), proceed=Calls(10).proceed)
     with pytest.raises(Stopped):
         explain(Request("u", "CREATE", SETS, "default", "demo", pod_clique_set()), NOTHING_KNOWN, settings)

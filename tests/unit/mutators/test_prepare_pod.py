@@ -36,7 +36,7 @@ def test_the_patch_is_what_koordinator_needs_and_nothing_else() -> None:
     ]
 
 
-def test_a_second_pass_finds_nothing_to_do() -> None:
+def test_a_second_pass_changes_nothing() -> None:
     pod = gang_pod()
     patched = jsonpatch.apply_patch(pod, list(mutate(pod).patch))
     assert mutate(patched).patch == ()

@@ -80,7 +80,7 @@ def workloads() -> Projection:
         ),
     ],
 )
-def test_hostile_objects_cost_a_bounded_amount_each(projection: Projection, sample: Manifest, most: int) -> None:
+def test_hostile_objects_use_a_bounded_amount_of_memory_each(projection: Projection, sample: Manifest, most: int) -> None:
     for number, attack in enumerate(attacks(sample, OBJECT_BYTES)):
         index = Index(projection)
         index.put(attack.object(number))
