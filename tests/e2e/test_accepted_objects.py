@@ -108,35 +108,47 @@ def judge_case(plane: ControlPlane, namespace: str, mode: str, case: Hard) -> No
 
 @pytest.mark.every_version(since=WORKLOAD_API)
 @pytest.mark.parametrize("mode", ["auto", "apart"])
-def test_the_api_server_accepts_default_scheduler_objects_of_the_samples(plane: ControlPlane, namespace: str, mode: str) -> None:
+def test_the_api_server_accepts_default_scheduler_objects_of_the_samples(
+    plane: ControlPlane, namespace: str, mode: str
+) -> None:
     judge_samples(plane, namespace, mode)
 
 
 @recordings
 @pytest.mark.every_version(since=WORKLOAD_API)
 @pytest.mark.parametrize("mode", ["auto", "apart"])
-def test_the_api_server_accepts_default_scheduler_objects_of_recordings(plane: ControlPlane, namespace: str, mode: str) -> None:
+def test_the_api_server_accepts_default_scheduler_objects_of_recordings(
+    plane: ControlPlane, namespace: str, mode: str
+) -> None:
     judge_recordings(plane, namespace, mode)
 
 
 @pytest.mark.every_version(since=WORKLOAD_API)
 @pytest.mark.parametrize("mode", ["auto", "apart"])
 @pytest.mark.parametrize("case", HARD_CASES.values(), ids=HARD_CASES)
-def test_the_api_server_accepts_default_scheduler_objects_of_a_hard_case(plane: ControlPlane, namespace: str, mode: str, case: Hard) -> None:
+def test_the_api_server_accepts_default_scheduler_objects_of_a_hard_case(
+    plane: ControlPlane, namespace: str, mode: str, case: Hard
+) -> None:
     judge_case(plane, namespace, mode, case)
 
 
-def test_the_api_server_accepts_flat_default_scheduler_objects_of_the_samples(plane: ControlPlane, namespace: str) -> None:
+def test_the_api_server_accepts_flat_default_scheduler_objects_of_the_samples(
+    plane: ControlPlane, namespace: str
+) -> None:
     judge_samples(plane, namespace, "merged")
 
 
 @recordings
-def test_the_api_server_accepts_flat_default_scheduler_objects_of_recordings(plane: ControlPlane, namespace: str) -> None:
+def test_the_api_server_accepts_flat_default_scheduler_objects_of_recordings(
+    plane: ControlPlane, namespace: str
+) -> None:
     judge_recordings(plane, namespace, "merged")
 
 
 @pytest.mark.parametrize("case", HARD_CASES.values(), ids=HARD_CASES)
-def test_the_api_server_accepts_flat_default_scheduler_objects_of_a_hard_case(plane: ControlPlane, namespace: str, case: Hard) -> None:
+def test_the_api_server_accepts_flat_default_scheduler_objects_of_a_hard_case(
+    plane: ControlPlane, namespace: str, case: Hard
+) -> None:
     judge_case(plane, namespace, "merged", case)
 
 
@@ -227,13 +239,17 @@ def judge_case_of(plane: ControlPlane, namespace: str, scheduler: str, case: Har
 
 
 @pytest.mark.parametrize("scheduler", OTHERS)
-def test_the_api_server_accepts_objects_of_other_schedulers_for_the_samples(plane: ControlPlane, namespace: str, scheduler: str) -> None:
+def test_the_api_server_accepts_objects_of_other_schedulers_for_the_samples(
+    plane: ControlPlane, namespace: str, scheduler: str
+) -> None:
     judge_samples_of(plane, namespace, scheduler)
 
 
 @recordings
 @pytest.mark.parametrize("scheduler", OTHERS)
-def test_the_api_server_accepts_objects_of_other_schedulers_for_recordings(plane: ControlPlane, namespace: str, scheduler: str) -> None:
+def test_the_api_server_accepts_objects_of_other_schedulers_for_recordings(
+    plane: ControlPlane, namespace: str, scheduler: str
+) -> None:
     judge_recordings_of(plane, namespace, scheduler)
 
 

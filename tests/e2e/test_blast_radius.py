@@ -64,7 +64,9 @@ def gang_pod(plane: ControlPlane, namespace: str) -> str:
 
 
 @pytest.mark.every_version
-def test_only_gangs_are_refused_while_rollcall_is_down(plane: ControlPlane, dead: RollcallServer, namespace: str) -> None:
+def test_only_gangs_are_refused_while_rollcall_is_down(
+    plane: ControlPlane, dead: RollcallServer, namespace: str
+) -> None:
     def named(kind: str, api: str = "v1", space: str | None = namespace, **fields: object) -> Manifest:
         metadata = {"name": "other"} if space is None else {"name": "other", "namespace": space}
         return {"apiVersion": api, "kind": kind, "metadata": metadata, **fields}
@@ -101,7 +103,9 @@ def test_only_gangs_are_refused_while_rollcall_is_down(plane: ControlPlane, dead
 
 
 @pytest.mark.every_version
-def test_running_workloads_continue_while_rollcall_is_down(plane: ControlPlane, rollcall: Started, namespace: str, grove: Grove) -> None:
+def test_running_workloads_continue_while_rollcall_is_down(
+    plane: ControlPlane, rollcall: Started, namespace: str, grove: Grove
+) -> None:
     """Pods of gangs are bound, tell how they are, and end; nodes beat; a scheduler writes what became of a group."""
     server = rollcall(plane, EVERYBODY)
     played = grove(two_cliques("demo", namespace)).create()
@@ -151,7 +155,9 @@ def by_hand(plane: ControlPlane) -> None:
 
 
 @pytest.mark.every_version
-def test_the_emergency_steps_of_the_documentation_work(plane: ControlPlane, dead: RollcallServer, namespace: str) -> None:
+def test_the_emergency_steps_of_the_documentation_work(
+    plane: ControlPlane, dead: RollcallServer, namespace: str
+) -> None:
     """As docs/how-to/emergency.md has them: one namespace exempted, and nobody asked for certain."""
     plane.kubectl("label", "namespace", namespace, "rollcall.dev/exempt=", check=True)
     eventually(lambda: gang_pod(plane, namespace) == "", "the namespace is exempt")

@@ -35,7 +35,9 @@ def test_the_control_plane_has_the_requested_version(plane: ControlPlane, versio
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT], ids=["killed", "Ctrl-C"])
-def test_the_control_plane_ends_with_the_process_that_started_it(plane: ControlPlane, version: str, end: signal.Signals) -> None:
+def test_the_control_plane_ends_with_the_process_that_started_it(
+    plane: ControlPlane, version: str, end: signal.Signals
+) -> None:
     """And a second one beside the test's own disturbs nobody."""
     root = Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONSAFEPATH": ""}

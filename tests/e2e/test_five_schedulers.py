@@ -63,7 +63,9 @@ def tried(plane: ControlPlane, manifest: Manifest) -> Ran:
     return plane.apply(manifest, options=["--dry-run=server"])
 
 
-def test_a_refusal_names_the_schedulers_that_could_run_the_workload(plane: ControlPlane, everyone: RollcallServer, namespace: str) -> None:
+def test_a_refusal_names_the_schedulers_that_could_run_the_workload(
+    plane: ControlPlane, everyone: RollcallServer, namespace: str
+) -> None:
     plane.apply(kai_queue(namespace), check=True)
     gpus = clique("leader", 1), clique("worker", 2, gpu=8)
     workload = pod_clique_set("demo", namespace, *gpus, annotations=NVLINK, labels={KAI_QUEUE: namespace})
@@ -97,7 +99,9 @@ def test_the_server_watches_the_queues_of_KAI(plane: ControlPlane, everyone: Rol
     eventually(lambda: tried(plane, workload).code == 0, "the queue is a leaf again")
 
 
-def test_the_server_watches_the_queues_of_volcano(plane: ControlPlane, everyone: RollcallServer, namespace: str) -> None:
+def test_the_server_watches_the_queues_of_volcano(
+    plane: ControlPlane, everyone: RollcallServer, namespace: str
+) -> None:
     name = f"{namespace}-volcano"
     workload = asking(namespace, "volcano", annotations={VOLCANO_QUEUE: name})
     assert "names no Queue of this cluster" in tried(plane, workload).err
@@ -117,7 +121,9 @@ def set_state(plane: ControlPlane, queue: str, state: str) -> None:
     plane.http.patch(path, json={"status": {"state": state}}, headers=headers).raise_for_status()
 
 
-def test_a_KAI_topology_is_judged_by_its_current_levels(plane: ControlPlane, everyone: RollcallServer, namespace: str) -> None:
+def test_a_KAI_topology_is_judged_by_its_current_levels(
+    plane: ControlPlane, everyone: RollcallServer, namespace: str
+) -> None:
     name, key = f"{namespace}-dc", "example.com/rack"
     binding = {
         "apiVersion": "grove.io/v1alpha1",

@@ -176,9 +176,7 @@ def even(connections: dict[str, int]) -> bool:
     return True
 
 
-def test_a_killed_replica_fails_at_most_one_admission_per_connection(
-    replicas: Replicas, ledger: Ledger
-) -> None:
+def test_a_killed_replica_fails_at_most_one_admission_per_connection(replicas: Replicas, ledger: Ledger) -> None:
     """What was in flight on it, and what was sent to it before the balancer knew: as a Service does, which learns of it
     from the kubelet. Each is an admission that its user, or the operator, tries again.
     """
@@ -200,9 +198,7 @@ def test_a_killed_replica_fails_at_most_one_admission_per_connection(
         assert "failed to call webhook" in outcome.wrong, outcome
 
 
-def test_a_hanging_replica_fails_one_admission_per_connection_and_then_none(
-    replicas: Replicas, ledger: Ledger
-) -> None:
+def test_a_hanging_replica_fails_one_admission_per_connection_and_then_none(replicas: Replicas, ledger: Ledger) -> None:
     balancer = replicas.balancer
     replicas.programs["b"].signal(signal.SIGSTOP)
     try:

@@ -202,7 +202,9 @@ def test_a_set_that_cannot_be_read_is_an_error_and_not_a_verdict(
 
 
 @pytest.mark.soak
-def test_a_server_without_the_right_to_list_pods_is_ready_and_judges_by_other_facts(plane: ControlPlane, namespace: str) -> None:
+def test_a_server_without_the_right_to_list_pods_is_ready_and_judges_by_other_facts(
+    plane: ControlPlane, namespace: str
+) -> None:
     """As one that was upgraded, and its rights were not."""
     profile = {"name": "default-scheduler", "config": {"gangScheduling": True}}
     config = {**KOORDINATOR, "scheduler": {"profiles": [profile]}}

@@ -160,7 +160,9 @@ def test_during_an_outage_gang_pods_are_refused_and_gates_of_unprepared_pods_sta
 
 
 @pytest.mark.parametrize("label", ["rollcall.dev/exempt", "rollcall.dev/enforcement"])
-def test_a_namespace_can_be_exempted_from_the_net(plane: ControlPlane, namespace: str, tmp_path: Path, label: str) -> None:
+def test_a_namespace_can_be_exempted_from_the_net(
+    plane: ControlPlane, namespace: str, tmp_path: Path, label: str
+) -> None:
     with spread(plane, config(), tmp_path, namespace):
         stray = grove_pod(namespace)
         assert refused(posted(plane, stray))

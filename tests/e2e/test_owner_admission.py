@@ -138,7 +138,9 @@ def test_workloads_in_an_opted_in_namespace_are_stamped(
 @pytest.mark.soak
 @pytest.mark.usefixtures("served")
 @pytest.mark.every_version
-def test_workloads_that_are_not_opted_in_are_left_unchanged(plane: ControlPlane, namespace: str, lws_webhook: LwsWebhook) -> None:
+def test_workloads_that_are_not_opted_in_are_left_unchanged(
+    plane: ControlPlane, namespace: str, lws_webhook: LwsWebhook
+) -> None:
     stored = created(plane, job("solver", namespace, 2))
     assert LABEL not in stored["metadata"].get("labels", {})
     run = created(plane, defaulted(job_set("run", namespace, replicated_job("a"))))

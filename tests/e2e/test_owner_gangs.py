@@ -217,9 +217,7 @@ def test_a_job_starts_whole_or_not_at_all_and_its_objects_are_deleted_with_it(jo
 
 
 @pytest.mark.cases(CASES)
-def test_a_suspended_job_has_no_objects_and_can_be_resumed_with_another_size(
-    jobs: Jobs, nodes: Nodes
-) -> None:
+def test_a_suspended_job_has_no_objects_and_can_be_resumed_with_another_size(jobs: Jobs, nodes: Nodes) -> None:
     suspended = job(jobs.namespace, 3)
     suspended["spec"]["suspend"] = True
     jobs.plane.apply(suspended, check=True)

@@ -115,9 +115,7 @@ def test_failed_writes_are_retried_with_growing_delays(story: Story, started: St
 
 
 @pytest.mark.soak
-def test_the_reconciler_waits_as_long_as_an_overloaded_api_server_asks(
-    story: Story, started: Started
-) -> None:
+def test_the_reconciler_waits_as_long_as_an_overloaded_api_server_asks(story: Story, started: Started) -> None:
     reconciler = started()
 
     async def throttling(request: httpx.Request, send: Send) -> httpx.Response:
@@ -133,9 +131,7 @@ def test_the_reconciler_waits_as_long_as_an_overloaded_api_server_asks(
 
 
 @pytest.mark.soak
-def test_watches_with_an_expired_version_are_restarted_by_a_list_with_delays(
-    story: Story, started: Started
-) -> None:
+def test_watches_with_an_expired_version_are_restarted_by_a_list_with_delays(story: Story, started: Started) -> None:
     reconciler = started()
     story.tell("create")
     well(reconciler, story)

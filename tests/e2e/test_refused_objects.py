@@ -117,7 +117,9 @@ def base_objects(writer: GangWriter, manifest: Manifest) -> list[Manifest]:
 
 
 @pytest.mark.cases({"1.35": {}, "1.36": {}, "1.37": {"at its limit": 4, "over it": 5}})
-def test_the_deepest_tree_that_rollcall_writes_is_within_the_limit(plane: ControlPlane, namespace: str, case: int) -> None:
+def test_the_deepest_tree_that_rollcall_writes_is_within_the_limit(
+    plane: ControlPlane, namespace: str, case: int
+) -> None:
     """A PodGang has one level of groups between itself and its members, so no rule needs to count."""
     below: Manifest = {"podGroupTemplates": [leaf("worker", 2)]}
     for level in range(case - 2):

@@ -275,9 +275,7 @@ def test_a_target_port_that_no_container_has_is_reported(mended: Installation) -
 
 # The newest chooses an endpoint for each call (its gate WebhookRoundTripLoadBalancing), the others for each connection.
 @pytest.mark.every_version
-def test_a_rolling_update_loses_no_admission(
-    installation: Installation, load: Callable[[float], Admissions]
-) -> None:
+def test_a_rolling_update_loses_no_admission(installation: Installation, load: Callable[[float], Admissions]) -> None:
     pods, going = installation.pods, load(50)
     before = {name: pod.answered() for name, pod in pods.pods.items()}
     eventually(

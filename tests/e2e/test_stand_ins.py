@@ -115,7 +115,9 @@ def differences(ours: Definition, real: Definition, path: str) -> Iterator[str]:
             yield from differences(ours[key], real.get(key, {}), path + step)
 
 
-def test_a_stand_in_crd_has_the_names_scope_versions_and_subresources_of_the_real_one(stand_in: Path, real_ones: RealOnes) -> None:
+def test_a_stand_in_crd_has_the_names_scope_versions_and_subresources_of_the_real_one(
+    stand_in: Path, real_ones: RealOnes
+) -> None:
     ours, real = map(served, pair(stand_in, real_ones))
     wrong = [
         f"{stand_in.name}: {path} is {ours.get(path)!r}, and really {real.get(path)!r}"

@@ -119,9 +119,7 @@ def test_when_the_leader_dies_the_other_takes_over_within_the_lease(
     killed(story, started, change, done=done)
 
 
-def test_when_the_leader_dies_the_other_takes_over_within_the_default_lease(
-    story: Story, started: Started
-) -> None:
+def test_when_the_leader_dies_the_other_takes_over_within_the_default_lease(story: Story, started: Started) -> None:
     killed(story, started, 20, done=False)
 
 

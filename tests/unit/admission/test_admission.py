@@ -297,9 +297,7 @@ MINIMA: dict[str, tuple[Any, str, str]] = {
 
 
 @pytest.mark.parametrize(("manifest", "place", "remedy"), MINIMA.values(), ids=MINIMA)
-def test_a_gang_that_can_never_be_complete_is_refused_with_a_remedy(
-    manifest: Any, place: str, remedy: str
-) -> None:
+def test_a_gang_that_can_never_be_complete_is_refused_with_a_remedy(manifest: Any, place: str, remedy: str) -> None:
     verdict = validate(manifest)
     assert [(finding.rule, str(finding.at), finding.remedy) for finding in verdict.findings] == [
         ("grove/min-available", place, remedy)

@@ -109,7 +109,9 @@ class Unsearched(QueuedGroups):
 
 
 @pytest.mark.parametrize(("case", "settings"), CASES)
-def test_the_cost_of_judging_an_object_does_not_grow_with_the_number_of_pod_groups(case: Applied, settings: Settings) -> None:
+def test_the_cost_of_judging_an_object_does_not_grow_with_the_number_of_pod_groups(
+    case: Applied, settings: Settings
+) -> None:
     known = WORLDS[settings.default]
     kai_groups, volcano_groups = (
         Unsearched(groups or {}) for groups in (known.kai_pod_groups, known.volcano_pod_groups)

@@ -93,9 +93,7 @@ def test_a_set_s_patch_contains_only_its_record(manifest: dict[str, Any]) -> Non
 
 
 @given(pod_clique_sets(), st.randoms(use_true_random=False))
-def test_an_unchanged_object_is_never_refused_in_any_order_of_its_lists(
-    manifest: dict[str, Any], random: Any
-) -> None:
+def test_an_unchanged_object_is_never_refused_in_any_order_of_its_lists(manifest: dict[str, Any], random: Any) -> None:
     shuffled = deepcopy(manifest)
     random.shuffle(shuffled["spec"]["template"]["cliques"])
     # Which of two divergent cliques is named depends on which comes first; everything else keeps its place.

@@ -35,9 +35,7 @@ CHOICES: dict[str, tuple[Any, ClusterFacts, str]] = {
 
 
 @pytest.mark.parametrize(("manifest", "facts", "chosen"), CHOICES.values(), ids=CHOICES)
-def test_the_first_source_that_names_a_scheduler_chooses_it(
-    manifest: Any, facts: ClusterFacts, chosen: str
-) -> None:
+def test_the_first_source_that_names_a_scheduler_chooses_it(manifest: Any, facts: ClusterFacts, chosen: str) -> None:
     verdict = mutate(manifest, settings=PLAIN_DEFAULT, facts=facts)
     assert verdict.scheduler == chosen
     assert validate(manifest, settings=PLAIN_DEFAULT, facts=facts).scheduler == chosen

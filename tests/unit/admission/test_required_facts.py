@@ -50,7 +50,9 @@ CASES: dict[str, tuple[Request, ClusterFacts, tuple[Needed, ...]]] = {
 
 
 @pytest.mark.parametrize(("asked", "facts", "needed"), CASES.values(), ids=CASES)
-def test_the_facts_that_must_be_read_before_a_decision(asked: Request, facts: ClusterFacts, needed: tuple[Needed, ...]) -> None:
+def test_the_facts_that_must_be_read_before_a_decision(
+    asked: Request, facts: ClusterFacts, needed: tuple[Needed, ...]
+) -> None:
     assert required_facts(asked, facts) == needed
 
 

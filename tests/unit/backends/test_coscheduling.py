@@ -97,7 +97,9 @@ MINIMUMS: dict[str, tuple[PodGang, Manifest | None, int]] = {
 
 
 @pytest.mark.parametrize(("gang", "live", "minimum"), MINIMUMS.values(), ids=MINIMUMS)
-def test_a_released_minimum_keeps_its_last_value_and_is_at_least_one(gang: PodGang, live: Manifest | None, minimum: int) -> None:
+def test_a_released_minimum_keeps_its_last_value_and_is_at_least_one(
+    gang: PodGang, live: Manifest | None, minimum: int
+) -> None:
     (desired,) = backend().gang_objects(gang, Record(NAME), NOTHING_KNOWN)
     before = deepcopy((desired, live))
     assert backend().adopt(desired, live)["spec"] == {"minMember": minimum, "scheduleTimeoutSeconds": 60}
@@ -152,7 +154,9 @@ JUDGED: dict[str, tuple[Manifest, list[str]]] = {
 
 
 @pytest.mark.parametrize(("manifest", "rules"), JUDGED.values(), ids=JUDGED)
-def test_a_workload_is_refused_for_constraints_that_coscheduling_would_ignore(manifest: Manifest, rules: list[str]) -> None:
+def test_a_workload_is_refused_for_constraints_that_coscheduling_would_ignore(
+    manifest: Manifest, rules: list[str]
+) -> None:
     verdict = next(iter(judge(manifest, CLASSES, settings_of(NAME)))).verdict
     assert [finding.rule for finding in verdict.findings] == rules
 

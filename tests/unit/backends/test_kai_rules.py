@@ -216,9 +216,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize(("manifest", "lost", "rule"), UNKNOWN.values(), ids=UNKNOWN)
-def test_unknown_facts_are_reported_as_not_judged(
-    manifest: Manifest, lost: dict[str, Any], rule: str
-) -> None:
+def test_unknown_facts_are_reported_as_not_judged(manifest: Manifest, lost: dict[str, Any], rule: str) -> None:
     verdict = judged(manifest, facts=replace(FACTS, **lost))
     assert verdict.denials == ()
     assert [unjudged.rule for unjudged in verdict.unjudged] == [rule]

@@ -109,7 +109,9 @@ QOS: dict[str, tuple[Any, Any, ClusterFacts, list[str]]] = {
 
 
 @pytest.mark.parametrize(("manifest", "config", "facts", "expected"), QOS.values(), ids=QOS)
-def test_the_quality_of_service_rule_gives_the_expected_findings(manifest: Any, config: Any, facts: ClusterFacts, expected: list[str]) -> None:
+def test_the_quality_of_service_rule_gives_the_expected_findings(
+    manifest: Any, config: Any, facts: ClusterFacts, expected: list[str]
+) -> None:
     assert rules(validate(manifest, settings=koordinator(config), facts=facts)) == expected
 
 

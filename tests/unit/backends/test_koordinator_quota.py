@@ -118,7 +118,9 @@ LIVING = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
     ],
     ids=["from a quota", "from a quota, unknown gangs", "from none"],
 )
-def test_the_refusal_of_a_quota_change_says_what_is_known_about_the_gangs(before: Any, facts: ClusterFacts, why: str) -> None:
+def test_the_refusal_of_a_quota_change_says_what_is_known_about_the_gangs(
+    before: Any, facts: ClusterFacts, why: str
+) -> None:
     labels = {"rollcall.dev/scheduler": "koord-scheduler"}
     old = pod_clique_set(labels=labels, annotations=before)
     new = pod_clique_set(labels=labels, annotations={BY_ANNOTATION: "team-b"})

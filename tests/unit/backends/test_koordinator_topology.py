@@ -206,7 +206,9 @@ TOPOLOGY: dict[str, tuple[Any, Any, Any, list[str]]] = {
 
 
 @pytest.mark.parametrize(("manifest", "config", "facts", "expected"), TOPOLOGY.values(), ids=TOPOLOGY)
-def test_the_topology_rule_gives_the_expected_findings(manifest: Any, config: Any, facts: ClusterFacts, expected: list[str]) -> None:
+def test_the_topology_rule_gives_the_expected_findings(
+    manifest: Any, config: Any, facts: ClusterFacts, expected: list[str]
+) -> None:
     assert rules(validate(manifest, settings=koordinator(config), facts=facts)) == expected
 
 

@@ -107,7 +107,9 @@ TABLE: dict[str, tuple[Any, dict[str, Any], list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize(("manifest", "config", "expected"), TABLE.values(), ids=TABLE)
-def test_the_queue_rule_gives_the_expected_findings(manifest: Any, config: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+def test_the_queue_rule_gives_the_expected_findings(
+    manifest: Any, config: dict[str, Any], expected: list[tuple[str, str]]
+) -> None:
     verdict = validate(manifest, settings=settings_of("volcano", config), facts=queues())
     assert [(finding.rule, str(finding.at)) for finding in verdict.findings] == expected
     assert verdict.allowed is not bool(expected)

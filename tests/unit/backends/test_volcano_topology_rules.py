@@ -172,7 +172,9 @@ def found(manifest: Any, config: Any, facts: ClusterFacts, **profile: Any) -> li
 
 
 @pytest.mark.parametrize(("manifest", "config", "facts", "expected"), RULES.values(), ids=RULES)
-def test_the_topology_rule_gives_the_expected_findings(manifest: Any, config: Any, facts: ClusterFacts, expected: list[str]) -> None:
+def test_the_topology_rule_gives_the_expected_findings(
+    manifest: Any, config: Any, facts: ClusterFacts, expected: list[str]
+) -> None:
     assert found(manifest, config, facts) == expected
 
 

@@ -49,7 +49,7 @@ def test_host_names_are_checked_without_the_authority(rollcall: Run, tmp_path: P
 
 
 @pytest.mark.parametrize("command", ["status", "verify", "rotate --leaf"])
-def test_a_missing_file_may_exist_in_another_folder(
+def test_missing_certificates_may_be_in_another_namespace(
     rollcall: Run, api: CertificateApi, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def nothing(*_: object) -> httpx.Response:

@@ -154,7 +154,9 @@ def test_a_fault_has_precedence_over_an_unknown_result(rollcall: Run, cluster: R
     assert rollcall("doctor").code == 1
 
 
-def test_without_a_cluster_the_doctor_is_not_evaluated(rollcall: Run, cluster: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cluster_the_doctor_is_not_evaluated(
+    rollcall: Run, cluster: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def unreachable(*_: object) -> Snapshot:
         raise FactsUnavailable("the cluster cannot be read: ConnectError")
 

@@ -101,9 +101,7 @@ def config(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_an_explanation_shows_possible_schedulers_obstacles_and_edits(
-    rollcall: Run, config: str
-) -> None:
+def test_an_explanation_shows_possible_schedulers_obstacles_and_edits(rollcall: Run, config: str) -> None:
     assert rollcall("explain", "--config", config, "-", stdin=SET) == (1, EXPLAINED, "")
 
 
@@ -288,9 +286,7 @@ PUBLISHED = sorted((Path(os.environ.get("ROLLCALL_SAMPLES", "none")) / "grove").
 
 @pytest.mark.skipif(not PUBLISHED, reason="ROLLCALL_SAMPLES does not say where Grove's samples are")
 @pytest.mark.parametrize("sample", PUBLISHED, ids=lambda path: path.stem)
-def test_with_a_kai_queue_grove_s_samples_run_on_every_gang_scheduler(
-    rollcall: Run, sample: Path
-) -> None:
+def test_with_a_kai_queue_grove_s_samples_run_on_every_gang_scheduler(rollcall: Run, sample: Path) -> None:
     facts = ("--facts", str(CHECKOUT / "manifests" / "facts"))
     (found,) = json.loads(rollcall("explain", "-o", "json", *facts, str(sample)).out)["workloads"]
     answers = {view["scheduler"]: view for view in found["schedulers"]}

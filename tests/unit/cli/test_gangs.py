@@ -321,9 +321,7 @@ def test_a_workload_without_gangs_is_reported(rollcall: Run, owners: WritableWor
     assert ran.err == "rollcall: there is no JobSet team-a/train, or Rollcall makes no gang of it\n"
 
 
-def test_ungate_accepts_the_name_of_a_gang_or_a_workload(
-    rollcall: Run, owners: WritableWorld
-) -> None:
+def test_ungate_accepts_the_name_of_a_gang_or_a_workload(rollcall: Run, owners: WritableWorld) -> None:
     said = "pod team-a/serve-0-0-new of serve-0-new: has the gate\n"
     assert rollcall("gangs", "ungate", "serve", "-n", "team-a", "--dry-run").out == said
     assert rollcall("gangs", "ungate", "serve-0-new", "-n", "team-a", "--dry-run").out == said

@@ -120,9 +120,7 @@ def test_a_mistake_in_a_kubeconfig_is_reported(tmp_path: Path, monkeypatch: pyte
         find()
 
 
-def test_an_invalid_kubeconfig_is_reported_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_invalid_kubeconfig_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def why(path: Path | None = tmp_path / "config") -> str:
         with pytest.raises(AccessError) as error:
             from_kubeconfig(path, None)

@@ -98,7 +98,7 @@ def test_an_object_that_is_too_large_is_left_out_and_comes_back_when_it_is_small
     assert index.left_out == set()
 
 
-def test_the_note_about_a_left_out_object_is_deleted_with_the_object() -> None:
+def test_a_left_out_object_is_forgotten_when_it_is_deleted() -> None:
     index = Index(SMALL._replace(most=1))
     for name in ("a", "b"):
         index.put(namespace(name))

@@ -125,7 +125,7 @@ def test_malformed_discovery_answers_do_not_stop_the_watches(odd: Callable[[], h
     followed(cluster, then)
 
 
-def test_a_kind_must_be_missing_repeatedly_before_it_counts_as_removed() -> None:
+def test_one_incomplete_discovery_does_not_stop_a_watch() -> None:
     cluster = Cluster()
 
     async def then(live: LiveFacts) -> None:

@@ -85,9 +85,7 @@ def test_an_untrusted_api_server_gets_no_request(case: TrustCase, find: Find, tm
     assert case.refused in str(error.value)
 
 
-def test_without_authorities_a_kubeconfig_trusts_the_system_s(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_authorities_a_kubeconfig_trusts_the_system_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     system = tmp_path / "system.crt"
     monkeypatch.setenv("SSL_CERT_FILE", str(system))
     case = TRUSTED["an authority with nothing but basic constraints"]

@@ -75,9 +75,7 @@ def test_a_key_without_a_value_counts_as_absent() -> None:
         ("scheduler-plugins-scheduler", False),
     ],
 )
-def test_pods_are_gated_by_default_if_the_scheduler_would_start_half_a_gang(
-    name: str, gated: bool
-) -> None:
+def test_pods_are_gated_by_default_if_the_scheduler_would_start_half_a_gang(name: str, gated: bool) -> None:
     for profile, expected in (({}, gated), ({"gate": True}, True), ({"gate": False}, False)):
         document = {**HEAD, "scheduler": {"profiles": [{"name": name, **profile}]}}
         assert settings_from(document, "rollcall.yaml").profiles[name].gate is expected

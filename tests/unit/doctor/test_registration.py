@@ -70,7 +70,9 @@ CHANGES: dict[str, tuple[Callable[[Manifest], None], list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize(("change", "wanted"), CHANGES.values(), ids=CHANGES)
-def test_differences_from_the_printed_webhooks_are_reported(change: Callable[[Manifest], None], wanted: list[tuple[str, str]]) -> None:
+def test_differences_from_the_printed_webhooks_are_reported(
+    change: Callable[[Manifest], None], wanted: list[tuple[str, str]]
+) -> None:
     found = told(installed(changed=of_pods(change)), "webhooks/as-printed")
     assert found == [(Level.ERROR, *one) for one in wanted]
 
@@ -152,7 +154,9 @@ ANSWERS: dict[str, tuple[Tried, list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize(("asked", "wanted", "not_known"), ANSWERS.values(), ids=ANSWERS)
-def test_the_answer_of_the_api_server_to_the_probe_is_interpreted(asked: Tried, wanted: list[str], not_known: list[str]) -> None:
+def test_the_answer_of_the_api_server_to_the_probe_is_interpreted(
+    asked: Tried, wanted: list[str], not_known: list[str]
+) -> None:
     known = snapshot(asked=asked)
     assert unknown(known, "webhooks/answered") == not_known
     if not not_known:

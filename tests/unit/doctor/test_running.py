@@ -46,7 +46,9 @@ ENDPOINTS: dict[str, tuple[Callable[[Manifest], None], list[tuple[Level, str]]]]
 
 
 @pytest.mark.parametrize(("changed", "wanted"), ENDPOINTS.values(), ids=ENDPOINTS)
-def test_the_endpoints_check_gives_the_expected_findings(changed: Callable[[Manifest], None], wanted: list[tuple[Level, str]]) -> None:
+def test_the_endpoints_check_gives_the_expected_findings(
+    changed: Callable[[Manifest], None], wanted: list[tuple[Level, str]]
+) -> None:
     found = told(installed(changed=changed), "server/endpoints")
     assert found == [(level, SERVICE_IS, said) for level, said in wanted]
 
@@ -196,7 +198,9 @@ GATES: dict[str, tuple[dict[str, Any], list[tuple[Level, str]]]] = {
 
 
 @pytest.mark.parametrize(("config", "wanted"), GATES.values(), ids=GATES)
-def test_the_feature_gates_of_the_scheduler_are_checked(config: dict[str, Any], wanted: list[tuple[Level, str]]) -> None:
+def test_the_feature_gates_of_the_scheduler_are_checked(
+    config: dict[str, Any], wanted: list[tuple[Level, str]]
+) -> None:
     gangs = {**GANGS, "config": {"gangScheduling": True, **config}}
     found = told(snapshot(settings=configured(gangs), apis=served(*OF_137)), "gates/scheduler")
     assert [(level, said) for level, _, said in found] == wanted

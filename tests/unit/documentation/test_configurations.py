@@ -40,7 +40,9 @@ def test_every_block_declares_its_language() -> None:
 
 
 @pytest.mark.parametrize("block", fenced("yaml"))
-def test_a_yaml_block_is_valid_for_its_purpose(block: Block, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_yaml_block_is_valid_for_its_purpose(
+    block: Block, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     documents = list(yaml.safe_load_all(block.text))
     assert documents
     if ROOT / block.page in GENERATED:

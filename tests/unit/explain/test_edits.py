@@ -172,9 +172,7 @@ def kai_edit(manifest: Manifest) -> Edit | None:
         ),
     ],
 )
-def test_an_existing_queue_is_offered_for_a_missing_one(
-    manifest: Manifest, expected: tuple[str, str, object]
-) -> None:
+def test_an_existing_queue_is_offered_for_a_missing_one(manifest: Manifest, expected: tuple[str, str, object]) -> None:
     edit = kai_edit(manifest)
     assert edit is not None
     assert [(change.op, str(change.path), change.value) for change in edit.changes] == [expected]

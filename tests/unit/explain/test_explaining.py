@@ -111,7 +111,7 @@ def test_the_rules_decide_where_the_capability_table_is_open() -> None:
     assert (matrix(parent)["koord-scheduler"]["quota"], str(parent.answer)) == ("no", "refused")
 
 
-def test_a_capability_does_not_become_honoured_by_turning_its_rules_off() -> None:
+def test_turning_rules_off_does_not_make_a_capability_honoured() -> None:
     for mode in ("warn", "audit", "off"):
         found = explained(NVLINK, three_schedulers(enforcement={"mode": mode}))
         assert matrix(found)["koord-scheduler"]["multiNodeNVLink"] == "no"

@@ -190,9 +190,7 @@ def test_traffic_depends_on_readiness_and_restarts_on_liveness(way: str) -> None
 
 
 @pytest.mark.parametrize(("way", "waits"), [("sidecar", True), ("deployment", True), ("self-managed", False)])
-def test_the_pair_is_group_readable_and_optional_if_the_reconciler_creates_it(
-    way: str, waits: bool
-) -> None:
+def test_the_pair_is_group_readable_and_optional_if_the_reconciler_creates_it(way: str, waits: bool) -> None:
     (secret,) = (volume["secret"] for volume in pods(way)["rollcall"]["volumes"] if "secret" in volume)
     assert secret["defaultMode"] == 0o440
     assert secret.get("optional", False) is not waits
@@ -249,7 +247,7 @@ def test_a_reconciler_with_self_managed_certificates_can_reach_the_servers() -> 
     assert selected["podSelector"]["matchLabels"] == labels
 
 
-def test_cert_manager_gets_the_right_annotations() -> None:
+def test_cert_manager_gets_its_certificates_and_injection_annotations() -> None:
     manifests = everything(default_settings(), Options("rollcall:1", "team", cert_manager=True))
     certificates = of_kind(manifests, "Certificate")
     assert certificates["rollcall"]["spec"]["secretName"] == "rollcall-tls"

@@ -57,12 +57,12 @@ def test_the_server_is_trusted_at_every_moment_whatever_the_order_of_updates(
 
 @settings(max_examples=25, deadline=None)
 @given(rounds(*DISASTERS))
-def test_also_when_secrets_are_lost_and_spoilt_on_the_way(told: list[tuple[frozenset[str], str]]) -> None:
+def test_the_server_is_trusted_even_if_secrets_are_lost_or_damaged(told: list[tuple[frozenset[str], str]]) -> None:
     unbroken(told)
 
 
 @pytest.mark.parametrize("deaf", PARTIES)
-def test_a_process_that_misses_updates_is_waited_for(deaf: str) -> None:
+def test_the_rotation_waits_for_a_process_that_misses_updates(deaf: str) -> None:
     for write in range(len(ROTATION)):
         world = CertificateWorld()
         world.settle()

@@ -58,7 +58,7 @@ async def more(count: Callable[[], int]) -> None:
     await until(lambda: count() > before + 6)
 
 
-def test_both_waits_last_for_the_overlap(clock: Clock) -> None:
+def test_both_waits_last_as_long_as_the_overlap(clock: Clock) -> None:
     async def story(api: CertificateApi) -> None:
         async with keeping(api, PATIENT) as kept:
             await rotating(api, kept)
@@ -93,7 +93,7 @@ def test_a_failed_observation_restarts_the_wait(clock: Clock) -> None:
     run(story)
 
 
-def test_who_loses_the_lead_forgets_for_how_long_he_has_seen_it(clock: Clock) -> None:
+def test_a_leader_that_loses_the_lease_restarts_the_wait(clock: Clock) -> None:
     """Another may have led meanwhile, and nobody looked."""
 
     async def led_again(api: CertificateApi, kept: Kept) -> None:
@@ -145,7 +145,7 @@ def another_shown(api: CertificateApi) -> None:
 
 
 @pytest.mark.parametrize("doubtful", [both_deaf, one_deaf, another_shown])
-def test_only_both_hooks_with_the_very_certificate_are_proof(
+def test_only_both_hooks_with_the_same_certificate_are_proof(
     clock: Clock, doubtful: Callable[[CertificateApi], None]
 ) -> None:
     async def story(api: CertificateApi) -> None:
@@ -164,7 +164,7 @@ def test_only_both_hooks_with_the_very_certificate_are_proof(
     run(story)
 
 
-def test_a_configuration_that_changes_before_it_is_written_is_looked_at_again() -> None:
+def test_a_configuration_that_changes_before_the_write_is_read_again() -> None:
     async def story(api: CertificateApi) -> None:
         def upgraded() -> None:
             """A release that has a hook less."""
@@ -194,7 +194,7 @@ def test_a_configuration_deleted_before_the_write_is_not_recreated() -> None:
     run(story)
 
 
-def test_two_who_both_insist_on_a_caBundle_do_not_keep_the_api_server_busy(clock: Clock) -> None:
+def test_two_writers_of_one_caBundle_do_not_overload_the_api_server(clock: Clock) -> None:
     """Such as an injector of somebody else's authority, which looks whenever something changes, as we do."""
 
     async def story(api: CertificateApi) -> None:

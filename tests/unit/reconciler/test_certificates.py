@@ -43,7 +43,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(certificates, "RETRY_SECONDS", (0.01, 0.02))
 
 
-def test_everything_is_made_at_first_and_then_nothing_is_written_or_read() -> None:
+def test_everything_is_created_once_and_then_neither_read_nor_written() -> None:
     async def story(api: CertificateApi) -> None:
         async with keeping(api) as kept:
             await until(lambda: kept.at("none"))
@@ -73,7 +73,7 @@ def test_everything_is_made_at_first_and_then_nothing_is_written_or_read() -> No
     run(story)
 
 
-def test_an_annotation_is_obeyed_once_and_taken_off() -> None:
+def test_a_rotation_annotation_is_obeyed_once_and_removed() -> None:
     async def story(api: CertificateApi) -> None:
         async with keeping(api) as kept:
             await until(lambda: kept.at("none"))
@@ -108,7 +108,7 @@ def test_an_authority_is_rotated_with_twelve_writes() -> None:
     run(story)
 
 
-def test_the_switch_waits_until_the_api_server_was_seen_to_trust_for_as_long_as_the_overlap() -> None:
+def test_the_switch_waits_until_the_api_server_has_trusted_for_the_overlap() -> None:
     async def story(api: CertificateApi) -> None:
         api.proving = False
         async with keeping(api, replace(SETTINGS, overlap=timedelta(seconds=0.3))) as kept:
@@ -125,7 +125,7 @@ def test_the_switch_waits_until_the_api_server_was_seen_to_trust_for_as_long_as_
     run(story)
 
 
-def test_a_rotation_that_waits_for_long_says_what_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rotation_that_waits_long_reports_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(certificates, "PATIENCE_SECONDS", 0.05)
 
     async def story(api: CertificateApi) -> None:
@@ -150,7 +150,7 @@ def test_a_rotation_that_waits_for_long_says_what_for(monkeypatch: pytest.Monkey
     run(story)
 
 
-def test_what_was_lost_is_counted_and_told_once() -> None:
+def test_a_lost_secret_is_counted_and_reported_once() -> None:
     async def story(api: CertificateApi) -> None:
         async with keeping(api) as kept:
             await until(lambda: kept.at("none"))
@@ -168,7 +168,7 @@ def test_what_was_lost_is_counted_and_told_once() -> None:
     run(story)
 
 
-def test_a_configuration_that_is_not_there_is_not_written_and_one_that_comes_is() -> None:
+def test_a_missing_configuration_is_not_written_until_it_exists() -> None:
     async def story(api: CertificateApi) -> None:
         for path in CONFIGURATIONS.values():
             del api.objects[path]
@@ -183,7 +183,7 @@ def test_a_configuration_that_is_not_there_is_not_written_and_one_that_comes_is(
     run(story)
 
 
-def test_who_does_not_lead_writes_nothing_and_begins_when_woken() -> None:
+def test_a_process_without_the_lease_writes_nothing_and_starts_when_it_leads() -> None:
     async def story(api: CertificateApi) -> None:
         async with keeping(api) as kept:
             kept.leading = False
@@ -197,7 +197,7 @@ def test_who_does_not_lead_writes_nothing_and_begins_when_woken() -> None:
     run(story)
 
 
-def test_two_that_both_believe_that_they_lead_make_one_authority() -> None:
+def test_two_processes_that_both_lead_create_one_authority() -> None:
     async def story(api: CertificateApi) -> None:
         async with keeping(api) as first, keeping(api) as second:
             await until(lambda: first.at("none") and second.at("none"))
@@ -209,7 +209,7 @@ def test_two_that_both_believe_that_they_lead_make_one_authority() -> None:
     run(story)
 
 
-def test_a_write_that_is_refused_is_told_and_tried_again() -> None:
+def test_a_refused_write_is_reported_and_retried() -> None:
     async def story(api: CertificateApi) -> None:
         api.refusing["v-rollcall"] = (403, "no right to patch")
         async with keeping(api) as kept:
@@ -223,7 +223,7 @@ def test_a_write_that_is_refused_is_told_and_tried_again() -> None:
     run(story)
 
 
-def test_it_is_the_api_server_s_clock_that_counts() -> None:
+def test_the_clock_of_the_api_server_is_used() -> None:
     async def story(api: CertificateApi) -> None:
         # A hundred years from the clock of this machine.
         api.now = datetime.now(UTC).replace(microsecond=0) + timedelta(days=36_500)
@@ -253,7 +253,7 @@ def server(tmp_path: Path) -> Iterator[Callable[[bytes, bytes], Any]]:
 
 
 @pytest.mark.parametrize(("ready", "waits"), [(True, True), (False, True), (None, False)])
-def test_the_old_authority_is_kept_while_an_endpoint_presents_what_it_signed(
+def test_the_old_authority_is_kept_while_an_endpoint_presents_its_certificate(
     server: Callable[[bytes, bytes], Any], ready: bool | None, waits: bool
 ) -> None:
     """Also one that is not ready, as it may be soon; one that does not answer and is not ready is nobody."""
@@ -287,7 +287,7 @@ def test_the_old_authority_is_kept_while_an_endpoint_presents_what_it_signed(
     run(story)
 
 
-def test_an_endpoint_is_waited_for_that_has_not_the_port_of_the_service(server: Callable[[bytes, bytes], Any]) -> None:
+def test_the_rotation_waits_for_an_endpoint_without_the_service_port(server: Callable[[bytes, bytes], Any]) -> None:
     """The API server does not call it, and nobody knows what it presents: it may be called again any moment."""
 
     async def story(api: CertificateApi) -> None:
@@ -312,7 +312,7 @@ def test_an_endpoint_is_waited_for_that_has_not_the_port_of_the_service(server: 
     run(story)
 
 
-def test_every_series_is_there_before_anything_happens() -> None:
+def test_every_series_exists_before_its_first_event() -> None:
     shown = Metrics().expose().decode()
     for series in (
         'rollcall_ca_expiry_timestamp_seconds{ca="current"} 0.0',

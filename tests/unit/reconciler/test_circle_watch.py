@@ -112,7 +112,7 @@ async def test_both_groups_of_a_circle_get_one_event_and_it_counts_until_one_is_
         assert cluster.writes == []
 
 
-async def test_a_circle_that_is_closed_again_is_told_again() -> None:
+async def test_a_circle_that_is_closed_again_gets_another_event() -> None:
     cluster = world(group("a", "b"), group("b", "a"))
     async with running(cluster, settings=GANGS) as found:
         await until(lambda: regarded(cluster) == ["uid-a", "uid-b"])
@@ -136,7 +136,7 @@ async def test_a_restarted_process_finds_the_circle_and_does_not_report_it_again
             assert regarded(cluster) == ["uid-a"]
 
 
-async def test_it_is_said_again_before_the_api_server_forgets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_event_is_repeated_before_the_api_server_expires_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(circle_watch, "REPEAT_SECONDS", 0.05)
 
     cluster = world(group("a", "a"))
@@ -144,7 +144,7 @@ async def test_it_is_said_again_before_the_api_server_forgets_it(monkeypatch: py
         await until(lambda: regarded(cluster)[:3] == ["uid-a"] * 3)
 
 
-async def test_a_long_circle_is_told_to_some_of_its_groups_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_circle_sends_events_to_some_groups_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(circle_watch, "EVENTS_A_LOOK", 2)
 
     names = [f"g{number}" for number in range(5)]
@@ -164,7 +164,7 @@ async def test_a_long_circle_is_told_to_some_of_its_groups_at_a_time(monkeypatch
         assert counted(found) == 1
 
 
-async def test_who_does_not_lead_neither_says_nor_counts_it_until_it_does() -> None:
+async def test_a_process_without_the_lease_neither_reports_nor_counts_circles() -> None:
     cluster = world(group("a", "b"), group("b", "a"))
     async with running(cluster, settings=GANGS) as found:
         leading = False
@@ -178,7 +178,7 @@ async def test_who_does_not_lead_neither_says_nor_counts_it_until_it_does() -> N
         await until(lambda: counted(found) == 0)
 
 
-async def test_of_one_namespace_only_its_own_circles_are_looked_for() -> None:
+async def test_with_one_namespace_only_its_circles_are_searched() -> None:
     cluster = world(group("a", "a", namespace="team-b"), group("a", "b"), group("b", "a", namespace="team-b"))
     async with running(cluster, settings=GANGS, namespace="team-a") as found:
         await until(lambda: found.following.stores.by_kind)
@@ -189,7 +189,7 @@ async def test_of_one_namespace_only_its_own_circles_are_looked_for() -> None:
         await until(lambda: sorted(regarded(cluster)) == ["own", "uid-a"])
 
 
-async def test_a_kind_that_is_no_longer_served_does_not_count_and_without_gangs_there_is_no_watch() -> None:
+async def test_a_removed_kind_does_not_count_and_without_gangs_there_is_no_watch() -> None:
     cluster = world(group("a", "a"))
     async with running(cluster, settings=GANGS) as found:
         await until(lambda: counted(found) == len(cluster.events) == 1)
@@ -236,16 +236,16 @@ WORDS = {
 
 
 @pytest.mark.parametrize("names", WORDS)
-def test_the_note_names_the_groups_and_what_to_do(names: tuple[str, ...]) -> None:
+def test_the_event_names_the_groups_and_a_remedy(names: tuple[str, ...]) -> None:
     assert note(circle(*names)) == WORDS[names]
 
 
-def test_the_longest_names_leave_room_for_what_to_do() -> None:
+def test_the_longest_names_leave_space_for_the_remedy() -> None:
     longest = note(circle(*(letter * 253 for letter in "abcdefgh")))
     assert len(longest.encode()) <= events.MAX_NOTE_BYTES
 
 
-def test_a_change_costs_what_is_above_it_however_many_groups_there_are() -> None:
+def test_a_change_costs_only_its_ancestors_however_many_groups_exist() -> None:
     async def story() -> None:
         cluster = world(*(group(f"root-{number}") for number in range(2000)), group("a", "root-0"))
         async with running(cluster, settings=GANGS) as found:

@@ -70,7 +70,7 @@ def name_of(pod: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(("workload", "first", "second", "forged"), CASES.values(), ids=CASES)
-async def test_a_forged_pod_does_not_complete_half_a_gang_nor_hold_a_whole_one(
+async def test_a_forged_pod_neither_completes_half_a_gang_nor_blocks_a_complete_one(
     workload: tuple[str, dict[str, Any]], first: dict[str, Any], second: dict[str, Any], forged: dict[str, Any]
 ) -> None:
     cluster = owner_world(workload, (JOB_PATH, job()))
@@ -86,7 +86,7 @@ async def test_a_forged_pod_does_not_complete_half_a_gang_nor_hold_a_whole_one(
         await until(lambda: sorted(opened.order) == sorted([name_of(first), name_of(second)]))
 
 
-async def test_a_group_that_only_forged_pods_show_is_no_gang() -> None:
+async def test_a_group_with_forged_pods_only_is_not_a_gang() -> None:
     cluster = owner_world((LWS_PATH, lws()))
     cluster.put(PODS, renamed(lws_pod(0, 0, "forged"), "forged", "invented"))
     cluster.put(PODS, lws_pod(1, 0, "new"))
@@ -96,7 +96,7 @@ async def test_a_group_that_only_forged_pods_show_is_no_gang() -> None:
         assert [key.name for key in found.following.gangs] == ["serve-1-new"]
 
 
-async def test_the_groups_of_a_leader_worker_set_that_comes_later_or_again_are_those_of_its_own_pods() -> None:
+async def test_a_new_or_recreated_leader_worker_set_has_only_the_groups_of_its_own_pods() -> None:
     cluster = owner_world()
     cluster.put(PODS, lws_pod(0, 0, "new"))
     again = lws()
@@ -111,7 +111,7 @@ async def test_the_groups_of_a_leader_worker_set_that_comes_later_or_again_are_t
         assert found.following.gangs == [], "its pods are of the set that was deleted"
 
 
-async def test_workers_are_of_the_set_of_their_leader() -> None:
+async def test_workers_belong_to_the_set_of_their_leader() -> None:
     cluster = owner_world()
     whole, leader = lws(), lws_pod(0, 0, "new", GATE)
     leader["metadata"] |= {"name": "serve-0", "uid": "leader"}

@@ -95,7 +95,7 @@ async def test_a_forged_pod_does_not_complete_half_a_gang(forged: Callable[..., 
 
 
 @pytest.mark.parametrize("forged", FORGERIES.values(), ids=FORGERIES)
-async def test_a_forged_pod_with_a_gate_of_its_own_does_not_hold_a_whole_gang(
+async def test_a_forged_pod_with_its_own_gate_does_not_block_a_complete_gang(
     forged: Callable[..., dict[str, Any]],
 ) -> None:
     cluster = demo()
@@ -120,7 +120,7 @@ def podgang_of(found: Reconciler) -> Any:
     return gang
 
 
-async def test_a_gang_that_is_named_late_is_opened_once_it_is_named() -> None:
+async def test_a_gang_whose_pods_are_named_late_is_released_once_they_are() -> None:
     cluster = demo()
     for name in ("p", "q"):
         cluster.put(PODS, pod(name, OURS))
@@ -133,7 +133,7 @@ async def test_a_gang_that_is_named_late_is_opened_once_it_is_named() -> None:
         await until(lambda: sorted(opened.order) == ["p", "q"])
 
 
-async def test_a_reconciler_that_may_not_read_pod_cliques_is_not_ready_and_says_so() -> None:
+async def test_a_reconciler_without_the_right_to_read_pod_cliques_is_not_ready_and_reports_it() -> None:
     cluster = demo()
     cluster.refused[CLIQUES] = httpx.Response(403, json=failure(403, "you may not"))
     put_pods(cluster, pod("p", OURS), pod("q", OURS))
@@ -146,7 +146,7 @@ async def test_a_reconciler_that_may_not_read_pod_cliques_is_not_ready_and_says_
         await until(lambda: sorted(opened.order) == ["p", "q"])
 
 
-async def test_a_pod_that_replaces_another_waits_until_it_is_named_and_free_and_no_longer() -> None:
+async def test_a_replacement_pod_waits_only_until_it_is_named_and_free_of_other_gates() -> None:
     cluster = demo()
     put_pods(cluster, pod("p", OURS), pod("q", OURS))
     opened = Opened(cluster)
@@ -162,7 +162,7 @@ async def test_a_pod_that_replaces_another_waits_until_it_is_named_and_free_and_
         await until(lambda: sorted(opened.order) == ["p", "q", "r"])
 
 
-async def test_a_gang_is_opened_once_its_pod_cliques_and_their_scaling_group_are_seen() -> None:
+async def test_a_gang_is_released_once_its_pod_cliques_and_scaling_group_are_known() -> None:
     cluster = demo()
     put_pods(cluster, pod("p", OURS), pod("q", OURS))
     cluster.remove(CLIQUES, "team-a", "demo-0-a")
@@ -182,7 +182,7 @@ async def test_a_gang_is_opened_once_its_pod_cliques_and_their_scaling_group_are
 
 
 @pytest.mark.parametrize("spec", [{"nodeName": "n1"}, {}], ids=["on a node", "waiting"])
-async def test_a_forged_pod_does_not_freeze_the_shape_of_a_gang(spec: dict[str, Any]) -> None:
+async def test_a_forged_pod_does_not_freeze_a_gang(spec: dict[str, Any]) -> None:
     cluster = world()
     forged = unowned("forged")
     forged["spec"] = spec
@@ -211,7 +211,7 @@ async def test_forged_pods_are_counted_and_named_and_never_deleted() -> None:
         await until(lambda: sample(found, "rollcall_escaped_pods", **UNOWNED) == 0)
 
 
-def test_no_configuration_can_have_pods_of_others_deleted() -> None:
+def test_no_configuration_deletes_foreign_pods() -> None:
     with pytest.raises(ConfigurationError, match="unowned"):
         settings_from(
             {
@@ -223,7 +223,7 @@ def test_no_configuration_can_have_pods_of_others_deleted() -> None:
         )
 
 
-async def test_a_thousand_forged_pods_hold_a_gang_no_longer_than_one() -> None:
+async def test_a_thousand_forged_pods_delay_a_gang_no_longer_than_one() -> None:
     cluster = demo()
     for index in range(1000):
         cluster.put(PODS, unowned(f"forged-{index}", "example.com/for-ever", OURS))

@@ -10,7 +10,7 @@ from tests.unit.reconciler.grove import CLIQUES, name_pods, pod_clique, put_pods
 from tests.unit.reconciler.running import GANGS, GROUPS, names, podgang, running, sample, until, world
 
 
-async def test_the_gate_comes_off_all_pods_once_the_objects_are_there_and_no_other_gate_is() -> None:
+async def test_the_gate_is_removed_from_all_pods_once_the_objects_exist_and_no_other_gate_is_left() -> None:
     cluster = world("demo-0-a")
     for name in ("p", "q"):
         put_pods(cluster, pod(name, GROVES, OURS))
@@ -31,7 +31,7 @@ async def test_the_gate_comes_off_all_pods_once_the_objects_are_there_and_no_oth
     )
 
 
-async def test_the_gate_stays_while_a_member_has_fewer_pods_than_it_needs_or_the_objects_cannot_be_written() -> None:
+async def test_the_gate_stays_while_a_member_lacks_pods_or_the_objects_cannot_be_written() -> None:
     cluster = world()
     put_pods(cluster, pod("p", OURS), pod("q", OURS))
     opened = Opened(cluster)
@@ -51,7 +51,7 @@ async def test_the_gate_stays_while_a_member_has_fewer_pods_than_it_needs_or_the
         await until(lambda: sorted(opened.order) == ["p", "q", "r"])
 
 
-async def test_a_gated_pod_that_comes_later_is_not_kept_waiting_and_one_that_went_is_no_error() -> None:
+async def test_a_later_gated_pod_is_released_and_a_deleted_one_is_no_error() -> None:
     cluster = world("demo-0-a")
     put_pods(cluster, pod("p"), pod("q"))
     async with running(cluster, settings=GATED) as found:

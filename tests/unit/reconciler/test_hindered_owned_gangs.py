@@ -22,7 +22,7 @@ from tests.unit.reconciler.running import names, running, sample, until
 from tests.unit.worlds import settings_of
 
 
-async def test_where_two_gangs_want_one_object_the_second_is_told_and_nothing_of_it_is_written() -> None:
+async def test_of_two_gangs_with_one_object_name_the_second_is_reported_and_not_written() -> None:
     cluster = owner_world((JOB_PATH, job("x-a")))
     async with running(cluster) as found:
         await until(lambda: names(cluster) == ["x-a"])
@@ -69,7 +69,7 @@ async def test_a_gang_of_another_system_is_skipped_without_a_warning(
         assert (cluster.writes, cluster.events) == ([], [])
 
 
-async def test_kai_makes_the_gangs_of_jobs_itself_and_nothing_of_them_is_even_read() -> None:
+async def test_for_kai_the_gangs_of_jobs_are_neither_written_nor_read() -> None:
     cluster = owner_world((JOB_PATH, job(scheduler="kai-scheduler")))
     async with running(cluster, settings=settings_of("kai-scheduler", standalone=False)) as found:
         await until(lambda: found.idle or any(found.unready()))
@@ -89,7 +89,7 @@ HINDERED: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("path", "found", "why"), HINDERED.values(), ids=HINDERED)
-async def test_a_gang_that_can_never_be_complete_gets_nothing_and_its_workload_a_warning(
+async def test_a_gang_that_can_never_be_complete_gets_no_objects_and_its_workload_a_warning(
     path: str, found: dict[str, Any], why: str
 ) -> None:
     cluster = owner_world((path, found))
@@ -101,7 +101,7 @@ async def test_a_gang_that_can_never_be_complete_gets_nothing_and_its_workload_a
         assert cluster.writes == []
 
 
-async def test_what_a_workload_has_is_left_when_no_gang_can_be_made_of_it_any_more() -> None:
+async def test_existing_objects_stay_if_a_workload_can_no_longer_become_a_gang() -> None:
     cluster = owner_world((LWS_PATH, lws()))
     cluster.put(PODS, lws_pod(0, 0, "old"))
     async with running(cluster) as found:
@@ -115,7 +115,7 @@ async def test_what_a_workload_has_is_left_when_no_gang_can_be_made_of_it_any_mo
         await until(lambda: names(cluster) == [])
 
 
-async def test_a_gang_that_its_scheduler_would_not_follow_is_frozen_while_it_has_pods() -> None:
+async def test_a_change_that_the_scheduler_would_ignore_is_frozen_while_there_are_pods() -> None:
     cluster = owner_world((JOB_SET_PATH, job_set("x", ("a", 1))))
     cluster.put(PODS, job_set_pod("a", 0, of="x", gang="x"))
     async with running(cluster):

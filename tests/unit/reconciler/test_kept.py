@@ -80,7 +80,9 @@ def workloads() -> Projection:
         ),
     ],
 )
-def test_hostile_objects_use_a_bounded_amount_of_memory_each(projection: Projection, sample: Manifest, most: int) -> None:
+def test_hostile_objects_use_a_bounded_amount_of_memory_each(
+    projection: Projection, sample: Manifest, most: int
+) -> None:
     for number, attack in enumerate(attacks(sample, OBJECT_BYTES)):
         index = Index(projection)
         index.put(attack.object(number))
@@ -88,14 +90,14 @@ def test_hostile_objects_use_a_bounded_amount_of_memory_each(projection: Project
         assert weight(index.entries, 2 * most) < most + KEPT_BYTES, attack.field
 
 
-def test_no_pod_is_left_out_whatever_is_in_it() -> None:
+def test_every_pod_is_cached_whatever_it_contains() -> None:
     for number, attack in enumerate(attacks(GANG_POD, OBJECT_BYTES)):
         index = Index(pods())
         index.put(attack.object(number))
         assert len(index.entries) == 1, attack.field
 
 
-def test_a_gang_of_thousands_of_pods_is_kept_whole() -> None:
+def test_a_gang_of_thousands_of_pods_is_cached_completely() -> None:
     """Its pods are told apart by five characters that Kubernetes makes up."""
     names = ["".join(secrets.choice(_SUFFIXES) for _ in range(5)) for _ in range(5000)]
     gang = {
@@ -117,7 +119,7 @@ def test_a_gang_of_thousands_of_pods_is_kept_whole() -> None:
     assert found.objects["team", "demo-0"]["spec"] == gang["spec"]
 
 
-def test_a_small_object_is_kept_as_it_is() -> None:
+def test_a_small_object_is_cached_unchanged() -> None:
     found = store(KOORDINATOR_GROUPS)
     found.put({"metadata": {"name": "a", "namespace": "team"}, "spec": {"minMember": 2}})
     assert not isinstance(found.watch.index.entries["team", "a"], Packed)
@@ -125,7 +127,7 @@ def test_a_small_object_is_kept_as_it_is() -> None:
     assert len(found.objects) == 1
 
 
-def test_of_an_object_that_is_too_large_it_is_kept_whose_it_is_and_what_is_above_it() -> None:
+def test_an_object_that_is_too_large_is_cached_with_its_key_and_owners() -> None:
     noise = secrets.token_hex(OBJECT_BYTES // 4)
     found = store(TREES.resource)
     controller = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u", "controller": True}
@@ -150,7 +152,7 @@ def test_of_an_object_that_is_too_large_it_is_kept_whose_it_is_and_what_is_above
     assert found.objects["team", "a"]["spec"] == {TREES.parent: "above"}
 
 
-def test_a_pod_gang_that_is_too_large_is_no_gang_without_members() -> None:
+def test_a_pod_gang_that_is_too_large_is_not_treated_as_empty() -> None:
     noise = secrets.token_hex(OBJECT_BYTES // 2)
     found = store(POD_GANGS.resource)
     found.put({"metadata": {"name": "a", "namespace": "team"}, "spec": {"noise": noise, "podgroups": []}})

@@ -87,7 +87,7 @@ def told(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(story)
 
 
-async def test_one_of_two_leads_and_gives_the_lease_up_when_it_is_told_to_stop() -> None:
+async def test_one_of_two_leads_and_releases_the_lease_at_its_stop() -> None:
     cluster = Cluster()
     first = Replica(cluster, "first")
     await until(first.lease.leads)
@@ -103,7 +103,7 @@ async def test_one_of_two_leads_and_gives_the_lease_up_when_it_is_told_to_stop()
     await second.stop()
 
 
-async def test_a_leader_that_is_gone_without_a_word_is_followed_when_its_lease_has_run_out() -> None:
+async def test_a_killed_leader_is_replaced_when_its_lease_expires() -> None:
     cluster = Cluster()
     first = Replica(cluster, "first")
     await until(first.lease.leads)
@@ -116,7 +116,7 @@ async def test_a_leader_that_is_gone_without_a_word_is_followed_when_its_lease_h
     await second.stop()
 
 
-async def test_a_leader_that_cannot_renew_writes_no_more_before_another_may() -> None:
+async def test_a_leader_that_cannot_renew_stops_writing_before_another_can_start() -> None:
     cluster = Cluster()
     first = Replica(cluster, "first")
     await until(first.lease.leads)
@@ -131,7 +131,7 @@ async def test_a_leader_that_cannot_renew_writes_no_more_before_another_may() ->
     await first.stop()
 
 
-async def test_a_leader_that_renews_too_late_looks_at_everything_again() -> None:
+async def test_a_leader_that_renews_too_late_checks_everything_again() -> None:
     """As a process that was frozen for a while: nobody took the lease, and nobody worked either."""
     cluster = Cluster()
     first = Replica(cluster, "first")
@@ -159,7 +159,7 @@ async def test_a_leader_whose_lease_was_taken_stops_at_once() -> None:
     assert cluster.holder == "thief", "what is another's is not given up"
 
 
-async def test_of_two_that_want_a_free_lease_at_once_one_gets_it() -> None:
+async def test_of_two_processes_that_request_a_free_lease_at_once_one_gets_it() -> None:
     cluster = Cluster()
     both = [Replica(cluster, "first"), Replica(cluster, "second")]
     await until(lambda: any(one.lease.leads() for one in both))

@@ -32,7 +32,7 @@ def group(cluster: WritableWorld, name: str) -> dict[str, Any]:
     return found
 
 
-async def test_the_objects_of_a_job_go_with_it_and_follow_its_size() -> None:
+async def test_the_objects_of_a_job_follow_its_size_and_are_deleted_with_it() -> None:
     cluster = owner_world((JOB_PATH, job()))
     async with running(cluster) as found:
         await until(lambda: names(cluster) == ["train"])
@@ -63,7 +63,7 @@ async def test_the_objects_of_a_job_go_with_it_and_follow_its_size() -> None:
         assert len(cluster.writes) == before
 
 
-async def test_a_job_that_is_not_opted_in_or_that_a_job_set_made_is_nobodys_business() -> None:
+async def test_a_job_that_is_not_opted_in_or_belongs_to_a_job_set_is_ignored() -> None:
     part, other = job("part"), job("other")
     reference = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "x", "controller": True}
     part["metadata"]["ownerReferences"] = [reference]
@@ -75,7 +75,7 @@ async def test_a_job_that_is_not_opted_in_or_that_a_job_set_made_is_nobodys_busi
         assert names(cluster) == ["train"]
 
 
-async def test_a_suspended_job_has_no_objects_until_it_is_resumed_with_whatever_counts() -> None:
+async def test_a_suspended_job_gets_objects_only_when_it_is_resumed() -> None:
     cluster = owner_world((JOB_PATH, job()))
     async with running(cluster) as found:
         await until(lambda: names(cluster) == ["train"])
@@ -96,9 +96,7 @@ async def test_a_job_set_is_one_gang_with_a_member_for_each_replicated_job() -> 
         assert listed == '["team-a/x-leader","team-a/x-worker"]'
 
 
-async def test_where_the_replicated_jobs_start_in_turn_each_is_a_gang_and_one_that_goes_takes_only_its_objects() -> (
-    None
-):
+async def test_replicated_jobs_that_start_in_turn_are_separate_gangs() -> None:
     cluster = owner_world((JOB_SET_PATH, job_set("x", ("a", 1), ("b", 2), **IN_TURN)))
     async with running(cluster) as found:
         await until(lambda: names(cluster) == ["x-a", "x-b"])
@@ -128,7 +126,7 @@ async def test_a_group_of_a_leader_worker_set_has_objects_while_it_has_pods_and_
         await until(lambda: names(cluster) == ["serve-0-new", "serve-1-old"])
 
 
-async def test_what_is_left_of_a_group_without_pods_is_found_at_the_start() -> None:
+async def test_leftover_objects_of_a_group_without_pods_are_found_at_the_start() -> None:
     cluster = owner_world((LWS_PATH, lws()))
     cluster.put(PODS, lws_pod(0, 0, "new"))
     owner = {
@@ -151,7 +149,7 @@ async def test_what_is_left_of_a_group_without_pods_is_found_at_the_start() -> N
         await until(lambda: names(cluster) == ["serve-0-new"])
 
 
-async def test_a_job_a_job_set_and_a_podgang_of_one_name_are_told_apart() -> None:
+async def test_a_job_a_job_set_and_a_podgang_with_one_name_are_distinguished() -> None:
     gang = podgang("demo-0-a")
     cluster = owner_world(
         (SETS, workload()), (GANGS, gang), (JOB_PATH, job("demo-0")), (JOB_SET_PATH, job_set("demo-0", ("b", 2)))
@@ -166,7 +164,7 @@ async def test_a_job_a_job_set_and_a_podgang_of_one_name_are_told_apart() -> Non
         assert len(cluster.writes) == 4
 
 
-async def test_the_gate_comes_off_the_pods_of_a_job_when_all_are_there() -> None:
+async def test_the_gate_is_removed_from_the_pods_of_a_job_when_all_exist() -> None:
     cluster = owner_world((JOB_PATH, job()))
     cluster.put(PODS, job_pod(0, GATE))
     opened = Opened(cluster)
@@ -178,7 +176,7 @@ async def test_the_gate_comes_off_the_pods_of_a_job_when_all_are_there() -> None
         await until(lambda: sorted(opened.order) == ["train-0", "train-1"])
 
 
-async def test_the_gates_of_job_sets_that_start_in_turn_come_off_part_by_part() -> None:
+async def test_the_gates_of_job_sets_that_start_in_turn_are_removed_part_by_part() -> None:
     cluster = owner_world((JOB_SET_PATH, job_set("x", ("a", 1), ("b", 2), **IN_TURN)))
     cluster.put(PODS, job_set_pod("a", 0, GATE, of="x", gang="x-a"))
     cluster.put(PODS, job_set_pod("b", 0, GATE, of="x", gang="x-b"))
@@ -190,7 +188,7 @@ async def test_the_gates_of_job_sets_that_start_in_turn_come_off_part_by_part() 
         await until(lambda: sorted(opened.order) == ["x-a-0-0", "x-b-0-0", "x-b-0-1"])
 
 
-async def test_what_an_earlier_job_of_the_same_name_left_behind_is_waited_for() -> None:
+async def test_a_job_waits_for_the_deletion_of_objects_of_an_earlier_job_with_its_name() -> None:
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "before", "controller": True}
     metadata = {"name": "train", "namespace": "team-a", "uid": "o", "ownerReferences": [owner]}
     cluster = owner_world((GROUPS, {"metadata": metadata, "spec": {"minMember": 9}}), (JOB_PATH, job()))
@@ -202,7 +200,7 @@ async def test_what_an_earlier_job_of_the_same_name_left_behind_is_waited_for() 
         assert group(cluster, "train")["spec"]["minMember"] == 2
 
 
-async def test_an_object_that_is_cut_loose_or_labelled_otherwise_is_put_back() -> None:
+async def test_a_changed_owner_reference_or_label_is_restored() -> None:
     cluster = owner_world((JOB_PATH, job()))
     async with running(cluster):
         await until(lambda: names(cluster) == ["train"])
@@ -220,7 +218,7 @@ async def test_an_object_that_is_cut_loose_or_labelled_otherwise_is_put_back() -
         await until(back)
 
 
-async def test_names_longer_than_a_label_are_one_gang_all_the_same() -> None:
+async def test_a_name_longer_than_a_label_is_one_gang() -> None:
     name = "serve-" + "x" * 54
     cluster = owner_world((LWS_PATH, lws(name)))
     pods = [lws_pod(0, index, "abcdef", GATE, of=name) for index in range(2)]
@@ -235,7 +233,7 @@ async def test_names_longer_than_a_label_are_one_gang_all_the_same() -> None:
         assert len(names(cluster)) == 1
 
 
-async def test_a_kind_that_is_served_no_more_takes_its_gangs_along() -> None:
+async def test_a_removed_kind_removes_its_gangs() -> None:
     cluster = owner_world((JOB_SET_PATH, job_set("x", ("a", 1))))
     async with running(cluster) as found:
         await until(lambda: names(cluster) == ["x-a"])

@@ -167,7 +167,7 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize(("gang", "workload", "pods", "state", "expected"), CASES.values(), ids=CASES)
-def test_how_a_gang_is(
+def test_a_gang_of_an_opted_in_workload_has_the_expected_health(
     gang: GangKey,
     workload: tuple[str, dict[str, Any]],
     pods: tuple[dict[str, Any], ...],
@@ -181,7 +181,7 @@ def test_how_a_gang_is(
     assert (found.kind, found.workload) == (gang.kind, gang.workload)
 
 
-async def test_a_group_of_a_leader_worker_set_is_told_on_the_set_by_its_name() -> None:
+async def test_events_of_a_leader_worker_set_s_group_are_sent_to_the_set_with_the_group_name() -> None:
     cluster = owner_world((LWS_PATH, lws()))
     for index in range(2):
         cluster.put(PODS, prepared(lws_pod(index, 0, "new")))
@@ -195,7 +195,7 @@ async def test_a_group_of_a_leader_worker_set_is_told_on_the_set_by_its_name() -
         assert sample(found, "rollcall_gangs", **held) == 2
 
 
-async def test_a_gang_that_goes_is_counted_no_more() -> None:
+async def test_a_deleted_gang_is_no_longer_counted() -> None:
     cluster = owner_world((JOB_PATH, job()))
     async with running(cluster) as found:
         held = {"scheduler": "koord-scheduler", "health": "GangTooFewPods"}
@@ -219,7 +219,7 @@ async def test_escaped_pods_of_a_job_are_counted_and_never_deleted() -> None:
 
 
 @pytest.mark.parametrize("said", ["9" * 5000, "12345678901", "-1", "two", ""])
-def test_a_group_s_size_that_is_no_number_of_pods_says_nothing_and_ends_no_watch(said: str) -> None:
+def test_an_invalid_group_size_is_ignored_and_ends_no_watch(said: str) -> None:
     pod = lws_pod(0, 0, "old")
     pod["metadata"]["annotations"]["leaderworkerset.sigs.k8s.io/size"] = said
     assert read_owned_pod(pod)[1].size is None

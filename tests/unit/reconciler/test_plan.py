@@ -39,14 +39,14 @@ def owned_by(scheduler: str | None, **record: Any) -> ClusterFacts:
     return ClusterFacts(pod_clique_sets={("team-a", "demo"): Record(scheduler, **record)})
 
 
-def test_the_objects_are_those_of_the_scheduler_that_its_workload_recorded() -> None:
+def test_the_objects_are_for_the_scheduler_that_the_workload_recorded() -> None:
     planned = plan(podgang(), owned_by("koord-scheduler"), SETTINGS)
     assert isinstance(planned, Plan)
     assert planned.profile.name == "koord-scheduler"
     assert [found["metadata"]["name"] for found in planned.objects] == ["demo-0-worker"]
 
 
-def test_a_podgang_of_no_workload_says_itself_for_which_scheduler_it_is() -> None:
+def test_a_podgang_without_a_workload_names_its_scheduler_itself() -> None:
     planned = plan(podgang({"rollcall.dev/scheduler": "koord-scheduler"}), NOTHING_KNOWN, SETTINGS)
     assert isinstance(planned, Plan)
     assert plan(podgang({}), NOTHING_KNOWN, SETTINGS) is SkipReason.UNRECORDED
@@ -75,12 +75,12 @@ def test_gangs_of_another_system_are_skipped(gang: PodGang, facts: ClusterFacts,
 
 
 @pytest.mark.parametrize("facts", [NOTHING_KNOWN, ClusterFacts(pod_clique_sets={})])
-def test_a_workload_that_is_not_known_is_waited_for(facts: ClusterFacts) -> None:
+def test_the_plan_waits_for_an_unknown_workload(facts: ClusterFacts) -> None:
     with pytest.raises(FactsUnavailable, match="PodCliqueSet team-a/demo of the PodGang is not known"):
         plan(podgang(), facts, SETTINGS)
 
 
-def test_what_its_scheduler_cannot_have_is_not_planned_in_part() -> None:
+def test_a_gang_that_its_scheduler_cannot_express_is_not_partly_planned() -> None:
     gang = podgang()
     constraint = {"packConstraint": {"required": "example.com/rack"}}
     gang.raw["spec"]["topologyConstraintGroupConfigs"] = [
@@ -96,7 +96,7 @@ def owned(workload: type[OptedInWorkload], raw: dict[str, Any], scheduler: str) 
     return found
 
 
-def test_a_job_set_takes_the_queue_of_the_train_job_that_made_it_where_it_names_none() -> None:
+def test_a_job_set_without_a_queue_uses_the_queue_of_its_train_job() -> None:
     made = job_set("x", ("node", 4))
     reference = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "x", "controller": True}
     made["metadata"]["ownerReferences"] = [reference]
@@ -123,7 +123,9 @@ OWNED_ALONE: dict[str, tuple[dict[str, Any], str, SkipReason]] = {
 
 
 @pytest.mark.parametrize(("spec", "scheduler", "why"), OWNED_ALONE.values(), ids=OWNED_ALONE)
-def test_what_is_not_rollcall_s_to_make_of_a_job_is_left(spec: dict[str, Any], scheduler: str, why: SkipReason) -> None:
+def test_objects_of_a_job_that_are_not_rollcall_s_are_skipped(
+    spec: dict[str, Any], scheduler: str, why: SkipReason
+) -> None:
     profiles = [{"name": "koord-scheduler"}, {"name": "kai-scheduler"}]
     head = {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration"}
     document = {**head, "scheduler": {"defaultProfileName": "koord-scheduler", "profiles": profiles}}
@@ -131,7 +133,7 @@ def test_what_is_not_rollcall_s_to_make_of_a_job_is_left(spec: dict[str, Any], s
     assert plan(gang, NOTHING_KNOWN, settings_from(document, "test")) is why
 
 
-def test_nothing_is_wanted_of_a_job_whose_scheduler_makes_no_gangs() -> None:
+def test_a_job_whose_scheduler_has_no_gangs_needs_no_objects() -> None:
     planned = plan(owned(Job, job(), "default-scheduler"), NOTHING_KNOWN, SETTINGS)
     assert isinstance(planned, Plan)
     assert planned.objects == []

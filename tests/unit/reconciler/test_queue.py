@@ -19,7 +19,7 @@ def told(story: Callable[[KeyQueue[str]], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def test_a_key_that_is_added_twice_is_taken_once() -> None:
+def test_a_key_that_is_added_twice_is_processed_once() -> None:
     async def story(queue: KeyQueue[str]) -> None:
         for key in ("a", "b", "a"):
             queue.add(key)
@@ -30,7 +30,7 @@ def test_a_key_that_is_added_twice_is_taken_once() -> None:
     told(story)
 
 
-def test_a_key_that_changes_while_it_is_worked_on_comes_again_when_that_is_done() -> None:
+def test_a_key_that_changes_while_it_is_processed_is_processed_again() -> None:
     async def story(queue: KeyQueue[str]) -> None:
         queue.add("a")
         await queue.take()
@@ -45,7 +45,7 @@ def test_a_key_that_changes_while_it_is_worked_on_comes_again_when_that_is_done(
     told(story)
 
 
-def test_a_key_for_later_comes_at_its_time_or_when_something_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delayed_key_is_processed_at_its_time_or_at_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(queue: KeyQueue[str]) -> None:
         queue.add_later("a", 0.01)
         assert len(queue) == 1
@@ -60,7 +60,7 @@ def test_a_key_for_later_comes_at_its_time_or_when_something_happens(monkeypatch
     told(story)
 
 
-def test_a_key_for_later_that_waits_already_does_not_wait_longer() -> None:
+def test_delaying_a_waiting_key_again_does_not_extend_its_wait() -> None:
     async def story(queue: KeyQueue[str]) -> None:
         queue.add("a")
         queue.add_later("a", 60)
@@ -69,7 +69,7 @@ def test_a_key_for_later_that_waits_already_does_not_wait_longer() -> None:
     told(story)
 
 
-def test_failures_wait_twice_as_long_each_time_up_to_a_limit_and_are_forgotten_by_a_success() -> None:
+def test_failures_double_the_delay_up_to_a_limit_and_a_success_resets_it() -> None:
     async def story(queue: KeyQueue[str]) -> None:
         waits = [queue.failed("a") for _ in range(12)]
         first, most = queues.BACKOFF_SECONDS
@@ -84,14 +84,14 @@ def test_failures_wait_twice_as_long_each_time_up_to_a_limit_and_are_forgotten_b
     told(story)
 
 
-def test_who_is_asked_to_wait_waits_at_least_so_long() -> None:
+def test_a_requested_delay_is_the_minimum_delay() -> None:
     async def story(queue: KeyQueue[str]) -> None:
         assert queue.failed("a", 30) == 30
 
     told(story)
 
 
-def test_while_the_queue_is_held_no_key_is_taken_and_none_is_lost() -> None:
+def test_a_paused_queue_hands_out_no_key_and_loses_none() -> None:
     async def story(queue: KeyQueue[str]) -> None:
         loop = asyncio.get_running_loop()
         begun = loop.time()

@@ -38,7 +38,7 @@ def stage_of(cluster: WritableWorld, gang: PodGang = GANG, kinds: PodControllers
     return asyncio.run(story())
 
 
-def test_the_pods_of_a_job_with_a_selector_of_its_own_are_seen_on_their_nodes() -> None:
+def test_pods_of_a_job_with_a_manual_selector_are_seen_as_bound() -> None:
     bound, other = job_pod(0), job_set_pod("node", 0, of="train", gang="train")
     # The Job controller does not label them then.
     del bound["metadata"]["labels"]["batch.kubernetes.io/job-name"]
@@ -50,7 +50,7 @@ def test_the_pods_of_a_job_with_a_selector_of_its_own_are_seen_on_their_nodes() 
     assert stage_of(cluster, gang, OF_OPTED_IN) is Stage.BOUND
 
 
-def test_a_pod_counts_whose_pod_clique_no_watch_has_brought_yet() -> None:
+def test_a_pod_counts_before_its_pod_clique_is_in_the_cache() -> None:
     cluster = world("demo-0-a")
     cluster.put(PODS, grove_pod("p", nodeName="n1"))
     assert stage_of(cluster) is Stage.BOUND

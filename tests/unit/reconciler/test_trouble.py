@@ -36,7 +36,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gangs, "LOOK_AGAIN_SECONDS", 0.05)
 
 
-async def test_an_api_server_that_wants_to_be_left_alone_is_left_alone_by_all_gangs() -> None:
+async def test_retry_after_of_the_api_server_delays_all_gangs() -> None:
     cluster = WritableWorld()
     for number in range(40):
         gang = podgang(f"demo-{number}-a")
@@ -65,7 +65,7 @@ class Listing(WritableWorld):
         return await super().handle_async_request(request)
 
 
-async def test_a_kind_that_is_not_followed_is_counted_until_it_is_again() -> None:
+async def test_an_interrupted_watch_is_counted_until_it_works_again() -> None:
     cluster = Listing()
     async with running(cluster) as found:
         await until(lambda: sample(found, "rollcall_watches_interrupted") > 5)
@@ -73,7 +73,7 @@ async def test_a_kind_that_is_not_followed_is_counted_until_it_is_again() -> Non
         await until(lambda: sample(found, "rollcall_watches_interrupted") == 0)
 
 
-async def test_what_a_podgang_of_the_same_name_left_behind_is_waited_for_and_no_event_says_anything() -> None:
+async def test_a_podgang_waits_without_an_event_for_objects_of_an_earlier_one_with_its_name() -> None:
     cluster = world("demo-0-a")
     owner = {
         "apiVersion": "scheduler.grove.io/v1alpha1",
@@ -91,7 +91,7 @@ async def test_what_a_podgang_of_the_same_name_left_behind_is_waited_for_and_no_
         await until(lambda: cluster.writes != [])
 
 
-def test_two_reconcilers_of_one_process_number_on_one_host_are_two() -> None:
+def test_two_reconcilers_with_one_process_id_on_one_host_have_different_identities() -> None:
     first, second = (reconciler(world(), lease_namespace="system").lease for _ in range(2))
     assert first is not None
     assert second is not None

@@ -46,7 +46,7 @@ async def writing_to(server: Silent, leads: Callable[[], bool]) -> AsyncIterator
         listening.close()
 
 
-def test_a_leader_that_was_frozen_while_it_made_its_request_sends_nothing_that_counts() -> None:
+def test_a_leader_that_was_frozen_during_a_request_sends_no_effective_write() -> None:
     async def story() -> None:
         server, answers = Silent(), iter([True, False])
         async with writing_to(server, lambda: next(answers)) as writer:
@@ -60,7 +60,7 @@ def test_a_leader_that_was_frozen_while_it_made_its_request_sends_nothing_that_c
     asyncio.run(asyncio.wait_for(story(), 30))
 
 
-def test_who_does_not_lead_does_not_even_connect() -> None:
+def test_a_process_without_the_lease_opens_no_connection_for_a_write() -> None:
     async def story() -> None:
         server = Silent()
         async with writing_to(server, lambda: False) as writer:
@@ -71,7 +71,7 @@ def test_who_does_not_lead_does_not_even_connect() -> None:
     asyncio.run(asyncio.wait_for(story(), 30))
 
 
-def test_a_write_without_an_answer_ends_before_another_may_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_without_an_answer_is_given_up_before_another_process_can_lead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "WRITE_SECONDS", 0.2)
 
     async def story() -> None:

@@ -60,7 +60,7 @@ def status(client: httpx.Client, server: ServingProcess) -> int:
         return REFUSED
 
 
-def test_only_clients_of_the_authority_are_let_in(world: World, tmp_path: Path) -> None:
+def test_only_clients_of_the_authority_are_accepted(world: World, tmp_path: Path) -> None:
     ours, others = world.ours.issue("client"), world.others.issue("client")
     expired = world.ours.issue("expired", (-2, -1))
     with serving_process(tmp_path, world.files, "--client-ca", world.allowed) as server:
@@ -88,7 +88,7 @@ def test_only_clients_with_an_allowed_name_are_accepted(world: World, tmp_path: 
             assert client.get(f"{server.url}/metrics").status_code == 403
 
 
-def test_a_name_that_is_a_whole_directory_s_is_none(world: World, tmp_path: Path) -> None:
+def test_a_full_subject_does_not_count_as_a_name(world: World, tmp_path: Path) -> None:
     part = x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")
     whole = x509.DirectoryName(x509.Name([part]))
     arguments = ("--client-ca", world.allowed, "--client-name", "kube-apiserver")
@@ -101,13 +101,13 @@ def test_a_name_that_is_a_whole_directory_s_is_none(world: World, tmp_path: Path
         assert answer.text == "a client certificate for 127.0.0.1, localhost, somebody is not accepted\n"
 
 
-def test_an_alternative_name_is_as_good(world: World, tmp_path: Path) -> None:
+def test_a_subject_alternative_name_is_accepted(world: World, tmp_path: Path) -> None:
     arguments = ("--client-ca", world.allowed, "--client-name", "localhost")
     with serving_process(tmp_path, world.files, *arguments) as server, world.caller(world.ours.issue("one")) as client:
         assert status(client, server) == 200
 
 
-def test_the_authority_is_read_again_too(world: World, tmp_path: Path) -> None:
+def test_the_client_authority_is_reloaded(world: World, tmp_path: Path) -> None:
     ours, others = world.ours.issue("client"), world.others.issue("client")
 
     def asked_anew(files: PairFiles) -> int:
@@ -132,7 +132,7 @@ def test_the_authority_is_read_again_too(world: World, tmp_path: Path) -> None:
         assert server.metric("rollcall_certificate_refused", certificate="client-ca") == 0
 
 
-def test_authorities_that_only_one_parser_reads_are_none(world: World, tmp_path: Path) -> None:
+def test_authorities_that_only_one_parser_accepts_are_invalid(world: World, tmp_path: Path) -> None:
     """A name that is an INTEGER is no name to OpenSSL, and a certificate to others."""
     good = world.allowed.read_bytes()
     der = world.ours.certificate.public_bytes(serialization.Encoding.DER)

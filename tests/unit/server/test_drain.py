@@ -110,7 +110,7 @@ def test_the_port_closes_after_the_delay(tmp_path: Path, authority: Authority) -
             shown_to(trusting(authority.file), server.port)
 
 
-def test_every_answer_while_draining_is_its_connection_s_last(tmp_path: Path, authority: Authority) -> None:
+def test_each_answer_during_a_drain_closes_its_connection(tmp_path: Path, authority: Authority) -> None:
     with serving_process(tmp_path, authority.issue("tls"), "--drain", "60") as server:
         kept, idle = (Caller(server.port, trusting(authority.file)) for _ in range(2))
         assert [kept.ask(), kept.ask(), idle.ask()] == [200] * 3
@@ -144,7 +144,7 @@ ANSWERS = {
 }
 
 
-def test_whatever_is_answered_while_draining_is_its_connection_s_last(tmp_path: Path, authority: Authority) -> None:
+def test_each_kind_of_answer_during_a_drain_closes_its_connection(tmp_path: Path, authority: Authority) -> None:
     with serving_process(tmp_path, authority.issue("tls"), "--drain", "600") as server:
         # One is under way when the stop is told: the server has asked for its body.
         held = Wire(server, authority).send(
@@ -168,7 +168,7 @@ def test_whatever_is_answered_while_draining_is_its_connection_s_last(tmp_path: 
         assert server.stop() == 0
 
 
-def test_health_is_told_until_the_last_answer_is_given(tmp_path: Path, authority: Authority) -> None:
+def test_health_is_served_until_the_last_answer(tmp_path: Path, authority: Authority) -> None:
     with serving_process(tmp_path, authority.issue("tls"), "--drain", "0") as server:
         length = f"Content-Length: {len(BODY)}\r\nExpect: 100-continue\r\n\r\n"
         held = Wire(server, authority).send(POST + length.encode())
@@ -188,7 +188,7 @@ def test_health_is_told_until_the_last_answer_is_given(tmp_path: Path, authority
         held.close()
 
 
-def test_a_stop_in_haste_does_not_wait_for_those_who_never_finish(tmp_path: Path, authority: Authority) -> None:
+def test_a_forced_stop_does_not_wait_for_unfinished_requests(tmp_path: Path, authority: Authority) -> None:
     client = trusting(authority.file)
     with (
         serving_process(tmp_path, authority.issue("tls")) as server,
@@ -206,7 +206,7 @@ def test_a_stop_in_haste_does_not_wait_for_those_who_never_finish(tmp_path: Path
         assert [line["event"] for line in server.lines()] == ["serving", "stopping"]
 
 
-def test_a_connection_ends_at_its_age_with_an_answer(tmp_path: Path, authority: Authority) -> None:
+def test_a_connection_at_its_maximum_age_ends_with_an_answer(tmp_path: Path, authority: Authority) -> None:
     config = tmp_path / "rollcall.yaml"
     config.write_text(
         "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\nserving: {connectionSeconds: 1}\n"
@@ -231,7 +231,7 @@ def test_a_connection_ends_at_its_age_with_an_answer(tmp_path: Path, authority: 
         caller.close()
 
 
-def test_a_connection_is_kept_for_ever_where_no_age_is_set(tmp_path: Path, authority: Authority) -> None:
+def test_a_connection_without_a_maximum_age_is_kept(tmp_path: Path, authority: Authority) -> None:
     config = tmp_path / "rollcall.yaml"
     config.write_text(
         "apiVersion: rollcall.dev/v1alpha1\nkind: RollcallConfiguration\nserving: {connectionSeconds: 0}\n"
@@ -245,7 +245,7 @@ def test_a_connection_is_kept_for_ever_where_no_age_is_set(tmp_path: Path, autho
         eventually(lambda: server.metric("rollcall_connections") == 0, "the connection is gone")
 
 
-def test_a_stop_while_large_reviews_are_judged_ends_in_time_and_answers_every_client(
+def test_a_stop_during_large_reviews_ends_in_time_and_answers_every_client(
     tmp_path: Path, authority: Authority
 ) -> None:
     # Each takes seconds, so that most are not answered when the time for that is over.
@@ -266,7 +266,7 @@ def test_a_stop_while_large_reviews_are_judged_ends_in_time_and_answers_every_cl
         assert time.monotonic() - told < FINISH_SECONDS + 5
 
 
-async def test_large_reviews_that_are_not_answered_in_time_are_ended_with_an_answer_and_judged_no_more(
+async def test_large_reviews_beyond_their_deadline_get_an_answer_and_are_no_longer_judged(
     state: ServerState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entered, told = threading.Event(), threading.Event()

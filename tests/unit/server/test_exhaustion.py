@@ -166,7 +166,7 @@ def test_stalled_uploads_share_one_budget(tmp_path: Path, authority: Authority, 
     assert server.process.returncode == 0
 
 
-def test_uploads_pay_back_when_their_clients_go(tmp_path: Path, authority: Authority) -> None:
+def test_uploads_release_their_budget_when_their_clients_disconnect(tmp_path: Path, authority: Authority) -> None:
     client = trusting(authority.file)
     with serving_process(tmp_path, authority.issue("tls"), "--drain", "0") as server:
         with ExitStack() as attackers:

@@ -36,7 +36,7 @@ spec:
 FINE = REFUSED.replace("enabled", "disabled")
 
 
-def test_a_server_that_answers_is_alive_and_ready(client: httpx.Client) -> None:
+def test_a_serving_server_is_alive_and_ready(client: httpx.Client) -> None:
     assert (client.get("/healthz").status_code, client.get("/healthz").text) == (200, "ok\n")
     assert (client.get("/readyz").status_code, client.get("/readyz").text) == (200, "ready\n")
 
@@ -65,7 +65,7 @@ def test_readiness_follows_the_certificate(client: httpx.Client, state: ServerSt
     assert client.get("/healthz").status_code == 200
 
 
-def test_what_a_backend_cannot_do_with_the_cluster_is_known_at_the_start(state: ServerState) -> None:
+def test_backend_problems_with_the_cluster_are_logged_at_the_start(state: ServerState) -> None:
     facts = ClusterFacts(apis=frozenset(), network_topologies={})
     assert list(ServerState(state.settings, facts, state.certificate).degraded()) == [
         "koord-scheduler: the cluster does not serve scheduling.sigs.k8s.io/v1alpha1 PodGroup; "
@@ -75,7 +75,7 @@ def test_what_a_backend_cannot_do_with_the_cluster_is_known_at_the_start(state: 
     ]
 
 
-def test_every_series_is_there_before_its_first_event(client: httpx.Client, state: ServerState) -> None:
+def test_every_series_exists_before_the_first_event(client: httpx.Client, state: ServerState) -> None:
     text = client.get("/metrics").text
     assert 'rollcall_admission_requests_total{endpoint="mutate",outcome="failed"} 0.0' in text
     assert 'rollcall_findings_total{action="deny",rule="koordinator/mnnvl"} 0.0' in text
@@ -112,19 +112,19 @@ def test_plain_manifests_are_judged_with_line_and_column(client: httpx.Client) -
     assert finding["object"] == {"kind": "PodCliqueSet", "namespace": "default", "name": "demo"}
 
 
-def test_plain_manifests_that_are_fine_are_200(client: httpx.Client) -> None:
+def test_valid_plain_manifests_are_200(client: httpx.Client) -> None:
     response = client.post("/check", content=FINE)
     assert (response.status_code, response.json()["clean"]) == (200, True)
 
 
-def test_a_scheduler_can_be_asked_for(client: httpx.Client) -> None:
+def test_a_scheduler_can_be_requested(client: httpx.Client) -> None:
     assert client.post("/check?scheduler=default-scheduler", content=REFUSED).status_code == 200
     response = client.post("/check?scheduler=slurm", content=REFUSED)
     assert response.status_code == 400
     assert "is not a scheduler with a backend" in response.json()["error"]
 
 
-def test_strict_makes_what_was_not_judged_a_failure(client: httpx.Client) -> None:
+def test_strict_turns_unjudged_rules_into_a_failure(client: httpx.Client) -> None:
     asking = FINE.replace("grove.io/auto-mnnvl: disabled", "scheduling.grove.io/koordinator-quota: team-a")
     assert client.post("/check", content=asking).status_code == 200
     response = client.post("/check?strict=true", content=asking)
@@ -141,7 +141,7 @@ def test_strict_makes_what_was_not_judged_a_failure(client: httpx.Client) -> Non
         (b'{"kind": "AdmissionReview"}', "apiVersion is null"),
     ],
 )
-def test_what_cannot_be_read_is_400_with_the_place(client: httpx.Client, content: bytes, why: str) -> None:
+def test_unreadable_input_is_400_with_its_place(client: httpx.Client, content: bytes, why: str) -> None:
     response = client.post("/check", content=content)
     assert response.status_code == 400
     assert response.json()["error"].startswith(why)
@@ -158,7 +158,7 @@ def post_check(state: ServerState, *contents: Any) -> list[httpx.Response]:
     return asyncio.run(ask())
 
 
-def test_beyond_the_bound_a_check_is_turned_away_and_the_others_take_turns(state: ServerState) -> None:
+def test_beyond_the_limit_a_check_is_rejected_and_the_others_take_turns(state: ServerState) -> None:
     let_go = threading.Event()
 
     async def never() -> Any:
@@ -196,7 +196,7 @@ def test_beyond_the_bound_a_check_is_turned_away_and_the_others_take_turns(state
     assert post_check(state, FINE)[0].status_code == 200
 
 
-def test_checks_whose_bodies_stall_keep_no_other_from_its_answer(state: ServerState) -> None:
+def test_checks_with_stalled_bodies_do_not_block_others(state: ServerState) -> None:
     begun = 0
 
     async def stalled() -> AsyncIterator[bytes]:
@@ -221,7 +221,7 @@ def test_checks_whose_bodies_stall_keep_no_other_from_its_answer(state: ServerSt
     assert asyncio.run(ask()).status_code == 200
 
 
-def test_a_check_whose_body_never_ends_is_told_so(state: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_whose_body_never_ends_gets_an_error(state: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
     async def never() -> AsyncIterator[bytes]:
         await asyncio.Event().wait()
         yield b""

@@ -75,7 +75,7 @@ def networks() -> None:
 
 @pytest.mark.usefixtures("networks")
 @pytest.mark.parametrize(("prepare", "host", "expected"), NETWORKS.values(), ids=NETWORKS)
-def test_a_server_is_reached_over_what_the_machine_has(
+def test_a_server_is_reachable_over_every_address_family_of_the_machine(
     tmp_path: Path, prepare: str, host: str, expected: list[list[str]]
 ) -> None:
     story = STORY.format(prepare=prepare, host=host, folder=tmp_path, python=sys.executable)
@@ -95,7 +95,7 @@ def wide(request: pytest.FixtureRequest) -> Iterator[socket.socket]:
         yield found
 
 
-def test_every_address_means_both_families(wide: socket.socket) -> None:
+def test_listening_on_every_address_includes_ipv4_and_ipv6(wide: socket.socket) -> None:
     port = wide.getsockname()[1]
     reached = []
     for address in ("127.0.0.1", "::1"):
@@ -105,14 +105,14 @@ def test_every_address_means_both_families(wide: socket.socket) -> None:
     assert reached_at(wide) in {(address, port) for address in reached}
 
 
-def test_a_machine_without_ipv6_is_listened_on_by_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_ipv6_listens_on_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
     with closing(listening(EVERYWHERE, 0)) as found:
         assert found.family == socket.AF_INET
         assert reached_at(found) == ("127.0.0.1", found.getsockname()[1])
 
 
-def test_a_port_that_is_taken_is_told_also_without_an_address() -> None:
+def test_a_port_in_use_is_reported_even_without_an_address() -> None:
     with closing(listening(EVERYWHERE, 0)) as found:
         port = found.getsockname()[1]
         with pytest.raises(InputError) as told:

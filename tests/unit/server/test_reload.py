@@ -88,7 +88,7 @@ def test_pairs_change_under_load_without_a_restart_or_a_lost_request(tmp_path: P
         assert [line["event"] for line in server.lines()] == ["serving", *["certificate loaded"] * ROTATIONS]
 
 
-def test_bad_files_are_told_while_the_old_pair_serves(tmp_path: Path) -> None:
+def test_invalid_files_are_reported_while_the_old_pair_serves(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     mounted = Mounted(tmp_path / "secret")
     good = authority.issue("good")
@@ -124,7 +124,7 @@ NOTHING_GOOD: dict[str, tuple[Callable[[Authority], PairFiles | None], str]] = {
 
 
 @pytest.mark.parametrize(("given", "why"), NOTHING_GOOD.values(), ids=NOTHING_GOOD)
-def test_without_a_good_certificate_it_is_not_ready_says_why_and_recovers(
+def test_without_a_valid_certificate_the_server_is_not_ready_with_a_reason_and_recovers(
     tmp_path: Path, given: Callable[[Authority], PairFiles | None], why: str
 ) -> None:
     authority = Authority(tmp_path)
@@ -154,7 +154,7 @@ def next_answer(server: ServingProcess, client: ssl.SSLContext, path: str = "/ne
         return http.post(f"{server.next_url}{path}", json=review())
 
 
-def test_the_next_port_proves_which_certificate_it_was_asked_over(tmp_path: Path) -> None:
+def test_the_next_port_reports_the_certificate_of_its_connection(tmp_path: Path) -> None:
     authorities = [Authority(tmp_path / name, name) for name in ("old", "new")]
     mounted = Mounted(tmp_path / "serving")
     mounted.put(authorities[0].issue("0"))
@@ -195,7 +195,7 @@ def test_the_next_port_proves_which_certificate_it_was_asked_over(tmp_path: Path
             shown_to(new, server.port)
 
 
-def test_a_doctor_sees_the_certificate_and_the_clock(tmp_path: Path) -> None:
+def test_the_doctor_reads_the_certificate_and_the_clock(tmp_path: Path) -> None:
     """Not of a server that a test made up: the clock is told by the Date of an answer, which servers may leave out."""
     authority = Authority(tmp_path)
     files = authority.issue("tls")

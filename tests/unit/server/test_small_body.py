@@ -40,7 +40,7 @@ def test_a_small_body_is_read() -> None:
     assert read(Call(body(b"{}")), b"0" * 5000 + b"2") == b"{}"
 
 
-def test_a_length_that_is_no_number_is_an_error_of_the_caller() -> None:
+def test_a_content_length_that_is_not_a_number_is_a_client_error() -> None:
     with pytest.raises(ReviewError, match="content-length is not a number"):
         read(Call(body(b"{}")), b"ten")
 
@@ -48,12 +48,12 @@ def test_a_length_that_is_no_number_is_an_error_of_the_caller() -> None:
 @pytest.mark.parametrize(
     ("length", "holds"), [(b"11", True), (b"1" * 5000, True), (None, True), (b"2", False)], ids=str
 )
-def test_any_other_body_is_not_touched(length: bytes | None, holds: bool) -> None:
+def test_any_other_body_is_left_to_the_ordinary_reader(length: bytes | None, holds: bool) -> None:
     call = Call(body(b"{}"))
     assert read(call, length, holds=holds) is None
     assert asyncio.run(call.receive())["body"] == b"{}"
 
 
-def test_a_caller_who_has_gone_gets_no_answer() -> None:
+def test_a_disconnected_caller_gets_no_answer() -> None:
     with pytest.raises(ClientGone):
         read(Call({"type": "http.disconnect"}), b"2")

@@ -22,7 +22,7 @@ from webhook.network.client_tls import trusting
 
 
 @pytest.mark.parametrize("case", [*TRUSTED, *REFUSED])
-def test_verify_and_doctor_say_what_go_says(case: str) -> None:
+def test_verify_and_doctor_trust_the_same_certificates_as_go(case: str) -> None:
     shown = (TRUSTED | REFUSED)[case]
     by_verify = handshake(shown.pair, shown.bundle, HOST)
     encoded = b64encode(shown.bundle).decode()
@@ -35,7 +35,7 @@ def test_verify_and_doctor_say_what_go_says(case: str) -> None:
     assert bool(by_verify) is (case in REFUSED), by_verify
 
 
-def test_no_python_asks_for_more_than_go() -> None:
+def test_no_python_version_is_stricter_than_go() -> None:
     """Python 3.13 made its default context strict, and took partial chains."""
     context = trusting(only(OURS))
     assert not context.verify_flags & ssl.VERIFY_X509_STRICT
@@ -48,12 +48,12 @@ def test_no_python_asks_for_more_than_go() -> None:
 @pytest.mark.parametrize(
     "bundle", [b"", b"nonsense", b"-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n"]
 )
-def test_a_bundle_of_nothing_is_said_to_be_none(bundle: bytes) -> None:
+def test_an_empty_bundle_is_reported(bundle: bytes) -> None:
     with pytest.raises(CertificateError, match="no certificate in PEM form"):
         trusting(bundle)
 
 
-def test_what_rollcall_signs_satisfies_the_strictest_verifier() -> None:
+def test_certificates_of_rollcall_satisfy_the_strictest_verifier() -> None:
     """Whoever scrapes or probes may run a Python that is stricter than Go."""
     strict = trusting(only(OURS))
     strict.verify_flags |= ssl.VERIFY_X509_STRICT

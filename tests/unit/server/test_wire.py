@@ -101,13 +101,13 @@ def chunk(body: bytes) -> bytes:
     return f"{len(body):x}\r\n".encode() + body + b"\r\n"
 
 
-def test_requests_in_one_breath_are_answered_in_their_order(wire: Wire) -> None:
+def test_pipelined_requests_are_answered_in_order(wire: Wire) -> None:
     said = wire.send(whole(BODY) + whole(b"{") + whole(BODY, POST.replace(b"/validate", b"/mutate"))).read(3)
     assert wire.statuses == [200, 400, 200]
     assert said.count(b'"uid"') == 2
 
 
-def test_requests_that_are_no_http_leave_one_line_a_second(tmp_path: Path, authority: Authority) -> None:
+def test_requests_that_are_not_http_log_one_line_per_second(tmp_path: Path, authority: Authority) -> None:
     with serving_process(tmp_path, authority.issue("tls"), "--drain", "0") as server:
         sent, begun = 0, time.monotonic()
 
@@ -128,7 +128,7 @@ def test_requests_that_are_no_http_leave_one_line_a_second(tmp_path: Path, autho
     assert len(lines) + lines[-1]["leftOut"] == sent
 
 
-def test_bytes_that_come_one_by_one_are_a_request(wire: Wire) -> None:
+def test_a_request_can_arrive_byte_by_byte(wire: Wire) -> None:
     small = b'{"kind":"x"}'
     request = whole(small)
     wire.send(*(request[at : at + 1] for at in range(len(request)))).read(1)
@@ -150,7 +150,7 @@ def test_bytes_that_come_one_by_one_are_a_request(wire: Wire) -> None:
         "a header that is no UTF-8": whole(BODY, POST + b"X-A: \xff\r\n"),
     }.values(),
 )
-def test_an_unusual_request_is_a_request(wire: Wire, request_bytes: bytes) -> None:
+def test_an_unusual_but_valid_request_is_answered(wire: Wire, request_bytes: bytes) -> None:
     expected = [100, 200] if b"100-continue" in request_bytes else [200]
     assert b'"allowed":true' in wire.send(request_bytes).read(len(expected))
     assert wire.statuses == expected
@@ -177,7 +177,9 @@ def test_an_unusual_request_is_a_request(wire: Wire, request_bytes: bytes) -> No
         "many headers": (POST + b"A: a\r\n" * 300_000, [400]),
     }.values(),
 )  # fmt: skip
-def test_what_is_no_request_is_told_so_and_is_the_last(wire: Wire, request_bytes: bytes, statuses: list[int]) -> None:
+def test_an_invalid_request_gets_an_error_and_closes_the_connection(
+    wire: Wire, request_bytes: bytes, statuses: list[int]
+) -> None:
     wire.send(request_bytes).read()
     # What the server said last may be lost where the client still sends and is cut off.
     assert wire.statuses in (statuses, statuses[:1], [] if len(request_bytes) > 1_000_000 else statuses)
@@ -202,7 +204,7 @@ HEADS = {
 
 
 @pytest.mark.parametrize(("most", "status", "too_much", "why"), HEADS.values(), ids=HEADS)
-def test_a_head_that_comes_at_once_has_the_same_limits(
+def test_a_request_head_in_one_packet_has_the_same_limits(
     wire: Wire, server: ServingProcess, authority: Authority, most: bytes, status: int, too_much: bytes, why: bytes
 ) -> None:
     wire.send(whole(BODY, most)).read(1)
@@ -212,14 +214,14 @@ def test_a_head_that_comes_at_once_has_the_same_limits(
         assert (other.statuses, said.rpartition(b"\r\n")[2]) == ([400], why)
 
 
-def test_headers_behind_a_body_have_an_end(wire: Wire) -> None:
+def test_trailers_after_a_body_have_a_size_limit(wire: Wire) -> None:
     head = POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunk(BODY) + b"0\r\n"
     wire.send(head, *[b"X-After: " + b"a" * 8000 + b"\r\n"] * 40).read()
     assert wire.statuses in ([400], [])
 
 
 @pytest.mark.parametrize("request_bytes", [b"GET /healthz", b"POST /nothing", b"PUT /validate"])
-def test_an_answer_before_the_end_of_its_request_is_the_last(wire: Wire, request_bytes: bytes) -> None:
+def test_an_answer_before_the_end_of_its_request_closes_the_connection(wire: Wire, request_bytes: bytes) -> None:
     said = wire.send(request_bytes + b" HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n" + b" " * 50).read()
     assert len(wire.statuses) == 1
     assert b"connection: close\r\n" in said
@@ -228,13 +230,13 @@ def test_an_answer_before_the_end_of_its_request_is_the_last(wire: Wire, request
 @pytest.mark.parametrize(
     "path", [b"//validate", b"/validate/", b"/VALIDATE", b"/../validate", b"/%00", b"/%ff%fe", b"*"]
 )
-def test_another_path_is_not_there(wire: Wire, path: bytes) -> None:
+def test_an_unknown_path_is_404(wire: Wire, path: bytes) -> None:
     said = wire.send(whole(BODY, POST.replace(b"/validate", path))).read(1)
     assert wire.statuses == [404]
     assert b"\r\n\r\nNot Found\n" in said
 
 
-def test_chunks_that_never_end_are_answered_in_the_time_that_there_is(wire: Wire) -> None:
+def test_chunks_that_never_end_are_answered_at_the_deadline(wire: Wire) -> None:
     head = POST.replace(b"timeout=5s", b"timeout=1s") + b"Transfer-Encoding: chunked\r\n\r\n"
     begun = time.monotonic()
     wire.send(head, chunk(b" "), chunk(b" ")).read()
@@ -242,7 +244,7 @@ def test_chunks_that_never_end_are_answered_in_the_time_that_there_is(wire: Wire
     assert 0.5 < time.monotonic() - begun < 20
 
 
-def test_chunks_without_end_are_cut_at_the_limit(wire: Wire) -> None:
+def test_chunks_beyond_the_body_limit_are_refused(wire: Wire) -> None:
     part = chunk(b" " * 1_000_000)
     wire.send(POST + b"Transfer-Encoding: chunked\r\n\r\n", *[part] * 12).read()
     assert wire.statuses in ([413], [])

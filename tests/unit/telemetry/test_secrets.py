@@ -77,7 +77,7 @@ def broken(*_: Any) -> Any:
     raise RuntimeError(f"cannot make anything of {MARKER}")
 
 
-def test_denials_patches_and_failures_of_admission_tell_nothing_of_an_object(receiver: Receiver, lines: Any) -> None:
+def test_logs_and_metrics_of_admission_reveal_nothing_of_an_object(receiver: Receiver, lines: Any) -> None:
     allowing = ServerState(koordinator(), NOTHING_KNOWN, None)
     failing = ServerState(koordinator(), NOTHING_KNOWN, None)
     failing.settings.profiles["koord-scheduler"].backend.prepare_pod = broken  # type: ignore[assignment, method-assign]
@@ -126,7 +126,7 @@ def gang_that_is_refused() -> tuple[WritableWorld, bytes]:
     return cluster, json.dumps(refusal).encode()
 
 
-def test_writes_and_refusals_of_the_reconciler_tell_nothing_of_an_object(receiver: Receiver, lines: Any) -> None:
+def test_logs_and_metrics_of_the_reconciler_reveal_nothing_of_an_object(receiver: Receiver, lines: Any) -> None:
     cluster, refusal = gang_that_is_refused()
     cluster.answering = lambda _: httpx.Response(422, content=refusal)
     exposed: list[bytes] = []
@@ -154,7 +154,7 @@ def test_writes_and_refusals_of_the_reconciler_tell_nothing_of_an_object(receive
         assert MARKER.encode() not in one
 
 
-def test_a_fault_of_ours_is_told_by_its_place(lines: Any) -> None:
+def test_an_internal_error_is_logged_by_its_place_in_the_code(lines: Any) -> None:
     try:
         try:
             broken()
@@ -169,7 +169,7 @@ def test_a_fault_of_ours_is_told_by_its_place(lines: Any) -> None:
     assert MARKER not in line["exception"].replace('raise RuntimeError(f"cannot make anything of {MARKER}")', "")
 
 
-def test_what_a_library_says_is_a_line_like_ours_without_what_follows_it(
+def test_a_log_record_of_a_library_becomes_one_line_without_its_traceback(
     lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import logging

@@ -139,7 +139,7 @@ def created(found: dict[str, Any]) -> Request:
 
 
 @pytest.mark.parametrize("name", CREATED)
-def test_a_pod_that_is_created_free_to_start(name: str) -> None:
+def test_a_pod_that_is_created_free_to_start_must_be_prepared(name: str) -> None:
     found, chosen, expected = CREATED[name]
     assert may_start(created(found), FACTS, chosen) is expected
 
@@ -148,7 +148,7 @@ def changed(old: dict[str, Any], new: dict[str, Any]) -> bool:
     return may_start(request(new, old, POD), FACTS, ALL)
 
 
-def test_the_last_gate_is_what_counts() -> None:
+def test_only_the_removal_of_the_last_gate_is_judged() -> None:
     both = pod(schedulingGates=[GATE, {"name": "rollcall.dev/gang-sync"}])
     one, free = pod(schedulingGates=[GATE]), pod()
     assert changed(both, one)
@@ -158,17 +158,17 @@ def test_the_last_gate_is_what_counts() -> None:
     assert changed(pod(KOORD, labels={GROUP: "g"}, schedulingGates=[GATE]), marked)
 
 
-def test_a_pod_that_was_free_before_may_change() -> None:
+def test_an_update_of_a_pod_that_was_already_free_is_allowed() -> None:
     assert changed(pod(), pod(labels={"team": "blue"}))
 
 
-def test_whose_a_pod_is_is_read_of_it_as_it_was() -> None:
+def test_a_pod_is_identified_by_its_labels_before_the_update() -> None:
     stripped = pod()
     stripped["metadata"]["labels"] = {}
     assert not changed(pod(schedulingGates=[GATE]), stripped)
 
 
-def test_a_pod_on_its_way_out_may_go() -> None:
+def test_an_update_of_a_pod_in_deletion_is_allowed() -> None:
     leaving = pod()
     leaving["metadata"]["deletionTimestamp"] = "2026-08-01T00:00:00Z"
     assert changed(pod(schedulingGates=[GATE]), leaving)
@@ -176,7 +176,9 @@ def test_a_pod_on_its_way_out_may_go() -> None:
 
 @settings(max_examples=150)
 @given(found=gang_pods(), scheduler=st.sampled_from([KOORD, VOLCANO, KAI, LPX, PLUGINS, DEFAULT]), data=st.data())
-def test_whatever_admission_prepared_may_start(found: dict[str, Any], scheduler: str, data: st.DataObject) -> None:
+def test_every_pod_that_admission_prepared_can_start(
+    found: dict[str, Any], scheduler: str, data: st.DataObject
+) -> None:
     record: Record = data.draw(records(scheduler))
     chosen = data.draw(st.sampled_from([ALL, enabled(*dict.fromkeys((scheduler, DEFAULT)), gangs=False)]))
     facts = replace(FACTS, pod_clique_sets={("team", "demo"): record}, priority_classes={})

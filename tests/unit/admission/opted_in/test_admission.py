@@ -152,7 +152,9 @@ ANOTHER = "the JobSet demo has another uid, so the Job is a part of none, and th
 
 @pytest.mark.parametrize("scheduler", [None, "koord-scheduler"], ids=["by its namespace", "by its own label"])
 @pytest.mark.parametrize(("uid", "why"), [(None, NO_SUCH), ("2", ANOTHER)], ids=["no JobSet", "another JobSet"])
-def test_a_job_that_claims_a_missing_jobset_is_refused_after_a_live_read(uid: str | None, why: str, scheduler: str | None) -> None:
+def test_a_job_that_claims_a_missing_jobset_is_refused_after_a_live_read(
+    uid: str | None, why: str, scheduler: str | None
+) -> None:
     forged = _made_by(job(scheduler=scheduler), "jobset.x-k8s.io/v1alpha2", "JobSet")
     there = job_set()
     there["metadata"]["uid"] = uid
