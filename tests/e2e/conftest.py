@@ -172,8 +172,8 @@ def _unestablished(plane: ControlPlane) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def owner_kinds() -> Callable[..., None]:
-    """Have the kinds of further systems served, once a control plane: `owner_kinds(plane, "jobset", "trainer")`.
+def workload_kinds() -> Callable[..., None]:
+    """Have the kinds of further systems served, once a control plane: `workload_kinds(plane, "jobset", "trainer")`.
 
     Their definitions are large and take a second or two each, so only who wants them pays. The garbage collector learns
     of them within half a minute: what they own goes as late, where a test deletes one.

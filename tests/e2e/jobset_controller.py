@@ -11,9 +11,9 @@ from copy import deepcopy
 from typing import NamedTuple
 
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.owners import controller_reference, created, deleted, listed, patched, read, sha1, until_pods
 from tests.e2e.pod_life import let_go
 from tests.e2e.programs import eventually
+from tests.e2e.workload_objects import controller_reference, created, deleted, listed, patched, read, sha1, until_pods
 
 API = "jobset.x-k8s.io/v1alpha2"
 PREFIX = "jobset.sigs.k8s.io"

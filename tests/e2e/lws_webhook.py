@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.owners import path_of, sha1
 from tests.e2e.programs import eventually
 from tests.e2e.second_webhook import PlayedWebhook
+from tests.e2e.workload_objects import path_of, sha1
 
 PREFIX = "leaderworkerset.sigs.k8s.io"
 CONFIGURATION = "lws-mutating-webhook-configuration"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.owners import listed, patched, path_of
 from tests.e2e.programs import eventually
+from tests.e2e.workload_objects import listed, patched, path_of
 
 
 def let_run(plane: ControlPlane, pods: Iterable[Manifest]) -> None:

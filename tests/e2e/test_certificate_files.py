@@ -18,7 +18,7 @@ from tests.e2e.control_plane import ADMIN, ControlPlane
 from tests.e2e.programs import eventually
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.workloads import nvlink, two_cliques
-from tests.unit.server.serving_process import shown_to
+from tests.unit.server.server_process import shown_to
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, load_pair, make_development_certificates
 
 # So that the API server opens connections, and sees what is shown now: one that is kept would see nothing of it.

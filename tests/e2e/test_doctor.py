@@ -326,7 +326,7 @@ def test_a_missing_reconciler_is_reported(installation: Installation) -> None:
         installation.reconciler.until_leading()
 
 
-def test_a_user_without_read_rights_is_told_which_are_missing(installation: Installation) -> None:
+def test_missing_read_rights_are_reported(installation: Installation) -> None:
     diagnosis = installation.diagnosis(token=LIMITED)
     unknown = {one.check: one.why for one in diagnosis.not_known}
     assert (

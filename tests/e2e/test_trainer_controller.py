@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from tests.e2e.control_plane import ControlPlane, Manifest
-from tests.e2e.owner_workloads import train_job, training_runtime, training_step
-from tests.e2e.owners import created, deleted, owner_chain, patched, read
+from tests.e2e.opted_in_workloads import train_job, training_runtime, training_step
 from tests.e2e.pod_life import let_succeed
 from tests.e2e.trainer_controller import COSCHEDULING_LABEL, VOLCANO_ANNOTATION, TrainJobController
+from tests.e2e.workload_objects import created, deleted, owner_chain, patched, read
 
 pytestmark = pytest.mark.soak
 SAMPLES = Path(os.environ.get("ROLLCALL_SAMPLES", "none")) / "trainer"
@@ -21,8 +21,8 @@ TRAINER = "trainer.kubeflow.org/v1alpha1"
 
 
 @pytest.fixture
-def train_jobs(plane: ControlPlane, namespace: str, owner_kinds: Callable[..., None]) -> TrainJobController:
-    owner_kinds(plane, "trainer", "jobset", "scheduler-plugins")
+def train_jobs(plane: ControlPlane, namespace: str, workload_kinds: Callable[..., None]) -> TrainJobController:
+    workload_kinds(plane, "trainer", "jobset", "scheduler-plugins")
     return TrainJobController(plane, namespace)
 
 

@@ -15,8 +15,8 @@ from kubernetes.utils.quantity import parse_quantity
 from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.jobset_controller import API as JOBSET_API
 from tests.e2e.jobset_controller import JobSetController, defaulted
-from tests.e2e.owners import applied, controller_reference, found, read
 from tests.e2e.runtime_patches import patched_template
+from tests.e2e.workload_objects import applied, controller_reference, found, read
 
 API = "trainer.kubeflow.org/v1alpha1"
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"

@@ -20,7 +20,7 @@ import pytest
 
 from tests.hostile.callers import Callers, call_for
 from tests.hostile.objects import ordinary
-from tests.unit.server.serving_process import ServingProcess, serving_process
+from tests.unit.server.server_process import ServingProcess, serving_process
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 from webhook.server.tls import PairFiles
 

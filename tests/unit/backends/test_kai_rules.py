@@ -83,7 +83,7 @@ FINE = {
 
 
 @pytest.mark.parametrize("manifest", FINE.values(), ids=FINE)
-def test_what_kai_scheduler_can_run_is_allowed(manifest: Manifest) -> None:
+def test_a_workload_that_kai_scheduler_can_run_is_allowed(manifest: Manifest) -> None:
     verdict = judged(manifest)
     assert (verdict.allowed, rules(verdict), verdict.unjudged) == (True, [], ())
 
@@ -149,7 +149,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("manifest", "rule", "place"), REFUSED.values(), ids=REFUSED)
-def test_what_kai_scheduler_would_mishandle_is_refused(manifest: Manifest, rule: str, place: str) -> None:
+def test_a_workload_that_kai_scheduler_would_mishandle_is_refused(manifest: Manifest, rule: str, place: str) -> None:
     verdict = judged(manifest)
     assert [(finding.rule, str(finding.at)) for finding in verdict.denials] == [(rule, place)]
 

@@ -265,7 +265,7 @@ REFUSED: dict[str, tuple[Any, str, str]] = {
 
 
 @pytest.mark.parametrize(("manifest", "rule", "place"), REFUSED.values(), ids=REFUSED)
-def test_what_volcano_would_mishandle_is_refused(manifest: Any, rule: str, place: str) -> None:
+def test_a_workload_that_volcano_would_mishandle_is_refused(manifest: Any, rule: str, place: str) -> None:
     verdict = validate(manifest, settings=settings_of("volcano"), facts=queues())
     assert [(finding.rule, str(finding.at)) for finding in verdict.findings] == [(rule, place)]
     assert not verdict.allowed

@@ -18,7 +18,7 @@ from tests.unit.cli.conftest import Run, answer_for_the_cluster
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import grove_pod, put_pods
-from tests.unit.reconciler.owners import (
+from tests.unit.reconciler.opted_in_workloads import (
     JOB_PATH,
     JOB_SET_PATH,
     LWS_PATH,
@@ -29,7 +29,7 @@ from tests.unit.reconciler.owners import (
     lws_pod,
     put_workload,
 )
-from tests.unit.reconciler.running import GANGS, podgang, put_gang, workload
+from tests.unit.reconciler.running_reconciler import GANGS, podgang, put_gang, workload
 from webhook.cli import gang_text
 from webhook.gangs import gang_view as looking
 from webhook.gangs.health import GangHealth, MemberHealth, State
@@ -267,7 +267,7 @@ def test_control_characters_are_escaped_and_lines_fit_the_terminal() -> None:
 
 
 @pytest.fixture
-def owners(cluster: WritableWorld) -> WritableWorld:
+def opted_in(cluster: WritableWorld) -> WritableWorld:
     """The same cluster with a Job, a JobSet that starts in turn, and a LeaderWorkerSet."""
     cluster.served += [JOBS, JOB_SETS, LEADER_WORKER_SETS, STATEFUL_SETS]
     cluster.put(JOB_PATH, job())
@@ -278,7 +278,7 @@ def owners(cluster: WritableWorld) -> WritableWorld:
     return cluster
 
 
-def test_gangs_of_opted_in_workloads_are_in_the_same_table(rollcall: Run, owners: WritableWorld, config: str) -> None:
+def test_gangs_of_opted_in_workloads_are_in_the_same_table(rollcall: Run, opted_in: WritableWorld, config: str) -> None:
     lines = [line.split() for line in rollcall("gangs", "--config", config).out.splitlines()]
     assert [line[1:5] for line in lines] == [
         ["GANG", "SCHEDULER", "BOUND", "PODS"],
@@ -308,20 +308,20 @@ def test_gangs_of_opted_in_workloads_are_in_the_same_table(rollcall: Run, owners
     ],
 )
 def test_the_gangs_of_a_workload_are_explained(
-    rollcall: Run, owners: WritableWorld, config: str, named: str, code: int, titles: list[str]
+    rollcall: Run, opted_in: WritableWorld, config: str, named: str, code: int, titles: list[str]
 ) -> None:
     ran = rollcall("explain", named, "-n", "team-a", "--config", config)
     assert ran.code == code
     assert [line for line in ran.out.splitlines() if line and not line.startswith(" ")] == titles
 
 
-def test_a_workload_without_gangs_is_reported(rollcall: Run, owners: WritableWorld, config: str) -> None:
+def test_a_workload_without_gangs_is_reported(rollcall: Run, opted_in: WritableWorld, config: str) -> None:
     ran = rollcall("explain", "jobset/train", "-n", "team-a", "--config", config)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "rollcall: there is no JobSet team-a/train, or Rollcall makes no gang of it\n"
 
 
-def test_ungate_accepts_the_name_of_a_gang_or_a_workload(rollcall: Run, owners: WritableWorld) -> None:
+def test_ungate_accepts_the_name_of_a_gang_or_a_workload(rollcall: Run, opted_in: WritableWorld) -> None:
     said = "pod team-a/serve-0-0-new of serve-0-new: has the gate\n"
     assert rollcall("gangs", "ungate", "serve", "-n", "team-a", "--dry-run").out == said
     assert rollcall("gangs", "ungate", "serve-0-new", "-n", "team-a", "--dry-run").out == said

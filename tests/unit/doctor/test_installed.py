@@ -7,7 +7,7 @@ import ssl
 
 import pytest
 
-from tests.unit.doctor.test_reading import OWN, Cluster
+from tests.unit.doctor.test_snapshot import OWN, Cluster
 from webhook.cluster.access import Access
 from webhook.config.file import default_settings, settings_from
 from webhook.doctor.installed import Installed, installed_settings

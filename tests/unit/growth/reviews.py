@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.unit.growth.growing import Style, grown, places, texts
+from tests.unit.growth.growing_objects import Style, grown, places, texts
 from tests.unit.worlds import PCS
 from webhook import admission
 from webhook.admission.live_reads import in_doubt, required_facts

@@ -14,9 +14,9 @@ from functools import partial
 import pytest
 
 from tests.unit.growth.clusters import larger
-from tests.unit.growth.counting import Cost, grows_too_fast
-from tests.unit.growth.growing import Style
+from tests.unit.growth.growing_objects import Style
 from tests.unit.growth.reviews import Grown, created, enlarged, judge, reordered, settings_for
+from tests.unit.growth.step_counts import Cost, grows_too_fast
 from tests.unit.validators.test_rule_examples import EVERY_RULE, SCHEDULERS
 from webhook.backends.registry import installed_backends
 from webhook.config.settings import Settings

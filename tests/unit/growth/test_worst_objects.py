@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 
-from tests.unit.growth.counting import Cost, grows_too_fast
 from tests.unit.growth.reviews import Grown, judge, settings_for
+from tests.unit.growth.step_counts import Cost, grows_too_fast
 from webhook.backends.registry import installed_backends
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import PodGangFacts, PodGangs, TopologyBinding, TopologyLayer

@@ -121,7 +121,7 @@ def group_pods() -> dict[str, Any]:
     }
 
 
-def owned_pods(path: str) -> dict[str, Any]:
+def opted_in_pods(path: str) -> dict[str, Any]:
     labels = "object.metadata.labels"
     key = "app.kubernetes.io/managed-by"
     not_groves = (
@@ -187,7 +187,7 @@ def workloads(path: str) -> list[dict[str, Any]]:
 
 def always(path: str) -> list[dict[str, Any]]:
     """What there is whichever schedulers are enabled."""
-    return [sets(path), pods(path), owned_pods(path), *workloads(path)]
+    return [sets(path), pods(path), opted_in_pods(path), *workloads(path)]
 
 
 def test_the_webhook_configurations_match_the_design() -> None:

@@ -87,7 +87,7 @@ ALWAYS = {
 }
 GATED = {"/pods": ["list", "watch", "patch"]}
 # For the gangs of workloads that are not Grove's, which KAI makes itself.
-OWNERS = {
+OPTED_IN_KINDS = {
     "apps/statefulsets": FOLLOWING,
     "batch/jobs": FOLLOWING,
     "batch/jobs/finalizers": ["update"],
@@ -106,7 +106,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.k8s.io/workloads": WRITING,
             "scheduling.k8s.io/podgroups": WRITING,
             "scheduling.k8s.io/compositepodgroups": WRITING,
-            **OWNERS,
+            **OPTED_IN_KINDS,
         },
     ),
     "koord-scheduler": (
@@ -115,7 +115,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.sigs.k8s.io/elasticquotas": FOLLOWING,
             "scheduling.koordinator.sh/clusternetworktopologies": FOLLOWING,
             "scheduling.sigs.k8s.io/podgroups": WRITING,
-            **OWNERS,
+            **OPTED_IN_KINDS,
             **GATED,
         },
     ),
@@ -125,7 +125,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.sigs.k8s.io/elasticquotas": FOLLOWING,
             "scheduling.koordinator.sh/clusternetworktopologies": FOLLOWING,
             "scheduling.sigs.k8s.io/podgroups": WRITING,
-            **OWNERS,
+            **OPTED_IN_KINDS,
         },
     ),
     "volcano": (
@@ -134,7 +134,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.volcano.sh/queues": FOLLOWING,
             "topology.volcano.sh/hypernodes": FOLLOWING,
             "scheduling.volcano.sh/podgroups": WRITING,
-            **OWNERS,
+            **OPTED_IN_KINDS,
         },
     ),
     "kai-scheduler": (
@@ -150,7 +150,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
     "lpx-scheduler": ({"name": "lpx-scheduler"}, {}),
     "scheduler-plugins-scheduler": (
         {"name": "scheduler-plugins-scheduler"},
-        {**OWNERS, "scheduling.x-k8s.io/podgroups": WRITING},
+        {**OPTED_IN_KINDS, "scheduling.x-k8s.io/podgroups": WRITING},
     ),
     "volcano with the gate": (
         {"name": "volcano", "gate": True},
@@ -158,7 +158,7 @@ BESIDES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
             "scheduling.volcano.sh/queues": FOLLOWING,
             "topology.volcano.sh/hypernodes": FOLLOWING,
             "scheduling.volcano.sh/podgroups": WRITING,
-            **OWNERS,
+            **OPTED_IN_KINDS,
             **GATED,
         },
     ),

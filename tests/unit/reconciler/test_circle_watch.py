@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.reconciler.cluster import SERVED, WritableWorld
-from tests.unit.reconciler.running import running, sample, told, until
+from tests.unit.reconciler.running_reconciler import running, sample, told, until
 from tests.unit.worlds import settings_of
 from webhook.backends.kube.facts import PROJECTIONS, TREES
 from webhook.cluster import facts as following

@@ -13,7 +13,7 @@ from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.gated_pods import GATED, GROVES, OURS, UNOWNED, Opened, pod
 from tests.unit.reconciler.grove import CLIQUES, SCALING_GROUPS, controlled_by, name_pods, pod_clique, put_pods
-from tests.unit.reconciler.running import (
+from tests.unit.reconciler.running_reconciler import (
     GANGS,
     names,
     podgang,

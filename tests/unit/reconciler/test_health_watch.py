@@ -11,7 +11,17 @@ import pytest
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import grove_pod, put_pods
-from tests.unit.reconciler.running import GANGS, SETS, names, podgang, running, running_written, sample, until, world
+from tests.unit.reconciler.running_reconciler import (
+    GANGS,
+    SETS,
+    names,
+    podgang,
+    running,
+    running_written,
+    sample,
+    until,
+    world,
+)
 from tests.unit.worlds import koordinator
 from webhook.gangs.hold_reasons import Reason
 from webhook.reconciler import escape_deletion, health_watch

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.unit.reconciler.gated_pods import GATED, OURS, Opened, pod
 from tests.unit.reconciler.grove import put_pods
-from tests.unit.reconciler.running import podgang, running, settled, told, until, world
+from tests.unit.reconciler.running_reconciler import podgang, running, settled, told, until, world
 from tests.unit.worlds import settings_of
 from webhook.gangs.escapes import Escape, escaped
 from webhook.gangs.pod import POD_BYTES, read_gang_pod, read_owned_pod

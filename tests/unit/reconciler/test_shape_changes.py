@@ -12,7 +12,7 @@ from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import PODS, SERVED, WritableWorld
 from tests.unit.reconciler.gated_pods import pod
 from tests.unit.reconciler.grove import put_pods
-from tests.unit.reconciler.running import (
+from tests.unit.reconciler.running_reconciler import (
     GANGS,
     GROUPS,
     SETS,

@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.grove import CLIQUES, SCALING_GROUPS, controlled_by, grove_pod, pod_clique
-from tests.unit.reconciler.owners import job, job_pod, job_set_pod, owner_world
-from tests.unit.reconciler.running import podgang, world
+from tests.unit.reconciler.opted_in_workloads import job, job_pod, job_set_pod, opted_in_world
+from tests.unit.reconciler.running_reconciler import podgang, world
 from webhook.backends.base import Stage
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
@@ -43,7 +43,7 @@ def test_pods_of_a_job_with_a_manual_selector_are_seen_as_bound() -> None:
     # The Job controller does not label them then.
     del bound["metadata"]["labels"]["batch.kubernetes.io/job-name"]
     other["spec"]["nodeName"] = "n1"
-    cluster = owner_world((PODS, bound), (PODS, other))
+    cluster = opted_in_world((PODS, bound), (PODS, other))
     gang = next(gangs_of(Job(job(manualSelector=True))))
     assert stage_of(cluster, gang, OF_OPTED_IN) is Stage.WAITING, "what is on a node is the JobSet's"
     bound["spec"]["nodeName"] = "n1"

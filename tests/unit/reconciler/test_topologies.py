@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.unit.cluster.scripted import failure
-from tests.unit.reconciler.running import running, sample, until
+from tests.unit.reconciler.running_reconciler import running, sample, until
 from tests.unit.reconciler.topologies import (
     BINDINGS,
     KAI,
@@ -39,7 +39,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topologies, "LOOK_AGAIN_SECONDS", 0.05)
 
 
-async def test_one_topology_is_created_and_owned_by_each_binding() -> None:
+async def test_each_binding_gets_and_owns_one_topology() -> None:
     cluster = world(binding(ZONE, RACK), binding(ROW, name="other"))
     async with running(cluster, settings=KAI) as found:
         await until(lambda: levels(cluster) == [ZONE, RACK] and levels(cluster, "other") == [ROW])

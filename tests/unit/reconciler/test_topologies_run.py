@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.unit.reconciler.running import reconciler, running, until
+from tests.unit.reconciler.running_reconciler import reconciler, running, until
 from tests.unit.reconciler.test_topologies import quick
 from tests.unit.reconciler.topologies import KAI, ROW, ZONE, binding, levels, methods, problems, topology, world
 from webhook.backends.kai.backend import KaiBackend
@@ -24,7 +24,7 @@ async def test_no_binding_is_watched_for_schedulers_without_topology_objects() -
         assert cluster.writes == []
 
 
-async def test_topologies_are_written_whatever_namespace_is_selected() -> None:
+async def test_with_one_namespace_no_topology_is_written() -> None:
     cluster = world(binding(ZONE))
     async with running(cluster, settings=KAI, namespace="team-a") as found:
         await until(lambda: found.idle)

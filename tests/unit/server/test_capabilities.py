@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.unit.server.conftest import review
-from tests.unit.server.test_life import FINE, REFUSED
+from tests.unit.server.test_server_endpoints import FINE, REFUSED
 from tests.unit.worlds import three_schedulers
 from webhook.server import check_endpoint
 from webhook.server.app import create_app

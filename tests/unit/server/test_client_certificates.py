@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import NameOID
 
 from tests.e2e.programs import eventually
+from tests.unit.server.certificate_issuer import HOSTS, Authority
 from tests.unit.server.conftest import review
-from tests.unit.server.issuing import HOSTS, Authority
-from tests.unit.server.serving_process import ServingProcess, serving_process, trusting
+from tests.unit.server.server_process import ServingProcess, serving_process, trusting
 from webhook.server.tls import PairFiles
 
 

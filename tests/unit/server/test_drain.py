@@ -17,10 +17,10 @@ import pytest
 
 from tests.e2e.programs import eventually
 from tests.hostile import objects
+from tests.unit.server.certificate_issuer import Authority
 from tests.unit.server.conftest import review
-from tests.unit.server.issuing import Authority
-from tests.unit.server.serving_process import serving_process, shown_to, trusting
-from tests.unit.server.test_wire import POST, Wire, whole
+from tests.unit.server.server_process import serving_process, shown_to, trusting
+from tests.unit.server.test_http_protocol import POST, Wire, whole
 from webhook.server.app import create_app
 from webhook.server.connections import Connections
 from webhook.server.large_review import LargeReview

@@ -16,9 +16,9 @@ import httpx
 import pytest
 
 from tests.e2e.programs import eventually
+from tests.unit.server.certificate_issuer import Authority
 from tests.unit.server.conftest import review
-from tests.unit.server.issuing import Authority
-from tests.unit.server.serving_process import ServingProcess, serving_process, trusting
+from tests.unit.server.server_process import ServingProcess, serving_process, trusting
 
 BODY = json.dumps(review()).encode()
 HEAD = b"POST /validate?timeout=30s HTTP/1.1\r\nHost: rollcall\r\n"

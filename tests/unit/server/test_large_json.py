@@ -163,7 +163,7 @@ def test_two_objects_of_the_maximum_size_are_accepted(member: bytes) -> None:
     assert len(found["object"]) == len(found["oldObject"]) > 0
 
 
-def test_what_was_decoded_in_pieces_can_be_freed() -> None:
+def test_values_that_were_decoded_in_pieces_can_be_freed() -> None:
     found = decode(dense(b"{},", 1 << 20), lambda: None)
     items = found.value["items"]
     found.release()

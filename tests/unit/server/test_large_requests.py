@@ -14,8 +14,8 @@ import pytest
 
 from tests.e2e.programs import eventually
 from tests.unit.server.conftest import review
-from tests.unit.server.serving_process import ServingProcess, serving_process
-from tests.unit.server.test_life import FINE
+from tests.unit.server.server_process import ServingProcess, serving_process
+from tests.unit.server.test_server_endpoints import FINE
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE
 from webhook.server.check_endpoint import MAX_MANIFEST_BYTES
 from webhook.server.tls import PairFiles

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.cluster.world import World
 from tests.unit.server.test_capabilities import ask
-from tests.unit.server.test_life import FINE
+from tests.unit.server.test_server_endpoints import FINE
 from tests.unit.server.test_with_a_cluster import following
 from webhook.config.file import settings_from
 from webhook.config.sections import API_VERSION, KIND

@@ -15,9 +15,9 @@ import httpx
 import pytest
 
 from tests.e2e.programs import eventually
+from tests.unit.server.certificate_issuer import Authority, Mounted
 from tests.unit.server.conftest import review
-from tests.unit.server.issuing import Authority, Mounted
-from tests.unit.server.serving_process import ServingProcess, serving_process, shown_to, trusting
+from tests.unit.server.server_process import ServingProcess, serving_process, shown_to, trusting
 from webhook.certificates.files import load_pair
 from webhook.doctor.handshakes import Endpoint, look_at
 from webhook.server.tls import PairFiles

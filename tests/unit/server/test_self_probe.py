@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.e2e.programs import free_port
-from tests.unit.server.issuing import Authority
+from tests.unit.server.certificate_issuer import Authority
 from webhook.certificates.files import Pair, load_pair, server_context
 from webhook.server import self_probe
 from webhook.server.self_probe import NOT_YET, TRIES, SelfProbe

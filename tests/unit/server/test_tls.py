@@ -16,8 +16,8 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from tests.e2e.programs import eventually
-from tests.unit.server.issuing import Authority
-from tests.unit.server.serving_process import trusting
+from tests.unit.server.certificate_issuer import Authority
+from tests.unit.server.server_process import trusting
 from webhook.certificates.files import Pair, load_pair
 from webhook.server.life_metrics import LifeMetrics
 from webhook.server.tls import PairFiles, Tls, next_tls, serving_tls

@@ -208,7 +208,7 @@ def test_the_objects_of_the_caches_are_counted() -> None:
         assert f'rollcall_lookups_total{{outcome="{outcome}"}} 0.0' in exposed
 
 
-def test_what_a_cluster_lacks_is_logged_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_kinds_of_a_cluster_are_logged_once(capsys: pytest.CaptureFixture[str]) -> None:
     state = ServerState(koordinator(standalone=False), NOTHING_KNOWN, None)
     missing = "koord-scheduler: the cluster does not serve scheduling.sigs.k8s.io/v1alpha1 PodGroup"
     state._changed(ClusterFacts(apis=frozenset()))

@@ -17,8 +17,8 @@ from prometheus_client import CollectorRegistry
 from tests.unit.cluster.scripted import client
 from tests.unit.cluster.world import World
 from tests.unit.reconciler.cluster import WritableWorld
-from tests.unit.reconciler.running import GANGS, running, until
-from tests.unit.reconciler.running import world as gangs
+from tests.unit.reconciler.running_reconciler import GANGS, running, until
+from tests.unit.reconciler.running_reconciler import world as gangs
 from tests.unit.server.conftest import Call, body, refused, review
 from tests.unit.worlds import gang_pod
 from webhook.cli.metric_reference import metrics_of, reference

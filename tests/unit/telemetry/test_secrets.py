@@ -16,7 +16,7 @@ import structlog
 from tests.unit.cluster.scripted import client, failure
 from tests.unit.cluster.world import World
 from tests.unit.reconciler.cluster import WritableWorld
-from tests.unit.reconciler.running import GANGS, SETS, podgang, running, until, workload
+from tests.unit.reconciler.running_reconciler import GANGS, SETS, podgang, running, until, workload
 from tests.unit.server.conftest import Call, body, review
 from tests.unit.telemetry.receiver import Receiver, receiving
 from tests.unit.worlds import gang_pod, koordinator

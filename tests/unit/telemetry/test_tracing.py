@@ -19,8 +19,8 @@ from structlog.testing import capture_logs
 from tests.unit.cluster.scripted import client
 from tests.unit.cluster.world import World
 from tests.unit.reconciler.cluster import WritableWorld
-from tests.unit.reconciler.running import names, running, until
-from tests.unit.reconciler.running import world as gangs
+from tests.unit.reconciler.running_reconciler import names, running, until
+from tests.unit.reconciler.running_reconciler import world as gangs
 from tests.unit.server.conftest import Call, body, refused, review
 from tests.unit.telemetry.receiver import Receiver, Span, receiving
 from tests.unit.worlds import gang_pod, koordinator

@@ -177,7 +177,7 @@ def test_without_a_cluster_or_a_name_in_it_nothing_is_read() -> None:
             cluster.read()
 
 
-def test_a_user_without_discovery_rights_is_told_so() -> None:
+def test_missing_discovery_rights_are_reported() -> None:
     cluster = Cluster()
     cluster.answers |= {"/version": (403, {"message": "no"}), "/apis": (403, {"message": "no"})}
     snapshot = cluster.read()

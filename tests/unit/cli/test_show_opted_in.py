@@ -8,13 +8,13 @@ import pytest
 from ruamel.yaml import YAML
 
 from tests.unit.cli.conftest import Run
-from tests.unit.cli.owner_manifests import (
+from tests.unit.cli.opted_in_manifests import (
     EXCLUSIVE,
     GROUPS,
     JOB,
+    JOB_POD,
     JOB_SET,
     KOORD,
-    OWNED_POD,
     RUNTIME,
     TRAIN_JOB,
     VOLCANO,
@@ -113,7 +113,7 @@ def test_volcano_s_own_queue_key_sets_the_queue_of_the_pod_group(rollcall: Run) 
 
 
 def test_a_pod_of_a_job_that_is_not_opted_in_is_left_unchanged(rollcall: Run) -> None:
-    foreign = OWNED_POD.replace("batch/v1", "batch.volcano.sh/v1alpha1")
+    foreign = JOB_POD.replace("batch/v1", "batch.volcano.sh/v1alpha1")
     ran = rollcall("render", *KOORD, "-o", "json", "-", stdin=f"{foreign}---\n{JOB_SET}")
     assert "schedulerName" not in json.loads(ran.out)["items"][0]["spec"]
 

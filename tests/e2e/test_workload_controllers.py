@@ -11,10 +11,10 @@ from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.jobset_controller import JobSetController, defaulted
 from tests.e2e.lws_controller import LeaderWorkerSetController
 from tests.e2e.lws_webhook import LwsWebhook
-from tests.e2e.owner_workloads import job, job_set, leader_worker_set, replicated_job
-from tests.e2e.owners import created, owner_chain, patched, read, until_pods
+from tests.e2e.opted_in_workloads import job, job_set, leader_worker_set, replicated_job
 from tests.e2e.pod_life import let_run, let_succeed
 from tests.e2e.programs import eventually
+from tests.e2e.workload_objects import created, owner_chain, patched, read, until_pods
 
 pytestmark = pytest.mark.soak
 JOBSET = "jobset.sigs.k8s.io"
@@ -22,16 +22,16 @@ LWS = "leaderworkerset.sigs.k8s.io"
 
 
 @pytest.fixture
-def job_sets(plane: ControlPlane, namespace: str, owner_kinds: Callable[..., None]) -> JobSetController:
-    owner_kinds(plane, "jobset")
+def job_sets(plane: ControlPlane, namespace: str, workload_kinds: Callable[..., None]) -> JobSetController:
+    workload_kinds(plane, "jobset")
     return JobSetController(plane, namespace)
 
 
 @pytest.fixture
 def leader_worker_sets(
-    plane: ControlPlane, namespace: str, owner_kinds: Callable[..., None], lws_webhook: LwsWebhook
+    plane: ControlPlane, namespace: str, workload_kinds: Callable[..., None], lws_webhook: LwsWebhook
 ) -> LeaderWorkerSetController:
-    owner_kinds(plane, "lws")
+    workload_kinds(plane, "lws")
     return LeaderWorkerSetController(plane, namespace)
 
 
@@ -200,10 +200,10 @@ def test_the_workers_of_an_exclusive_group_are_placed_with_their_leader(
 
 
 def test_where_volcano_manages_the_gangs_each_group_has_a_pod_group_of_its_revision(
-    plane: ControlPlane, namespace: str, owner_kinds: Callable[..., None], tmp_path: Path
+    plane: ControlPlane, namespace: str, workload_kinds: Callable[..., None], tmp_path: Path
 ) -> None:
     """And subgroups, which need nobody's leave."""
-    owner_kinds(plane, "lws")
+    workload_kinds(plane, "lws")
     made = leader_worker_set("serve", namespace, size=4)
     made["spec"]["leaderWorkerTemplate"]["subGroupPolicy"] = {"subGroupSize": 2}
     created(plane, made)

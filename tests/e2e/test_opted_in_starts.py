@@ -12,15 +12,15 @@ from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.jobset_controller import JobSetController, defaulted
 from tests.e2e.lws_controller import LeaderWorkerSetController
 from tests.e2e.lws_webhook import LwsWebhook
-from tests.e2e.owner_workloads import job_set, leader_worker_set, replicated_job, train_job, training_runtime
-from tests.e2e.owners import MERGE, created, deleted, listed, read
+from tests.e2e.opted_in_workloads import job_set, leader_worker_set, replicated_job, train_job, training_runtime
 from tests.e2e.programs import Program, eventually
 from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.test_coscheduling_gangs import CONFIG as COSCHEDULING
 from tests.e2e.test_gang_starts import FORGOTTEN_SECONDS, QUIET_SECONDS
-from tests.e2e.test_owner_gangs import CASES, LABEL, Case
+from tests.e2e.test_opted_in_gangs import CASES, LABEL, Case
 from tests.e2e.trainer_controller import TrainJobController
+from tests.e2e.workload_objects import MERGE, created, deleted, listed, read
 
 Nodes = Callable[..., list[str]]
 pytestmark = pytest.mark.soak
@@ -89,11 +89,11 @@ def ready(
     rollcall: Callable[..., RollcallServer],
     reconciler: Callable[..., ReconcilerProcess],
     scheduler: Callable[[ControlPlane, str], Program],
-    owner_kinds: Callable[..., None],
+    workload_kinds: Callable[..., None],
     namespace: str,
     case: Case,
 ) -> Ready:
-    owner_kinds(plane, "jobset", "lws")
+    workload_kinds(plane, "jobset", "lws")
     scheduler(plane, case.scheduler)
     rollcall(plane, case.config)
     reconciler(case.config).until_leading()
@@ -135,12 +135,12 @@ def test_a_train_job_of_the_coscheduling_plugin_gets_its_scheduler_and_starts(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
     scheduler: Callable[[ControlPlane, str], Program],
-    owner_kinds: Callable[..., None],
+    workload_kinds: Callable[..., None],
     namespace: str,
     nodes: Nodes,
 ) -> None:
     """Trainer makes the PodGroup and marks the pods, and leaves them to default-scheduler, which knows of no group."""
-    owner_kinds(plane, "trainer", "jobset")
+    workload_kinds(plane, "trainer", "jobset")
     rollcall(plane, COSCHEDULING)
     scheduler(plane, "scheduler-plugins")
     ready = _opted_in(plane, namespace, "scheduler-plugins-scheduler")

@@ -13,7 +13,7 @@ from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.jobset_controller import JobSetController, defaulted
 from tests.e2e.lws_controller import LeaderWorkerSetController
 from tests.e2e.lws_webhook import LwsWebhook
-from tests.e2e.owner_workloads import (
+from tests.e2e.opted_in_workloads import (
     job,
     job_set,
     leader_worker_set,
@@ -23,11 +23,11 @@ from tests.e2e.owner_workloads import (
     training_runtime,
     training_step,
 )
-from tests.e2e.owners import MERGE, created, deleted, listed, until_pods
 from tests.e2e.programs import Program
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.test_gang_starts import QUIET_SECONDS
 from tests.e2e.trainer_controller import TrainJobController
+from tests.e2e.workload_objects import MERGE, created, deleted, listed, until_pods
 
 pytestmark = pytest.mark.soak
 LABEL = "rollcall.dev/scheduler"
@@ -50,11 +50,11 @@ EVERY: Manifest = {
 def cluster(
     plane: ControlPlane,
     rollcall: Callable[..., RollcallServer],
-    owner_kinds: Callable[..., None],
+    workload_kinds: Callable[..., None],
     nodes: Callable[..., list[str]],
 ) -> ControlPlane:
     """With room for everybody."""
-    owner_kinds(plane, "jobset", "lws", "trainer")
+    workload_kinds(plane, "jobset", "lws", "trainer")
     rollcall(plane, EVERY)
     nodes(2, cpu=16)
     return plane

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.reconciler.cluster import PODS
-from tests.unit.reconciler.owners import (
+from tests.unit.reconciler.opted_in_workloads import (
     JOB_PATH,
     JOB_SET_PATH,
     LWS_PATH,
@@ -16,14 +16,14 @@ from tests.unit.reconciler.owners import (
     job_set_pod,
     lws,
     lws_pod,
-    owner_world,
+    opted_in_world,
 )
-from tests.unit.reconciler.running import names, running, sample, until
+from tests.unit.reconciler.running_reconciler import names, running, sample, until
 from tests.unit.worlds import settings_of
 
 
 async def test_of_two_gangs_with_one_object_name_the_second_is_reported_and_not_written() -> None:
-    cluster = owner_world((JOB_PATH, job("x-a")))
+    cluster = opted_in_world((JOB_PATH, job("x-a")))
     async with running(cluster) as found:
         await until(lambda: names(cluster) == ["x-a"])
         cluster.put(JOB_SET_PATH, job_set("x", ("a", 1), ("b", 1)))
@@ -62,7 +62,7 @@ LEFT_ALONE: dict[str, tuple[str, dict[str, Any], str]] = {
 async def test_a_gang_of_another_system_is_skipped_without_a_warning(
     path: str, found: dict[str, Any], why: str
 ) -> None:
-    cluster = owner_world((path, found))
+    cluster = opted_in_world((path, found))
     async with running(cluster) as started:
         await until(lambda: sample(started, "rollcall_left_alone_total", why=why) > 0)
         await until(lambda: started.idle)
@@ -70,7 +70,7 @@ async def test_a_gang_of_another_system_is_skipped_without_a_warning(
 
 
 async def test_for_kai_the_gangs_of_jobs_are_neither_written_nor_read() -> None:
-    cluster = owner_world((JOB_PATH, job(scheduler="kai-scheduler")))
+    cluster = opted_in_world((JOB_PATH, job(scheduler="kai-scheduler")))
     async with running(cluster, settings=settings_of("kai-scheduler", standalone=False)) as found:
         await until(lambda: found.idle or any(found.unready()))
         await until(lambda: "/api/v1/pods" in cluster.asked)
@@ -92,7 +92,7 @@ HINDERED: dict[str, tuple[str, dict[str, Any], str]] = {
 async def test_a_gang_that_can_never_be_complete_gets_no_objects_and_its_workload_a_warning(
     path: str, found: dict[str, Any], why: str
 ) -> None:
-    cluster = owner_world((path, found))
+    cluster = opted_in_world((path, found))
     async with running(cluster) as started:
         await until(lambda: cluster.events != [])
         await until(lambda: started.idle)
@@ -102,7 +102,7 @@ async def test_a_gang_that_can_never_be_complete_gets_no_objects_and_its_workloa
 
 
 async def test_existing_objects_stay_if_a_workload_can_no_longer_become_a_gang() -> None:
-    cluster = owner_world((LWS_PATH, lws()))
+    cluster = opted_in_world((LWS_PATH, lws()))
     cluster.put(PODS, lws_pod(0, 0, "old"))
     async with running(cluster) as found:
         await until(lambda: names(cluster) == ["serve-0-old"])
@@ -116,7 +116,7 @@ async def test_existing_objects_stay_if_a_workload_can_no_longer_become_a_gang()
 
 
 async def test_a_change_that_the_scheduler_would_ignore_is_frozen_while_there_are_pods() -> None:
-    cluster = owner_world((JOB_SET_PATH, job_set("x", ("a", 1))))
+    cluster = opted_in_world((JOB_SET_PATH, job_set("x", ("a", 1))))
     cluster.put(PODS, job_set_pod("a", 0, of="x", gang="x"))
     async with running(cluster):
         await until(lambda: names(cluster) == ["x-a"])
@@ -130,7 +130,7 @@ async def test_a_change_that_the_scheduler_would_ignore_is_frozen_while_there_ar
 
 
 async def test_an_unreadable_workload_keeps_its_objects_and_blocks_no_other() -> None:
-    cluster = owner_world((JOB_SET_PATH, job_set("x", ("a", 1))))
+    cluster = opted_in_world((JOB_SET_PATH, job_set("x", ("a", 1))))
     async with running(cluster) as found:
         await until(lambda: names(cluster) == ["x-a"])
         cluster.apply(JOB_SET_PATH, {**job_set("x"), "spec": {"replicatedJobs": "a"}})

@@ -70,7 +70,7 @@ apiVersion: v1
 kind: Namespace
 metadata: {name: default, labels: {rollcall.dev/scheduler: koord-scheduler}}
 """
-OWNED_POD = """\
+JOB_POD = """\
 apiVersion: v1
 kind: Pod
 metadata:

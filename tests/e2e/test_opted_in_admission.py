@@ -14,7 +14,7 @@ from tests.e2e.control_plane import ControlPlane, Manifest
 from tests.e2e.jobset_controller import JobSetController, children, defaulted, job_of
 from tests.e2e.lws_controller import LeaderWorkerSetController
 from tests.e2e.lws_webhook import LwsWebhook
-from tests.e2e.owner_workloads import (
+from tests.e2e.opted_in_workloads import (
     job,
     job_set,
     leader_worker_set,
@@ -23,9 +23,9 @@ from tests.e2e.owner_workloads import (
     training_runtime,
     training_step,
 )
-from tests.e2e.owners import MERGE, created, deleted, patched, path_of, read, until_pods
 from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.trainer_controller import TrainJobController
+from tests.e2e.workload_objects import MERGE, created, deleted, patched, path_of, read, until_pods
 
 LABEL = "rollcall.dev/scheduler"
 QUEUE = "kai.scheduler/queue"
@@ -47,8 +47,8 @@ EVERY: Manifest = {
 
 
 @pytest.fixture
-def served(plane: ControlPlane, rollcall: Callable[..., RollcallServer], owner_kinds: Callable[..., None]) -> None:
-    owner_kinds(plane, *SYSTEMS)
+def served(plane: ControlPlane, rollcall: Callable[..., RollcallServer], workload_kinds: Callable[..., None]) -> None:
+    workload_kinds(plane, *SYSTEMS)
     rollcall(plane, EVERY)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.cluster.scripted import failure
 from tests.unit.reconciler.cluster import WritableWorld
-from tests.unit.reconciler.running import (
+from tests.unit.reconciler.running_reconciler import (
     GANGS,
     GROUPS,
     SETS,

@@ -56,7 +56,7 @@ def pod(scheduler: str | None = DEFAULT, **fields: Any) -> dict[str, Any]:
     return gang_pod(**{"schedulerName": scheduler, "schedulingGates": None, **fields})
 
 
-def owned(label: str, scheduler: str = DEFAULT, kind: str = "Job", **fields: Any) -> dict[str, Any]:
+def opted_in_pod(label: str, scheduler: str = DEFAULT, kind: str = "Job", **fields: Any) -> dict[str, Any]:
     """A pod of a Job that was recorded for a scheduler."""
     found = pod(scheduler, **fields)
     labels = {key: value for key, value in found["metadata"]["labels"].items() if "grove" not in key}
@@ -115,22 +115,26 @@ CREATED: dict[str, tuple[dict[str, Any], Settings, bool]] = {
     "one by one, prepared": (pod(annotations={STAMP: f"{DEFAULT}/ab"}), PLAIN, True),
     "one by one, prepared by nobody": (pod(), PLAIN, False),
     "one by one, with another scheduler's stamp": (pod(annotations={STAMP: f"{KOORD}/ab"}), PLAIN, False),
-    "a Job's, prepared": (owned(KOORD, KOORD, labels={GROUP: "g"}), ALL, True),
-    "a Job's, with the scheduler alone": (owned(KOORD, KOORD), ALL, False),
-    "a Job's, as its controller makes it": (owned(KOORD), ALL, False),
-    "a Job's, with a group and without the scheduler that reads it": (owned(KOORD, labels={GROUP: "g"}), ALL, False),
+    "a Job's, prepared": (opted_in_pod(KOORD, KOORD, labels={GROUP: "g"}), ALL, True),
+    "a Job's, with the scheduler alone": (opted_in_pod(KOORD, KOORD), ALL, False),
+    "a Job's, as its controller makes it": (opted_in_pod(KOORD), ALL, False),
+    "a Job's, with a group and without the scheduler that reads it": (
+        opted_in_pod(KOORD, labels={GROUP: "g"}),
+        ALL,
+        False,
+    ),
     "a Job's, claimed by a system that its scheduler does not read": (
-        owned(KOORD, annotations=VOLCANO_MARKS),
+        opted_in_pod(KOORD, annotations=VOLCANO_MARKS),
         ALL,
         True,
     ),
-    "a Job's, with another scheduler than its record": (owned(KOORD, VOLCANO), ALL, True),
-    "a Job's, for a scheduler that no profile enables": (owned("nobody"), ALL, True),
-    "a Job's for kai-scheduler, which groups it by itself": (owned(KAI, KAI), ALL, True),
-    "a Job's for kai-scheduler, which nobody named": (owned(KAI), ALL, False),
-    "a Job's, one by one": (owned(DEFAULT), PLAIN, True),
-    "a Job's for kube-scheduler's gangs": (owned(DEFAULT), ALL, False),
-    "a Deployment's with the label": (owned(KOORD, kind="ReplicaSet"), ALL, True),
+    "a Job's, with another scheduler than its record": (opted_in_pod(KOORD, VOLCANO), ALL, True),
+    "a Job's, for a scheduler that no profile enables": (opted_in_pod("nobody"), ALL, True),
+    "a Job's for kai-scheduler, which groups it by itself": (opted_in_pod(KAI, KAI), ALL, True),
+    "a Job's for kai-scheduler, which nobody named": (opted_in_pod(KAI), ALL, False),
+    "a Job's, one by one": (opted_in_pod(DEFAULT), PLAIN, True),
+    "a Job's for kube-scheduler's gangs": (opted_in_pod(DEFAULT), ALL, False),
+    "a Deployment's with the label": (opted_in_pod(KOORD, kind="ReplicaSet"), ALL, True),
 }
 
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.conftest import Run
-from tests.unit.cli.owner_manifests import (
+from tests.unit.cli.opted_in_manifests import (
     EXCLUSIVE,
     GROUPS,
     JOB,
+    JOB_POD,
     JOB_SET,
     KOORD,
     NAMESPACE,
     NOT_OPTED_IN,
-    OWNED_POD,
     RUNTIME,
     TRAIN_JOB,
 )
@@ -87,7 +87,7 @@ def test_the_enforcement_of_a_namespace_applies_to_pod_templates(rollcall: Run) 
 
 
 def test_the_job_set_of_a_pod_can_be_in_another_file(rollcall: Run, tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(OWNED_POD)
+    (tmp_path / "a.yaml").write_text(JOB_POD)
     missing = rollcall("render", *KOORD, str(tmp_path), "-o", "json")
     assert json.loads(missing.out)["items"][0]["spec"].get("schedulerName") is None
     (tmp_path / "b.yaml").write_text(JOB_SET)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.unit.reconciler.cluster import PODS, WritableWorld
 from tests.unit.reconciler.gated_pods import Opened
-from tests.unit.reconciler.owners import (
+from tests.unit.reconciler.opted_in_workloads import (
     GATE,
     IN_TURN,
     JOB_PATH,
@@ -19,9 +19,19 @@ from tests.unit.reconciler.owners import (
     job_set_pod,
     lws,
     lws_pod,
-    owner_world,
+    opted_in_world,
 )
-from tests.unit.reconciler.running import GANGS, GROUPS, SETS, names, podgang, running, sample, until, workload
+from tests.unit.reconciler.running_reconciler import (
+    GANGS,
+    GROUPS,
+    SETS,
+    names,
+    podgang,
+    running,
+    sample,
+    until,
+    workload,
+)
 from tests.unit.worlds import koordinator
 from webhook.model.workloads.kinds import JOB_SETS
 
@@ -33,7 +43,7 @@ def group(cluster: WritableWorld, name: str) -> dict[str, Any]:
 
 
 async def test_the_objects_of_a_job_follow_its_size_and_are_deleted_with_it() -> None:
-    cluster = owner_world((JOB_PATH, job()))
+    cluster = opted_in_world((JOB_PATH, job()))
     async with running(cluster) as found:
         await until(lambda: names(cluster) == ["train"])
         written = group(cluster, "train")
@@ -68,7 +78,7 @@ async def test_a_job_that_is_not_opted_in_or_belongs_to_a_job_set_is_ignored() -
     reference = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "x", "controller": True}
     part["metadata"]["ownerReferences"] = [reference]
     del other["metadata"]["labels"]
-    cluster = owner_world((JOB_PATH, part), (JOB_PATH, other), (JOB_PATH, job()))
+    cluster = opted_in_world((JOB_PATH, part), (JOB_PATH, other), (JOB_PATH, job()))
     async with running(cluster) as found:
         await until(lambda: names(cluster) == ["train"])
         await until(lambda: found.idle)
@@ -76,7 +86,7 @@ async def test_a_job_that_is_not_opted_in_or_belongs_to_a_job_set_is_ignored() -
 
 
 async def test_a_suspended_job_gets_objects_only_when_it_is_resumed() -> None:
-    cluster = owner_world((JOB_PATH, job()))
+    cluster = opted_in_world((JOB_PATH, job()))
     async with running(cluster) as found:
         await until(lambda: names(cluster) == ["train"])
         cluster.apply(JOB_PATH, job(suspend=True))
@@ -88,7 +98,7 @@ async def test_a_suspended_job_gets_objects_only_when_it_is_resumed() -> None:
 
 
 async def test_a_job_set_is_one_gang_with_a_member_for_each_replicated_job() -> None:
-    cluster = owner_world((JOB_SET_PATH, job_set("x", ("leader", 1), ("worker", 3))))
+    cluster = opted_in_world((JOB_SET_PATH, job_set("x", ("leader", 1), ("worker", 3))))
     async with running(cluster):
         await until(lambda: names(cluster) == ["x-leader", "x-worker"])
         assert group(cluster, "x-worker")["metadata"]["labels"]["rollcall.dev/gang"] == "x"
@@ -96,8 +106,8 @@ async def test_a_job_set_is_one_gang_with_a_member_for_each_replicated_job() -> 
         assert listed == '["team-a/x-leader","team-a/x-worker"]'
 
 
-async def test_replicated_jobs_that_start_in_turn_are_separate_gangs() -> None:
-    cluster = owner_world((JOB_SET_PATH, job_set("x", ("a", 1), ("b", 2), **IN_TURN)))
+async def test_replicated_jobs_that_start_in_turn_are_separate_gangs_with_their_own_objects() -> None:
+    cluster = opted_in_world((JOB_SET_PATH, job_set("x", ("a", 1), ("b", 2), **IN_TURN)))
     async with running(cluster) as found:
         await until(lambda: names(cluster) == ["x-a", "x-b"])
         assert group(cluster, "x-b")["metadata"]["labels"]["rollcall.dev/gang"] == "x-b"
@@ -110,7 +120,7 @@ async def test_replicated_jobs_that_start_in_turn_are_separate_gangs() -> None:
 
 
 async def test_a_group_of_a_leader_worker_set_has_objects_while_it_has_pods_and_its_revision_says_its_size() -> None:
-    cluster = owner_world((LWS_PATH, lws(size=3)))
+    cluster = opted_in_world((LWS_PATH, lws(size=3)))
     async with running(cluster) as found:
         await until(lambda: found.idle)
         assert names(cluster) == [], "no pods, no groups"
@@ -127,7 +137,7 @@ async def test_a_group_of_a_leader_worker_set_has_objects_while_it_has_pods_and_
 
 
 async def test_leftover_objects_of_a_group_without_pods_are_found_at_the_start() -> None:
-    cluster = owner_world((LWS_PATH, lws()))
+    cluster = opted_in_world((LWS_PATH, lws()))
     cluster.put(PODS, lws_pod(0, 0, "new"))
     owner = {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
@@ -151,7 +161,7 @@ async def test_leftover_objects_of_a_group_without_pods_are_found_at_the_start()
 
 async def test_a_job_a_job_set_and_a_podgang_with_one_name_are_distinguished() -> None:
     gang = podgang("demo-0-a")
-    cluster = owner_world(
+    cluster = opted_in_world(
         (SETS, workload()), (GANGS, gang), (JOB_PATH, job("demo-0")), (JOB_SET_PATH, job_set("demo-0", ("b", 2)))
     )
     async with running(cluster) as found:
@@ -165,7 +175,7 @@ async def test_a_job_a_job_set_and_a_podgang_with_one_name_are_distinguished() -
 
 
 async def test_the_gate_is_removed_from_the_pods_of_a_job_when_all_exist() -> None:
-    cluster = owner_world((JOB_PATH, job()))
+    cluster = opted_in_world((JOB_PATH, job()))
     cluster.put(PODS, job_pod(0, GATE))
     opened = Opened(cluster)
     async with running(cluster, settings=koordinator(standalone=False, gate=True)) as found:
@@ -177,7 +187,7 @@ async def test_the_gate_is_removed_from_the_pods_of_a_job_when_all_exist() -> No
 
 
 async def test_the_gates_of_job_sets_that_start_in_turn_are_removed_part_by_part() -> None:
-    cluster = owner_world((JOB_SET_PATH, job_set("x", ("a", 1), ("b", 2), **IN_TURN)))
+    cluster = opted_in_world((JOB_SET_PATH, job_set("x", ("a", 1), ("b", 2), **IN_TURN)))
     cluster.put(PODS, job_set_pod("a", 0, GATE, of="x", gang="x-a"))
     cluster.put(PODS, job_set_pod("b", 0, GATE, of="x", gang="x-b"))
     opened = Opened(cluster)
@@ -191,7 +201,7 @@ async def test_the_gates_of_job_sets_that_start_in_turn_are_removed_part_by_part
 async def test_a_job_waits_for_the_deletion_of_objects_of_an_earlier_job_with_its_name() -> None:
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "before", "controller": True}
     metadata = {"name": "train", "namespace": "team-a", "uid": "o", "ownerReferences": [owner]}
-    cluster = owner_world((GROUPS, {"metadata": metadata, "spec": {"minMember": 9}}), (JOB_PATH, job()))
+    cluster = opted_in_world((GROUPS, {"metadata": metadata, "spec": {"minMember": 9}}), (JOB_PATH, job()))
     async with running(cluster) as found:
         await until(lambda: sample(found, "rollcall_reconciled_total", outcome="waiting") > 0)
         assert (cluster.writes, cluster.events) == ([], [])
@@ -201,7 +211,7 @@ async def test_a_job_waits_for_the_deletion_of_objects_of_an_earlier_job_with_it
 
 
 async def test_a_changed_owner_reference_or_label_is_restored() -> None:
-    cluster = owner_world((JOB_PATH, job()))
+    cluster = opted_in_world((JOB_PATH, job()))
     async with running(cluster):
         await until(lambda: names(cluster) == ["train"])
         loose = group(cluster, "train")
@@ -220,7 +230,7 @@ async def test_a_changed_owner_reference_or_label_is_restored() -> None:
 
 async def test_a_name_longer_than_a_label_is_one_gang() -> None:
     name = "serve-" + "x" * 54
-    cluster = owner_world((LWS_PATH, lws(name)))
+    cluster = opted_in_world((LWS_PATH, lws(name)))
     pods = [lws_pod(0, index, "abcdef", GATE, of=name) for index in range(2)]
     for pod in pods:
         # As the pod's mutation cuts them: ten digits of the SHA-256 of the whole name.
@@ -234,7 +244,7 @@ async def test_a_name_longer_than_a_label_is_one_gang() -> None:
 
 
 async def test_a_removed_kind_removes_its_gangs() -> None:
-    cluster = owner_world((JOB_SET_PATH, job_set("x", ("a", 1))))
+    cluster = opted_in_world((JOB_SET_PATH, job_set("x", ("a", 1))))
     async with running(cluster) as found:
         await until(lambda: names(cluster) == ["x-a"])
         assert len(found.following.gangs) == 1

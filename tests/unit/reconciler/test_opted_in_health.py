@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.reconciler.cluster import PODS
-from tests.unit.reconciler.owners import (
+from tests.unit.reconciler.opted_in_workloads import (
     GATE,
     IN_TURN,
     JOB_PATH,
@@ -20,9 +20,9 @@ from tests.unit.reconciler.owners import (
     job_set_pod,
     lws,
     lws_pod,
-    owner_world,
+    opted_in_world,
 )
-from tests.unit.reconciler.running import names, running, running_written, sample, told, until
+from tests.unit.reconciler.running_reconciler import names, running, running_written, sample, told, until
 from tests.unit.worlds import koordinator
 from webhook.gangs.health import GangHealth, State
 from webhook.gangs.key import GangKey
@@ -57,7 +57,7 @@ def health_of(key: GangKey, *objects: tuple[str, dict[str, Any]], pods: tuple[di
     found: list[GangHealth] = []
 
     async def story() -> None:
-        cluster = owner_world(*objects, *((PODS, pod) for pod in pods))
+        cluster = opted_in_world(*objects, *((PODS, pod) for pod in pods))
         async with running(cluster) as started:
             await until(lambda: started.idle and not any(started.following.unseen()))
             health = started.following.health(key)
@@ -182,7 +182,7 @@ def test_a_gang_of_an_opted_in_workload_has_the_expected_health(
 
 
 async def test_events_of_a_leader_worker_set_s_group_are_sent_to_the_set_with_the_group_name() -> None:
-    cluster = owner_world((LWS_PATH, lws()))
+    cluster = opted_in_world((LWS_PATH, lws()))
     for index in range(2):
         cluster.put(PODS, prepared(lws_pod(index, 0, "new")))
     async with running_written(cluster) as found:
@@ -196,7 +196,7 @@ async def test_events_of_a_leader_worker_set_s_group_are_sent_to_the_set_with_th
 
 
 async def test_a_deleted_gang_is_no_longer_counted() -> None:
-    cluster = owner_world((JOB_PATH, job()))
+    cluster = opted_in_world((JOB_PATH, job()))
     async with running(cluster) as found:
         held = {"scheduler": "koord-scheduler", "health": "GangTooFewPods"}
         await until(lambda: sample(found, "rollcall_gangs", **held) == 1)
@@ -205,7 +205,7 @@ async def test_a_deleted_gang_is_no_longer_counted() -> None:
 
 
 async def test_escaped_pods_of_a_job_are_counted_and_never_deleted() -> None:
-    cluster = owner_world((JOB_PATH, job()))
+    cluster = opted_in_world((JOB_PATH, job()))
     for index in range(2):
         cluster.put(PODS, unprepared(job_pod(index)))
     settings = replace(koordinator(standalone=False), deleted_escapes=frozenset({"unmutated"}))

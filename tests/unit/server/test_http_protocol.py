@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.programs import eventually
+from tests.unit.server.certificate_issuer import Authority
 from tests.unit.server.conftest import review
-from tests.unit.server.issuing import Authority
-from tests.unit.server.serving_process import ServingProcess, serving_process, trusting
+from tests.unit.server.server_process import ServingProcess, serving_process, trusting
 
 BODY = json.dumps(review()).encode()
 POST = b"POST /validate?timeout=5s HTTP/1.1\r\nHost: rollcall\r\n"

@@ -19,7 +19,7 @@ GATE = "rollcall.dev/gang-sync"
 IN_TURN = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
 
 
-def owner_world(*objects: tuple[str, dict[str, Any]]) -> WritableWorld:
+def opted_in_world(*objects: tuple[str, dict[str, Any]]) -> WritableWorld:
     """A cluster that serves them, with these objects."""
     found = WritableWorld(*SERVED, POD_GROUPS, JOBS, STATEFUL_SETS, JOB_SETS, LEADER_WORKER_SETS, TRAIN_JOBS)
     for collection, raw in objects:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.unit.cli.conftest import Run
-from tests.unit.cli.owner_samples import place_samples
+from tests.unit.cli.opted_in_samples import place_samples
 
 TORCH = "trainer/torch_distributed.yaml"
 # The three generations of kube-scheduler's gangs, by what their clusters serve; the others with their defaults.

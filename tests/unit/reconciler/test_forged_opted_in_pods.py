@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.reconciler.cluster import PODS
 from tests.unit.reconciler.gated_pods import GATED, UNOWNED, Opened
-from tests.unit.reconciler.owners import (
+from tests.unit.reconciler.opted_in_workloads import (
     GATE,
     JOB_PATH,
     JOB_SET_PATH,
@@ -22,10 +22,10 @@ from tests.unit.reconciler.owners import (
     job_set_pod,
     lws,
     lws_pod,
-    owner_world,
+    opted_in_world,
     put_workload,
 )
-from tests.unit.reconciler.running import names, running, sample, settled, until
+from tests.unit.reconciler.running_reconciler import names, running, sample, settled, until
 from webhook.reconciler import health_watch
 
 
@@ -73,7 +73,7 @@ def name_of(pod: dict[str, Any]) -> str:
 async def test_a_forged_pod_neither_completes_half_a_gang_nor_blocks_a_complete_one(
     workload: tuple[str, dict[str, Any]], first: dict[str, Any], second: dict[str, Any], forged: dict[str, Any]
 ) -> None:
-    cluster = owner_world(workload, (JOB_PATH, job()))
+    cluster = opted_in_world(workload, (JOB_PATH, job()))
     held = {**forged, "spec": {"schedulingGates": [{"name": "example.com/for-ever"}, {"name": GATE}]}}
     cluster.put(PODS, first)
     cluster.put(PODS, held)
@@ -87,7 +87,7 @@ async def test_a_forged_pod_neither_completes_half_a_gang_nor_blocks_a_complete_
 
 
 async def test_a_group_with_forged_pods_only_is_not_a_gang() -> None:
-    cluster = owner_world((LWS_PATH, lws()))
+    cluster = opted_in_world((LWS_PATH, lws()))
     cluster.put(PODS, renamed(lws_pod(0, 0, "forged"), "forged", "invented"))
     cluster.put(PODS, lws_pod(1, 0, "new"))
     async with running(cluster) as found:
@@ -97,7 +97,7 @@ async def test_a_group_with_forged_pods_only_is_not_a_gang() -> None:
 
 
 async def test_a_new_or_recreated_leader_worker_set_has_only_the_groups_of_its_own_pods() -> None:
-    cluster = owner_world()
+    cluster = opted_in_world()
     cluster.put(PODS, lws_pod(0, 0, "new"))
     again = lws()
     again["metadata"]["uid"] = "lws-again"
@@ -112,7 +112,7 @@ async def test_a_new_or_recreated_leader_worker_set_has_only_the_groups_of_its_o
 
 
 async def test_workers_belong_to_the_set_of_their_leader() -> None:
-    cluster = owner_world()
+    cluster = opted_in_world()
     whole, leader = lws(), lws_pod(0, 0, "new", GATE)
     leader["metadata"] |= {"name": "serve-0", "uid": "leader"}
     leader["metadata"]["ownerReferences"][0] |= {"name": "serve", "uid": "sts-serve"}

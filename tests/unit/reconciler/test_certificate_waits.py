@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from tests.unit.reconciler.certificate_api import CONFIGURATIONS, CertificateApi
+from tests.unit.reconciler.certificate_keeper import Kept, keeping, run, until
 from tests.unit.reconciler.certificate_world import SETTINGS
-from tests.unit.reconciler.keeping_certificates import Kept, keeping, run, until
 from tests.unit.reconciler.test_certificates import impatient
 from webhook.certificates.observation import StableSince
 from webhook.certificates.x509 import read_certificates
