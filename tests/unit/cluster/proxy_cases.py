@@ -1,6 +1,6 @@
 """Variables of the environment, and the proxy that they ask for.
 
-The answers are those of Go's clients, kubectl among them. `tests.unit.cluster.test_same_as_go.py` asks Go itself.
+The answers are those of Go's clients, kubectl among them. `tests/unit/cluster/test_same_as_go.py` asks Go itself.
 """
 
 from __future__ import annotations

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -158,14 +160,21 @@ def test_a_watch_that_ends_at_once_is_restarted_with_pauses(
 ) -> None:
     monkeypatch.setattr(watching, "BACKOFF_SECONDS", (0.05, 5.0))
     cluster = Cluster()
-    cluster.answers["namespaces"] = lambda watched: (
-        httpx.Response(answer.status_code, content=answer.content) if watched else None
-    )
+    begun: list[float] = []
+
+    def ended(watched: bool) -> httpx.Response | None:
+        if not watched:
+            return None
+        begun.append(time.monotonic())
+        return httpx.Response(answer.status_code, content=answer.content)
+
+    cluster.answers["namespaces"] = ended
 
     async def then(live: LiveFacts) -> None:
-        await asyncio.sleep(1)
-        # 0.05, 0.1, 0.2, 0.4, 0.8 s and so on, each at least half of it; lists do not begin the row again.
-        assert cluster.asked.count("watch namespaces") <= 7
+        await until(lambda: len(begun) == 5)
+        # 0.05, 0.1, 0.2 and 0.4 s, each at least half of it; a list does not reset the row.
+        pauses = [later - earlier for earlier, later in pairwise(begun)]
+        assert all(pause >= least for pause, least in zip(pauses, (0.025, 0.05, 0.1, 0.2), strict=True)), pauses
         assert cluster.asked.count("namespaces") <= 3
 
     followed(cluster, then)

@@ -27,7 +27,7 @@ from webhook.certificates.files import make_development_certificates
 NOT_RUN = {
     "gcloud ": "needs an account with a cloud provider",
     "helm ": "needs a cluster; tests/e2e/test_chart.py installs the chart",
-    "kubectl ": "needs a cluster; tests.e2e.test_installation.py and test_tutorial.py run these",
+    "kubectl ": "needs a cluster; tests/e2e/test_installation.py and test_tutorial.py run these",
     "for one in ": "needs a cluster; tests/e2e/test_blast_radius.py runs it",
     "pip install ": "needs the network",
     "pytest": "runs the tests of another package; tests/conformance has the same kit",

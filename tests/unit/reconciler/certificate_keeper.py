@@ -15,7 +15,7 @@ from tests.unit.reconciler.certificate_world import NAMESPACE, SETTINGS
 from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.config.settings import Certificates
-from webhook.reconciler.certificates import CertificateController
+from webhook.reconciler.certificates import LOOK_SECONDS, CertificateController
 from webhook.reconciler.events import Events
 from webhook.reconciler.metrics import Metrics
 from webhook.reconciler.writer import Writer
@@ -44,6 +44,27 @@ class Kept:
             events=events,
             metrics=self.metrics,
             leads=self.leads,
+        )
+        # The rounds that began, and the pause after each one that ended.
+        self.rounds = 0
+        self.rests: list[float] = []
+        attempt = self.controller._attempt
+
+        async def counted() -> float:
+            self.rounds += 1
+            self.rests.append(await attempt())
+            return self.rests[-1]
+
+        self.controller._attempt = counted  # type: ignore[method-assign]
+
+    @property
+    def resting(self) -> bool:
+        """Whether everything is read and the next round begins only at its time or at a change."""
+        return (
+            all(watch.filled for watch in self.controller.watches())
+            and self.rounds == len(self.rests)
+            and self.rests[-1] == LOOK_SECONDS
+            and not self.controller._woken.is_set()
         )
 
     def leads(self) -> bool:

@@ -48,11 +48,12 @@ def test_everything_is_created_once_and_then_neither_read_nor_written() -> None:
         async with keeping(api) as kept:
             await until(lambda: kept.at("none"))
             assert api.writes == FIRST
-            # The watches say that they are there, and what they are told of is looked at.
-            await asyncio.sleep(0.2)
-            reads = len(api.reads)
-            await asyncio.sleep(0.3)
-            assert (len(api.reads), api.writes) == (reads, FIRST)
+            await until(lambda: kept.resting)
+            reads, rounds = len(api.reads), kept.rounds
+            kept.controller.wake()
+            await until(lambda: kept.rounds > rounds and kept.resting)
+            # One round after a change, with one read of each of the four objects.
+            assert (kept.rounds, len(api.reads), api.writes) == (rounds + 1, reads + 4, FIRST)
         assert api.objects[f"{SECRETS}/rollcall-tls"]["type"] == "kubernetes.io/tls"
         assert sorted(api.data("rollcall-tls")) == ["ca.crt", "tls.crt", "tls.key"]
         assert api.bundles() == {api.data("rollcall-ca")["ca.crt"]}
@@ -187,7 +188,7 @@ def test_a_process_without_the_lease_writes_nothing_and_starts_when_it_leads() -
     async def story(api: CertificateApi) -> None:
         async with keeping(api) as kept:
             kept.leading = False
-            await asyncio.sleep(0.1)
+            await until(lambda: bool(kept.rests))
             assert api.writes == []
             kept.leading = True
             kept.controller.wake()
@@ -201,7 +202,7 @@ def test_two_processes_that_both_lead_create_one_authority() -> None:
     async def story(api: CertificateApi) -> None:
         async with keeping(api) as first, keeping(api) as second:
             await until(lambda: first.at("none") and second.at("none"))
-            await asyncio.sleep(0.1)
+            await until(lambda: first.resting and second.resting)
             assert api.bundles() == {api.data("rollcall-ca")["ca.crt"]}
             (authority,) = read_certificates(api.data("rollcall-ca")["ca.crt"])
             read_certificates(api.data("rollcall-tls")["tls.crt"])[0].verify_directly_issued_by(authority)
@@ -231,9 +232,9 @@ def test_the_clock_of_the_api_server_is_used() -> None:
             await until(lambda: kept.at("none"))
             (authority,) = read_certificates(api.data("rollcall-ca")["ca.crt"])
             assert authority.not_valid_after_utc == api.now + timedelta(days=365)
-            writes = len(api.writes)
-            await api.changed()
-            await asyncio.sleep(0.1)
+            writes, rounds = len(api.writes), kept.rounds
+            kept.controller.wake()
+            await until(lambda: kept.rounds > rounds and kept.resting)
             assert len(api.writes) == writes
 
     run(story)
@@ -274,7 +275,8 @@ def test_the_old_authority_is_kept_while_an_endpoint_presents_its_certificate(
             await api.changed()
             if waits:
                 await until(lambda: kept.at("served"))
-                await asyncio.sleep(0.1)
+                looks = api.looks
+                await until(lambda: api.looks > looks + 10)
                 assert kept.at("served")
                 assert len(read_certificates(next(iter(api.bundles())))) == 2
                 listening.close()
@@ -300,7 +302,8 @@ def test_the_rotation_waits_for_an_endpoint_without_the_service_port(server: Cal
             kept.ask_for("rollcall-ca")
             await api.changed()
             await until(lambda: kept.at("served"))
-            await asyncio.sleep(0.1)
+            looks = api.looks
+            await until(lambda: api.looks > looks + 10)
             assert kept.at("served")
             new = api.data("rollcall-tls")
             listening = await server(new["tls.crt"], new["tls.key"])

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -60,13 +61,26 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "RETRY_SECONDS", 0.05)
 
 
+class Counted(httpx.AsyncBaseTransport):
+    """Sends the requests of one process to the cluster and counts them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.requests = 0
+        self._cluster = cluster
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.requests += 1
+        return await self._cluster.handle_async_request(request)
+
+
 class Replica:
-    """A process that wants the lease, and what it was told."""
+    """A process that tries to get the lease. `told` are the changes that it was told."""
 
     def __init__(self, cluster: Cluster, identity: str) -> None:
         self.metrics = Metrics()
         self.told: list[bool] = []
-        self.lease = Lease(client(cluster), "system", NAME, identity, self.metrics, self.told.append)
+        self.transport = Counted(cluster)
+        self.lease = Lease(client(self.transport), "system", NAME, identity, self.metrics, self.told.append)
         self.task = asyncio.create_task(self.lease.run())
 
     async def stop(self, *, killed: bool = False) -> None:
@@ -92,7 +106,7 @@ async def test_one_of_two_leads_and_releases_the_lease_at_its_stop() -> None:
     first = Replica(cluster, "first")
     await until(first.lease.leads)
     second = Replica(cluster, "second")
-    await asyncio.sleep(0.3)
+    await until(lambda: second.transport.requests > 3)
     assert (cluster.holder, second.lease.leads(), second.told) == ("first", False, [])
     await first.stop()
     assert cluster.holder == ""
@@ -131,13 +145,13 @@ async def test_a_leader_that_cannot_renew_stops_writing_before_another_can_start
     await first.stop()
 
 
-async def test_a_leader_that_renews_too_late_checks_everything_again() -> None:
-    """As a process that was frozen for a while: nobody took the lease, and nobody worked either."""
+async def test_a_leader_that_renews_too_late_checks_everything_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Like a process that was frozen for a while: no other process took the lease, and no process worked."""
     cluster = Cluster()
     first = Replica(cluster, "first")
     await until(first.lease.leads)
-    # The loop stands still, and the renewal is the first thing to happen then.
-    time.sleep(0.7)
+    # The clock jumps past RENEW_SECONDS; the renewal is the next step of the event loop.
+    monkeypatch.setattr(leases, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 0.7))
     assert not first.lease.leads()
     await until(lambda: first.told == [True, True])
     assert first.lease.leads()
@@ -163,7 +177,7 @@ async def test_of_two_processes_that_request_a_free_lease_at_once_one_gets_it() 
     cluster = Cluster()
     both = [Replica(cluster, "first"), Replica(cluster, "second")]
     await until(lambda: any(one.lease.leads() for one in both))
-    await asyncio.sleep(0.2)
+    await until(lambda: all(one.transport.requests > 5 for one in both))
     assert sum(one.lease.leads() for one in both) == 1
     for one in both:
         await one.stop()

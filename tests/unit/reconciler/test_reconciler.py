@@ -66,7 +66,10 @@ async def test_a_change_of_status_or_version_causes_no_write() -> None:
         group |= {"status": {"phase": "Running"}}
         group["metadata"] |= {"resourceVersion": "77", "generation": 9}
         cluster.tell(GROUPS, "MODIFIED", group)
-        await asyncio.sleep(0.2)
+        # The same watch brings this object after the change; no gang owns it.
+        cluster.put(GROUPS, {"metadata": {"name": "marker", "namespace": "team-b", "uid": "marker"}, "spec": {}})
+        groups = found.following.stores.by_kind[POD_GROUPS.api]
+        await until(lambda: ("team-b", "marker") in groups.objects and found.idle)
         assert sample(found, "rollcall_reconcile_seconds_count") == before
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -173,7 +172,12 @@ async def test_the_reconciler_waits_for_a_topology_in_deletion(change: Any) -> N
     cluster = world(binding(ZONE, RACK), there=there)
     async with running(cluster, settings=KAI) as found:
         await until(lambda: not any(found.unready()))
-        await asyncio.sleep(0.2)
+
+        def put_off_twice() -> bool:
+            found._topologies.look_at_all()
+            return found.queue.stuck == 1
+
+        await until(put_off_twice)
         assert (cluster.writes, cluster.events) == ([], [])
         cluster.remove(OBJECTS, None, "dc")
         await until(lambda: levels(cluster) == [ZONE, RACK])

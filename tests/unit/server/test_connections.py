@@ -274,9 +274,10 @@ async def fill(connections: Kept, clients: list[Client]) -> None:
     """Ask over each for more than its client takes."""
     for (_, writer), connection in zip(clients, connections.found, strict=True):
         writer.transport.pause_reading()  # type: ignore[attr-defined]
-        while not connection.unread or not connection.flow.write_paused:
-            writer.write(b"GET /openapi.json HTTP/1.1\r\nHost: rollcall\r\n\r\n")
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(120):
+            while not connection.unread or not connection.flow.write_paused:
+                writer.write(b"GET /openapi.json HTTP/1.1\r\nHost: rollcall\r\n\r\n")
+                await asyncio.sleep(0.01)
 
 
 async def test_a_few_pipelined_requests_are_accepted_and_more_end_the_connection(state: ServerState) -> None:

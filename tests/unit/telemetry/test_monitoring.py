@@ -22,7 +22,7 @@ MONITORING = CHECKOUT / "manifests" / "monitoring"
 # What Prometheus adds to whatever it scrapes by a ServiceMonitor, and the bucket of a histogram.
 SCRAPED = {"job", "instance", "namespace", "pod", "service", "container", "endpoint"}
 BUCKET = "le"
-# What API servers count of the calls that fail, as tests.e2e.test_total_outage.py sees it.
+# What API servers count of the calls that fail, as tests/e2e/test_total_outage.py sees it.
 _HOOKS = frozenset({"pods.mutate.rollcall.dev", "next.validate.rollcall.dev"})
 _ERRORS = frozenset({"calling_webhook_error", "apiserver_internal_error", "no_error"})
 OF_API_SERVERS: dict[str, dict[str, frozenset[str]]] = {
