@@ -53,11 +53,11 @@ def adopting(adopt: Callable[[Manifest, Any], Manifest]) -> type[SoundBackend]:
     return broken(adopt=lambda self, desired, live: adopt(desired, live))
 
 
-def freezing(anew: Callable[[Any, Any], Any]) -> type[SoundBackend]:
+def freezing(recreated: Callable[[Any, Any], Any]) -> type[SoundBackend]:
     """One that lets no gang change but without pods; None is to say that it does not change."""
 
     def frozen(self: SoundBackend, desired: Any, live: Any) -> Frozen | None:
-        going = anew(desired, live)
+        going = recreated(desired, live)
         return None if going is None else Frozen("its members", "they are frozen", Stage.EMPTY, tuple(going))
 
     return broken(frozen=frozen)

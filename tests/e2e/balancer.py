@@ -62,8 +62,8 @@ class Balancer:
     def __init__(self, background: Background, *, lag: float = 0.0, period: float = PROBE_SECONDS) -> None:
         self.lag = lag
         self.ended: list[Ended] = []
-        # When the API server found nobody to send a connection to.
-        self.nobody: list[float] = []
+        # When the API server found no server to send a connection to.
+        self.without_server: list[float] = []
         self._period = period
         self._background = background
         self._replicas: dict[str, Replica] = {}
@@ -139,7 +139,7 @@ class Balancer:
         """Whose turn it is."""
         ready = [replica for replica in self._replicas.values() if replica.ready]
         if not ready:
-            self.nobody.append(time.monotonic())
+            self.without_server.append(time.monotonic())
             return None
         self._turn += 1
         return ready[self._turn % len(ready)]
@@ -209,7 +209,7 @@ class _Outer(asyncio.Protocol):
 
     def left(self) -> None:
         """The replica has ended the connection. The API server is told, and read until it has understood: what it wrote
-        in the meantime nobody will answer.
+        in the meantime gets no answer.
         """
         if not self.transport.is_closing():
             self._left = time.monotonic()

@@ -151,7 +151,9 @@ class SelfManaged:
             self.check()
             answer = admitted(self.plane.http)
             assert answer.is_success, answer.text
-            assert "rollcall.dev/scheduler" in answer.json()["metadata"].get("labels", {}), "nobody is asked yet"
+            assert "rollcall.dev/scheduler" in answer.json()["metadata"].get("labels", {}), (
+                "the webhook is not called yet"
+            )
             return True
 
         eventually(served, "the API server asks, and is answered", timeout=60)

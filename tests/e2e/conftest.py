@@ -35,7 +35,7 @@ STAND_INS = Path(__file__).parent / "crds"
 SYSTEMS = ("grove", "koordinator", "volcano", "kai", "scheduler-plugins")
 KEPT_LOGS = Path(os.environ.get("ROLLCALL_CLUSTER_LOGS", ".cluster-logs")).absolute()
 
-# Without the pod gate, which nobody takes off where a test plays the reconciler.
+# Without the pod gate, which nothing removes if a test plays the reconciler.
 KOORDINATOR: Manifest = {
     "apiVersion": "rollcall.dev/v1alpha1",
     "kind": "RollcallConfiguration",

@@ -1,6 +1,6 @@
 """A control plane on loopback: etcd, kube-apiserver and kube-controller-manager, real ones, and kubectl to ask it.
 
-Nothing runs on its nodes and nothing needs to: a scheduler binds pods to Node objects that nobody stands behind.
+Nothing runs on its nodes and nothing needs to: a scheduler binds pods to Node objects without machines.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class ControlPlane:
                 "--advertise-address=127.0.0.1",
                 # The Service of the API server wants an address that is not loopback.
                 "--endpoint-reconciler-type=none",
-                # Nobody forwards a Service's address here, so it calls a webhook's endpoints by their own.
+                # Nothing forwards a Service's address here, so it calls a webhook's endpoints by their own.
                 "--enable-aggregator-routing=true",
                 f"--secure-port={port}",
                 f"--cert-dir={self.folder / 'kube-apiserver'}",

@@ -178,7 +178,7 @@ class Story:
         _answered(self.plane.http.patch(path, json={"spec": {"schedulingGates": None}}, headers=_MERGE))
 
     def replace_pods(self, names: Iterable[str]) -> None:
-        """Delete the pods of these gangs and create them anew, without gates: what a user does in despair."""
+        """Delete the pods of these gangs and recreate them without gates, as a desperate user does."""
         for number, gang in self.gangs.items():
             if gang.name in names:
                 self._delete_pods(gang)

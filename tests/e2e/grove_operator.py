@@ -72,7 +72,7 @@ def cliques_of(workload: Manifest) -> list[Clique]:
 
 def defaulted(workload: Manifest) -> Manifest:
     """A set as Grove's defaulting webhook leaves it, as far as the API server's schema needs that: the webhook writes
-    the object anew from its Go type, and so the role names that people leave out.
+    the object again from its Go type, and so the role names that people leave out.
     """
     found = deepcopy(workload)
     for clique in found["spec"]["template"]["cliques"]:
@@ -165,7 +165,7 @@ class Played:
                 _answered(self._http.patch(path, json={"spec": {"schedulingGates": kept or None}}, headers=headers))
 
     def replace_unbound(self) -> None:
-        """Delete the pods that are on no node and create them anew, without gates: what a user does in despair."""
+        """Delete the pods that are on no node and recreate them without gates, as a desperate user does."""
         by_name = {clique.name: clique for clique in self.cliques}
         for pod in self.pods():
             if pod["spec"].get("nodeName"):

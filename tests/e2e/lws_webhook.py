@@ -64,7 +64,7 @@ class LwsWebhook(PlayedWebhook):
         eventually(asked, "the API server asks LWS's webhook")
 
     def _unregister(self) -> None:
-        """Tell the API server that nobody is here any more, and stop answering."""
+        """Unregister from the API server, and stop answering."""
         path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
         self._plane.http.delete(f"{path}/{self.name}").raise_for_status()
         self.close()

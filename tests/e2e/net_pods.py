@@ -1,5 +1,5 @@
 """Pods of gangs as they may come to be, and changes of them, drawn at random for the net: with each mark, without it,
-with an odd one, held by gates or free, of Grove's and of other owners, half of them as somebody prepared them who then
+with an odd one, held by gates or free, of Grove's and of other owners, half of them as a user prepared them who then
 forgot a part.
 """
 

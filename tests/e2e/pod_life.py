@@ -1,4 +1,4 @@
-"""What a kubelet would do with pods: nobody runs them here, so somebody must say that they run, end, and are gone."""
+"""What a kubelet would do with pods: nothing runs them here, so the test reports that they run, end, and are gone."""
 
 from __future__ import annotations
 

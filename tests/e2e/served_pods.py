@@ -181,7 +181,7 @@ class ServedPods:
             assert found == wanted, f"ready are {sorted(found)}"
             return True
 
-        eventually(behind, f"{', '.join(sorted(wanted)) or 'nobody'} is behind the Service", timeout=60)
+        eventually(behind, f"{', '.join(sorted(wanted)) or 'no server'} is behind the Service", timeout=60)
 
     def close(self) -> None:
         """End all, without waiting for who still asks."""

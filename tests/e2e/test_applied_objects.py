@@ -1,8 +1,8 @@
-"""PodGroups and Queues of KAI and Volcano that somebody applies, on real API servers: each that our rules refuse or
+"""PodGroups and Queues of KAI and Volcano that users apply, on real API servers: each that our rules refuse or
 warn of is accepted without us, and without a word.
 
 The systems' own webhooks do not run here. What they refuse is named in the rules, and is not in the table but where it
-is of use to whoever has no cluster.
+is of use to users without a cluster.
 """
 
 from __future__ import annotations

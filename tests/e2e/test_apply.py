@@ -63,7 +63,7 @@ def test_an_update_that_adds_a_fault_is_refused(plane: ControlPlane, server: Rol
 def test_an_update_that_keeps_an_old_fault_is_accepted_with_a_warning(
     plane: ControlPlane, server: RollcallServer, namespace: str
 ) -> None:
-    # Stored while nobody looked, but recorded: as when a rule is newer than the workload.
+    # Stored without a webhook, but recorded: as when a rule is newer than the workload.
     server.unregister()
     try:
         until_stored(plane, namespace)
@@ -77,7 +77,7 @@ def test_an_update_that_keeps_an_old_fault_is_accepted_with_a_warning(
 def until_stored(plane: ControlPlane, namespace: str) -> None:
     """Apply a faulty set until the API server has forgotten the webhook."""
     faulty = nvlink("train", namespace, **{"rollcall.dev/scheduler": "koord-scheduler"})
-    eventually(lambda: plane.apply(faulty).code == 0, "the faulty set is stored while nobody is asked")
+    eventually(lambda: plane.apply(faulty).code == 0, "the faulty set is stored without a webhook")
 
 
 def until_told(plane: ControlPlane, workload: dict[str, object]) -> None:

@@ -78,7 +78,7 @@ def test_only_gangs_are_refused_while_rollcall_is_down(
     assert refused in posted(plane, sets, two_cliques("demo", namespace))
     group = named("PodGroup", "scheduling.volcano.sh/v1beta1", spec={"minMember": 2})
     assert refused in posted(plane, f"/apis/scheduling.volcano.sh/v1beta1/{here}/podgroups", group)
-    # Nobody else: what a cluster is kept alive by, and what people have in it beside gangs.
+    # No other requests: those that keep the cluster alive, and workloads beside gangs.
     for space in ("kube-system", "kube-node-lease", ROLLCALL_NAMESPACE):
         assert gang_pod(plane, space) == ""
         sets = f"/apis/grove.io/v1alpha1/namespaces/{space}/podcliquesets"
@@ -158,7 +158,7 @@ def by_hand(plane: ControlPlane) -> None:
 def test_the_emergency_steps_of_the_documentation_work(
     plane: ControlPlane, dead: RollcallServer, namespace: str
 ) -> None:
-    """As docs/how-to/emergency.md has them: one namespace exempted, and nobody asked for certain."""
+    """As docs/how-to/emergency.md has them: one namespace exempted, and the webhooks removed."""
     plane.kubectl("label", "namespace", namespace, "rollcall.dev/exempt=", check=True)
     eventually(lambda: gang_pod(plane, namespace) == "", "the namespace is exempt")
     plane.kubectl("label", "namespace", namespace, "rollcall.dev/exempt-", check=True)

@@ -1,5 +1,5 @@
-"""Self-managed certificates on a real API server: whatever is rotated, lost, spoilt or cut off in the middle, whoever
-creates objects does not notice.
+"""Self-managed certificates on a real API server: whatever is rotated, lost, damaged or cut off in the middle, users
+who create objects do not notice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WRITES = 12
 
 Started = Callable[[], HostedReconciler]
 
-# Whoever is killed closes no connection.
+# A killed process closes no connection.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 
 
@@ -41,7 +41,7 @@ def started(plane: ControlPlane) -> Iterator[Started]:
     running: list[HostedReconciler] = []
 
     def start() -> HostedReconciler:
-        # Whoever was there is dead, and will not come back.
+        # The earlier process is dead and will not come back.
         forget_lease(plane)
         running[:] = [HostedReconciler(Network(plane), SELF_MANAGED, lease_namespace=ROLLCALL_NAMESPACE)]
         return running[0]
@@ -68,7 +68,7 @@ def asked_all_the_while(plane: ControlPlane) -> Iterator[Callable[[], Asking]]:
 
 @pytest.fixture
 def served(plane: ControlPlane) -> Iterator[SelfManagedServer]:
-    """A server that is registered, and whose certificates nobody keeps yet."""
+    """A server that is registered, and whose certificates no reconciler maintains yet."""
     found = SelfManagedServer(plane)
     try:
         found.register()
@@ -192,9 +192,9 @@ def test_a_tool_that_keeps_emptying_the_caBundle_is_overwritten_without_a_confli
     for hook in (hook for one in emptied for hook in one["webhooks"]):
         hook["clientConfig"]["caBundle"] = ""
     options = ("--server-side", "--field-manager=gitops")
-    # Once by force, for it takes over from whoever registered; from then on nobody is to be in its way.
+    # Once by force, because it takes the fields over from the registering user; no conflict may follow.
     for force in (("--force-conflicts",), (), ()):
-        eventually(served.given_up, "the caBundles are nobody's")
+        eventually(served.given_up, "no manager owns the caBundles")
         plane.apply(*emptied, options=(*options, *force), check=True)
         eventually(lambda: served.bundles() == [[authority]], "both have the authority again", timeout=30)
     served.until_served()
@@ -217,7 +217,7 @@ def test_an_upgrade_can_remove_a_webhook(
     reconciler = started()
     served.until_served()
 
-    eventually(served.given_up, "the caBundles are nobody's")
+    eventually(served.given_up, "no manager owns the caBundles")
     fewer = served.manifests()
     dropped = [one["webhooks"].pop(0)["name"] for one in fewer]
     plane.apply(*fewer, options=options, check=True)
@@ -264,7 +264,7 @@ def test_deleting_the_namespace_deletes_the_webhook_configurations(plane: Contro
     namespace = "rollcall-leaving"
     plane.kubectl("create", "namespace", namespace, check=True)
     config = tmp_path / "rollcall.yaml"
-    # Nobody answers, and nobody is kept waiting for it.
+    # No server answers, and no request waits for it.
     config.write_text(yaml.safe_dump({**SELF_MANAGED, "registration": {"failurePolicy": "Ignore"}}))
     urls = "--url=https://127.0.0.1:1", "--next-url=https://127.0.0.1:2"
     printed = rollcall("manifests", "webhooks", "--config", config, *urls)

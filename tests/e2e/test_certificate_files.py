@@ -58,7 +58,7 @@ class Ledger:
             thread.join(30)
 
     def until_more(self) -> None:
-        """Wait until both kinds were answered anew, and that rightly."""
+        """Wait until both kinds were answered again, and correctly."""
         before = self.counted.copy()
         eventually(lambda: min(self.counted[status] - before[status] for status in (201, 422)) > 2, "both are answered")
         assert self.wrong == []

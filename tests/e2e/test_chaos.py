@@ -23,7 +23,7 @@ from tests.e2e.reconciler_process import ReconcilerProcess
 from tests.e2e.test_kube_gangs import configuration
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{ROLLCALL_NAMESPACE}/leases/rollcall-reconciler"
-# Whoever is killed closes no connection.
+# A killed process closes no connection.
 pytestmark = [pytest.mark.chaos, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
 
 CONFIGURATIONS = {KOORD: KOORDINATOR, KUBE: configuration()}
@@ -40,7 +40,7 @@ QUIET_SECONDS = 0.3
 # A step that writes nothing is over within this time.
 STEP_SECONDS = 0.6
 # Who has not started after so long is forgotten, for there is room for all. koord-scheduler 1.8 binds a gang within a
-# tenth of a second, or after a second where it has to try again. But of PodGroups that were created anew, as for
+# tenth of a second, or after a second where it has to try again. But of PodGroups that were recreated, as for
 # another shape, it knows no pod before that pod changes; where it judges the last one too early, nothing calls it back.
 FORGOTTEN_SECONDS = {KOORD: 2.0, KUBE: 25.0}
 
@@ -48,7 +48,7 @@ Objects = dict[tuple[str, str], Manifest]
 
 
 class Undisturbed(NamedTuple):
-    """What one reconciler makes of the story that nobody kills: the objects after each step, and how many writes."""
+    """The result of an undisturbed reconciler: the objects after each step, and the number of writes."""
 
     objects: dict[str, Objects]
     writes: dict[str, int]
@@ -293,7 +293,7 @@ def test_after_repeated_kills_a_new_process_finishes_the_work(
             process.program.stop(kill=True)
             telling.result()
         nobody_is_in_part(told)
-        # As if fifteen seconds had passed: whoever is killed gives no lease up.
+        # As if fifteen seconds had passed: a killed process does not release its lease.
         plane.http.delete(LEASE)
         process.program.start()
     count = COUNTS[KOORD, 20]["delete"]

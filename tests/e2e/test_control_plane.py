@@ -38,7 +38,7 @@ def test_the_control_plane_has_the_requested_version(plane: ControlPlane, versio
 def test_the_control_plane_ends_with_the_process_that_started_it(
     plane: ControlPlane, version: str, end: signal.Signals
 ) -> None:
-    """And a second one beside the test's own disturbs nobody."""
+    """A second one does not disturb the test's own."""
     root = Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONSAFEPATH": ""}
     command = [sys.executable, "-c", _STARTS_ONE, version]

@@ -87,8 +87,8 @@ class Installation:
         for plural, before in self._registered.items():
             self.plane.http.delete(f"{_ADMISSION}/{plural}/{_NAMES[plural]}")
             metadata = {"name": _NAMES[plural], "labels": before["metadata"]["labels"]}
-            anew = {**before, "metadata": metadata}
-            self.plane.http.post(f"{_ADMISSION}/{plural}", json=anew).raise_for_status()
+            copy = {**before, "metadata": metadata}
+            self.plane.http.post(f"{_ADMISSION}/{plural}", json=copy).raise_for_status()
         until_asked(self.plane)
 
     def _configuration(self, plural: str) -> Manifest:
@@ -236,7 +236,7 @@ def test_the_doctor_tests_if_the_api_server_keeps_the_membership_of_a_pod(plane:
 
 
 def test_an_installation_behind_a_service_is_checked_by_its_objects(mended: Installation) -> None:
-    """Nobody can be reached here, neither by the API server nor by the doctor: what is stored tells the rest."""
+    """No server is reachable here, neither for the API server nor for the doctor: the stored objects tell the rest."""
 
     def by_service(hook: Manifest) -> None:
         path = f"/{hook['clientConfig']['url'].rpartition('/')[2]}"
@@ -256,7 +256,7 @@ def test_an_installation_behind_a_service_is_checked_by_its_objects(mended: Inst
 
 
 def _behind_a_service(folder: Path) -> list[Manifest]:
-    """A Service with two endpoints that nobody stands behind, a budget, and the Secret of the serving certificate."""
+    """A Service with two endpoints without servers, a budget, and the Secret of the serving certificate."""
     metadata: Manifest = {"name": "rollcall", "namespace": ROLLCALL_NAMESPACE}
     labels = {"app.kubernetes.io/name": "rollcall"}
     port = {"name": "https", "port": 443, "targetPort": 8443}

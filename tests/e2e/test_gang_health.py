@@ -71,7 +71,7 @@ class Gangs:
         return Played(self.plane, answer.json())
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """The installed command, as somebody who may read everything."""
+        """The installed command, as a user with the right to read everything."""
         command = [str(COMMAND), *arguments, f"--config={self.server.config}", f"--kubeconfig={self.plane.kubeconfig}"]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
@@ -200,7 +200,7 @@ def leader_of(played: Played) -> Manifest:
 
 
 def past_the_webhook(gangs: Gangs) -> dict[str, str]:
-    """Sets of which nobody asked Rollcall, too large for kube-scheduler, which would start them as single pods; the
+    """Sets that bypassed Rollcall, too large for kube-scheduler, which would start them as single pods; the
     reason of each by its name.
     """
     namespace = gangs.namespace
@@ -303,7 +303,7 @@ def test_the_gate_can_be_removed_by_hand_and_escaped_pods_are_replaced_if_config
     namespace: str,
     nodes: Nodes,
 ) -> None:
-    """Nobody reconciles at first, as where Rollcall was removed; then what escaped is deleted, if it is on no node."""
+    """No reconciler runs at first, as after an uninstallation; then escaped pods are deleted, except those on nodes."""
     profile = {"name": "koord-scheduler", "gate": True}
     scheduling = {"defaultProfileName": "koord-scheduler", "profiles": [profile]}
     config = {**CONFIG, "scheduler": scheduling, "escapes": {"delete": ["unmutated"]}}

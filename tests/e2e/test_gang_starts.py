@@ -1,4 +1,4 @@
-"""The whole point: every pod present, or nobody starts. On the real koord-scheduler, with the PodGroups that
+"""The whole point: every pod present, or no pod starts. On the real koord-scheduler, with the PodGroups that
 `rollcall render` prints.
 """
 
@@ -37,7 +37,7 @@ def write_gang_objects(plane: ControlPlane, server: RollcallServer, played: Play
 
 
 def stays_unbound(played: Played) -> None:
-    """Nobody is bound, now and for as long as it would take."""
+    """No pod is bound, now and for as long as it would take."""
     deadline = time.monotonic() + QUIET_SECONDS
     while time.monotonic() < deadline:
         assert played.bound() == []

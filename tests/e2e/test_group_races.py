@@ -136,7 +136,7 @@ def test_a_circle_that_two_clients_close_is_always_reported(
     plane: ControlPlane, asked: RollcallServer, following: ReconcilerProcess, namespace: str
 ) -> None:
     """The second reads the first live, and is refused. Two that are judged before either is stored cannot know of each
-    other: then there is a circle, and both groups of it are told, as is whoever puts a group below it.
+    other: then there is a circle, and both groups get an event, and a user who creates a group below it a warning.
     """
     circles, refusals = create_in_pairs(plane, namespace)
     assert len(circles) + refusals == PAIRS
@@ -164,7 +164,7 @@ def test_a_circle_that_two_clients_close_is_always_reported(
 def test_recreating_one_group_without_a_parent_ends_a_circle(
     plane: ControlPlane, asked: RollcallServer, following: ReconcilerProcess, namespace: str
 ) -> None:
-    """Closed while nobody was asked, so that there is one. Its event says what to do, and doing that helps."""
+    """Closed without a webhook, so that there is one. Its event says what to do, and doing that helps."""
     root = placed(composite("demo-a"), plane, namespace, "demo")
     asked.unregister()
     try:
@@ -176,7 +176,7 @@ def test_recreating_one_group_without_a_parent_ends_a_circle(
                 assert answer.is_success, why(answer)
                 return True
 
-            eventually(created, "nobody is asked any more")
+            eventually(created, "the webhook is no longer called")
     finally:
         asked.register()
     both = sorted(uids(plane, namespace).values())
@@ -197,7 +197,7 @@ def test_recreating_one_group_without_a_parent_ends_a_circle(
         assert answer.is_success, why(answer)
         return True
 
-    eventually(allowed, "the root is created anew, without a parent")
+    eventually(allowed, "the root is recreated without a parent")
     eventually(lambda: following.metric("rollcall_group_circles") == 0, "no circle is counted any more")
     assert told_of_circles(plane, namespace) == both
 
@@ -205,7 +205,7 @@ def test_recreating_one_group_without_a_parent_ends_a_circle(
 def test_the_creator_of_a_pod_below_an_undetected_circle_is_warned(
     plane: ControlPlane, asked: RollcallServer, namespace: str
 ) -> None:
-    """Here the groups came first, and the circle while nobody was asked: by deleting a root, and creating it below."""
+    """The groups came first, and the circle without a webhook: by deleting a root, and creating it below."""
     group = pod_group("demo-worker", "demo-a")
     for one in (composite("demo-a"), composite("demo-b", "demo-a"), group):
         assert send(plane, placed(one, plane, namespace, "demo")).is_success
@@ -219,7 +219,7 @@ def test_the_creator_of_a_pod_below_an_undetected_circle_is_warned(
             assert answer.is_success, why(answer)
             return True
 
-        eventually(created, "nobody is asked any more")
+        eventually(created, "the webhook is no longer called")
     finally:
         asked.register()
 

@@ -1,4 +1,4 @@
-"""What becomes of gang objects that Rollcall refuses or warns of, where nobody does: on the real kube-scheduler 1.37
+"""What becomes of gang objects that Rollcall refuses or warns of, without Rollcall: on the real kube-scheduler 1.37
 their pods hang, most of them without a word, while a gang that is right and came last has started.
 """
 
@@ -89,7 +89,7 @@ def test_gang_objects_that_rollcall_reports_really_hang(
     taken into the queue.
     tree-name: kube-scheduler 1.37.0 never finds room for a PodGroup that bears the name of its composite.
     min-group-count: the quorum of the composite is never met.
-    pod-scheduler: the pod that is left to somebody else does not count for its group's minimum.
+    pod-scheduler: the pod that is left to another scheduler does not count for its group's minimum.
     pod-schedulers: kube-scheduler bears both names here, and rejects a group or a tree whose pods are not of one.
     group-priority, pod-priority: the pods' priority must be that of the root of their tree.
     topology-key: no node is in a domain of that key.

@@ -39,7 +39,7 @@ NAMESPACE_OF_HELM = "rollcall-by-helm"
 def cluster(plane: ControlPlane) -> Iterator[ControlPlane]:
     """A control plane with cert-manager's kinds, and nothing of Rollcall's before and after."""
     if not plane.collects_garbage:
-        pytest.skip("there is no kube-controller-manager among the programs, and so nobody who makes Pods")
+        pytest.skip("there is no kube-controller-manager among the programs, so no Pods are created")
     apply_crds(plane, sorted(KINDS_OF_OTHERS.glob("*.yaml")))
     removed(plane, ROLLCALL_NAMESPACE, NAMESPACE_OF_HELM)
     yield plane
@@ -59,7 +59,7 @@ def containers_of_pods(plane: ControlPlane, namespace: str) -> set[tuple[str, ..
 
 
 def refused_pods(plane: ControlPlane, namespace: str) -> list[str]:
-    """What the controllers were told when a Pod was refused, but for a quota that nobody has counted yet."""
+    """What the controllers were told when a Pod was refused, but for a quota that is not counted yet."""
     events = plane.items(f"/api/v1/namespaces/{namespace}/events", fieldSelector="reason=FailedCreate")
     return [event["message"] for event in events if "status unknown for quota" not in event["message"]]
 
@@ -243,7 +243,7 @@ def is_asked_no_more_before_it_is_gone(plane: ControlPlane, since: str, namespac
     for kind in ("mutating", "validating"):
         found = deletions(plane, f"{registered}/{kind}webhookconfigurations", since, f"{kind[0]}-rollcall")
         assert len(found[0][1]["webhooks"]) > 1
-        # What comes after is Helm's hook, which asks nobody.
+        # What comes after is Helm's hook, which calls no webhook.
         assert not any(after.get("webhooks") for _, after in found[1:])
         assert all(moment < gone[0] for moment, _ in found)
 

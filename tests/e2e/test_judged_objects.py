@@ -1,4 +1,4 @@
-"""Gang objects of somebody else's on real API servers: accepted where Rollcall is not asked, refused or warned of where
+"""Foreign gang objects on real API servers: accepted without Rollcall, refused or warned of where
 it is. Nothing here is what the API server says itself.
 """
 
@@ -122,7 +122,7 @@ def send(plane: ControlPlane, manifest: Manifest, *, dry: bool = False, update: 
 
 
 def placed(manifest: Manifest, plane: ControlPlane, namespace: str, prefix: str) -> Manifest:
-    """An object as this cluster has it, under names that nobody else has."""
+    """An object as this cluster has it, under unique names."""
     version = "v1alpha3" if manifest["kind"] == "CompositePodGroup" else VERSIONS[plane.version]
     found: Manifest = json.loads(json.dumps(manifest).replace('"demo', f'"{prefix}'))
     found["metadata"]["namespace"] = namespace
@@ -164,7 +164,7 @@ def test_rollcall_judges_objects_that_the_api_server_accepts(
 
 def test_every_rule_about_gang_objects_is_in_the_table() -> None:
     told = {case.rule for table in JUDGED.values() for case in table.values()}
-    # What it is about can only be stored while nobody is asked: see test_group_races.py.
+    # Its objects can only be stored without a webhook: see test_group_races.py.
     told.add("kube/pod-cycle")
     assert told == {declared.id for declared in KubeBackend.rules if declared.kinds}
 

@@ -1,4 +1,4 @@
-"""What koord-scheduler does with gang objects that nobody validates, on the real one and without Rollcall: it waits in
+"""What koord-scheduler does with gang objects that are not validated, on the real one and without Rollcall: it waits in
 silence, or it starts a part. Each is refused by a rule: see `koordinator_gangs`.
 
 Nothing is waited for that might not happen: a pod without a gang is created last, and when that one is bound the

@@ -1,6 +1,6 @@
 """No admission is lost: 200 a second through a real API server for two minutes, while replicas come and go and
 certificates and their authorities are rotated. The ledger is printed. What a replica that dies or hangs takes with it
-is counted apart: nobody can answer in its place, and the API server asks once.
+is counted separately: no other replica can answer in its place, and the API server asks once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Grove = Callable[[Manifest], Played]
 
 RATE, ADMISSIONS = 200, 200 * 120
 # Short, so that all of it has room in two minutes: connections are renewed several times, and a drain is somewhat
-# longer than the balancer takes to send a replica nobody any more.
+# longer than the balancer takes to remove a replica.
 CONFIG: Manifest = {**KOORDINATOR, "serving": {"drainSeconds": 6, "connectionSeconds": 20}}
 SELF_MANAGED: Manifest = {**CONFIG, "certificates": {"mode": "selfManaged", "overlapSeconds": 2}}
 # What the webhook configurations say of how long the API server waits, and a second.

@@ -81,7 +81,7 @@ def test_a_quota_that_becomes_a_parent_is_refused(plane: ControlPlane, server: R
 
 @pytest.fixture
 def unrecorded(plane: ControlPlane, server: RollcallServer, namespace: str) -> Iterator[Played]:
-    """A set that was stored while nobody looked, with its PodGangs and pods."""
+    """A set that was stored without a webhook, with its PodGangs and pods."""
     server.unregister()
 
     def stored() -> Manifest | None:

@@ -55,7 +55,7 @@ def configuration(*, gangs: bool = True, net: str = "Deny", profiles: Iterable[s
 
 
 def grove_pod(namespace: str, **spec: object) -> Manifest:
-    """A pod as Grove makes it and nobody has prepared it, without its gate."""
+    """A pod as Grove creates it and Rollcall has not prepared it, without its gate."""
     labels = {
         "app.kubernetes.io/managed-by": "grove-operator",
         "grove.io/podgang": "demo-0",
@@ -67,7 +67,7 @@ def grove_pod(namespace: str, **spec: object) -> Manifest:
 
 
 def posted(plane: ControlPlane, pod: Manifest) -> httpx.Response:
-    """The answer to the creation of a pod that nobody keeps."""
+    """The answer to the creation of a pod that is not stored."""
     path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods"
     return plane.http.post(path, params={"dryRun": "All"}, json=pod)
 
@@ -137,7 +137,7 @@ class Difference:
         return len(cases) / (time.monotonic() - began)
 
     def _job(self) -> Manifest:
-        """A Job whose controller is somebody else, so that nobody touches what says that it is its pod."""
+        """A Job with an external controller, so that nothing changes the labels of its pods."""
         container = {"name": "main", "image": "registry.example.com/main:1.0"}
         template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
         metadata = {"generateName": "job-", "namespace": self._namespace}

@@ -1,4 +1,4 @@
-"""The net while nobody answers: a gang that comes past Rollcall is held, and starts whole when Rollcall is back."""
+"""The net during an outage: a gang that bypasses Rollcall is held, and starts whole when Rollcall is back."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def test_a_gang_that_bypassed_rollcall_is_held_and_starts_whole_when_rollcall_is
         played = grove(two_cliques("demo", namespace))
         server.program.stop(kill=True)
         played.create()
-        assert {prepared_fields(pod)[2] for pod in played.pods()} == {False}, "nobody prepared them"
+        assert {prepared_fields(pod)[2] for pod in played.pods()} == {False}, "they are not prepared"
         told = refused_lifting(played)
         assert "ValidatingAdmissionPolicy 'rollcall-net'" in told
         assert "a pod of PodGang demo-0 would start without its gang" in told
         stays_unbound(played)
         assert [pod["spec"]["schedulingGates"] for pod in played.pods()] == [[GATE]] * 3
 
-        # It is back, and nobody does anything but Grove and Rollcall.
+        # It is back, and only Grove and Rollcall act.
         server.program.start()
         server.until_ready()
         reconciler(config("Ignore")).until_leading()
@@ -149,7 +149,7 @@ def test_during_an_outage_gang_pods_are_refused_and_gates_of_unprepared_pods_sta
                 played.create()
             assert refused(patched(plane, answer.json(), {"spec": {"schedulingGates": None}}))
             assert not refused(patched(plane, answer.json(), {"metadata": {"labels": {"team": "blue"}}}))
-            # What was prepared before needs nobody: Grove's gate comes off, and ours.
+            # Pods that were prepared before need no webhook: Grove's gate is removed, and ours.
             prepared.lift_gates()
             for pod in prepared.pods():
                 assert not refused(patched(plane, pod, {"spec": {"schedulingGates": None}}))

@@ -34,7 +34,7 @@ EVERY: Manifest = {
     "apiVersion": "rollcall.dev/v1alpha1",
     "kind": "RollcallConfiguration",
     "scheduler": {
-        # The default is Grove's alone: nobody else is opted in by it.
+        # The default applies to Grove only: it opts in no other workload.
         "defaultProfileName": "koord-scheduler",
         "profiles": [
             {"name": "koord-scheduler", "gate": False},
@@ -256,7 +256,7 @@ REFUSED: dict[str, tuple[Callable[[str], Manifest], str]] = {
         ),
         'spec.startupPolicy: owner/leader-ready: "LeaderReady"',
     ),
-    "a scheduler that nobody knows": (
+    "an unknown scheduler": (
         lambda namespace: leader_worker_set("demo", namespace, labels={LABEL: "koordinator"}),
         "metadata.labels[rollcall.dev/scheduler]: owner/scheduler-unknown: ",
     ),

@@ -132,14 +132,14 @@ class Jobs:
         eventually(gone, "the Job's gang objects are gone")
 
     def stays_unbound(self) -> None:
-        """Nobody is bound, now and for as long as it would take."""
+        """No pod is bound, now and for as long as it would take."""
         deadline = time.monotonic() + QUIET_SECONDS
         while time.monotonic() < deadline:
             assert self.bound == 0
             time.sleep(0.25)
 
     def is_bound(self, pods: int) -> None:
-        """All are on nodes. A gang that its scheduler forgets (koord-scheduler 1.8 may for minutes) is made anew."""
+        """All are on nodes. A gang that its scheduler forgets (koord-scheduler 1.8 may for minutes) is recreated."""
         deadline = time.monotonic() + FORGOTTEN_SECONDS
 
         def whole() -> bool:
@@ -160,7 +160,7 @@ class Jobs:
 def job(namespace: str, pods: int) -> Manifest:
     """A Job whose pods all run at the same time, one CPU each."""
     container = {"name": "main", "image": "example.com/main", "resources": {"requests": {"cpu": "1"}}}
-    # Nobody stands behind the nodes who would see a pod off.
+    # There is no kubelet that would end a pod.
     spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}
     return {
         "apiVersion": "batch/v1",

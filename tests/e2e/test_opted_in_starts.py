@@ -110,7 +110,7 @@ def test_a_job_set_starts_whole_or_not_at_all(ready: Ready, nodes: Nodes) -> Non
     job_sets.sync("run")
     job_sets.pods("run", 3)
     eventually(lambda: not any("schedulingGates" in pod["spec"] for pod in ready.pods), "the gate comes off")
-    ready.stays(lambda: sum(ready.bound().values()) == 0, "nobody starts")
+    ready.stays(lambda: sum(ready.bound().values()) == 0, "no pod starts")
     nodes(1, cpu=2)
     ready.all_bound(3, ready.replace_unbound)
 
@@ -153,7 +153,7 @@ def test_a_train_job_of_the_coscheduling_plugin_gets_its_scheduler_and_starts(
     assert [pod["spec"]["schedulerName"] for pod in pods] == ["scheduler-plugins-scheduler"] * 3
     group = read(plane, "scheduling.x-k8s.io/v1alpha1", "PodGroup", namespace, "tune")
     assert [one["kind"] for one in group["metadata"]["ownerReferences"]] == ["TrainJob"]
-    ready.stays(lambda: sum(ready.bound().values()) == 0, "nobody starts")
+    ready.stays(lambda: sum(ready.bound().values()) == 0, "no pod starts")
     nodes(1, cpu=2)
 
     def touch() -> None:

@@ -1,4 +1,4 @@
-"""Servers that end, and API servers that start again: nothing is admitted unseen, and nobody has to be restarted."""
+"""Servers that end, and API servers that start again: nothing bypasses admission, and no process must be restarted."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_caches_recover_when_the_api_server_starts_again(
     plane.api_server.stop(kill=True)
     try:
         eventually(lambda: server.metric("rollcall_cache_failing", kind="PodGang") == 1, "the outage is noticed")
-        # Decisions come from memory: without an API server nobody asks for them, but they could be given.
+        # Decisions come from memory: without an API server there are no requests, but they could be answered.
         assert server.http.get("/readyz").text == "ready\n"
     finally:
         plane.api_server.start()

@@ -179,13 +179,13 @@ def stored_without_record(plane: ControlPlane, namespace: str) -> Manifest | Non
 
 
 def name_of(pod: Manifest) -> str:
-    """A pod's hostname: its own name is generated anew each time."""
+    """A pod's hostname: its own name is generated each time."""
     return str(pod["spec"]["hostname"])
 
 
 def bare(pod: Manifest) -> Manifest:
     found = without_servers_own(pod)
-    # Generated anew each time, and the times of conditions.
+    # Generated each time, and the times of conditions.
     del found["metadata"]["name"], found["status"]
     return found
 

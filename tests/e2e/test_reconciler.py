@@ -37,7 +37,7 @@ def test_an_unchanged_cluster_causes_no_writes_and_foreign_changes_are_reverted(
     eventually(lambda: len(pod_groups(plane, namespace)) == 2, "the PodGroups are there")
     started.until_settled()
     before = started.metric("rollcall_writes_total")
-    # The scheduler's status, a user's label, and a PodGang's status are nobody's business here.
+    # The scheduler's status, a user's label, and a PodGang's status cause no write here.
     status = '{"status": {"phase": "Scheduled", "scheduled": 2}}'
     patch = ("patch", POD_GROUPS, "demo-0-worker", "-n", namespace, "--type=merge", "-p")
     plane.kubectl(*patch, status, check=True)

@@ -1,5 +1,5 @@
 """The reconciler and an API server in trouble: each kind of fault put in the way of requests to a real one. Whatever it
-is, gangs get their objects when it is over, metrics show it while it lasts, and nobody asks more often than the pauses
+is, gangs get their objects when it is over, metrics show it while it lasts, and requests come no more often than the pauses
 between two attempts allow.
 """
 
@@ -26,7 +26,7 @@ from webhook.reconciler.run import WORKERS
 GANGS, OBJECTS = 8, 20
 # How long each fault lasts: several pauses.
 FAULT_SECONDS = 3.0
-# What is in nobody's control: a machine that is busy with something else between two looks at the clock.
+# Time that the test cannot control: the machine may be busy between two readings of the clock.
 SLACK_SECONDS = 2.0
 
 Started = Callable[[], HostedReconciler]
@@ -34,7 +34,7 @@ Started = Callable[[], HostedReconciler]
 
 @pytest.fixture
 def story(plane: ControlPlane, namespace: str) -> Story:
-    """Eight gangs that nobody has to schedule."""
+    """Eight gangs that need no scheduler."""
     return Story(plane, namespace, GANGS, KOORD, pods=False)
 
 
@@ -181,7 +181,7 @@ def test_slow_answers_cause_no_repeated_writes(story: Story, started: Started) -
 
 
 def test_a_late_answer_does_not_hide_the_deletion_of_its_object(story: Story, started: Started) -> None:
-    """Somebody deletes what was just written, and the watch tells of it before the answer to the write is there."""
+    """A user deletes an object that was just written, and the watch reports it before the write is answered."""
     reconciler = started()
     held = asyncio.Event()
     paths: list[str] = []

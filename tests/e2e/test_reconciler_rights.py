@@ -41,7 +41,7 @@ def test_every_right_of_the_reconciler_is_used(
     started.until_leading()
     gang = Changing(grove(two_cliques("demo", namespace)).create_podgangs())
     eventually(lambda: len(pod_groups(plane, namespace)) == 2, "the PodGroups are there")
-    # Without pods a shape is made anew, and what is no longer needed deleted.
+    # Without pods the objects are recreated, and those no longer needed deleted.
     gang.add_helper()
     eventually(lambda: len(pod_groups(plane, namespace)) == 3, "the new member has its PodGroup")
     # With pods it is told of, once these are freed.

@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.chaos]
 Grove = Callable[[Manifest], Played]
 
 HOST = f"rollcall.{ROLLCALL_NAMESPACE}.svc"
-# Short, so that connections are renewed and a drain ends while somebody waits for it; and longer than the endpoints'
+# Short, so that connections are renewed and a drain ends while a test waits for it; and longer than the endpoints'
 # controller and the API server take to hear that a Pod goes.
 CONFIG: Manifest = {
     **KOORDINATOR,
@@ -61,7 +61,7 @@ class Installation(SelfManaged):
             for found in documents(printed)
             if (found["kind"], found["metadata"]["name"]) == ("Deployment", "rollcall")
         )
-        # Room for nobody, so that no scheduler brings the Deployment's own Pods here.
+        # No free resources, so that no scheduler brings the Deployment's own Pods here.
         nodes = add_nodes(plane, 2, cpu=0, prefix="served")
         self.reconciler = ReconcilerProcess(plane, CONFIG)
         self.pods = ServedPods(plane, template, address, nodes, folder)
@@ -102,7 +102,7 @@ def installation(
     if address is None:
         pytest.skip("this machine has no address but loopback, which no endpoint of a Service may have")
     if not plane.collects_garbage:
-        pytest.skip("there is no kube-controller-manager among the programs, and so nobody who makes EndpointSlices")
+        pytest.skip("there is no kube-controller-manager among the programs, so no EndpointSlices are created")
     found = Installation(plane, address, tmp_path_factory.mktemp("installation"))
     try:
         found.begin()
@@ -299,7 +299,7 @@ def test_admissions_are_refused_while_the_service_has_no_endpoint(mended: Instal
         assert "no endpoints available for service" in answer.text, answer.text
         return True
 
-    eventually(refused, "the API server finds nobody")
+    eventually(refused, "the API server finds no endpoint")
     checked = mended.command("certs", "verify", code=1).splitlines()
     assert [line for line in checked if not line.startswith("good ")] == [
         f"bad     {name} {HOST}: no server behind the Service is ready" for name in ("m-rollcall", "v-rollcall")

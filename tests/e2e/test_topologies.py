@@ -146,7 +146,7 @@ def test_changed_levels_recreate_the_topology_and_changed_aliases_do_not(
         headers={"Content-Type": "application/json-patch+json"},
     )
     answer.raise_for_status()
-    # Applied anew, because what we say of it is gone.
+    # Applied again, because the fields that we apply are gone.
     plane.kubectl("annotate", TOPOLOGIES, "changing", "rollcall.dev/applied-", check=True)
 
     def put_back() -> Manifest | None:

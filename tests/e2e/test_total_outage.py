@@ -1,5 +1,5 @@
 """Every replica of the server dead, and the reconciler with them: the cluster lives on, gangs wait, and when they are
-back nobody has to do anything.
+back no manual step is needed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RETRY_SECONDS = 0.3
 
 @contextmanager
 def dead(server: RollcallServer) -> Iterator[None]:
-    """Nobody answers. Afterwards it is started again, and nothing else is done."""
+    """Rollcall does not answer. Afterwards it is started again, without any other step."""
     server.program.stop(kill=True)
     try:
         yield
@@ -112,7 +112,7 @@ def _of_no_gang(namespace: str) -> Iterator[tuple[str, Manifest]]:
 
 
 def _changes(namespace: str) -> Iterator[tuple[str, Manifest]]:
-    ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "nobody is here"}
+    ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "no machine"}
     yield "/api/v1/nodes/lonely/status", {"status": {"conditions": [ready]}}
     yield "/api/v1/nodes/lonely", {"spec": {"unschedulable": True}}
     yield (
@@ -190,7 +190,7 @@ def test_a_half_admitted_gang_starts_whole_when_rollcall_is_back(
             assert [gate["name"] for gate in held["spec"]["schedulingGates"]] == ["rollcall.dev/gang-sync"]
             stays_unbound(played)
         started.program.start()
-        eventually(lambda: len(played.bound()) == 3, "the gang starts whole, and nobody did anything", timeout=60)
+        eventually(lambda: len(played.bound()) == 3, "the gang starts whole without a manual step", timeout=60)
 
 
 @pytest.fixture
@@ -240,5 +240,5 @@ def test_pods_that_bypassed_rollcall_do_not_start_and_are_replaced_when_it_is_ba
             assert {pod["spec"]["schedulerName"] for pod in played.pods()} == {"default-scheduler"}
             stays_unbound(played)
         started.program.start()
-        eventually(lambda: len(played.bound()) == 3, "the gang starts whole, and nobody did anything", timeout=60)
+        eventually(lambda: len(played.bound()) == 3, "the gang starts whole without a manual step", timeout=60)
     assert {pod["spec"]["schedulerName"] for pod in played.pods()} == {"koord-scheduler"}

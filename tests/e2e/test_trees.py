@@ -51,7 +51,7 @@ def leaf(name: str, parent: str | None = None, *, minimum: int = 1, pods: int = 
 
 
 # Each by the name of its top: what starts, and what never does. Of trees of five levels kube-scheduler 1.37.0 starts
-# those in which no group asks for a domain, against its own limit: nobody should rely on that, so they are not here.
+# those in which no group asks for a domain, against its own limit: no user should rely on that, so they are not here.
 TREES: dict[str, tuple[str, list[Manifest]]] = {
     "fine": (
         "can",

@@ -29,7 +29,7 @@ GANGS, OBJECTS = 20, 50
 SLACK_SECONDS = 10.0
 Started = Callable[[], HostedReconciler]
 
-# Whoever is killed closes no connection.
+# A killed process closes no connection.
 pytestmark = [pytest.mark.soak, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
 
 
@@ -44,7 +44,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def story(plane: ControlPlane, namespace: str) -> Story:
-    """Twenty gangs that nobody has to schedule."""
+    """Twenty gangs that need no scheduler."""
     return Story(plane, namespace, GANGS, KOORD, pods=False)
 
 
@@ -134,7 +134,7 @@ def frozen(story: Story, started: Started, change: int) -> None:
         if request.method == "PATCH":
             patches += 1
             if patches == change:
-                # The whole loop, as SIGSTOP would: nobody else gets a turn.
+                # The whole event loop, as SIGSTOP would do: no other task runs.
                 time.sleep(lease.LEASE_SECONDS + 4 * lease.RETRY_SECONDS)
                 woken.append(time.monotonic())
         return await send(request)

@@ -137,7 +137,7 @@ def new_rights(server: RollcallServer) -> str:
 def test_gangs_are_created_while_rollcall_is_uninstalled_and_afterwards(
     plane: ControlPlane, rollcall: Callable[..., RollcallServer], namespace: str
 ) -> None:
-    """The order of docs/how-to/installing.md: who is asked is told first, and answers until nobody asks any more."""
+    """The order of docs/how-to/installing.md: webhooks first; the servers answer until no API server calls them."""
     server = rollcall(plane)
     with Admissions(plane, namespace) as admissions:
         admissions.some_more()
@@ -238,7 +238,7 @@ def test_a_sidecar_without_rights_writes_nothing_and_the_next_one_takes_over(
     namespace: str,
     grove: Callable[[Manifest], Played],
 ) -> None:
-    """Whoever leaves the step in between out: gangs wait for as long as the sidecar's lease is good, and are made."""
+    """Without the step in between, gangs wait until the sidecar's lease expires, and are then written."""
     server, sidecar = beside
     own = reconciler(gated(), roles=reconciler_rights(server, "deployment"))
     own.until_leading()

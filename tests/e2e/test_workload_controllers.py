@@ -202,7 +202,7 @@ def test_the_workers_of_an_exclusive_group_are_placed_with_their_leader(
 def test_where_volcano_manages_the_gangs_each_group_has_a_pod_group_of_its_revision(
     plane: ControlPlane, namespace: str, workload_kinds: Callable[..., None], tmp_path: Path
 ) -> None:
-    """And subgroups, which need nobody's leave."""
+    """And subgroups, which need no option."""
     workload_kinds(plane, "lws")
     made = leader_worker_set("serve", namespace, size=4)
     made["spec"]["leaderWorkerTemplate"]["subGroupPolicy"] = {"subGroupSize": 2}

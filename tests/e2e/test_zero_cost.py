@@ -84,7 +84,7 @@ def test_a_thousand_unchanged_gangs_cause_no_writes_and_no_lists(quiet_plane: Co
     assert before["APPLY"] + before["PATCH"] >= GANGS * MEMBERS, "the counters count what the reconciler does"
     assert before["LIST"] > 0
     eventually(lambda: time.monotonic() - begun > STEADY_SECONDS, "a minute", timeout=STEADY_SECONDS * 2, pause=1)
-    # Watches end now and then, and begin anew where they were.
+    # Watches end now and then, and resume where they were.
     assert {verb: count for verb, count in (requests_of(plane) - before).items() if verb != "WATCH"} == {}
     assert process.metric("rollcall_writes_total") == GANGS * MEMBERS
     # For the log: what it holds is no matter of passing or failing.

@@ -38,7 +38,7 @@ _SAME_FAULT = 2
 
 
 class Hang(BaseException):
-    """A body that is not answered in time. No `Exception`, so that nobody takes it for a fault of the body."""
+    """A body that is not answered in time. Not an `Exception`, so that it is not handled as a fault of the body."""
 
 
 @dataclass
@@ -234,7 +234,7 @@ class _Nowhere:
     """Where the log goes."""
 
     def msg(self, _: bytes) -> None:
-        """Nobody reads it."""
+        """Discard it."""
 
     info = warning = error = exception = msg
 

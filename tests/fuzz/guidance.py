@@ -59,7 +59,7 @@ class Monitoring:
         """Begin to watch."""
         events = self._monitoring.events
         while self._monitoring.get_tool(self._tool) is not None:
-            # Somebody measures coverage.
+            # Coverage is being measured.
             self._tool += 1
         self._monitoring.use_tool_id(self._tool, "rollcall fuzz")
         self._monitoring.register_callback(self._tool, events.LINE, self._line)

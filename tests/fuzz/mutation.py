@@ -1,4 +1,4 @@
-"""How one input is made of others: by values that reviews exchange, by types and numbers that nobody expects, by text
+"""How one input is made of others: by values that reviews exchange, by unexpected types and numbers, by text
 that parsers stumble over, and at last by plain bytes.
 
 What words mean something is taken from the code under test: the strings that it compares with and looks up.

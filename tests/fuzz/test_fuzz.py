@@ -1,4 +1,4 @@
-"""The corpus is answered as the contract says, and so are a few bodies that are made of it anew in each run."""
+"""The corpus is answered as the contract says, and so are a few bodies that each run makes from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects that cost much to judge: whoever sends them waits, and nobody else does, or not for long."""
+"""Objects that cost much to judge: their sender waits, and other callers wait not at all or not for long."""
 
 from __future__ import annotations
 

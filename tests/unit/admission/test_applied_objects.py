@@ -1,4 +1,4 @@
-"""What is said of KAI's and Volcano's own objects that somebody applied: the tables, and what is known or not."""
+"""What is said of KAI's and Volcano's own objects that a user applied: the tables, and what is known or not."""
 
 from __future__ import annotations
 

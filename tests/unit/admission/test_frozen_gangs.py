@@ -39,7 +39,7 @@ class Case(NamedTuple):
     after: PodGang
     said: str = ""
     until: Stage = Stage.BOUND
-    # What is made anew, as `Kind name`.
+    # What is recreated, as `Kind name`.
     anew: tuple[str, ...] = ()
     facts: ClusterFacts = NOTHING_KNOWN
     config: Mapping[str, Any] = EMPTY

@@ -99,7 +99,7 @@ CHANGES: dict[str, tuple[dict[str, str], dict[str, str], ClusterFacts, list[str]
         ClusterFacts(pod_gangs=GANGS, bound_gangs=BOUND),
         ["rollcall/scheduler-change"],
     ),
-    "adoption when nobody knows of its pods": ({}, KOORD, ClusterFacts(pod_gangs=GANGS), ["rollcall/scheduler-change"]),
+    "adoption with unknown pods": ({}, KOORD, ClusterFacts(pod_gangs=GANGS), ["rollcall/scheduler-change"]),
     "no change": (KOORD, KOORD, ClusterFacts(pod_gangs=GANGS, bound_gangs=BOUND), []),
 }
 

@@ -30,7 +30,7 @@ CASES: dict[str, tuple[Request, ClusterFacts, tuple[Needed, ...]]] = {
         (OWNER,),
     ),
     "a gang's pod before there is a cache": (request(gang_pod()), NOTHING_KNOWN, (OWNER,)),
-    "a pod of nobody": (request({"kind": "Pod", "metadata": {}}), NOTHING_KNOWN, ()),
+    "a pod without a gang": (request({"kind": "Pod", "metadata": {}}), NOTHING_KNOWN, ()),
     "a pod that changes": (request(gang_pod(), gang_pod()), NOTHING_KNOWN, ()),
     "a set in a known namespace": (request(pod_clique_set()), KNOWN, ()),
     "a set in a namespace made a moment ago": (request(pod_clique_set()), ClusterFacts(namespaces={}), (NAMESPACE,)),

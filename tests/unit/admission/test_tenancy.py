@@ -228,7 +228,7 @@ def test_every_namespaced_fact_is_moved_for_the_test() -> None:
 
 @pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.id)
 def test_objects_in_another_namespace_cause_no_refusal_in_this_one(rule: Rule) -> None:
-    """A Queue is in no namespace: whoever may change one is asked to look at the PodGroups of all."""
+    """A Queue has no namespace: a user who changes one is shown the PodGroups of all namespaces."""
     for example in (rule.fails, rule.passes):
         if example.object.get("kind") == "Queue":
             continue

@@ -100,7 +100,7 @@ DRIFTS = {
         ],
     ),
     "yet to be made": ({}, {}, []),
-    "kept by somebody else, and not there": (
+    "externally managed, and missing": (
         {},
         {"kai-scheduler": "racks"},
         ["kai-scheduler: there is no Topology racks"],

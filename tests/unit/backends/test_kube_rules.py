@@ -151,7 +151,7 @@ def test_a_priority_class_must_be_allowed_for_groups(
     settings = settings_of("default-scheduler", {"gangScheduling": True})
     verdict = validate(pod_clique_set(priorityClassName="asked"), settings=settings, facts=facts)
     assert rules(verdict) == expected
-    # Only of one that is not there it may be that nobody has looked.
+    # Only a missing one may just not have been read yet.
     assert [finding.absent is None for finding in verdict.findings] == ([found is not None] if expected else [])
 
 
@@ -161,7 +161,7 @@ CHANGES: dict[str, tuple[Manifest, frozenset[Api], Any, list[str]]] = {
     "a minimum up to 1.36": (HIGHER, V1ALPHA2, LIVING, ["kube/frozen-shape"]),
     "a minimum from 1.37 on": (HIGHER, TREE, LIVING, []),
     "a minimum without a living gang": (HIGHER, V1ALPHA2, {}, []),
-    "a minimum when nobody knows of gangs": (HIGHER, V1ALPHA2, None, ["kube/frozen-shape"]),
+    "a minimum with unknown gangs": (HIGHER, V1ALPHA2, None, ["kube/frozen-shape"]),
     "a clique more": (
         pod_clique_set(clique("worker", replicas=4, minimum=2), clique("helper")),
         TREE,

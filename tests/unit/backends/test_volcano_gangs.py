@@ -131,7 +131,7 @@ QUEUES: dict[str, tuple[Any, dict[str, Any], str | None]] = {
         {},
         "team-b",
     ),
-    "the profile's, where nobody names one": (pod_clique_set(), {"defaultQueue": "shared"}, "shared"),
+    "the profile's, if the set names none": (pod_clique_set(), {"defaultQueue": "shared"}, "shared"),
     "left out, where the profile names none either": (pod_clique_set(), {}, None),
     "left out, where the set names the one that is meant then": (
         pod_clique_set(annotations={"scheduling.grove.io/volcano-queue": "default"}),

@@ -172,7 +172,7 @@ def test_waiting_for_a_rotation_ends_with_the_rotation_or_a_timeout(rollcall: Ru
     ran = rollcall("certs", "rotate", "--leaf", "--wait", "--timeout", "1")
     assert ran.code == 3
     assert "the rotation is not finished after 1 s: it is at step" in ran.err
-    # Somebody obeys.
+    # The controller obeys.
     world = CertificateWorld()
     world.settle()
     before = api.reads.count(f"{SECRETS}/rollcall-tls")

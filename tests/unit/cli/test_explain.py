@@ -118,7 +118,17 @@ def test_an_explanation_shows_possible_schedulers_obstacles_and_edits(rollcall: 
         ("koord-scheduler", '{"kind": "AdmissionReview"}', 2),
         ("slurm", FINE, 2),
     ],
-    ids=["runs", "refused", "runs elsewhere", "in part", "not known", "one of two", "no YAML", "no review", "nobody"],
+    ids=[
+        "runs",
+        "refused",
+        "runs elsewhere",
+        "in part",
+        "not known",
+        "one of two",
+        "no YAML",
+        "no review",
+        "no cluster",
+    ],
 )
 def test_the_exit_code_is_the_verdict_of_the_chosen_scheduler(
     rollcall: Run, config: str, scheduler: str, content: str, code: int

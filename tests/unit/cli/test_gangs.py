@@ -221,9 +221,9 @@ def test_ungate_removes_the_gate(rollcall: Run, cluster: WritableWorld) -> None:
         '/api/v1/namespaces/team-a/pods/both [{"op":"test","path":"/spec/schedulingGates/1/name",'
         f'"value":"{GATE}"}},{{"op":"remove","path":"/spec/schedulingGates/1"}}]'
     ]
-    nobody = (0, "", f"rollcall: no pod has the gate {GATE}\n")
-    assert rollcall("gangs", "ungate", "other", "-n", "team-a") == nobody
-    assert rollcall("gangs", "ungate", "demo-0") == nobody
+    no_pod = (0, "", f"rollcall: no pod has the gate {GATE}\n")
+    assert rollcall("gangs", "ungate", "other", "-n", "team-a") == no_pod
+    assert rollcall("gangs", "ungate", "demo-0") == no_pod
 
 
 def test_a_gate_that_cannot_be_removed_is_reported(rollcall: Run, cluster: WritableWorld) -> None:

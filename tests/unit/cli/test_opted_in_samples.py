@@ -97,12 +97,12 @@ def group(gang: str) -> Expected:
 
 
 EVERYBODY = (*KUBE, *OTHERS)
-# A pod of nobody's, and objects that have none.
+# A pod without a workload, and objects without pods.
 NOTHING: Expected = {scheduler: [] for scheduler in EVERYBODY}
 SAMPLES: dict[tuple[str, ...], Expected] = {
     ("trainer/01-multi-node.yaml", TORCH): train_job("multi-node-example", 3),
     ("trainer/02-runtime-patches.yaml", TORCH): train_job("runtime-patches-example", 2),
-    # The plugin makes the PodGroup, and nobody sets the scheduler's name.
+    # The plugin creates the PodGroup, but does not set the scheduler's name.
     ("trainer/04-volcano-integration.yaml",): {
         "volcano": ["node: volcano scheduling.k8s.io/group-name=volcano-example"]
     },
@@ -242,7 +242,7 @@ SAMPLES: dict[tuple[str, ...], Expected] = {
         ]
     },
     ("kai/default-queues.yaml",): NOTHING,
-    # Nobody's pod: left as it is, whoever is asked.
+    # A pod without a workload: left unchanged for every scheduler.
     ("kai/cpu-only-pod.yaml",): {
         scheduler: ["cpu-only-pod: kai-scheduler kai.scheduler/queue=default-queue"] for scheduler in EVERYBODY
     },

@@ -141,7 +141,7 @@ def test_an_invalid_kubeconfig_is_reported_in_one_line(tmp_path: Path, monkeypat
 def test_a_credential_program_without_credentials_is_an_error(
     tmp_path: Path, program: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What followed would be refused to an anonymous user whom nobody knows."""
+    """The requests after it would be refused, because the user is anonymous."""
     command, *arguments = program
     user = {
         "exec": {

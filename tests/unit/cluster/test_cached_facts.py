@@ -59,7 +59,7 @@ def test_deleting_the_objects_frees_all_memory(projection: Projection) -> None:
 
 
 def _bytes_of(root: object) -> int:
-    """What an object takes with all that it refers to, as the garbage collector knows it; code is nobody's."""
+    """What an object takes with all that it refers to, as the garbage collector reports it; code does not count."""
     total, seen, left = 0, set[int](), [root]
     while left:
         found = left.pop()

@@ -67,7 +67,7 @@ async def test_facts_of_served_kinds_are_known_and_others_unknown() -> None:
         await until(lambda: live.facts.apis is not None and not list(live.unready()))
         assert live.facts.namespaces == {"a": Namespace({"x": "1"})}
         assert live.facts.pod_gangs == {}
-        assert live.facts.elastic_quotas is None, "nobody serves ElasticQuotas"
+        assert live.facts.elastic_quotas is None, "ElasticQuotas are not served"
         assert Api("grove.io", "v1alpha1", "PodCliqueSet") in (live.facts.apis or ())
         assert seen[-1] is live.facts
 

@@ -102,7 +102,7 @@ def known(live: LiveFacts) -> set[str]:
 
 
 def broken() -> httpx.Response:
-    raise ValueError("nobody thought of this")
+    raise ValueError("unexpected")
 
 
 ODD: list[Callable[[], httpx.Response]] = [

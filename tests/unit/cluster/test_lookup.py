@@ -1,4 +1,4 @@
-"""Reading what no cache has: at most once at a time, within a deadline, and never by a path that somebody made up."""
+"""Reading what no cache has: at most once at a time, within a deadline, and never by a path from user input."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_an_invalid_name_is_never_sent_to_the_api_server(name: str) -> None:
 
 FAILURES: dict[str, tuple[Step, str]] = {
     "no right to": ((403, failure(403, "forbidden")), "HTTP 403: forbidden"),
-    "nobody there": (httpx.ConnectError("refused"), "ConnectError: refused (https://cluster)"),
+    "no server": (httpx.ConnectError("refused"), "ConnectError: refused (https://cluster)"),
     "nonsense": ((200, b"<html>"), "the answer is not JSON"),
     "not understood": (
         (200, {"metadata": {"name": []}}),

@@ -37,7 +37,7 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
         [f"schedulers: {{}}: is an unknown key (allowed: {KEYS})"],
     ),
     "a profile without a name": (scheduler({}, KOORD), ["scheduler.profiles[0].name: is required"]),
-    "a scheduler that nobody knows": (
+    "an unknown scheduler": (
         scheduler({"name": "koordinator"}, KOORD),
         [
             'scheduler.profiles[0].name: "koordinator": is not a scheduler with a backend '
@@ -265,7 +265,7 @@ def test_a_mistake_is_reported_with_path_value_and_allowed_values(document: Any,
     [
         {"mode": "selfManaged", "caValidityDays": 91},
         {"mode": "selfManaged", "leafValidityDays": 1, "overlapSeconds": 28_944},
-        # Somebody else keeps them, and these say nothing.
+        # Another system maintains the certificates, so these settings have no effect.
         {"mode": "files", "caValidityDays": 1, "leafValidityDays": 825, "overlapSeconds": 86_400},
     ],
 )

@@ -65,7 +65,7 @@ def test_an_expired_certificate_is_reported_even_if_others_are_valid() -> None:
 
 
 def stored(leaf: x509.Certificate, *bundle: x509.Certificate, **known: Any) -> Snapshot:
-    """Nobody to be reached, and a Secret."""
+    """No reachable server, and a Secret."""
     content = b64encode(leaf.public_bytes(serialization.Encoding.PEM)).decode()
     secret = thing("v1", "Secret", "rollcall-tls", data={"tls.crt": content})
     snapshot = bundled(*bundle, presented=(Presented(SHOWN, HOST, trouble="timed out"),), **known)
@@ -127,8 +127,8 @@ def test_another_server_at_a_pod_s_address_is_not_rollcall() -> None:
 
 
 def test_missing_certificate_data_is_reported_as_unknown() -> None:
-    nobody = bundled(signed().authority, presented=(Presented(SHOWN, HOST, trouble="timed out"),))
-    assert unknown(nobody, "server/certificate") == [
+    unreachable = bundled(signed().authority, presented=(Presented(SHOWN, HOST, trouble="timed out"),))
+    assert unknown(unreachable, "server/certificate") == [
         f"which certificate is served: {SHOWN}: timed out, and {SECRET} is missing"
     ]
 
@@ -140,7 +140,7 @@ def test_a_wildcard_covers_one_label(host: str) -> None:
 
 
 def test_the_remedy_for_reconciler_managed_certificates_is_not_a_manual_write() -> None:
-    """It would write over it, and whoever did would be none the wiser."""
+    """The reconciler would overwrite a manual change without a message."""
     own = configured(certificates={"mode": "selfManaged"})
     worlds = {
         "webhooks/ca-bundle": installed(settings=own),

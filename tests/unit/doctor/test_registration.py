@@ -93,7 +93,7 @@ OUT = {
     "its own namespace": (["kube-system", "kube-node-lease"], "Fail", ["Namespace rollcall-system"]),
     "kube-system": (["rollcall-system", "kube-node-lease"], "Fail", ["Namespace kube-system"]),
     "leases of nodes": (["rollcall-system", "kube-system"], "Fail", ["Namespace kube-node-lease"]),
-    "nobody waits for its answer": ([], "Ignore", []),
+    "an ignored failure": ([], "Ignore", []),
 }
 
 
@@ -142,7 +142,7 @@ ANSWERS: dict[str, tuple[Tried, list[str], list[str]]] = {
         ['failed calling webhook "podcliquesets.mutate.rollcall.dev": connection refused'],
         [],
     ),
-    "refused by somebody else": (
+    "refused by another webhook": (
         Tried(None, 'admission webhook "pcs.validating.webhooks.grove.io" denied the request'),
         [],
         [
@@ -184,7 +184,7 @@ ORDER: dict[str, tuple[str, str, list[tuple[Level, str]]]] = {
         "mutatepod.volcano.sh",
         [(Level.WARNING, "Volcano's webhook runs after m-rollcall")],
     ),
-    "somebody before ours": ("istio-sidecar-injector", "sidecar-injector.istio.io", []),
+    "another webhook before ours": ("istio-sidecar-injector", "sidecar-injector.istio.io", []),
 }
 
 
@@ -212,7 +212,7 @@ def changing(kind: str, **spec: Any) -> list[Manifest]:
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
 NETS: dict[str, tuple[str, list[Manifest], list[tuple[str, str]]]] = {
     "off, and none": ("off", [], []),
-    "off, and somebody else's": ("off", [{**changing("")[0], "metadata": {"name": "theirs"}}], []),
+    "off, and a foreign policy": ("off", [{**changing("")[0], "metadata": {"name": "theirs"}}], []),
     "off, and left": (
         "off",
         changing(""),

@@ -41,7 +41,7 @@ ENDPOINTS: dict[str, tuple[Callable[[Manifest], None], list[tuple[Level, str]]]]
         [(Level.WARNING, "one endpoint is ready")],
     ),
     "not said is ready": (each_endpoint(lambda one: one.pop("conditions"), 0, 1), []),
-    "nobody says on which node": (each_endpoint(lambda one: one.pop("nodeName"), 0, 1), []),
+    "endpoints without a node name": (each_endpoint(lambda one: one.pop("nodeName"), 0, 1), []),
 }
 
 

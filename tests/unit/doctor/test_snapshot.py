@@ -223,7 +223,7 @@ def test_the_secret_is_read_only_if_no_server_presents_a_certificate(monkeypatch
     found = unreachable.read().one(SECRET)
     assert found is not None
     assert found["data"] == {"tls.crt": "YQ=="}
-    # Somebody who is not called as the Service is; then Rollcall.
+    # First a server without the name of the Service; then Rollcall.
     for host, read in (("proxy.example.com", True), (HOST, False)):
         certificate = signed(host=host).leaf.public_bytes(serialization.Encoding.DER)
         shown[:] = [Seen(Presented("https://10.0.0.1:8443", HOST, certificate), Clock("https://10.0.0.1:8443", 1.0))]

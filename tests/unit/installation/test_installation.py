@@ -49,7 +49,7 @@ def pods(way: str, **sections: Any) -> dict[str, Manifest]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_pod_has_minimal_privileges(way: str) -> None:
-    """The Pod Security Standard *restricted*, and a root file system that nobody writes to."""
+    """The Pod Security Standard *restricted*, and a read-only root file system."""
     for pod in pods(way).values():
         assert pod["securityContext"] == {
             "runAsNonRoot": True,

@@ -1,4 +1,4 @@
-"""A judgement that nobody waits for any more ends between two rules, for every kind of object."""
+"""A judgement ends between two rules when no caller waits for it, for every kind of object."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Calls:
     def proceed(self) -> None:
         self.left -= 1
         if self.left < 0:
-            raise Stopped("nobody waits")
+            raise Stopped("no caller waits")
 
 
 @pytest.mark.parametrize("allowed", [0, 1, 5])

@@ -125,7 +125,7 @@ def test_pods_with_conflicting_schedulers_are_found_after_every_change(
 
 
 class Unwalked(GroupPods):
-    """Pods that count how many of them are looked at, and that nobody may go through."""
+    """Pods that count how many of them are looked at, and forbid iteration."""
 
     def __init__(self, known: dict[ObjectKey, GroupPod]) -> None:
         self.asked = 0
@@ -215,7 +215,7 @@ SAID: dict[str, tuple[Manifest, ClusterFacts, list[str]]] = {
         [],
     ),
     "of another scheduler": (member(), known(**WORKER, group_pods={"a": waiting(BATCH)}), [RULE]),
-    "of another than the one that nobody names": (
+    "of another than the default that no pod names": (
         member(schedulerName=BATCH),
         known(**WORKER, group_pods={"a": waiting(KUBE)}),
         [RULE],
@@ -234,7 +234,7 @@ SAID: dict[str, tuple[Manifest, ClusterFacts, list[str]]] = {
         ),
         [],
     ),
-    "anew, under the name that it had": (member(), known(**WORKER, group_pods={"worker-0": waiting(BATCH)}), []),
+    "recreated with the same name": (member(), known(**WORKER, group_pods={"worker-0": waiting(BATCH)}), []),
     "of a scheduler that knows no groups, which another rule says": (
         member(schedulerName="volcano"),
         known(**WORKER, group_pods={"a": waiting(KUBE)}),

@@ -47,7 +47,7 @@ FREE: dict[str, Any] = {"workloadRef": None}
 
 
 def loose(name: str, parent: str | None = None, **spec: Any) -> Manifest:
-    """A CompositePodGroup whose Workload is known to nobody's rules."""
+    """A CompositePodGroup whose Workload no rule knows."""
     return composite(name, **FREE, parentCompositePodGroupName=parent, **spec)
 
 

@@ -1,4 +1,4 @@
-"""Trees of groups that somebody wrote by hand: what they look like, and whether they can ever start."""
+"""Trees of groups that users write by hand: how they are shown, and whether they can ever start."""
 
 from __future__ import annotations
 
@@ -317,7 +317,7 @@ GANGS: dict[str, tuple[Manifests, dict[str, list[str]]]] = {
         ],
         {"GangGroup team-a/a": ["can"]},
     ),
-    "pods that name a gang which nobody describes": (
+    "pods that name a gang without an object": (
         gang_pods("a", 2),
         {"GangGroup team-a/a": ["cannot", "gang team-a/a is missing, and 2 pods name it"]},
     ),

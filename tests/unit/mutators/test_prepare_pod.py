@@ -142,7 +142,7 @@ def without_label(key: str) -> dict[str, Any]:
 
 
 STRANGERS = {
-    "a pod of nobody": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": []}},
+    "a pod without a gang": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": []}},
     "a pod without Grove's mark": without_label("app.kubernetes.io/managed-by"),
     "a pod of no gang": without_label("grove.io/podgang"),
     "a pod of no clique": without_label("grove.io/podclique"),

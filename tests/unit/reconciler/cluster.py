@@ -98,7 +98,7 @@ class WritableWorld(World):
         return {"metadata": {}, "items": found}
 
     def apply(self, collection: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Merge `body` into the object of its name, and tell whoever watches."""
+        """Merge `body` into the object of its name, and notify all watches."""
         metadata = body["metadata"]
         known = self.get(collection, metadata.get("namespace"), metadata["name"])
         if known is None:
@@ -112,7 +112,7 @@ class WritableWorld(World):
         return known
 
     def remove(self, collection: str, namespace: str | None, name: str) -> None:
-        """Delete an object, and tell whoever watches."""
+        """Delete an object, and notify all watches."""
         known = self.get(collection, namespace, name)
         if known is not None:
             self.objects[collection].remove(known)

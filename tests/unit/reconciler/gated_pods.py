@@ -39,7 +39,7 @@ class Opened:
         return httpx.Response(200, json={"metadata": {"name": name, "namespace": "team-a"}})
 
     def free(self, name: str, gate: str) -> None:
-        """Somebody takes a gate off a pod."""
+        """A user removes a gate from a pod."""
         known = self._cluster.get(PODS, "team-a", name)
         assert known is not None
         known["spec"]["schedulingGates"].remove({"name": gate})

@@ -42,7 +42,7 @@ def test_a_url_is_one_address() -> None:
         (PORTS, 8443),
         # By what it is called, where containers listen elsewhere, and in whichever order the slice names ports.
         ([{"name": "health", "port": 8443}, {"name": "https", "port": 9443}], 9443),
-        # A Service that somebody made: by the number, else the one port that it has.
+        # A Service made by hand: its port by number, else its only port.
         ([{"name": "metrics", "port": 8081}, {"name": "webhook", "port": 8443}], 8443),
         ([{"name": "webhook", "port": 9443}], 9443),
         ([{"port": 9443}], 9443),

@@ -1,4 +1,4 @@
-"""Self-managed certificates in any order of events: whoever hears of what and when, the server is trusted."""
+"""Self-managed certificates in any order of events: the server is trusted, whenever a process receives an update."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def unbroken(told: list[tuple[frozenset[str], str]]) -> None:
     world.settle()
     world.asked = {"ca"}
     for parties, event in told:
-        # One after the other: nobody promises that they hear in the order of the writes.
+        # Separately: processes may receive updates in another order than the writes.
         for party in sorted(parties):
             hears(world, party)
             assert world.serves, f"after {party} heard, and {world.writes}"

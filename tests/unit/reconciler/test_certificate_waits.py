@@ -1,4 +1,4 @@
-"""Keeping certificates against an API by dictionary: for how long it waits, what begins the wait anew, and what it does
+"""Keeping certificates against an API by dictionary: for how long it waits, what restarts the wait, and what it does
 about what changed between its look and its write. Time is a number here.
 """
 
@@ -94,7 +94,7 @@ def test_a_failed_observation_restarts_the_wait(clock: Clock) -> None:
 
 
 def test_a_leader_that_loses_the_lease_restarts_the_wait(clock: Clock) -> None:
-    """Another may have led meanwhile, and nobody looked."""
+    """Another process may have led meanwhile, and no process observed the servers."""
 
     async def led_again(api: CertificateApi, kept: Kept) -> None:
         kept.leading = False
@@ -195,7 +195,7 @@ def test_a_configuration_deleted_before_the_write_is_not_recreated() -> None:
 
 
 def test_two_writers_of_one_caBundle_do_not_overload_the_api_server(clock: Clock) -> None:
-    """Such as an injector of somebody else's authority, which looks whenever something changes, as we do."""
+    """Such as an injector of another authority, which reacts to every change, as we do."""
 
     async def story(api: CertificateApi) -> None:
         published = 0

@@ -257,7 +257,7 @@ def server(tmp_path: Path) -> Iterator[Callable[[bytes, bytes], Any]]:
 def test_the_old_authority_is_kept_while_an_endpoint_presents_its_certificate(
     server: Callable[[bytes, bytes], Any], ready: bool | None, waits: bool
 ) -> None:
-    """Also one that is not ready, as it may be soon; one that does not answer and is not ready is nobody."""
+    """Also one that is not ready, as it may be soon; one that does not answer and is not ready does not count."""
 
     async def story(api: CertificateApi) -> None:
         async with keeping(api) as kept:
@@ -290,7 +290,7 @@ def test_the_old_authority_is_kept_while_an_endpoint_presents_its_certificate(
 
 
 def test_the_rotation_waits_for_an_endpoint_without_the_service_port(server: Callable[[bytes, bytes], Any]) -> None:
-    """The API server does not call it, and nobody knows what it presents: it may be called again any moment."""
+    """The API server does not call it, and its certificate is unknown: it may be called again at any moment."""
 
     async def story(api: CertificateApi) -> None:
         service = f"/api/v1/namespaces/{NAMESPACE}/services/rollcall"

@@ -109,7 +109,7 @@ WHOSE = {
     "another controller's": (owned(OTHER), "TrainJob train", False),
     "a PodGang's of the same name that is gone": (owned({**OWNER, "uid": "old"}), "PodGang demo-0", False),
     "ours, cut loose": (owned(), None, False),
-    "somebody's by hand": (
+    "made by hand by a user": (
         owned(manager=None),
         "another manager (it has no label app.kubernetes.io/managed-by)",
         False,

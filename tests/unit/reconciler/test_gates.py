@@ -45,7 +45,7 @@ async def test_the_gate_stays_while_a_member_lacks_pods_or_the_objects_cannot_be
         cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-c", minimum=1))
         put_pods(cluster, pod("r", OURS, clique="demo-0-b"), pod("s", OURS, clique="demo-0-c"))
         await until(lambda: sample(found, "rollcall_reconciled_total", outcome="conflict") > 0)
-        assert opened.order == [], "an object is somebody else's"
+        assert opened.order == [], "a foreign object"
         cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", minimum=1))
         name_pods(cluster)
         await until(lambda: sorted(opened.order) == ["p", "q", "r"])

@@ -121,7 +121,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "GangObjectDiffers: PodGroup demo-0-worker differs from the desired object: spec.minMember is 5, and "
         "should be 2; check",
     ),
-    "an object is somebody else's": (
+    "a foreign object": (
         {"objects": changed("demo-0-worker", "metadata.ownerReferences", [
             {"kind": "Job", "name": "other", "uid": "o", "controller": True}
         ])},
@@ -171,7 +171,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "it when all pods and objects exist and no other gate is left; by hand: rollcall gangs ungate demo-0 "
         "-n default",
     ),
-    "somebody's gate is on": (
+    "a foreign gate is on": (
         {"pods": whole(gates=("kueue.x-k8s.io/admission",))},
         "GangGated: 3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1) still have the gate "
         "kueue.x-k8s.io/admission; the system that added it must remove it",

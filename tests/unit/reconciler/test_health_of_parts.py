@@ -120,7 +120,7 @@ def test_a_gang_that_can_no_longer_change_reports_its_frozen_fields() -> None:
     gang = podgang()
     gang["spec"]["podgroups"].append({"name": "demo-0-new", "minReplicas": 1, "podReferences": []})
     found = judged([], gang=gang)
-    assert Reason.FROZEN not in reasons(found), "without pods its objects are made anew"
+    assert Reason.FROZEN not in reasons(found), "without pods its objects are recreated"
     found = judged(whole(), gang=gang)
     first = found.obstacles[0]
     assert first.reason is Reason.FROZEN

@@ -36,7 +36,7 @@ def test_a_key_that_changes_while_it_is_processed_is_processed_again() -> None:
         await queue.take()
         queue.add("a")
         queue.add("a")
-        assert len(queue) == 0, "nobody else may take it"
+        assert len(queue) == 0, "no other worker may take it"
         queue.done("a")
         assert await queue.take() == "a"
         queue.done("a")

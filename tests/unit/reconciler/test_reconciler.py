@@ -246,7 +246,7 @@ def forbidden(collection: str) -> WritableWorld:
 
 
 UNREADABLE: dict[str, tuple[WritableWorld, str]] = {
-    "nobody answers": (unreachable(), "the served kinds are not known: ConnectError: refused (https://cluster)"),
+    "no answer": (unreachable(), "the served kinds are not known: ConnectError: refused (https://cluster)"),
     "there is no right to": (forbidden(GANGS), "PodGang objects are not read yet: HTTP 403: forbidden"),
 }
 

@@ -56,7 +56,7 @@ CASES: dict[str, tuple[list[OwnerReference], PodGang, str]] = {
     "a pod of an earlier set of that name": ([CLIQUE, SET._replace(uid="before")], NAMED, "unowned"),
     "a pod that says the set itself made it": ([SET], NAMED, "unowned"),
     "a pod of a Job": ([OwnerReference("batch/v1", "Job", "demo-0-a", "a"), SET], NAMED, "unowned"),
-    "a PodGang that nobody controls": ([CLIQUE, SET], podgang(("team-a", "p"), owner=None), "unowned"),
+    "a PodGang without a controller": ([CLIQUE, SET], podgang(("team-a", "p"), owner=None), "unowned"),
 }
 
 

@@ -1,4 +1,4 @@
-"""The shape of a living gang changes: followed, made anew while that does no harm, or left as it is with a word why."""
+"""The shape of an existing gang changes: updated, recreated while that does no harm, or left with a reason."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_an_added_member_is_reported_but_not_written_while_there_are_pods(
         asked = len(cluster.asked)
         found.following.look_at_all()
         await until(lambda: sample(found, "rollcall_reconciled_total", outcome="inStep") > 0)
-        assert cluster.asked[asked:] == [], "nobody asks about pods where all is in step"
+        assert cluster.asked[asked:] == [], "no pod is read while everything is in step"
         cluster.apply(GANGS, podgang("demo-0-a", "demo-0-b", "demo-0-c"))
         await until(lambda: sample(found, "rollcall_reconciled_total", outcome="frozen") > 2)
         assert cluster.writes == before

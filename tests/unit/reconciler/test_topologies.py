@@ -113,7 +113,7 @@ FOREIGN = {
         },
         "it belongs to Site north",
     ),
-    "of whoever made it": Foreign(topology(ROW, owner=None, manager="helm"), "it belongs to another manager (helm)"),
+    "of another manager": Foreign(topology(ROW, owner=None, manager="helm"), "it belongs to another manager (helm)"),
     "of no binding any more": Foreign(topology(ROW, owner=None), "no ClusterTopologyBinding controls it"),
 }
 

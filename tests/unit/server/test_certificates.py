@@ -1,4 +1,4 @@
-"""Certificates for development, and pairs that somebody else made."""
+"""Certificates for development, and pairs that others made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a connection is kept: by the timers that are set, because nobody waits for minutes. And which one goes when
+"""How long a connection is kept: with short timers, because a test cannot wait for minutes. And which one goes when
 another comes.
 """
 
@@ -163,7 +163,7 @@ async def test_at_the_limit_connections_without_a_review_are_closed_oldest_first
         await until(lambda: not connections.found[3].idle)
         connections.replace()
         assert await is_ended(asked)
-        # Now there is room, so nobody goes.
+        # Now there is space, so no connection is closed.
         assert connections.room() == Room(None)
         for gone in (silent, uploading):
             connections.replace()

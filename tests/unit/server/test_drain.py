@@ -31,7 +31,7 @@ BODY = json.dumps(review())
 
 
 class Caller:
-    """One connection that is kept, and opened anew where the last answer said that it was the last."""
+    """One connection that is kept, and reopened after an answer that closed it."""
 
     def __init__(self, port: int, client: ssl.SSLContext) -> None:
         self._port, self._client = port, client
@@ -90,7 +90,7 @@ def test_a_stop_under_load_loses_no_request(tmp_path: Path, authority: Authority
         assert server.metric("rollcall_draining") == 1
         before = len(statuses)
         eventually(lambda: len(statuses) > before + 100, "requests are answered after the stop was told")
-        # Whoever comes now is answered, too, over a connection of his own.
+        # A new caller is answered too, over its own connection.
         eventually(lambda: all(caller.opened > 2 for caller in callers), "every caller has come again")
         gone.set()
         for thread in threads:

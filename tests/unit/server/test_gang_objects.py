@@ -60,7 +60,7 @@ def test_a_parent_that_was_just_stored_causes_no_warning() -> None:
 
 
 def test_a_circle_is_found_before_any_cache_has_it() -> None:
-    """Whoever comes second asks for his parent, and for the ones above it, one after the other."""
+    """The second object causes reads of its parent and of each group above, one after the other."""
     world = World()
     world.put(COMPOSITES, below("a", "b"))
     world.put(COMPOSITES, below("b", "c"))

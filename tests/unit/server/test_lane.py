@@ -1,4 +1,4 @@
-"""A lane: one at a time, in turns by caller, stopped when nobody waits, and bounded."""
+"""A lane: one at a time, in turns by caller, stopped when no caller waits, and bounded."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Asked:
         def judged() -> str:
             self.order.append(name)
             self.entered.set()
-            assert self.let_go.wait(10), "the test let nobody go"
+            assert self.let_go.wait(10), "the test released no thread"
             return name
 
         return lambda turn: turn.run(judged)

@@ -143,7 +143,7 @@ def test_objects_with_numbered_keys_are_cut_into_pieces() -> None:
 
 def test_decoding_stops_when_the_caller_disconnects() -> None:
     def stop() -> None:
-        raise Stopped("nobody waits")
+        raise Stopped("no caller waits")
 
     with pytest.raises(Stopped):
         decode(dense(b"{},", 1 << 20), stop)

@@ -1,4 +1,4 @@
-"""`rollcall serve` while its certificates change: nobody is turned away, and health says what is the matter."""
+"""`rollcall serve` while its certificates change: no call is rejected, and health reports the problem."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_configuration_and_facts_can_be_read_from_files(tmp_path: Path) -> None:
         asked["request"]["object"]["metadata"]["annotations"] = {"scheduling.grove.io/koordinator-quota": "team-a"}
         assert asking.post("/validate", json=asked).json()["response"]["status"]["code"] == 422
     before = (certs / "tls.crt").read_bytes()
-    # A second start keeps the authority that somebody may have told curl to trust.
+    # A second start keeps the authority, because users may have told curl to trust it.
     pair = ("--cert", f"{certs}/tls.crt", "--key", f"{certs}/tls.key")
     with serving("--standalone", "--port", "0", *pair) as (_, line), client(line["url"], f"{certs}/ca.crt") as asking:
         assert asking.get("/healthz").text == "ok\n"

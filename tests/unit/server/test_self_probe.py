@@ -1,4 +1,4 @@
-"""Readiness has seen the own port answer, and a probe that fails by itself takes nobody out of service."""
+"""Readiness probes the server's own port. A failure of the probe itself makes no server unready."""
 
 from __future__ import annotations
 
@@ -90,13 +90,13 @@ def test_a_port_that_does_not_answer_fails_the_probe(
             await SelfProbe(state, address, client_ca=False).look()
         return own_port(state)
 
-    async def nobody() -> list[str]:
+    async def no_answer() -> list[str]:
         await SelfProbe(state, ("127.0.0.1", free_port()), client_ca=False).look()
         return own_port(state)
 
     assert asyncio.run(seen(failing)) == ["own port: the answer is b'HTTP/1.1 500 Internal Server Error\\r\\n'"]
     assert asyncio.run(seen(silent)) == ["own port: no answer within 0.2 s"]
-    (why,) = asyncio.run(nobody())
+    (why,) = asyncio.run(no_answer())
     assert why.startswith("own port: no answer: ")
 
 

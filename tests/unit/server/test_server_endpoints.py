@@ -166,7 +166,7 @@ def test_beyond_the_limit_a_check_is_rejected_and_the_others_take_turns(state: S
 
     async def crowd() -> tuple[httpx.Response, list[httpx.Response]]:
         lane, transport = state.manifests, httpx.ASGITransport(create_app(state))
-        # Whoever has the thread keeps it until the others have come.
+        # The call in the thread keeps it until the others have arrived.
         busy = asyncio.create_task(
             lane.run(
                 lambda turn: turn.run(let_go.wait, 30),

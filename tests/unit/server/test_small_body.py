@@ -21,7 +21,7 @@ class Holding:
     reviewed: bool = False
 
     def carried_review(self) -> None:
-        """Nobody asks here."""
+        """Never called in this test."""
 
     def holds_body(self, _: Scope) -> bool:
         """As it was made."""

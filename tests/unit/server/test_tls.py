@@ -104,7 +104,7 @@ def many_zeros(port: Port) -> None:
 
 
 def a_pipe(port: Port) -> None:
-    """Nobody will ever write to it."""
+    """No client ever writes to it."""
     port.files.certificate.unlink()
     os.mkfifo(port.files.certificate)
 
@@ -281,7 +281,7 @@ def test_no_tls_session_is_resumed_over_another_connection(port: Port) -> None:
     context = port.tls.listening
     assert context.options & ssl.OP_NO_TICKET
     assert context.num_tickets == 0
-    # Nor does one begin anew within its own.
+    # A session is not renegotiated within its connection either.
     assert context.options & ssl.OP_NO_RENEGOTIATION
 
 

@@ -54,7 +54,7 @@ def test_an_empty_bundle_is_reported(bundle: bytes) -> None:
 
 
 def test_certificates_of_rollcall_satisfy_the_strictest_verifier() -> None:
-    """Whoever scrapes or probes may run a Python that is stricter than Go."""
+    """A client that scrapes or probes may run a Python version that is stricter than Go."""
     strict = trusting(only(OURS))
     strict.verify_flags |= ssl.VERIFY_X509_STRICT
     shown = TRUSTED["our own authority"]

@@ -273,7 +273,7 @@ spec:
             spec_fields={Api("example.com", "v1", "X"): frozenset({"minMember", "subGroups"})},
         ),
     ),
-    "a kind that nobody reads": ("{apiVersion: v1, kind: Service, metadata: {name: x}}", NOTHING_KNOWN),
+    "a kind that no rule reads": ("{apiVersion: v1, kind: Service, metadata: {name: x}}", NOTHING_KNOWN),
     "another group's ElasticQuota": (
         "{apiVersion: example.com/v1, kind: ElasticQuota, metadata: {name: x}}",
         NOTHING_KNOWN,

@@ -320,7 +320,7 @@ def test_an_unterminated_string_is_scanned_once() -> None:
 @pytest.mark.parametrize("text", ["a:\n" + "- 1\n" * 2000, '{"a": [' + "{}," * 2000 + "{}]}"])
 def test_reading_stops_when_the_caller_disconnects(text: str) -> None:
     def stop() -> None:
-        raise Stopped("nobody waits")
+        raise Stopped("no caller waits")
 
     with pytest.raises(Stopped):
         read_text(text, "f.yaml", Limits(documents=3, values=1500, aliased=1000), stop)

@@ -88,7 +88,7 @@ def test_a_verdict_is_counted_by_its_scheduler(state: ServerState) -> None:
     ask(state, review())
     ask(state, refused())
     ask(state, review(), "/mutate")
-    # A name that somebody wrote must not become a label.
+    # A name that a user wrote must not become a label.
     labels = {"rollcall.dev/scheduler": "no-such-scheduler"}
     ask(state, review(pod_clique_set(labels=labels)))
     # Deletions are for no scheduler to judge.

@@ -1,5 +1,5 @@
 """A marker in specs, environment values and annotations: whatever is done with them, it is in no log, metric, trace or
-/readyz. In the answer to whoever sent it, it may be.
+/readyz. The answer to the sender may contain it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def test_logs_and_metrics_of_admission_reveal_nothing_of_an_object(receiver: Rec
     following.metrics.watch(following.cluster)
     with started(Tracing(receiver.endpoint, 1.0), "rollcall"):
         denied = ask(allowing, review(secretive(annotations={"grove.io/mnnvl-group": MARKER})))
-        assert MARKER in denied.text, "the answer is for whoever sent it"
+        assert MARKER in denied.text, "the answer goes to the sender"
         odd = ask(allowing, review({**secretive(), "spec": {"template": MARKER}}))
         patched = [ask(allowing, review(one), "/mutate") for one in (secretive(), pod())]
         failed = ask(failing, review(pod()), "/mutate")

@@ -228,7 +228,7 @@ def test_the_log_line_of_a_denial_has_the_trace_id(
 def test_an_unreachable_collector_costs_one_log_line_and_no_time() -> None:
     state = ServerState(koordinator(), NOTHING_KNOWN, None)
     before = set(threading.enumerate())
-    # Nobody listens there: port 9 is that of a service that throws everything away.
+    # No process listens there: port 9 is the discard service.
     with capture_logs() as lines:
         with started(Tracing("http://127.0.0.1:9", 1.0), "rollcall"):
             begun = time.monotonic()
@@ -240,7 +240,7 @@ def test_an_unreachable_collector_costs_one_log_line_and_no_time() -> None:
     assert answered - begun < 20
     assert stopped - answered < spans.STOP_SECONDS + 5
     assert len([line for line in lines if line["event"] == "traces not sent"]) <= 1
-    # Nobody waits for the last try, and what it says would be heard by the next test.
+    # The last try is not awaited, and its log lines would appear in the next test.
     for thread in set(threading.enumerate()) - before:
         thread.join(60)
 

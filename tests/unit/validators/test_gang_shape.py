@@ -22,7 +22,7 @@ CASES: dict[str, tuple[Any, list[str]]] = {
         ["grove/pod-outside-gang"],
     ),
     "a PodGang that no cache has": ({}, []),
-    "PodGangs that nobody knows": (None, []),
+    "unknown PodGangs": (None, []),
     "the PodGang of another namespace": ({("ml", "demo-0"): PodGangFacts("demo", frozenset())}, []),
 }
 

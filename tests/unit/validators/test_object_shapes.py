@@ -1,4 +1,4 @@
-"""Gang objects of others with fields of the wrong type: each such field is told by its place, whoever's the kind is."""
+"""Gang objects of others with fields of the wrong type: each such field is reported with its path, for every kind."""
 
 from __future__ import annotations
 

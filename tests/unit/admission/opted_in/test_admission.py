@@ -94,7 +94,7 @@ def test_an_update_without_the_record_keeps_it(manifest: Manifest) -> None:
 
 
 def test_a_template_that_never_had_the_label_stays_without_it() -> None:
-    # Recorded by hand while nobody admitted: the template is immutable, and every update would be refused.
+    # Recorded by hand while no webhook was registered: the template is immutable, and every update would be refused.
     old = job(suspend=True)
     found, verdict = mutate(job(suspend=False), old)
     assert (found, verdict.patch) == (job(suspend=False), ())

@@ -289,5 +289,5 @@ def test_pods_of_a_job_that_falsely_claims_a_jobset_are_left_unchanged() -> None
         {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "run", "uid": "1", "controller": True}
     ]
     pod, verdict = mutate(job_pod("demo", recorded()), facts=known(owned))
-    assert GANG not in pod["metadata"]["labels"], "nobody makes its group, and it would wait for ever"
+    assert GANG not in pod["metadata"]["labels"], "no controller creates its group, and it would wait for ever"
     assert "names JobSet run as its controller" in verdict.notes[0]

@@ -220,7 +220,7 @@ PARTS = [replicated(f"part-{index}", 1) for index in range(9)]
         (job_set(*PARTS), "v1alpha2", {}, []),
         (job_set(*PARTS[:2]), "v1alpha2", {"flat": "refuse"}, ["kube/owner-gang"]),
         (leader_worker_set(), "v1alpha2", {"flat": "refuse"}, []),
-        # Somebody else's gang.
+        # A foreign gang.
         (job_set(*PARTS, scheduling={}), "v1beta1", {}, []),
     ],
 )
