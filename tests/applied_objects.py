@@ -1,4 +1,4 @@
-"""PodGroups and Queues of KAI and Volcano as people write them, each with what is to be said of it in a small world.
+"""PodGroups and Queues of KAI and Volcano as users write them, each with the expected findings in a small cluster.
 
 One table for the rules, which are told of the world by files, and for real API servers, which hold it.
 """

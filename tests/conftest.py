@@ -1,4 +1,4 @@
-"""How generated tests run: without a clock, and in CI with the same examples every time. And how logs look in all."""
+"""Settings for all tests: generated tests have no deadline and, in CI, fixed examples; logs have one format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates as other tools make them: with the extensions that are asked for and no others."""
+"""Certificates as other tools create them: with exactly the requested extensions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TLS server of a few lines, for those who look at what servers show: it reads once, answers, and hangs up."""
+"""A small TLS server for clients that inspect certificates: it reads once, answers, and closes the connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backends that are broken in one way each, made of the sound one."""
+"""Variants of the sound backend that are broken in one way each."""
 
 from __future__ import annotations
 

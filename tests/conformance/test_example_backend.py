@@ -1,4 +1,4 @@
-"""The backend under examples/, built and installed as a package of its own beside Rollcall."""
+"""The backend under examples/, built and installed as a separate package beside Rollcall."""
 
 from __future__ import annotations
 

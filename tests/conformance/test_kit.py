@@ -1,4 +1,4 @@
-"""The kit itself: a sound backend passes it, and for each of its checks there is a broken backend that it catches."""
+"""The conformance kit: a sound backend passes it, and each of its checks catches a broken backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kit's checks rest on: its samples, its own applier of patches, and how a suite is set up."""
+"""The parts of the conformance kit: its samples, its patch function, and the setup of a suite."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A steady load of admissions through a real API server: so many a second, and each outcome is kept. Where the machine
-is too slow for that it is as many as can be, and not a growing pile of those that wait.
+"""A steady load of admissions through a real API server: a fixed rate, with each outcome recorded. On a machine that is
+too slow the rate drops; no queue builds up.
 
 An admission has failed if the API server refuses the object or does not answer, and as well if it admits what no
 webhook has seen.

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for what must go on while a test waits."""
+"""An event loop in a separate thread, for work that must continue while a test waits."""
 
 from __future__ import annotations
 

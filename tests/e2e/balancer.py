@@ -1,5 +1,5 @@
-"""A TCP balancer that does to connections what a Service does: it follows each replica's /readyz, sends new connections
-to the ready ones in turn, and leaves those that are there as they are.
+"""A TCP balancer that treats connections like a Service: it polls each replica's /readyz, sends new connections to the
+ready replicas in turn, and keeps existing connections.
 
 It retries nothing. What is in TLS it cannot read either; but whether bytes have come that a replica has not answered
 it can see, so that what a killed one takes with it is counted, but for an answer or a handshake cut in the middle.

@@ -1,5 +1,5 @@
-"""Objects of the Workload API as a naive translation would write them, by hand and by generation, with the workloads
-that lead there. The API server refuses each; what our own side says stands beside it.
+"""Workload API objects as a naive translation would write them, for each API version, with their workloads. The API
+server refuses each; the table also has the finding of our rules.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A server whose certificates the reconciler keeps: what a kubelet does for it, and who asks it all the while."""
+"""A server with certificates that the reconciler maintains: what a kubelet does for it, and steady admissions."""
 
 from __future__ import annotations
 

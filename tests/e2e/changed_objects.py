@@ -1,5 +1,5 @@
-"""Changes of living gangs, by generation: the set before and after, and the objects of both as they would be written,
-by hand. Whether the API server lets the objects change is written here, too, and the API server must agree.
+"""Changes of existing gangs, by API version: the set before and after, and the objects for both, written by hand. The
+table also says whether the API server allows the change; a test verifies that.
 """
 
 from __future__ import annotations

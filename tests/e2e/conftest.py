@@ -1,4 +1,4 @@
-"""The fixtures of the cluster tests. `scripts/test-cluster` builds the programs that they start, and says where.
+"""The fixtures of the cluster tests. `scripts/test-cluster` builds the programs that they start and sets their paths.
 
 A test that asks for `version`, or for anything made from it, runs on the newest Kubernetes that is wanted; one marked
 `every_version` on all of them, and one marked `cases` with what its table has for each. Control planes live as long as

@@ -1,4 +1,4 @@
-"""A control plane on loopback: etcd, kube-apiserver and kube-controller-manager, real ones, and kubectl to ask it.
+"""A control plane on loopback: real etcd, kube-apiserver and kube-controller-manager, and kubectl.
 
 Nothing runs on its nodes and nothing needs to: a scheduler binds pods to Node objects without machines.
 """

@@ -1,5 +1,5 @@
-"""The life of some gangs, step by step and the same in every namespace, so that what two reconcilers make of it can be
-compared: they are created, some go and others come, some change their shape, and half of them are deleted.
+"""The life of some gangs, step by step and the same in every namespace, so that the results of two reconcilers can be
+compared: gangs are created, deleted and changed, and in the end half of them are deleted.
 
 PodGangs and pods are made by hand here, as they are once Grove's operator and admission are done with them.
 """

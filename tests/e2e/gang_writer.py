@@ -1,4 +1,4 @@
-"""Writes gang objects as a reconciler does: by server-side apply, in the order of creation, over what is there.
+"""Writes gang objects like a reconciler: by server-side apply, in the order of creation, over existing objects.
 
 Strictly: a field that the API server does not know is a failure here, and so is a second apply that changes anything.
 """

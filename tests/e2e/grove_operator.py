@@ -1,4 +1,4 @@
-"""Plays Grove's operator: makes of a stored PodCliqueSet what the operator would make of it, as the operator would.
+"""Plays Grove's operator: creates the objects of a stored PodCliqueSet as the operator would.
 
 Written from what the operator was seen to send (the recorded AdmissionReviews; a test compares), and not from our own
 translation, which is under test. Names are those of Grove up to v0.1.0-alpha.11. Hashes and resource sharing are left

@@ -1,4 +1,4 @@
-"""A reconciler in this process, on an event loop in a thread of its own, over a network that can be meddled with."""
+"""A reconciler in this process, on an event loop in a separate thread, over a network that tests can disturb."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests of an installation, as each of its ways makes them: the command, the kustomizations, and the chart."""
+"""The manifests of an installation, from each source: the command, the kustomizations, and the chart."""
 
 from __future__ import annotations
 

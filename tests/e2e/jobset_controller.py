@@ -1,4 +1,4 @@
-"""Plays JobSet's controller: makes of a stored JobSet the Jobs that it would make, and tells their state.
+"""Plays JobSet's controller: creates the Jobs of a stored JobSet and reports their state.
 
 The pods are made by the real Job controller. Keys and order are those of JobSet v0.12; of its webhooks only the
 defaults are played, and neither headless Services nor failure and success policies.

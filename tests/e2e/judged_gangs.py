@@ -1,4 +1,4 @@
-"""The given gangs, written with real API servers: what was accepted, and which rules forbade the rest."""
+"""The given gangs, written to real API servers: which were accepted, and which rules refused the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gang objects of Koordinator's as people write them wrongly, rule by rule: the API server accepts each, because nothing
+"""Faulty Koordinator gang objects, rule by rule: the API server accepts each, because nothing
 validates them. Everything stands in the namespace `default`; the tests move it to their own.
 """
 

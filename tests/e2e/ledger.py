@@ -1,5 +1,5 @@
-"""The ledger of a load of admissions: what happened when, how many there had been and how many had failed, how long
-they took since the line before, and how many connections each replica had.
+"""The ledger of a load of admissions: the event, the numbers of admissions and failures so far, the latencies since the
+line before, and the connections of each replica.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plays the Pod webhook of LeaderWorkerSet: it writes the keys on leaders and workers that their templates cannot have.
+"""Plays the Pod webhook of LeaderWorkerSet: it writes the keys of leaders and workers that their templates cannot have.
 
 As LWS registers it: asked about each pod with LWS's label, never asked again, and no pod without it.
 """

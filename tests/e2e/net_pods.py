@@ -1,6 +1,5 @@
-"""Pods of gangs as they may come to be, and changes of them, drawn at random for the net: with each mark, without it,
-with an odd one, held by gates or free, of Grove's and of other owners, half of them as a user prepared them who then
-forgot a part.
+"""Random pods of gangs, and random changes of them, for the net: with, without and with wrong keys; gated or free; of
+Grove and of other owners; half of them prepared by a user who forgot a part.
 """
 
 from __future__ import annotations

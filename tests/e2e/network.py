@@ -1,4 +1,5 @@
-"""What is between a reconciler and a real API server: it counts what is sent, can answer in its place, and dies.
+"""The network between a reconciler and a real API server: it counts requests, can answer in place of the server, and
+can be cut.
 
 Death is that of the process behind it: from then on nothing is sent, and no answer is seen, be it on its way already.
 """

@@ -1,4 +1,4 @@
-"""JobSets, LeaderWorkerSets, TrainJobs with their runtimes, and Jobs for the cluster tests, as people write them."""
+"""JobSets, LeaderWorkerSets, TrainJobs with their runtimes, and Jobs for the cluster tests, as users write them."""
 
 from __future__ import annotations
 

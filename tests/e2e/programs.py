@@ -1,4 +1,4 @@
-"""Programs of a control plane: where they are, starting them, and being sure that they are gone afterwards."""
+"""The programs of a control plane: their paths, their start, and their certain end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The installed `rollcall reconcile` as a process, with the rights that `manifests rbac` prints and no more."""
+"""The installed `rollcall reconcile` as a process with exactly the rights that `manifests rbac` prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas of `rollcall serve` behind a balancer, as a Deployment has them behind its Service."""
+"""Replicas of `rollcall serve` behind a balancer, like those of a Deployment behind its Service."""
 
 from __future__ import annotations
 

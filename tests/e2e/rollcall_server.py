@@ -1,4 +1,4 @@
-"""The installed `rollcall serve` as a process, registered with a control plane as its own `manifests` say."""
+"""The installed `rollcall serve` as a process, registered with a control plane by its own `manifests`."""
 
 from __future__ import annotations
 

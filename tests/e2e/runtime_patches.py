@@ -1,4 +1,4 @@
-"""What the runtimePatches of a TrainJob make of its runtime: the metadata and the few fields that Trainer lets them."""
+"""Applies the runtimePatches of a TrainJob to its runtime: the metadata and the few fields that Trainer allows."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Every gang object that Rollcall writes is one that the scheduler's own API takes: strictly, in the order of creation,
-over what is there, and a second time without a change. What cannot be written is refused by a rule, and by which one
-stands here.
+"""The scheduler's own API accepts every gang object that Rollcall writes: with strict validation, in the order of
+creation, over existing objects, and a second time without a change. A rule refuses each gang that cannot be written;
+the table names the rule.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""PodGroups and Queues of KAI and Volcano that users apply, on real API servers: each that our rules refuse or
-warn of is accepted without us, and without a word.
+"""PodGroups and Queues of KAI and Volcano that users apply, on real API servers: without Rollcall each object that our
+rules refuse or warn of is accepted without a message.
 
 The systems' own webhooks do not run here. What they refuse is named in the rules, and is not in the table but where it
 is of use to users without a cluster.

@@ -1,4 +1,4 @@
-"""kubectl apply, from the terminal's point of view: what is refused, with which words, and what is stored."""
+"""kubectl apply as a user sees it: what is refused, with which message, and what is stored."""
 
 from __future__ import annotations
 

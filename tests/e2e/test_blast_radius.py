@@ -1,4 +1,6 @@
-"""What never waits for Rollcall: while no replica answers and failurePolicy is Fail, gangs are all that is held up."""
+"""The requests that never wait for Rollcall: while no replica answers and failurePolicy is Fail, only gangs are held
+up.
+"""
 
 from __future__ import annotations
 

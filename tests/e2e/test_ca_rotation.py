@@ -1,5 +1,5 @@
-"""Self-managed certificates on a real API server: whatever is rotated, lost, damaged or cut off in the middle, users
-who create objects do not notice.
+"""Self-managed certificates on a real API server: rotations, losses, damage and interruptions are not visible to users
+who create objects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Asking the API server for a client certificate, as docs/explanation/serving.md says it."""
+"""The client certificate of the API server, set up as docs/explanation/serving.md says."""
 
 from __future__ import annotations
 

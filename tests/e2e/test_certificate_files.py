@@ -1,4 +1,4 @@
-"""A real API server goes on being answered while the files of the serving certificate go bad, and good again."""
+"""A real API server is answered while the files of the serving certificate become invalid and valid again."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The reconciler dies at any point of the life of twenty gangs, again and again: what is left in the end is what an
-undisturbed one makes of it, nothing has lost its owner, and at no time has a gang started in part.
+"""The reconciler is killed at any point of the life of twenty gangs, repeatedly: the final objects are those of an
+undisturbed reconciler, every object has its owner reference, and no gang ever starts in part.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The chart, rendered by the real Helm: for each configuration what `rollcall manifests all` prints, and no other."""
+"""The chart, rendered by the real Helm: for each configuration exactly what `rollcall manifests all` prints."""
 
 from __future__ import annotations
 

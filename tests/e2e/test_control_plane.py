@@ -1,4 +1,4 @@
-"""The fixtures themselves: several at once, garbage collected as in a cluster, and gone afterwards whatever happens."""
+"""The fixtures themselves: several control planes at once, with garbage collection, and none left afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Gangs on the real scheduler of scheduler-plugins, with Rollcall's server and its reconciler: whole or not at all."""
+"""Gangs on the real scheduler of scheduler-plugins, with Rollcall's server and reconciler: they start whole or not at
+all.
+"""
 
 from __future__ import annotations
 

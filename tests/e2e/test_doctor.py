@@ -1,4 +1,5 @@
-"""`rollcall doctor` on a real cluster: an installation is well, and whatever is broken in it is told, that and no more.
+"""`rollcall doctor` on a real cluster: an installation by our manifests has no findings, and each fault has exactly its
+finding.
 
 Each test breaks one thing and mends it. What other tests leave behind in namespaces of their own is theirs.
 """

@@ -1,5 +1,5 @@
-"""Who is exempt, as a real API server sees it: it says who asks, and does not ask about what an exempt user writes.
-Every user here may do anything; nothing but the name is different.
+"""Exempt users on a real API server: reviews contain the user name, and writes of exempt users do not call the webhook.
+Every user here has all rights; only the names differ.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""All the schedulers in one server: each with its own queues and topologies, followed in a real cluster."""
+"""All schedulers in one server: each with its own queues and topologies, watched in a real cluster."""
 
 from __future__ import annotations
 

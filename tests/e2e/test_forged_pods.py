@@ -1,5 +1,5 @@
 """Pods that only have the labels of a gang, beside half of that gang, on the real koord-scheduler: the gates of the
-half stay on until it is whole.
+half stay until the gang is complete.
 """
 
 from __future__ import annotations

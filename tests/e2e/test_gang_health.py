@@ -1,4 +1,4 @@
-"""Why gangs do not start, on a real cluster: each reason produced once, and named as it is by `rollcall gangs`, by
+"""The reasons why gangs do not start, on a real cluster: each is caused once and reported by `rollcall gangs`, by
 `rollcall explain podgang/NAME`, by an event and by a metric.
 """
 

@@ -1,5 +1,5 @@
-"""Several clients at once, against a real API server and a server that judges: neither order nor speed may refuse what
-is right, and what no cache can know yet is not lost.
+"""Several clients at once, against a real API server and a judging server: valid objects are never refused, in any
+order and at any speed, and faults that no cache can know yet are found later.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The fixture that plays Grove's operator, held against what the operator itself was recorded to send."""
+"""The fixture that plays Grove's operator, compared with recorded requests of the operator."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What becomes of gang objects that Rollcall refuses or warns of, without Rollcall: on the real kube-scheduler 1.37
-their pods hang, most of them without a word, while a gang that is right and came last has started.
+"""Gang objects that Rollcall refuses or warns of, without Rollcall on the real kube-scheduler 1.37: their pods hang,
+most of them without a message, while a valid gang that was created last starts.
 """
 
 from __future__ import annotations

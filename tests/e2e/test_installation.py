@@ -1,4 +1,4 @@
-"""Installing: every way on a real API server, with strict validation and the Pod Security level *restricted* enforced.
+"""Every way of installation on a real API server, with strict validation and the Pod Security level *restricted*.
 
 The Deployments' Pods are made by the real controllers, so their templates are judged as in any cluster; nothing runs.
 """

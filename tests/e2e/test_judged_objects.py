@@ -1,5 +1,5 @@
-"""Foreign gang objects on real API servers: accepted without Rollcall, refused or warned of where
-it is. Nothing here is what the API server says itself.
+"""Foreign gang objects on real API servers: accepted without Rollcall, refused or warned of with it. No case is a
+refusal of the API server itself.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Koordinator's PodGroups and the pods that name a gang, on a real API server with the real CRD: everything that is
-wrong in `koordinator_gangs` is taken without Rollcall, and refused or warned of with it.
+"""Koordinator's PodGroups and the pods that name a gang, on a real API server with the real CRD: every fault in
+`koordinator_gangs` is accepted without Rollcall, and refused or warned of with it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What koord-scheduler does with gang objects that are not validated, on the real one and without Rollcall: it waits in
-silence, or it starts a part. Each is refused by a rule: see `koordinator_gangs`.
+"""The real koord-scheduler without Rollcall, with faulty gang objects: it waits without a message, or it starts a part.
+A rule refuses each case: see `koordinator_gangs`.
 
 Nothing is waited for that might not happen: a pod without a gang is created last, and when that one is bound the
 scheduler has seen the others, too.

@@ -1,4 +1,4 @@
-"""Gangs of the Workload API on the real kube-scheduler of each version: whole or not at all."""
+"""Gangs of the Workload API on the real kube-scheduler of each version: they start whole or not at all."""
 
 from __future__ import annotations
 

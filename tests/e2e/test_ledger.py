@@ -1,6 +1,6 @@
-"""No admission is lost: 200 a second through a real API server for two minutes, while replicas come and go and
-certificates and their authorities are rotated. The ledger is printed. What a replica that dies or hangs takes with it
-is counted separately: no other replica can answer in its place, and the API server asks once.
+"""No admission is lost: 200 a second through a real API server for two minutes, while replicas, certificates and
+authorities change. The ledger is printed. Admissions on a replica that is killed or hangs are counted separately: no
+other replica can answer them, and the API server sends each once.
 """
 
 from __future__ import annotations

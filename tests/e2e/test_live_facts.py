@@ -1,4 +1,6 @@
-"""What the server knows of a real cluster: it follows, it reads what it lacks, and it says what it could not read."""
+"""The server's knowledge of a real cluster: it watches, it reads missing facts live, and it reports what it could not
+read.
+"""
 
 from __future__ import annotations
 

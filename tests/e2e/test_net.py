@@ -1,4 +1,4 @@
-"""The net on real API servers: its CEL, and admission's own answer in Python, are the same on thousands of pods."""
+"""The net on real API servers: its CEL and admission's Python decide the same on thousands of pods."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""TrainJobs, JobSets, LeaderWorkerSets and Jobs through real API servers: what is opted in arrives stamped, and nothing
-else is touched; what can never start is refused with a reason.
+"""TrainJobs, JobSets, LeaderWorkerSets and Jobs through real API servers: opted-in workloads are stamped and others
+left unchanged; a workload that can never start is refused with the reason.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Gangs that can never start, on real schedulers: without Rollcall they hang though there is room; with it they are
-refused when they are applied. Their groups are made by hand, or by the plugin of Trainer's, as people do today.
+"""Gangs that can never start, on real schedulers: without Rollcall they hang although they fit; with it they are
+refused at creation. Their groups are created by hand or by a Trainer plugin, as users do today.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Jobs as gangs, with everything as in a cluster: a real Job controller, Rollcall's server and reconciler, and a real
-scheduler. A namespace opts in by its label, and nothing else is said anywhere.
+"""Jobs as gangs with the real components of a cluster: a real Job controller, Rollcall's server and reconciler, and a
+real scheduler. Only the label of the namespace opts them in.
 """
 
 from __future__ import annotations

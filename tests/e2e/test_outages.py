@@ -1,4 +1,6 @@
-"""Servers that end, and API servers that start again: nothing bypasses admission, and no process must be restarted."""
+"""Servers that end, and API servers that restart: nothing bypasses admission, and no process must be
+restarted by hand.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods on their way through a real admission chain: those of a gang are prepared, all others are left as they are."""
+"""Pods in a real admission chain: those of a gang are prepared, all others are left unchanged."""
 
 from __future__ import annotations
 

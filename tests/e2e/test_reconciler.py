@@ -1,4 +1,4 @@
-"""`rollcall reconcile` on real control planes: gangs start with no help from kubectl, and stay as they are."""
+"""`rollcall reconcile` on real control planes: gangs start without kubectl, and their objects stay in step."""
 
 from __future__ import annotations
 

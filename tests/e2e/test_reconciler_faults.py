@@ -1,6 +1,5 @@
-"""The reconciler and an API server in trouble: each kind of fault put in the way of requests to a real one. Whatever it
-is, gangs get their objects when it is over, metrics show it while it lasts, and requests come no more often than the pauses
-between two attempts allow.
+"""The reconciler and a faulty API server: each kind of fault is put into the requests to a real one. Afterwards every
+gang has its objects, metrics show the fault while it lasts, and requests obey the pauses between attempts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rights of `rollcall reconcile` on a real API server: enough for all that it does, and none that it does not use.
+"""The rights of `rollcall reconcile` on a real API server: sufficient, and each one used.
 
 That no reconciler of any cluster test is ever refused is seen to by `ReconcilerProcess.close`.
 """

@@ -1,5 +1,6 @@
-"""Our rules against the API servers that they speak for: what we refuse, the API server would have refused; what it
-refuses, we refuse, or write in another way that it takes. In each generation, and for changes of what lives as well.
+"""Our rules compared with the API servers of all versions: the API server refuses what our rules refuse; our rules
+refuse what the API server refuses, or the object is written in a form that it accepts. For each API version, and for
+changes of existing objects.
 
 What the API server takes and the scheduler then mishandles is no matter for this file: see test_kube_gangs.py.
 """

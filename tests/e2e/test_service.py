@@ -1,4 +1,4 @@
-"""An installation as its users have it: registered by its Service, of which the API server itself finds the endpoints.
+"""An installation as users have it: registered by its Service, whose endpoints the API server finds itself.
 
 All that `rollcall manifests all` prints is applied; the EndpointSlices are the real controller's, and connections go to
 the endpoints without kube-proxy. What is between them is played: the kubelets, and each Pod's network.

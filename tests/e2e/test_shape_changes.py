@@ -1,5 +1,5 @@
-"""The shape of a living gang changes, on real API servers and schedulers: what they take is followed, whole; what they
-do not accept recreates the object if that harms no pod; otherwise the object stays, with an event that has the reason.
+"""Changes of the shape of an existing gang, on real API servers and schedulers: an accepted change is written
+completely; otherwise the objects are recreated if that harms no pod, or kept, with an event that has the reason.
 """
 
 from __future__ import annotations

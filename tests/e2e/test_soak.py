@@ -1,4 +1,6 @@
-"""The soak of the benchmarks, for a minute: it runs and says what it should. Half an hour says whether memory grows."""
+"""The soak of the benchmarks for one minute: it runs and prints its figures. A run of half an hour shows whether memory
+grows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stand-ins for other projects' CustomResourceDefinitions, held against the real ones.
+"""The stand-ins for other projects' CustomResourceDefinitions, compared with the real ones.
 
 ROLLCALL_CRDS names a folder with one folder a system, and in it that system's CustomResourceDefinitions.
 """

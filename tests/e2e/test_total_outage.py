@@ -1,5 +1,5 @@
-"""Every replica of the server dead, and the reconciler with them: the cluster lives on, gangs wait, and when they are
-back no manual step is needed.
+"""Every server replica and the reconciler are dead: the cluster continues, gangs wait, and when Rollcall is back no
+manual step is needed.
 """
 
 from __future__ import annotations

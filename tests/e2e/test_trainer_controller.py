@@ -1,4 +1,4 @@
-"""The fixture that plays Trainer's controller, held against what is known of it."""
+"""The fixture that plays Trainer's controller, compared with the known behaviour of Trainer."""
 
 from __future__ import annotations
 

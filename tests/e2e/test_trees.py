@@ -1,5 +1,5 @@
-"""Trees of groups written by hand: what `rollcall explain` says can never start hangs on the real scheduler, without a
-word, and what it says can start does.
+"""Trees of groups written by hand on the real scheduler: a tree that can never start according to `rollcall explain`
+hangs without a message, and every other one starts.
 """
 
 from __future__ import annotations

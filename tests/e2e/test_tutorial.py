@@ -1,4 +1,4 @@
-"""The last part of docs/tutorial.md, as it is written there: a refused and a started gang on a real scheduler.
+"""The last part of docs/tutorial.md as written: a refused and a started gang on a real scheduler.
 
 The page's commands run in its order, with its files, until they print what the page shows. Commands and output are
 printed, so that a reader of the page can watch them: `scripts/test-cluster --kube 1.37 -s -k test_tutorial`.

@@ -1,4 +1,5 @@
-"""Two reconcilers and one lease: when the leader dies or freezes the other takes over, and never do two write at once.
+"""Two reconcilers and one lease: when the leader dies or freezes, the other takes over, and the two never write at the
+same time.
 
 Both are in this process, so the moments of all their requests are by one clock.
 """

@@ -1,4 +1,6 @@
-"""From the previous release and back, and gone: while admissions go on, and with none of them lost."""
+"""The upgrade from the previous release, the rollback, and the uninstallation, during admissions of which
+none is lost.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A published PodCliqueSet with everything as in a cluster: Rollcall's server, its reconciler, and a real scheduler. No
-help from kubectl. In whatever order things come, a gang starts whole or not at all.
+"""A published PodCliqueSet with the real components of a cluster: Rollcall's server, its reconciler, and a real
+scheduler, without kubectl. In any order of events a gang starts whole or not at all.
 """
 
 from __future__ import annotations

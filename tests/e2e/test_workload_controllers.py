@@ -1,4 +1,4 @@
-"""The fixtures that play the controllers of JobSet and LeaderWorkerSet, held against what is known of these."""
+"""The fixtures that play the controllers of JobSet and LeaderWorkerSet, compared with their known behaviour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A thousand gangs that are in step cost nothing: no write and no list, as the API server itself counts them."""
+"""A thousand unchanged gangs cost no write and no list, as counted by the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plays Trainer's controller: makes of a stored TrainJob and its runtime the JobSet and PodGroups that it would make.
+"""Plays Trainer's controller: creates the JobSet and PodGroups of a stored TrainJob and its runtime.
 
 As Trainer v2.3, with its coscheduling and volcano plugins. Of the ML plugins only counts and torch's variables are
 played; initializers get no variables, and a runtime is not frozen in a ConfigMap.

@@ -1,4 +1,4 @@
-"""Objects that own others, up to the pods of a workload: how its controllers write and find them."""
+"""Objects with owner references, from a workload to its pods: how controllers write and find them."""
 
 from __future__ import annotations
 

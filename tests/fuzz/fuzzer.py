@@ -1,4 +1,4 @@
-"""The loop: take an input that led somewhere, change it, ask, judge the answer, and keep what led to new places."""
+"""The loop: take a useful input, change it, send it, judge the answer, and keep the inputs that reach new code."""
 
 from __future__ import annotations
 

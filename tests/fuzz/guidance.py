@@ -1,4 +1,4 @@
-"""What of `webhook` a call reached: the guidance of the fuzzer.
+"""The code of `webhook` that a call reaches: the guidance of the fuzzer.
 
 Python 3.12 tells of lines and branches through `sys.monitoring`, and is asked to stop telling of what is known: what
 has been seen costs nothing, so the code runs at its full speed. Python 3.11 has only `sys.settrace`, many times slower.

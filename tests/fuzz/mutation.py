@@ -1,5 +1,5 @@
-"""How one input is made of others: by values that reviews exchange, by unexpected types and numbers, by text
-that parsers stumble over, and at last by plain bytes.
+"""How one input is made from others: by values that reviews exchange, by unexpected types and numbers, by text that is
+hard for parsers, and by plain bytes.
 
 What words mean something is taken from the code under test: the strings that it compares with and looks up.
 """

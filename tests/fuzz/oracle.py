@@ -1,4 +1,4 @@
-"""What must hold of every answer, worked out from the body and the contract alone, and never from the code under test.
+"""What every answer must fulfil, computed only from the body and the contract, and never from the code under test.
 
 The contract is that of k8s.io/api/admission/v1, of JSON Patch (RFC 6902) as another library applies it, and of
 Rollcall's own documentation: 200 for whatever is an AdmissionReview, 400 with one line for what is none, never 500.

@@ -1,4 +1,4 @@
-"""The corpus is answered as the contract says, and so are a few bodies that each run makes from it."""
+"""The corpus and a few newly mutated bodies are answered by the contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The servers that bodies are sent to, in this process and without sockets: how they are configured, what they know."""
+"""The servers that get the bodies, in this process and without sockets: their configurations and their facts."""
 
 from __future__ import annotations
 

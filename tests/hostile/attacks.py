@@ -1,4 +1,4 @@
-"""The attackers: a program of its own that knows nothing of Rollcall but its port.
+"""The attackers: a separate program that knows only Rollcall's port.
 
     python attacks.py NAME PORT [--seconds N] [--body FILE] [--count N] [--path PATH]
 

@@ -1,5 +1,5 @@
-"""The callers whom an attack must not hurt: an API server that reuses a connection, another that opens new ones, and a
-kubelet that asks for health. They go on for a while, and count what became of their calls.
+"""The callers that an attack must not hurt: an API server that reuses a connection, another that opens new ones, and a
+kubelet that probes health. They run for a while and count the results of their calls.
 """
 
 from __future__ import annotations

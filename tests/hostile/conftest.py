@@ -1,4 +1,4 @@
-"""The hostile tests: a real server process, attackers in processes of their own, and ordinary callers meanwhile.
+"""The hostile tests: a real server process, attackers in separate processes, and ordinary callers at the same time.
 
 Each test asserts counts and generous ratios, and notes the figure that it measured beside the bound: the table of them
 is printed at the end of a run. Traffic goes to the loopback address only; every attack is bounded in count and time.

@@ -1,4 +1,4 @@
-"""Connections that say nothing: they make room for those that do."""
+"""Idle connections: they are closed for connections that carry requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floods: many answers that are not read, many requests in one breath, and many connections one after the other."""
+"""Floods: many unread answers, many pipelined requests, and many connections one after the other."""
 
 from __future__ import annotations
 

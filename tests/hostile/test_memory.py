@@ -1,4 +1,4 @@
-"""Bodies and uploads that fill a careless server's memory: the process stays below the limit of its container."""
+"""Bodies and uploads that would fill a careless server's memory: the process stays below the limit of its container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Pythons are supported is said in several places, and the scripts find those that are there."""
+"""The supported Python versions are the same in all files, and the scripts find the installed ones."""
 
 from __future__ import annotations
 

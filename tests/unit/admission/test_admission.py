@@ -1,4 +1,4 @@
-"""The decision on PodCliqueSets: ratchet, enforcement, what always passes, and gangs that could never be complete."""
+"""The decision on PodCliqueSets: ratchet, enforcement, exemptions, and gangs that can never be complete."""
 
 from __future__ import annotations
 

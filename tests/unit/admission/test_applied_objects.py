@@ -1,4 +1,4 @@
-"""What is said of KAI's and Volcano's own objects that a user applied: the tables, and what is known or not."""
+"""Findings about KAI's and Volcano's own objects that a user applied: the tables, with known and unknown facts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Grove's labels on a pod that names a group of a scheduler by itself: they exempt it from no rule about such pods, and
-no pod that Grove's operator creates is judged by these rules.
+"""Grove's labels on a pod that names a group of a scheduler: they exempt it from no rule about such pods, and these
+rules judge no pod that Grove's operator creates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What of a living gang each scheduler follows, and up to which stage: the shape before and after, and the verdict."""
+"""Which changes of a gang with pods each scheduler follows, and up to which stage: the shape before and after, and the
+verdict.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Updates of gang objects that are being deleted and that a finalizer keeps: schedulers still read them, so a change of
-what they read is judged. Nothing holds up the removal of finalizers.
+"""Updates of gang objects that are being deleted while a finalizer keeps them: schedulers still read them, so changes
+are judged. Finalizers can always be removed.
 """
 
 from __future__ import annotations

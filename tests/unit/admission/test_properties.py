@@ -1,4 +1,4 @@
-"""What holds for every input, tried on generated ones."""
+"""Properties of admission for every input, with generated inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an UPDATE is blamed for: every fault that is new, and none that the old object was admitted with."""
+"""The faults that refuse an UPDATE: every new one, and none that the old object was admitted with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler of a PodCliqueSet: who chooses it, where that is recorded, and when it may change."""
+"""The scheduler of a PodCliqueSet: what chooses it, where it is recorded, and when it may change."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What an API server really sent while Grove's operator worked, replayed. Where the recordings are not at hand
-(ROLLCALL_RECORDINGS), a short stand-in of our own has the same shapes.
+"""Recorded reviews of an API server with Grove's operator, replayed. Without the recordings (ROLLCALL_RECORDINGS), a
+short stand-in of the same shape is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which facts are read live before a decision, and which refusals are looked at twice."""
+"""The facts that are read live before a decision, and the refusals that need a live read first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user may do to the rules: pass them by who asks, and by nothing that is written into an object."""
+"""How a user can be exempt from rules: by the user name only, and by nothing in an object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every backend has the same files, and one that is left out of a list is found."""
+"""Every backend has the same files, and every rule is in its list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The backend of scheduler-plugins: the PodGroup against one written by hand, what is refused, and what pods carry."""
+"""The backend of scheduler-plugins: the PodGroup compared with one written by hand, refusals, and the keys of pods."""
 
 from __future__ import annotations
 

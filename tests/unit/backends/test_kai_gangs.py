@@ -1,4 +1,6 @@
-"""PodGang to KAI's PodGroups, against objects written out by hand; what a pod is told; what a living group keeps."""
+"""PodGang to KAI's PodGroups, compared with objects written by hand; the keys of a pod; what an existing
+group keeps.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused for kai-scheduler, and what is not: the cases beside each rule's own two examples."""
+"""The rules of kai-scheduler: cases beyond each rule's own two examples."""
 
 from __future__ import annotations
 

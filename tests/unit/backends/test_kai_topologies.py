@@ -1,4 +1,4 @@
-"""Topology objects for KAI: what a binding becomes, when it is made again, and what is left to others."""
+"""Topology objects for KAI: the topology of a binding, when it is recreated, and which ones are left unchanged."""
 
 from __future__ import annotations
 

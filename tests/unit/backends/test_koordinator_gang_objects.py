@@ -1,4 +1,4 @@
-"""What is said of PodGroups that koord-scheduler reads, of pods that name a gang, and of what is not our business."""
+"""Findings about PodGroups that koord-scheduler reads and about pods that name a gang, and what is not judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of pods that are not Grove's and name a gang of koord-scheduler's."""
+"""Findings about pods that are not Grove's and name a gang of koord-scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PodGang to Koordinator's PodGroups, against objects written by hand."""
+"""PodGang to Koordinator's PodGroups, compared with objects written by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Koordinator's rules about quality of service: which class goes with which priority and which CPU."""
+"""Koordinator's rules about quality of service: which class fits which priority and CPU requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Koordinator's rules about quotas: which there are, what they may be called, and when they may change."""
+"""Koordinator's rules about quotas: existence, names, and changes."""
 
 from __future__ import annotations
 

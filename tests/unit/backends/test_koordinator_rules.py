@@ -1,4 +1,4 @@
-"""Koordinator's rules beyond their own examples: one table a rule, each row a sentence."""
+"""Koordinator's rules beyond their own examples: one table per rule, one sentence per row."""
 
 from __future__ import annotations
 

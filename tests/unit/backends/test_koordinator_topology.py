@@ -1,4 +1,4 @@
-"""Koordinator's rules about topology: one table, each row a sentence."""
+"""Koordinator's rules about topology: one table, one sentence per row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PodGang to the Workload API, in each of its generations, against objects written out by hand."""
+"""PodGang to the Workload API, in each of its versions, compared with objects written by hand."""
 
 from __future__ import annotations
 

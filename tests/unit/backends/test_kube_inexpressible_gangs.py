@@ -1,5 +1,6 @@
-"""What of a gang the Workload API cannot say, or not yet: nothing is said in part, and names that clash or are too long
-are made to fit."""
+"""Gangs that the Workload API cannot express, or not yet: none is written in part, and names that conflict or are too
+long are changed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods for the Workload API: the group that each names, by generation, and what a pod needs to be admitted."""
+"""Pods for the Workload API: the group of each pod, by API version, and what a pod needs to be admitted."""
 
 from __future__ import annotations
 

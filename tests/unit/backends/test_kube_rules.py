@@ -1,4 +1,4 @@
-"""The rules of the Workload API: what each says of a set, in which generation, and what it leaves alone."""
+"""The rules of the Workload API: the findings about a set in each API version, and what is not judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PodGang to Volcano's PodGroup, against objects written by hand."""
+"""PodGang to Volcano's PodGroup, compared with objects written by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topology on Volcano: what its PodGroup says of it, by hand, and what it cannot say. Each row a sentence."""
+"""Topology on Volcano: the fields of its PodGroup, by hand, and what it cannot express. One sentence per row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Volcano's rules refuse of a set's topology: exactly what cannot be translated. Each row a sentence."""
+"""The topologies that Volcano's rules refuse: exactly those that cannot be translated. One sentence per row."""
 
 from __future__ import annotations
 

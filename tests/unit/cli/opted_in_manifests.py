@@ -1,4 +1,4 @@
-"""Workloads that are not Grove's, as a user writes them."""
+"""Opted-in workloads, as a user writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rollcall certs`: files held against each other, and the certificates of a cluster by dictionary."""
+"""`rollcall certs`: the comparison of files, and the certificates of a simulated cluster."""
 
 from __future__ import annotations
 

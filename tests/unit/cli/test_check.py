@@ -1,4 +1,4 @@
-"""`rollcall check`: exit codes, and where everything found is said to be."""
+"""`rollcall check`: exit codes, and the position of every finding."""
 
 from __future__ import annotations
 

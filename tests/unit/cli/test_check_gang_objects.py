@@ -1,4 +1,4 @@
-"""`rollcall check` on gang objects: those of one folder know each other, whichever file they are in."""
+"""`rollcall check` on gang objects: objects of one folder know each other, in whichever file they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rollcall check` of gang objects written by hand: what stands in one folder is one world."""
+"""`rollcall check` of gang objects written by hand: the objects of one folder are judged together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rollcall check` of Koordinator's PodGroups and the pods that name them: a folder is one world."""
+"""`rollcall check` of Koordinator's PodGroups and the pods that name them: a folder is judged together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rollcall check` of Grove's published samples: fine as they are, refused with file and line when edited."""
+"""`rollcall check` of Grove's published samples: accepted unchanged, refused with file and line when edited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The other commands, and what every command does with a mistake."""
+"""The other commands, and how every command handles a mistake."""
 
 from __future__ import annotations
 

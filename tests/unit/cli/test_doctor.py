@@ -1,4 +1,4 @@
-"""`rollcall doctor`: what is printed of a diagnosis, and how it ends."""
+"""`rollcall doctor`: the printed diagnosis and the exit code."""
 
 from __future__ import annotations
 

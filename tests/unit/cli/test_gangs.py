@@ -1,4 +1,4 @@
-"""`rollcall gangs`, `rollcall gangs ungate` and `rollcall explain podgang/NAME`, against a cluster by dictionary."""
+"""`rollcall gangs`, `rollcall gangs ungate` and `rollcall explain podgang/NAME`, against a simulated cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rollcall manifests`: what is printed, and what is no address."""
+"""`rollcall manifests`: the printed objects, and refused options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rollcall render`: what a workload would get, written out by hand."""
+"""`rollcall render`: the gang objects of a workload, written by hand."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What `rollcall render` prints may be applied by anybody: by a user, by Argo CD, by Flux. So it passes every rule
-under any user, in any order, with and without the others of its gang.
+"""Any user, Argo CD or Flux may apply the output of `rollcall render`. So it passes every rule under any user, in any
+order, with and without the other objects of its gang.
 """
 
 from __future__ import annotations

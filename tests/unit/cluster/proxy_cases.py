@@ -1,4 +1,4 @@
-"""Variables of the environment, and the proxy that they ask for.
+"""Environment variables, and the proxy that they select.
 
 The answers are those of Go's clients, kubectl among them. `tests/unit/cluster/test_same_as_go.py` asks Go itself.
 """

@@ -1,4 +1,4 @@
-"""The way to a cluster: from inside a pod, from a kubeconfig, and what is said where there is none."""
+"""Access to a cluster: from inside a pod, from a kubeconfig, and the error if there is neither."""
 
 from __future__ import annotations
 

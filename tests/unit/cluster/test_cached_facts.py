@@ -1,4 +1,4 @@
-"""What is kept of each object, whatever its author wrote: measured for every projection that is registered."""
+"""The cached part of each object, whatever its author wrote: measured for every registered projection."""
 
 from __future__ import annotations
 

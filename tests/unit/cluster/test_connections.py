@@ -1,4 +1,4 @@
-"""How many connections to the API server are used at once, and who waits for them."""
+"""How many connections to the API server are used at once, and which requests wait for one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the image leaves out of the `kubernetes` package is nothing that is imported."""
+"""The parts of the `kubernetes` package that the image omits are never imported."""
 
 from __future__ import annotations
 

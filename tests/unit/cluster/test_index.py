@@ -1,4 +1,4 @@
-"""What one event costs, and what becomes of objects that are not kept."""
+"""The cost of one event, and the handling of objects that are not cached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live facts of a server: what is followed, what is waited for, and what comes and goes."""
+"""The live facts of a server: watched kinds, readiness, and kinds that are added and removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live facts when an API server answers oddly: what they survive, whom they keep waiting, what not to believe."""
+"""The live facts with a faulty API server: which faults they survive, and which facts become unknown."""
 
 from __future__ import annotations
 

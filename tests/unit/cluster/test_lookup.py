@@ -1,4 +1,4 @@
-"""Reading what no cache has: at most once at a time, within a deadline, and never by a path from user input."""
+"""Live reads: each fact at most once at a time, within a deadline, and never by a path from user input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of large objects: how much of one is received and parsed at a time."""
+"""Lists of large objects: how much of a list is received and parsed at a time."""
 
 from __future__ import annotations
 

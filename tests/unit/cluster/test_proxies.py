@@ -1,4 +1,4 @@
-"""A real request through a real proxy, which is asked to connect by name; nothing resolves that name here."""
+"""A real request through a real proxy that is asked to connect to a host name; nothing else resolves that name."""
 
 from __future__ import annotations
 

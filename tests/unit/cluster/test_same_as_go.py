@@ -1,4 +1,4 @@
-"""The expectations of the tests beside this one are held to Go itself, where it is installed."""
+"""The expectations of the neighbouring tests are verified with Go itself, if it is installed."""
 
 from __future__ import annotations
 

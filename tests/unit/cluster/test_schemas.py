@@ -1,4 +1,4 @@
-"""The fields of kinds, as an API server's schemas have them."""
+"""The fields of kinds, read from an API server's schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Whether an API server is trusted: real handshakes and a real request, from a pod and by a kubeconfig."""
+"""The verification of an API server's certificate: real handshakes and a real request, from a pod and by a
+kubeconfig.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One kind kept in step: what is listed, from where is watched, and what happens when something goes wrong."""
+"""The watch of one kind: the list, the version where the watch begins, and faults."""
 
 from __future__ import annotations
 

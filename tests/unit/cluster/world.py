@@ -1,4 +1,4 @@
-"""A small API by dictionary: which kinds are served, which objects there are, and what comes of watching them.
+"""A small simulated API: served kinds, objects, and watches.
 
 It knows no more of Kubernetes than `LiveFacts` asks for. Whether Kubernetes behaves so is for the cluster tests.
 """

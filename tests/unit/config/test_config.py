@@ -1,4 +1,4 @@
-"""The configuration file: what it comes to."""
+"""The configuration file: the settings that it gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes in the configuration file: each with path, value and allowed set."""
+"""Mistakes in the configuration file: each with path, value and allowed values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""As whom the reconciler runs, whether the server may write, and whether the accounts that are trusted are there."""
+"""The account of the reconciler, the rights of the server, and whether the trusted accounts exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates: what is told of an authority, of what is shown in a handshake, and of what is stored."""
+"""Certificates: findings about an authority, about presented certificates, and about stored ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every check against the worlds that it is shown with."""
+"""Every check with its own healthy and faulty examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grove's configuration, namespaces and the gangs that are there."""
+"""Grove's configuration, namespaces, and existing gangs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Looking at who serves: real handshakes, with a certificate that is right, of another authority, for another host."""
+"""Inspection of servers: real handshakes, with a valid certificate, one of another authority, and one for
+another host.
+"""
 
 from __future__ import annotations
 

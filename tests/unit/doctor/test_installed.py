@@ -1,4 +1,4 @@
-"""The configuration that an installation runs with is read from what its server mounts, of what is really installed."""
+"""The configuration of an installation, read from what its server mounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhook configurations, their neighbours and the net: what is told of which change."""
+"""Webhook configurations, their neighbours and the net: the finding for each change."""
 
 from __future__ import annotations
 

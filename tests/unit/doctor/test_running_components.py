@@ -1,4 +1,4 @@
-"""What runs: endpoints, the leader, gates, clocks, schedulers. What is told of which world."""
+"""Running components: endpoints, the leader, gates, clocks, schedulers; the findings for each snapshot."""
 
 from __future__ import annotations
 

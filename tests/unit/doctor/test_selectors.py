@@ -1,4 +1,4 @@
-"""Label selectors as the API server reads them, and what a webhook's rules are about."""
+"""Label selectors as the API server evaluates them, and the objects that a webhook's rules cover."""
 
 from __future__ import annotations
 

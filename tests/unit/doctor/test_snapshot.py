@@ -1,4 +1,4 @@
-"""Reading a cluster, played by dictionary: what is asked, what is kept, and what is said of what cannot be had."""
+"""Reading a simulated cluster: the requests, the kept fields, and the reports about what cannot be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said to be the cause where an API server gets no answer."""
+"""The reported cause when an API server gets no answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What single checks say of a world."""
+"""The findings of single checks about a snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the pages of the documentation: their links, their anchors, and what is fenced in them."""
+"""Reading the pages of the documentation: their links, anchors, and fenced blocks."""
 
 from __future__ import annotations
 

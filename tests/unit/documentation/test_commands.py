@@ -1,4 +1,4 @@
-"""Every command of the documentation is run, or is in the table of those that cannot run here, with the reason."""
+"""Every command of the documentation is run, or listed with the reason why it cannot run here."""
 
 from __future__ import annotations
 

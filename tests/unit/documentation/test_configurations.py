@@ -1,4 +1,4 @@
-"""Every configuration, manifest and other file that is fenced in the documentation is what its page says of it."""
+"""Every configuration, manifest and other file in the documentation is valid for its stated purpose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every link of the documentation leads somewhere: to a file of the checkout, and there to a heading."""
+"""Every link of the documentation leads to an existing file of the checkout, and to an existing heading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of `docs/reference` that are made from the code are what the code says now."""
+"""The generated pages of `docs/reference` are up to date."""
 
 from __future__ import annotations
 

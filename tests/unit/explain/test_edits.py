@@ -1,4 +1,4 @@
-"""The smallest edit: each by hand, and that every one that is shown helps."""
+"""The smallest edit: examples by hand, and that every shown edit works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which scheduler could run a workload, and what stops each: expectations written out by hand."""
+"""Which schedulers could run a workload, and what stops the others: expectations written by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether trees of groups can ever start: what we say and what oracles say that work in another way."""
+"""Whether trees of groups can ever start: our verdict compared with independent oracles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tree of gangs: by hand, and the same gangs as Grove will have."""
+"""The tree of gangs: by hand, and compared with the gangs that Grove creates."""
 
 from __future__ import annotations
 

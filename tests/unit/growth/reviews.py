@@ -1,4 +1,4 @@
-"""One review from bytes to bytes, but for the bytes: what a call of each endpoint does with an object."""
+"""One complete review without the transport: what a call of each endpoint does with an object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What some work costs, without a clock: how often each line of Python runs, and what memory is taken there."""
+"""The cost of some work without a clock: how often each line of Python runs, and how much memory is allocated."""
 
 from __future__ import annotations
 

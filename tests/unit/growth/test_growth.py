@@ -1,4 +1,4 @@
-"""No review costs more than n log n of its object: counted, for everything in every rule's examples that can grow.
+"""No review costs more than n log n of its object: counted for every list and map in the examples of all rules.
 
 A new rule, or a new backend, is covered by its examples. The objects are small, because what is compared is how often
 each line runs, and not how long all of them take.

@@ -1,4 +1,4 @@
-"""Single values that are long, large or deep: read in bounded time, and never a fault of ours."""
+"""Single values that are long, large or deep: read in bounded time, and never an internal error."""
 
 from __future__ import annotations
 

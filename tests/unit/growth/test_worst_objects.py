@@ -1,4 +1,4 @@
-"""Objects that once made a review wait, each at sizes at which nothing of that can hide."""
+"""Objects that once made a review slow, each at sizes that would show it again."""
 
 from __future__ import annotations
 

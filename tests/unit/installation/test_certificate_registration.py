@@ -1,4 +1,4 @@
-"""What registration and rights have besides where certificates are self-managed, written out by hand."""
+"""The additional registration and rights for self-managed certificates, written by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an installation is made of: held against the Pod Security Standard, the image and the commands themselves."""
+"""The objects of an installation, compared with the Pod Security Standard, the image and the commands themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The net's objects, written out by hand as far as they are not CEL, which the API server judges in tests/e2e."""
+"""The net's objects, written by hand except for CEL, which the API server evaluates in tests/e2e."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the server is reached where the API server cannot reach Pods, and who may call: written out by hand."""
+"""How the server is reachable if the API server cannot reach Pods, and which callers are allowed: written by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The webhook configurations, written out by hand as they should be."""
+"""The expected webhook configurations, written by hand."""
 
 from __future__ import annotations
 

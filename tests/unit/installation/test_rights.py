@@ -1,4 +1,4 @@
-"""The rights of the server and of the reconciler, written out by hand as they should be."""
+"""The expected rights of the server and of the reconciler, written by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of texts, lists, labels and manifests that may have any length."""
+"""The cached part of texts, lists, labels and manifests of any length."""
 
 from __future__ import annotations
 

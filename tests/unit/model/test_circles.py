@@ -1,4 +1,4 @@
-"""Circles, by table and by every graph in which each thing names one above it at most."""
+"""Circles, by table and by every graph in which each node has at most one parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EndpointSlices: who stands behind a Service, on which ports, and whether they are sent anything."""
+"""EndpointSlices: the endpoints of a Service, their ports, and whether they get traffic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who lists whom among Koordinator's PodGroups, as they come, change and go."""
+"""The index of lists in Koordinator's PodGroups, when groups are created, changed and deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read of the Workload API's objects, in each of its generations."""
+"""The fields that are read of the Workload API's objects, in each of its versions."""
 
 from __future__ import annotations
 

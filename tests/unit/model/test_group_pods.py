@@ -1,5 +1,5 @@
-"""What is known of the pods that wait in groups: which of a cluster's pods they are, that they are found by their group
-however many there are, and what the rule says to one that names another scheduler than the rest.
+"""Facts about the pods that wait in groups: which pods they are, that they are found by their group at any number of
+pods, and the finding about a pod that names another scheduler than the rest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rules about Workloads, PodGroups, CompositePodGroups and their pods: what each says, and what it leaves alone."""
+"""The rules about Workloads, PodGroups, CompositePodGroups and their pods: their findings, and what is not judged."""
 
 from __future__ import annotations
 

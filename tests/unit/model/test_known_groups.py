@@ -1,5 +1,5 @@
-"""What is known of Workloads and groups: read from each generation's objects, kept with an index of who is below whom,
-and asked for no more of than a bound, however many there are.
+"""Facts about Workloads and groups: read from the objects of each API version, indexed by parent, and queried at a
+bounded cost at any number of groups.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Texts that people read hold nothing that a terminal or a browser obeys."""
+"""Texts for people contain nothing that a terminal or a browser executes."""
 
 from __future__ import annotations
 

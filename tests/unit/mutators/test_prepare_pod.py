@@ -1,4 +1,4 @@
-"""PreparePod: what is written into a gang's pod, and into which pods nothing is."""
+"""PreparePod: the patch of a gang's pod, and the pods that are left unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The PodGangs that a PodCliqueSet will have, and what each of them and its pods get."""
+"""The PodGangs of a PodCliqueSet, and the keys of each of them and of its pods."""
 
 from __future__ import annotations
 

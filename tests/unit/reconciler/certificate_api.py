@@ -1,5 +1,5 @@
-"""The part of an API server that keeping certificates needs, by dictionary: versions and conflicts, apply of a list by
-name, fields that belong to a manager, and a clock of its own. Whether Kubernetes behaves so is for the cluster tests.
+"""The part of an API server that certificates need, simulated: versions and conflicts, apply of a list by name, managed
+fields, and its own clock. Whether Kubernetes behaves in this way is for the cluster tests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keeping certificates against a cluster by dictionary, and looking at what is done."""
+"""Runs the certificate controller against a simulated API and observes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Self-managed certificates without a cluster: what is stored, and an API server and a server that learn of it late.
+"""Self-managed certificates without a cluster: the stored objects, and an API server and a server that receive updates
+late.
 
 Writes are done as the plan says, so this shows that the plan works: whichever updates were received, the API
 server trusts what the server presents.

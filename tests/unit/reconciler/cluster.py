@@ -1,4 +1,4 @@
-"""A cluster by dictionary that can be written to: enough of server-side apply for one manager, and watches that tell.
+"""A simulated writable cluster: enough of server-side apply for one manager, and watches.
 
 It knows no more of Kubernetes than the reconciler asks for. Whether Kubernetes behaves so is for the cluster tests.
 """

@@ -1,4 +1,4 @@
-"""Pods that bear gates, and an API server where these are taken off."""
+"""Pods that have gates, and an API server where gates are removed."""
 
 from __future__ import annotations
 

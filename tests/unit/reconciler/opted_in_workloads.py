@@ -1,4 +1,4 @@
-"""Jobs, JobSets and LeaderWorkerSets as they are once they are recorded, and the pods that are made of them."""
+"""Recorded Jobs, JobSets and LeaderWorkerSets, and their pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running the reconciler against a cluster by dictionary, and looking at what comes of it."""
+"""Runs the reconciler against a simulated cluster and observes it."""
 
 from __future__ import annotations
 

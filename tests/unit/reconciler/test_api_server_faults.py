@@ -1,6 +1,4 @@
-"""The reconciler in the way of others: an API server that wants to be left alone, a PodGang that was there before, a
-second reconciler.
-"""
+"""The reconciler with an overloaded API server, with objects of an earlier PodGang, and beside a second reconciler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gangs of Jobs, JobSets and LeaderWorkerSets that are left alone, cannot be made, or must not change."""
+"""Gangs of Jobs, JobSets and LeaderWorkerSets that are skipped, cannot be written, or must not change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reconciler keeps of pods, workloads and gang objects, whatever their authors wrote."""
+"""The cached part of pods, workloads and gang objects in a reconciler, whatever their authors wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the servers are whose certificates are looked at: by the hook's URL, or behind its Service."""
+"""The addresses of the servers whose certificates are checked: the hook's URL, or the endpoints of its Service."""
 
 from __future__ import annotations
 

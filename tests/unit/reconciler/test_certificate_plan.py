@@ -1,4 +1,4 @@
-"""What is done next about self-managed certificates: each state of what is stored, and the step that follows."""
+"""The next step for self-managed certificates, for each state of the stored objects."""
 
 from __future__ import annotations
 

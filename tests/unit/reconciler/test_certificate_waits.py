@@ -1,5 +1,5 @@
-"""Keeping certificates against an API by dictionary: for how long it waits, what restarts the wait, and what it does
-about what changed between its look and its write. Time is a number here.
+"""The certificate controller against a simulated API: how long it waits, what restarts the wait, and changes between
+its read and its write. Time is a number here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keeping certificates against an API by dictionary: what is read and written, what is waited for, and what is said."""
+"""The certificate controller against a simulated API: its reads, writes, waits and events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Circles of CompositePodGroups, against a cluster by dictionary: told to each of their groups, and counted."""
+"""Circles of CompositePodGroups in a simulated cluster: an event for each group, and a gauge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an object needs a write, and whose it is."""
+"""Whether an object needs a write, and which owner it has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that only have the labels of a gang of a Job, a JobSet or a LeaderWorkerSet neither complete nor hold it."""
+"""Pods that only have the labels of a gang of a Job, a JobSet or a LeaderWorkerSet neither complete nor block it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that only have a gang's labels: they complete no gang, hold none, freeze none, and are said."""
+"""Pods that only have a gang's labels: they neither complete, block nor freeze a gang, and they are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pod gate: the last to go, from a whole gang at once."""
+"""The pod gate: removed last, and from all pods of a complete gang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a gang does not start, from what is known of it: one table, a gang a reason, and what is said of it."""
+"""Why a gang does not start, from the known facts: one table with one gang per reason and the expected report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a gang of which a part is on nodes, has escaped, is frozen, or cannot be had from its scheduler."""
+"""The report about a gang that is partly on nodes, has escaped, is frozen, or cannot be expressed for its scheduler."""
 
 from __future__ import annotations
 

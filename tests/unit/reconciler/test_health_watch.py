@@ -1,4 +1,4 @@
-"""Gang health as it is followed: told once, counted, and what is done about pods that escaped."""
+"""The watch of gang health: events, counters, and the deletion of escaped pods."""
 
 from __future__ import annotations
 

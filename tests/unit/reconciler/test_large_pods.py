@@ -1,4 +1,4 @@
-"""A pod whose author fills it as far as the API server lets him: it is kept, and counts as any other."""
+"""A pod of the maximum size that the API server allows: it is cached, and counts like any other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last moment at which a write can be kept back, against a server that shows what has reached it."""
+"""The last moment at which a write can be stopped, with a server that records what has reached it."""
 
 from __future__ import annotations
 

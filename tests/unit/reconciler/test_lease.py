@@ -1,4 +1,4 @@
-"""One leader by Lease, against a store that does what an API server does with one object: versions, and conflicts."""
+"""Leader election by Lease, against a simulated API server for one object, with versions and conflicts."""
 
 from __future__ import annotations
 

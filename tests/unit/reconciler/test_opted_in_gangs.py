@@ -1,4 +1,4 @@
-"""The gangs of Jobs, JobSets and LeaderWorkerSets: which there are, what is written for them, and what goes when."""
+"""The gangs of Jobs, JobSets and LeaderWorkerSets: which exist, their objects, and when these are deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gang health of Jobs, JobSets and LeaderWorkerSets, and what is told of it."""
+"""Gang health of Jobs, JobSets and LeaderWorkerSets, and its events."""
 
 from __future__ import annotations
 

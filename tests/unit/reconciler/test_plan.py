@@ -1,4 +1,4 @@
-"""What a PodGang needs, or why it is left alone."""
+"""The objects that a PodGang needs, or the reason why it is skipped."""
 
 from __future__ import annotations
 

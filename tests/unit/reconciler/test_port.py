@@ -1,4 +1,4 @@
-"""The reconciler's port as its process serves it: health and metrics, and an end within its time."""
+"""The reconciler's port in its process: health and metrics, and a stop within its time."""
 
 from __future__ import annotations
 

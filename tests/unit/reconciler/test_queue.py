@@ -1,4 +1,4 @@
-"""The queue of keys: each once, none twice at a time, and failures later and later."""
+"""The key queue: each key once, never twice at the same time, and growing delays after failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reconciler as a whole, against a cluster by dictionary: what it writes, and what it does when it may not."""
+"""The complete reconciler against a simulated cluster: its writes, and what it does if it may not write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pods are members of a gang: one table, and what Grove's operator was recorded to write."""
+"""Which pods are members of a gang: one table, and recordings of Grove's operator."""
 
 from __future__ import annotations
 

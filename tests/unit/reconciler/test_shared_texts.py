@@ -1,4 +1,4 @@
-"""Equal texts of a gang's pods are one object, and no text outlives the pods that have it for long."""
+"""Equal strings of a gang's pods are one object, and are freed with the pods."""
 
 from __future__ import annotations
 

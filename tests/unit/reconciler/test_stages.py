@@ -1,4 +1,4 @@
-"""How far a gang has come, asked of an API server that is ahead of the watches."""
+"""The stage of a gang, with an API server that is ahead of the watches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schedulers' topology objects, against a cluster by dictionary: what is written, left alone, and told."""
+"""The schedulers' topology objects in a simulated cluster: what is written, left unchanged, and reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Topologies and how the reconciler runs: which schedulers, one namespace, a dry run, once, and who does not lead."""
+"""Topologies in the running reconciler: schedulers, one namespace, a dry run, once, and a process that does
+not lead.
+"""
 
 from __future__ import annotations
 

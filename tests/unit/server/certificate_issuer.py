@@ -1,4 +1,4 @@
-"""Throw-away authorities for tests: certificates of servers and of clients, good ones and spoiled ones."""
+"""Temporary authorities for tests: certificates of servers and of clients, valid and damaged ones."""
 
 from __future__ import annotations
 

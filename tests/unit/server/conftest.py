@@ -1,4 +1,4 @@
-"""A server over real TLS on a free port, and ways to ask it things."""
+"""A server over real TLS on a free port, and ways to send requests to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rollcall serve --standalone` as a process with a health port, and what can be seen of it from outside."""
+"""`rollcall serve --standalone` as a process with a health port, observed from outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The admission contract over real TLS: every status, and what an answer says."""
+"""The admission contract over real TLS: every status, and the content of an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The endpoint below HTTP: sizes, deadlines, crowds, hang-ups and our own faults."""
+"""The endpoint below HTTP: sizes, deadlines, load, disconnects and internal errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer's head and body leave together, over a real connection."""
+"""The head and the body of an answer are sent together, over a real connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is one of the contract; and what an API server really sent, over HTTP."""
+"""Every body gets an answer by the contract; and recorded reviews of an API server, over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may call: `--client-ca`, `--client-name`, and both while the authority changes."""
+"""The allowed callers: `--client-ca`, `--client-name`, and both while the authority changes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""How long a connection is kept: with short timers, because a test cannot wait for minutes. And which one goes when
-another comes.
+"""How long a connection is kept, with short timers, because a test cannot wait for minutes; and which connection is
+closed for a new one.
 """
 
 from __future__ import annotations

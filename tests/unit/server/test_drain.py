@@ -1,4 +1,4 @@
-"""The end of `rollcall serve`, and of its connections: no request is lost that a client sends as it is told to."""
+"""The end of `rollcall serve` and of its connections: no request of a client that obeys HTTP is lost."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Attacks on connections and memory, each against a process of its own. A review on a new connection is answered
-meanwhile, and so is the kubelet.
+"""Attacks on connections and memory, each against a separate process. Meanwhile a review on a new connection and a
+kubelet are answered.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What a fault of ours beside the answering costs: of looking at files a line, of anything else this process."""
+"""The effect of an internal error outside the answers: an error in reading files logs a line, any other ends the
+process.
+"""
 
 from __future__ import annotations
 

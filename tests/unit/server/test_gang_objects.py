@@ -1,4 +1,4 @@
-"""What a server reads live before it judges a gang object, whose neighbours its caches may not know yet."""
+"""The live reads of a server before it judges a gang object whose neighbours may not be in its caches yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client may do to HTTP itself, over real TLS. The next client is answered all the same."""
+"""Unusual and invalid HTTP over real TLS. The next client is always answered."""
 
 from __future__ import annotations
 

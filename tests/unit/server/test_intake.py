@@ -1,4 +1,4 @@
-"""The budget for bodies: who is let in, who is ended for others, and that everything is paid back."""
+"""The memory budget for bodies: which are accepted, which are ended for others, and that all memory is released."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A large body is decoded in pieces to what orjson makes of it as a whole, or refused as orjson refuses it."""
+"""A large body is decoded in pieces with the same result as orjson, or refused if orjson refuses it."""
 
 from __future__ import annotations
 

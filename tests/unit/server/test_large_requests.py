@@ -1,4 +1,4 @@
-"""Large objects and manifests against a real server: others go on being answered, and memory stays bounded."""
+"""Large objects and manifests against a real server: other calls are answered, and memory stays bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a server listens: both families where the machine has both, and what it has otherwise."""
+"""The addresses of a server: both families if the machine has both, otherwise the one that it has."""
 
 from __future__ import annotations
 

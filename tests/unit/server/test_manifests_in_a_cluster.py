@@ -1,4 +1,4 @@
-"""POST /check and /capabilities where there is a cluster: off, or without what is known of it."""
+"""POST /check and /capabilities in a cluster: turned off, or without facts about the cluster."""
 
 from __future__ import annotations
 

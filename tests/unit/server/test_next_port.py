@@ -1,4 +1,4 @@
-"""The next port below HTTP: what it says, and that each answer is its connection's last."""
+"""The next port below HTTP: its answers, and that each answer closes its connection."""
 
 from __future__ import annotations
 

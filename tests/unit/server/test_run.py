@@ -1,4 +1,4 @@
-"""`rollcall serve` as a process: it starts, says where, answers, and stops when it is told."""
+"""`rollcall serve` as a process: it starts, logs its addresses, answers, and stops at a signal."""
 
 from __future__ import annotations
 

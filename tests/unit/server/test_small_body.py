@@ -1,4 +1,4 @@
-"""A small body that has arrived as a whole is read without an account; every other body is left for `read_body`."""
+"""A small body that has arrived completely is read without the budget; every other body is left for `read_body`."""
 
 from __future__ import annotations
 

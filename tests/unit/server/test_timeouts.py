@@ -1,4 +1,4 @@
-"""How much time a call has, by what the API server says that it waits."""
+"""The deadline of a call, from the timeout of the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the port shows: the last good content of the files, whatever they hold now."""
+"""The presented certificate: the last valid content of the files, whatever they contain now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whom an API server trusts by a caBundle: `rollcall certs verify` and `rollcall doctor` say the same, on any Python.
+"""Which servers an API server trusts by a caBundle: `rollcall certs verify` and `rollcall doctor` agree, on every
+Python.
 
 The verdicts are those of Go's crypto/x509, which is what the API server asks.
 """

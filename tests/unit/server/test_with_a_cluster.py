@@ -1,4 +1,4 @@
-"""The two endpoints of a server that follows a cluster: what they read live, and what they say when they cannot."""
+"""The two endpoints of a server that watches a cluster: their live reads, and their answers if a read fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts from manifests: each kind by what rules need of it; unknown until there was one."""
+"""Facts from manifests: each kind with the fields that rules need; unknown without an object of the kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Reading manifests: values as kubectl reads them, the place of each field, and one line for what cannot be read."""
+"""Reading manifests: values as kubectl reads them, the position of each field, and a one-line error for unreadable
+input.
+"""
 
 from __future__ import annotations
 

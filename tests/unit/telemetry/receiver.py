@@ -1,4 +1,4 @@
-"""A collector of traces: OTLP over HTTP on a free port, as OpenTelemetry's own takes it, that keeps what it is sent."""
+"""A collector of traces: OTLP over HTTP on a free port, which keeps the spans that it receives."""
 
 from __future__ import annotations
 

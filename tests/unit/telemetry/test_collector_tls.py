@@ -1,4 +1,4 @@
-"""A collector's certificate is verified as other servers' are: not stricter with a newer Python."""
+"""A collector's certificate is verified like those of other servers: not more strictly with a newer Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers name things is cut in the log, and cannot steer a terminal that shows it."""
+"""Names from callers are cut in the log, and cannot control a terminal that shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log as it is documented: every line that the code can write, and every field of one, is on its page."""
+"""The documentation of the log: its page has every line that the code can write, and every field."""
 
 from __future__ import annotations
 

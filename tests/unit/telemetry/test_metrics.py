@@ -1,4 +1,4 @@
-"""The metrics as a whole: that the page lists them, that each has a test, and that those of both processes move."""
+"""All metrics: the page lists them, each has a test, and those of both processes change."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The alerts, the dashboard and the ServiceMonitor: that what they ask for is what the processes expose, and that each
-alert is explained.
+"""The alerts, the dashboard and the ServiceMonitor: the processes expose the metrics that they query, and each alert is
+documented.
 """
 
 from __future__ import annotations

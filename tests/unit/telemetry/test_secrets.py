@@ -1,5 +1,5 @@
-"""A marker in specs, environment values and annotations: whatever is done with them, it is in no log, metric, trace or
-/readyz. The answer to the sender may contain it.
+"""A marker in specs, environment values and annotations never appears in a log, metric, trace or /readyz. The answer to
+the sender may contain it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Traces, as a collector gets them: what is in one, whose trace it is part of, and what one that is away costs."""
+"""Traces as a collector receives them: their content, their parents, and the cost of an unreachable collector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pods may start, as the net sees it: written out by hand, and held against what admission does with pods."""
+"""Which pods may start according to the net: written by hand, and compared with what admission does with pods."""
 
 from __future__ import annotations
 

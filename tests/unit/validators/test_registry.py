@@ -1,4 +1,4 @@
-"""Backends of other distributions, by entry point: a real one on the path, and all that may be wrong with one."""
+"""Backends of other distributions, by entry point: a real one on the path, and every possible fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first test of each rule: the examples that stand beside it, taken through the whole of admission."""
+"""The first test of each rule: its two examples, through the complete admission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects that cannot be read: every field of a wrong type is refused, and a repair is not held up."""
+"""Malformed objects: every field of a wrong type is refused, and a repair is not blocked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of a workload that is not Grove's: made at CREATE, kept on UPDATE, and never without an opt-in."""
+"""The record of an opted-in workload: created at CREATE, kept on UPDATE, and never without an opt-in."""
 
 from __future__ import annotations
 

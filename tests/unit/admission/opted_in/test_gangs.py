@@ -1,4 +1,4 @@
-"""The gang objects of Jobs, JobSets and LeaderWorkerSets, for each scheduler whose gangs Rollcall makes."""
+"""The gang objects of Jobs, JobSets and LeaderWorkerSets, for each scheduler whose gangs Rollcall creates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which gang a pod is of, told by what made it."""
+"""The gang of a pod, found by the pod's controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod of a TrainJob, JobSet, LeaderWorkerSet or Job gets, scheduler by scheduler."""
+"""The preparation of a pod of a TrainJob, JobSet, LeaderWorkerSet or Job, for each scheduler."""
 
 from __future__ import annotations
 

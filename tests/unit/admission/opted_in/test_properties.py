@@ -1,4 +1,4 @@
-"""What holds for every workload that is not Grove's, tried on generated ones."""
+"""Properties of admission for every opted-in workload, with generated ones."""
 
 from __future__ import annotations
 

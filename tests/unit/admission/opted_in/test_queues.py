@@ -1,4 +1,4 @@
-"""Which queue or quota takes the gang of a TrainJob, a JobSet, a LeaderWorkerSet or a Job, and where it is named."""
+"""The queue or quota of the gang of a TrainJob, a JobSet, a LeaderWorkerSet or a Job, and the field that names it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused of TrainJobs, JobSets, LeaderWorkerSets and Jobs beyond each rule's own examples."""
+"""Refusals of TrainJobs, JobSets, LeaderWorkerSets and Jobs beyond each rule's own examples."""
 
 from __future__ import annotations
 

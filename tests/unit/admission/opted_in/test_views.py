@@ -1,4 +1,4 @@
-"""What the views read of TrainJobs, JobSets, LeaderWorkerSets and Jobs."""
+"""The views of TrainJobs, JobSets, LeaderWorkerSets and Jobs."""
 
 from __future__ import annotations
 
