@@ -40,7 +40,7 @@ def warned(manifest: Manifest, *rules: str, before: Manifest | None = None) -> A
 
 
 def fine(manifest: Manifest, before: Manifest | None = None) -> Applied:
-    """An object of which nothing is said."""
+    """An object without findings."""
     return Applied(manifest, before=before)
 
 
@@ -128,7 +128,7 @@ KAI: dict[str, Applied] = {
         kai.pod_group(subgroup("serve", 6), *SERVE[1:]), "kai/set-minimum", before=kai.pod_group(*SERVE)
     ),
     "pods for a set, at creation, is for KAI to refuse": fine(kai.pod_group(subgroup("serve", 6), *SERVE[1:])),
-    "a name that no label can bear": refused(kai.pod_group(subgroup("d" * 64, 4)), "kai/subgroup-name"),
+    "a name that does not fit a label": refused(kai.pod_group(subgroup("d" * 64, 4)), "kai/subgroup-name"),
     "a minimum that is raised while pods run": refused(
         kai.pod_group(subgroup("decode", 5)),
         "kai/group-raised",

@@ -39,7 +39,7 @@ def test_the_long_samples_use_every_field_that_holds_a_name() -> None:
 def test_the_claimed_pods_cover_every_key_of_a_claim() -> None:
     marks = {claim.key for sample in CLAIMS for claim in claims_on(Pod(claimed_pod(*sample)).template)}
     everything = claimed_pod("labels", "x", "y")
-    bearing: dict[str, str] = dict.fromkeys(
+    keys: dict[str, str] = dict.fromkeys(
         [
             "scheduling.x-k8s.io/pod-group", "kai.scheduler/subgroup-name", "pod-group.scheduling.sigs.k8s.io",
             "pod-group.scheduling.sigs.k8s.io/name", "scheduling.k8s.io/group-name",
@@ -47,9 +47,9 @@ def test_the_claimed_pods_cover_every_key_of_a_claim() -> None:
         ],
         "x",
     )  # fmt: skip
-    everything["metadata"] |= {"labels": bearing, "annotations": {**bearing, "kai.scheduler/skip-podgrouper": "true"}}
+    everything["metadata"] |= {"labels": keys, "annotations": {**keys, "kai.scheduler/skip-podgrouper": "true"}}
     everything["spec"] |= {"schedulingGroup": {"podGroupName": "x"}, "workloadRef": {"name": "x"}}
-    # KAI's flag alone names no gang: a pod that bears it for ours may bear it before.
+    # KAI's flag alone names no gang: a pod may have it before preparation writes it.
     assert {claim.key for claim in claims_on(Pod(everything).template)} - marks == {"kai.scheduler/skip-podgrouper"}
 
 

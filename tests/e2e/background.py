@@ -24,7 +24,7 @@ class Background:
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """What `work` comes to on the loop, which this thread waits for."""
+        """The result of `work` on the loop; this thread waits for it."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_SECONDS)
 
     def close(self) -> None:

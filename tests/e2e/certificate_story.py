@@ -132,7 +132,7 @@ class SelfManaged:
         return found
 
     def given_up(self) -> bool:
-        """AssertionError where the caBundles are anybody's field: then a hook could not be dropped."""
+        """AssertionError if a manager owns the caBundle fields: a hook could then not be removed."""
         for name in CONFIGURATIONS:
             managers = {one["manager"] for one in self.configuration(name)["metadata"]["managedFields"]}
             assert "rollcall-certificates" not in managers, name
@@ -228,7 +228,7 @@ class SelfManagedServer(SelfManaged):
 
 
 def admitted(http: httpx.Client) -> httpx.Response:
-    """A PodCliqueSet that is not stored: both configurations are asked about it, and must answer."""
+    """A PodCliqueSet that is not stored: both webhook configurations are called and must answer."""
     return http.post(WORKLOADS, params={"dryRun": "All"}, json=two_cliques("asked", "default"))
 
 

@@ -235,7 +235,7 @@ def rollcall(control_plane: Callable[[str], ControlPlane]) -> Iterator[Callable[
 
 
 def until_asked(plane: ControlPlane) -> None:
-    """Wait until the API server has learned of both configurations, which takes it a moment each."""
+    """Wait until the API server calls the webhooks of both configurations."""
 
     def posted(workload: Manifest) -> httpx.Response:
         path = "/apis/grove.io/v1alpha1/namespaces/default/podcliquesets"
@@ -305,7 +305,7 @@ def grove(plane: ControlPlane) -> Callable[[Manifest], Played]:
 
 @pytest.fixture
 def background() -> Iterator[Background]:
-    """An event loop that goes on while the test waits."""
+    """An event loop that runs while the test waits."""
     found = Background()
     yield found
     found.close()

@@ -257,12 +257,12 @@ class ControlPlane:
         return self._clients[token]
 
     def new_client(self, token: str) -> httpx.Client:
-        """The same over a connection of one's own."""
+        """The same over a separate connection."""
         headers = {"Authorization": f"Bearer {token}"}
         return httpx.Client(base_url=self.url, verify=self.tls, headers=headers, timeout=10, trust_env=False)
 
     def asked(self, since: int = 0) -> list[Asked]:
-        """What the reconciler asked, after so many of its requests."""
+        """The requests of the reconciler after the first so many."""
         if not self.audit.exists():
             return []
         lines = self.audit.read_text(encoding="utf-8").splitlines()[since:]

@@ -168,7 +168,7 @@ class Story:
             self._delete_pods(gang)
 
     def lift_gates(self) -> None:
-        """What Grove's operator does when a gang is as it shall be: its gate comes off the pods."""
+        """Remove Grove's gate from the pods, as Grove's operator does for a complete gang."""
         for number, gang in self.gangs.items():
             self.gangs[number] = gang._replace(gated=False)
         _each(self._lift_gate, (pod for pod in self._stored_pods() if pod["spec"].get("schedulingGates")))

@@ -46,7 +46,7 @@ def posted(plane: ControlPlane, manifest: Manifest, *, dry: bool = False) -> htt
 
 
 def live(plane: ControlPlane, manifest: Manifest) -> Manifest | None:
-    """The object as it is stored, or None where there is none."""
+    """The stored object, or None if it does not exist."""
     answer = plane.http.get(path_of(manifest))
     if answer.status_code == httpx.codes.NOT_FOUND:
         return None

@@ -38,7 +38,7 @@ class Clique(NamedTuple):
 
     @property
     def minimum(self) -> int:
-        """How many of them the gang needs: as many as it has, unless the template says otherwise."""
+        """How many of them the gang needs: all, unless the template has a smaller number."""
         return int(self.template["spec"].get("minAvailable", self.replicas))
 
 
@@ -339,7 +339,7 @@ def _answered(response: httpx.Response) -> Manifest:
 
 
 class Refused(Exception):
-    """The API server refused what the operator asked for; the operator would log it and try again."""
+    """The API server refused a request of the operator, which would log it and retry."""
 
     def __init__(self, response: httpx.Response) -> None:
         self.code = response.status_code

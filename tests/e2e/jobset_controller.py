@@ -80,7 +80,7 @@ class JobSetController:
         return made
 
     def sync_until(self, name: str, replicated_job: str) -> list[Manifest]:
-        """Do what is due until a replicatedJob has its Jobs: the Job controller tells of ready pods a second late."""
+        """Do what is due until a replicatedJob has its Jobs: the Job controller reports ready pods a second late."""
 
         def started() -> list[Manifest]:
             self.sync(name)
@@ -146,7 +146,7 @@ class JobSetController:
         patched(self.plane, job, body)
 
     def _states(self, jobset: Manifest) -> list[Manifest]:
-        """How far each replicatedJob is, as its status tells."""
+        """The state of each replicatedJob, from its status."""
         states = []
         for replicated in jobset["spec"]["replicatedJobs"]:
             told = {"name": replicated["name"], "active": 0, "ready": 0, "succeeded": 0, "failed": 0, "suspended": 0}
@@ -191,7 +191,7 @@ def job_of(jobset: Manifest, child: Child) -> Manifest:
 
 
 def _keys(jobset: Manifest, child: Child) -> dict[str, str]:
-    """What stands on a Job and on its pods, as labels and as annotations."""
+    """The labels and annotations of a Job and of its pods."""
     metadata, every = jobset["metadata"], children(jobset)
     group = _group(child.replicated)
     keys = {
@@ -220,7 +220,7 @@ def _group(replicated: Manifest) -> str:
 
 
 def _told_of(job: Manifest) -> list[str]:
-    """The words of the status under which a Job counts."""
+    """The status fields that count a Job."""
     spec, status = job["spec"], job.get("status", {})
     for condition in status.get("conditions", ()):
         if condition["status"] == "True" and condition["type"] in {"Complete", "Failed"}:

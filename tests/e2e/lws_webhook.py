@@ -70,7 +70,7 @@ class LwsWebhook(PlayedWebhook):
         self.close()
 
     def mutate(self, pod: Manifest) -> None:
-        """Fill in what only the pod's own name tells."""
+        """Fill in the keys that depend on the pod's own name."""
         metadata = pod["metadata"]
         labels, annotations, name = metadata["labels"], metadata["annotations"], metadata["name"]
         ordinal = name.rpartition("-")[2]

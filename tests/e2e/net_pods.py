@@ -37,7 +37,7 @@ _ANNOTATIONS = (
 STAMP = "rollcall.dev/stamp"
 SCHEDULER_LABEL = "rollcall.dev/scheduler"
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
-# What each scheduler's pods of Grove bear, as docs/explanation/net.md says.
+# The keys of Grove's pods for each scheduler, as docs/explanation/net.md says.
 _MARKS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "koord-scheduler": (("labels", "pod-group.scheduling.sigs.k8s.io", "demo-0-worker"),),
     "default-scheduler": (),

@@ -77,7 +77,7 @@ class _Cuttable(httpx.AsyncByteStream):
 
 
 class Network(httpx.AsyncBaseTransport):
-    """The network of one reconciler. `exchanges` are what it asked for; `meddle` is asked before anything is sent."""
+    """The network of one reconciler. `exchanges` are its requests; `meddle` is called before each is sent."""
 
     def __init__(self, plane: ControlPlane) -> None:
         tls = ssl.create_default_context(cafile=str(plane.ca))
@@ -118,7 +118,7 @@ class Network(httpx.AsyncBaseTransport):
         return [found for found in self.exchanges if found.changes_gangs and found.sent is not None]
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """The API server's answer, or whatever comes in its place."""
+        """The API server's answer, or a substitute."""
         self._check()
         exchange = Exchange(
             request.method, request.url.path, request.url.params.get("watch") == "true", time.monotonic()
@@ -183,6 +183,6 @@ class Network(httpx.AsyncBaseTransport):
 
 
 def refusal(code: int, why: str, **headers: str) -> httpx.Response:
-    """An answer as an API server gives it that does not do what it is asked."""
+    """The answer of an API server that refuses a request."""
     body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": why, "code": code}
     return httpx.Response(code, json=body, headers={name.replace("_", "-"): value for name, value in headers.items()})

@@ -76,7 +76,7 @@ class ServedPod:
 
     @property
     def health(self) -> str:
-        """Where it tells health and metrics."""
+        """The URL of its health and metrics."""
         return f"http://{self._address}:{self.ports['health']}"
 
     def answered(self) -> float:
@@ -119,7 +119,7 @@ class ServedPod:
             self._shown = ready
 
     def end(self, *, kill: bool = False) -> int | None:
-        """Have it deleted; the exit code of its process. From now on it is behind no Service, and is told to stop."""
+        """Delete it; the exit code of its process. It leaves the Service and gets SIGTERM."""
         self._plane.http.delete(f"{_PODS}/{self.name}").raise_for_status()
         code = self.program.stop(kill=kill, timeout=self._grace)
         self._ended.set()

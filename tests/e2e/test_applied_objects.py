@@ -82,7 +82,7 @@ def asked(plane: ControlPlane, case: Applied, manifest: Manifest) -> httpx.Respo
 
 
 def said(answer: httpx.Response) -> tuple[bool, set[str]]:
-    """Whether the object may be stored, and which of the rules speak."""
+    """Whether the object is accepted, and the rules with findings."""
     told = "".join(answer.headers.get_list("Warning")) + ("" if answer.is_success else answer.text)
     return answer.is_success, {rule for rule in EVERY_RULE if f"{rule} at " in told}
 
@@ -135,7 +135,7 @@ def test_kubectl_shows_why_a_pod_group_is_refused(
 
 
 def calls(server: RollcallServer) -> float:
-    """How often it was asked to validate something, and let it pass."""
+    """The number of allowed validation calls."""
     return server.metric("rollcall_admission_requests_total", endpoint="validate", outcome="allowed")
 
 

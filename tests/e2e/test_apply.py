@@ -81,7 +81,7 @@ def until_stored(plane: ControlPlane, namespace: str) -> None:
 
 
 def until_told(plane: ControlPlane, workload: dict[str, object]) -> None:
-    """Apply until the webhook is asked again; each time it must be accepted."""
+    """Apply until the webhook is called again; each apply must be accepted."""
 
     def told() -> bool:
         ran = plane.apply(workload, check=True)

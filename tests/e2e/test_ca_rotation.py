@@ -54,7 +54,7 @@ def started(plane: ControlPlane) -> Iterator[Started]:
 
 @pytest.fixture
 def asked_all_the_while(plane: ControlPlane) -> Iterator[Callable[[], Asking]]:
-    """Begin to ask for admissions; it ends with the test."""
+    """Start sending admissions; it ends with the test."""
     begun: list[Asking] = []
 
     def begin() -> Asking:

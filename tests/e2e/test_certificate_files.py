@@ -26,7 +26,7 @@ CONFIG = {**KOORDINATOR, "serving": {"connectionSeconds": 1}}
 
 
 class Ledger:
-    """Admissions without a pause, and what the API server said to each."""
+    """Continuous admissions, and the API server's answer to each."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self._path = f"/apis/grove.io/v1alpha1/namespaces/{namespace}/podcliquesets"
@@ -48,7 +48,7 @@ class Ledger:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Keep it while the test goes on."""
+        """Keep the ledger during the test."""
         thread = threading.Thread(target=self.post)
         thread.start()
         try:

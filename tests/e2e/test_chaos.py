@@ -56,7 +56,7 @@ class Undisturbed(NamedTuple):
 
 @pytest.fixture(scope="module", autouse=True)
 def _only_what_dies_is_garbage() -> Iterator[None]:
-    """Who is killed is collected at once, which is much quicker where nothing older is looked through each time."""
+    """Collect killed reconcilers at once, which is much faster if older objects are not searched each time."""
     gc.collect()
     gc.freeze()
     yield

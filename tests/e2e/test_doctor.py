@@ -55,13 +55,13 @@ class Installation:
         return examine(asyncio.run(read_world(settings_from(config, "test"), access, ROLLCALL_NAMESPACE)), EVERY_CHECK)
 
     def told(self, config: Manifest = KOORDINATOR) -> set[str]:
-        """The checks that find something worse than a note, apart from what is always so here."""
+        """The checks with a finding worse than a note, without those that always fail here."""
         found = self.diagnosis(config).found
         kept = {one.check for one in found if one.level is not Level.NOTE and " test-" not in one.symptom.where}
         return kept - _AS_ALWAYS
 
     def until_told(self, *checks: str) -> None:
-        """Wait until these find something, and no others: what the API server makes of a change follows later."""
+        """Wait until exactly these checks have findings: the API server applies a change with a delay."""
 
         def as_wanted() -> bool:
             told = self.told()

@@ -37,7 +37,7 @@ def forged(played: Played, owner: Manifest | None, *gates: str) -> Manifest:
 
 
 def controlled_by(kind: str, live: Manifest) -> Manifest:
-    """A reference to an object that is there, so that the garbage collector leaves who bears it."""
+    """An owner reference to an existing object, so that the garbage collector keeps the pod."""
     metadata = live["metadata"]
     found = {"apiVersion": live["apiVersion"], "kind": kind, "name": metadata["name"], "uid": metadata["uid"]}
     return {**found, "controller": True}

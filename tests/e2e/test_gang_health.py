@@ -76,14 +76,14 @@ class Gangs:
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     def ungate(self, *arguments: str) -> str:
-        """What `rollcall gangs ungate` says, which knows no configuration."""
+        """The output of `rollcall gangs ungate`, which needs no configuration."""
         command = [str(COMMAND), "gangs", "ungate", *arguments, f"--kubeconfig={self.plane.kubeconfig}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == CLEAN, done.stderr
         return done.stdout
 
     def said(self) -> dict[str, str]:
-        """What `rollcall gangs` says of each gang, in a word."""
+        """The state of each gang in `rollcall gangs`."""
         done = self.run("gangs", "-n", self.namespace, "-o", "json")
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)["gangs"]
@@ -331,7 +331,7 @@ def test_the_message_of_a_scheduler_that_rejects_a_gang_is_quoted(
     namespace: str,
     nodes: Nodes,
 ) -> None:
-    """kube-scheduler 1.37 wants one priority for all pods of a group; the rule that guards it was not asked."""
+    """kube-scheduler 1.37 requires one priority for all pods of a group; the objects bypassed the rule about it."""
     server = rollcall(plane, configuration())
     scheduler(plane, "kube")
     nodes(1, cpu=16)

@@ -85,7 +85,7 @@ Reconcilers = Callable[..., ReconcilerProcess]
 
 @pytest.fixture
 def following(plane: ControlPlane, reconciler: Reconcilers, namespace: str) -> ReconcilerProcess:
-    """A reconciler that looks at the test's own namespace: other tests leave circles behind on purpose."""
+    """A reconciler for the test's own namespace: other tests leave circles behind on purpose."""
     forget_lease(plane)
     found = reconciler(CONFIG, f"--namespace={namespace}")
     found.until_leading()
@@ -119,7 +119,7 @@ def create_in_pairs(plane: ControlPlane, namespace: str) -> tuple[list[tuple[str
 
 
 def told_of_circles(plane: ControlPlane, namespace: str) -> list[str]:
-    """The uids of the CompositePodGroups that were told of a circle, in order."""
+    """The uids of the CompositePodGroups with an event about a circle, in order."""
     found = plane.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
     circled = [event for event in found if event["reason"] == "GroupCircle"]
     assert {event["regarding"]["kind"] for event in circled} <= {"CompositePodGroup"}
@@ -256,7 +256,7 @@ def test_under_strict_order_two_clients_cannot_close_a_circle(
 def test_a_deleted_or_bound_pod_causes_no_warning_for_other_pods(
     plane: ControlPlane, asked: RollcallServer, namespace: str
 ) -> None:
-    """Its cache may lag; what it says of another pod is looked up before anybody is refused for it."""
+    """The cache may lag; the other pod is read live before a refusal."""
     first = placed(member(name="demo-first", schedulerName=SECOND_NAME), plane, namespace, "demo")
     odd = placed(member(), plane, namespace, "demo")
     assert send(plane, placed(pod_group(), plane, namespace, "demo")).is_success
@@ -294,7 +294,7 @@ def bound(plane: ControlPlane, pod: Manifest) -> None:
 def test_of_two_pods_created_at_once_for_two_schedulers_at_least_one_gets_a_warning(
     plane: ControlPlane, asked: RollcallServer, namespace: str
 ) -> None:
-    """Two that are judged before either is stored cannot know of each other; the next of the group is told."""
+    """Two pods that are judged before either is stored cannot know each other; the next pod gets the warning."""
     together = Barrier(2)
 
     def created(manifest: Manifest) -> httpx.Response:

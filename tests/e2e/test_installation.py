@@ -59,7 +59,7 @@ def containers_of_pods(plane: ControlPlane, namespace: str) -> set[tuple[str, ..
 
 
 def refused_pods(plane: ControlPlane, namespace: str) -> list[str]:
-    """What the controllers were told when a Pod was refused, but for a quota that is not counted yet."""
+    """The errors that the controllers got for refused Pods, except for a quota that is not counted yet."""
     events = plane.items(f"/api/v1/namespaces/{namespace}/events", fieldSelector="reason=FailedCreate")
     return [event["message"] for event in events if "status unknown for quota" not in event["message"]]
 

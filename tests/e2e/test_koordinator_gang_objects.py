@@ -36,13 +36,13 @@ def stored(plane: ControlPlane, namespace: str) -> Iterator[Callable[[Manifest],
 
 
 def asked(plane: ControlPlane, case: Wrong, namespace: str) -> httpx.Response:
-    """What the API server says of the object; nothing is written."""
+    """The API server's answer to the object, as a dry run."""
     wanted = moved(case.object, namespace)
     return created(plane, wanted, dry=True) if case.old is None else applied(plane, wanted, dry=True)
 
 
 def is_told(plane: ControlPlane, case: Wrong, namespace: str) -> bool:
-    """The object is refused for the rule that is expected, or taken with a warning of it."""
+    """The object is refused by the expected rule, or accepted with its warning."""
     answer = asked(plane, case, namespace)
     warnings = " ".join(answer.headers.get_list("warning"))
     assert answer.is_success is not case.refused, f"{why(answer)} {warnings}"

@@ -31,7 +31,7 @@ def recorded(plane: ControlPlane, name: str, namespace: str) -> str:
 def test_a_namespace_that_was_just_created_chooses_the_scheduler(
     plane: ControlPlane, server: RollcallServer, namespace: str
 ) -> None:
-    """One `kubectl apply` of both: the choice is recorded for good, so no cache may be asked that lags behind."""
+    """One `kubectl apply` of both: the choice is recorded permanently, so a cache that lags must not decide."""
     own = f"{namespace}-chosen"
     manifests = namespace_of(own, **{LABEL: "default-scheduler"}), two_cliques("demo", own)
     plane.apply(*manifests, check=True)

@@ -84,7 +84,7 @@ def refused(answer: httpx.Response) -> bool:
 def spread(
     plane: ControlPlane, config: Manifest, folder: Path, namespace: str, *, refuses: bool = True
 ) -> Iterator[None]:
-    """The net, as `rollcall manifests net` prints it, for a while: until it is in effect, and until it is gone."""
+    """Apply the net of `rollcall manifests net`: wait until it takes effect, and at the end until it is removed."""
     file = folder / "rollcall.yaml"
     file.write_text(yaml.safe_dump(config))
     printed = rollcall("manifests", "net", "--config", file)

@@ -35,7 +35,7 @@ def config(failure_policy: str = "Fail", net: str = "Deny") -> Manifest:
 
 
 def refused_lifting(played: Played) -> str:
-    """What Grove's operator is told when it lifts the gates; it tries again every few seconds."""
+    """The error that Grove's operator gets when it removes the gates; it retries every few seconds."""
     with pytest.raises(Refused) as told:
         played.lift_gates()
     return str(told.value)

@@ -71,12 +71,12 @@ def koordinators(namespace: str, minimum: int, name: str = "mine") -> Manifest:
 
 
 def marked(name: str = "mine") -> Manifest:
-    """What its pods bear."""
+    """The keys of its pods."""
     return {"labels": {KOORD_LABEL: name}, "schedulerName": "koord-scheduler"}
 
 
 def marked_job(namespace: str, pods: int, *, suspend: bool = False) -> Manifest:
-    """A Job whose pods bear it; the labels of `job` would be the Job's own."""
+    """A Job whose pods have these keys; the labels of `job` would be the Job's own."""
     made = job("solver", namespace, pods, suspend=suspend)
     made["spec"]["template"] = pod_template(restartPolicy="Never", **marked())
     return made

@@ -93,7 +93,7 @@ class Changing:
         return found
 
     def told(self) -> str:
-        """What the PodGang was told of its shape, once it was."""
+        """The event about the shape on the PodGang, once it exists."""
 
         def notes() -> list[str]:
             events = self.plane.items(f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events")

@@ -84,7 +84,7 @@ TREES: dict[str, tuple[str, list[Manifest]]] = {
 
 
 def explained(plane: ControlPlane, namespace: str) -> tuple[int, list[Manifest]]:
-    """The exit code of `rollcall explain` for what a namespace has now, and the trees that it tells of."""
+    """The exit code of `rollcall explain` for the objects of a namespace, and the trees that it shows."""
     stored = plane.kubectl("get", KINDS, "-n", namespace, "-o", "yaml", check=True).out
     ran = subprocess.run(
         [str(COMMAND), "explain", "-o", "json", "-"],

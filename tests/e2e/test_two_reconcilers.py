@@ -125,7 +125,7 @@ def test_when_the_leader_dies_the_other_takes_over_within_the_default_lease(stor
 
 
 def frozen(story: Story, started: Started, change: int) -> None:
-    """The leader stands still when that write is about to leave, for longer than its lease is good for."""
+    """The leader freezes when it is about to send that write, for longer than its lease is valid."""
     leader, follower = pair(started)
     patches = 0
     woken: list[float] = []

@@ -22,7 +22,7 @@ def path_of(api_version: str, kind: str, namespace: str | None, name: str = "") 
 
 
 def found(plane: ControlPlane, api_version: str, kind: str, namespace: str | None, name: str) -> Manifest | None:
-    """An object as it is stored, or None where there is none."""
+    """The stored object, or None if it does not exist."""
     answer = plane.http.get(path_of(api_version, kind, namespace, name))
     return None if answer.status_code == httpx.codes.NOT_FOUND else _answered(answer)
 
@@ -62,7 +62,7 @@ def listed(plane: ControlPlane, api_version: str, kind: str, namespace: str, sel
 
 
 def deleted(plane: ControlPlane, stored: Manifest, propagation: str = "Foreground") -> None:
-    """Delete an object; in the foreground it stays until all that it owns has gone."""
+    """Delete an object; in the foreground it stays until all its dependents are deleted."""
     metadata = stored["metadata"]
     path = path_of(stored["apiVersion"], stored["kind"], metadata.get("namespace"), metadata["name"])
     answer = plane.http.delete(path, params={"propagationPolicy": propagation})

@@ -283,7 +283,7 @@ def running(guide: Guide | None) -> Iterator[None]:
 
 
 def fuzz(random: Random, guide: Guide | None, inputs: list[Input], bodies: int, each: Any = lambda _: None) -> Fuzzer:
-    """A whole run over `inputs`, the seeds and the corpus, and as many more bodies as are said."""
+    """A run over `inputs`, the seeds and the corpus, and the given number of further bodies."""
 
     async def whole(fuzzer: Fuzzer) -> None:
         await fuzzer.start_with(inputs)

@@ -186,7 +186,7 @@ class Mutator:
         return value
 
     def _spot(self, value: Any) -> Spot | None:
-        """A place in a value, found from above: what stands high decides more, and there is less of it."""
+        """A random path in a value, chosen from the top: high fields decide more, and there are fewer of them."""
         found: Spot | None = None
         holder = value
         while isinstance(holder, dict | list) and holder:
@@ -268,7 +268,7 @@ class Mutator:
                 holder.extend(orjson.loads(item) for _ in range(times))
 
     def _swap(self, root: Any, spot: Spot) -> None:
-        """Move a value to another place, and what stands there to its own, unless one is within the other."""
+        """Swap two values, unless one is within the other."""
         holder, key = spot
         there, at = self._spot(root) or spot
         mine, theirs = holder[key], there[at]

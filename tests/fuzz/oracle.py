@@ -153,7 +153,7 @@ def _patched(review: Any, response: Any) -> Any:
 
 
 def _at(found: Any, path: str) -> Any:
-    """What stands at a path, with how much there is beside it."""
+    """The value at a path, and the number of its neighbours."""
     pointer = jsonpointer.JsonPointer(path)
     holder, key = pointer.to_last(found)
     return len(holder), None if key == "-" else holder.get(key) if isinstance(holder, dict) else holder[key]

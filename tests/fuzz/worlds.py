@@ -38,10 +38,10 @@ items:
 
 
 class Unfollowed:
-    """A cluster that knows of nothing more than is known already: whatever is looked up is not there."""
+    """A cluster without further objects: every live read finds nothing."""
 
     def doubted(self) -> frozenset[str]:
-        """The part of the facts whose watch is said to be in trouble."""
+        """The part of the facts whose watch is reported as interrupted."""
         return frozenset({"pod_gangs"})
 
     async def learn(self, needed: Iterable[Needed], facts: ClusterFacts, _: float) -> ClusterFacts:
@@ -64,7 +64,7 @@ class World(NamedTuple):
 
 
 def worlds() -> dict[str, World]:
-    """The servers by name. The first knows nothing and has one scheduler; in the others all are enabled."""
+    """The servers by name. The first has no facts and one scheduler; in the others all schedulers are enabled."""
     known = everything_known()
     states = {
         "default": ServerState(koordinator(), NOTHING_KNOWN, None),

@@ -33,7 +33,7 @@ FLOOD_RATE = 1_000
 
 @dataclass(slots=True)
 class Attack:
-    """What an attack was told, and what it has counted so far."""
+    """The options of an attack, and its counts so far."""
 
     port: int
     until: float

@@ -87,7 +87,7 @@ class Target:
 
     @property
     def alive(self) -> bool:
-        """Whether the process lives."""
+        """Whether the process is alive."""
         return self.serving.process.poll() is None
 
     def highest_megabytes(self) -> float:
@@ -112,7 +112,7 @@ class Target:
 def attacked_by(
     name: str, port: int, *, seconds: float, count: int = 1, body: Path | None = None, path: str = "/validate"
 ) -> Iterator[dict[str, int]]:
-    """An attack that goes on beside the block; what it counted is there after it."""
+    """Run an attack during the block; its counts are complete afterwards."""
     command: list[str] = [sys.executable, str(ATTACKS), name, str(port), "--seconds", str(seconds)]
     command += ["--count", str(count), "--path", path]
     if body is not None:

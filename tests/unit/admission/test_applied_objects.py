@@ -100,7 +100,7 @@ def test_without_a_cluster_unknown_facts_cause_no_refusal(case: Applied, setting
 
 
 class Unsearched(QueuedGroups):
-    """PodGroups that are found by what they are asked for, and by nothing else, once they are all there."""
+    """PodGroups that can be looked up by key only, and not iterated, once all are added."""
 
     def __iter__(self) -> Iterator[ObjectKey]:
         raise AssertionError("a rule goes through all PodGroups")
@@ -209,7 +209,7 @@ FOLDER = (kai.queue("research"), kai.queue("team-a", "research"), kai.pod_group(
 
 
 def judged_together(*manifests: Manifest, known: ClusterFacts = NOTHING_KNOWN) -> dict[str, list[str]]:
-    """By the name of each object, what is said of it, and what is not judged, where all are in one folder."""
+    """By object name: the findings and what is not judged, with all objects in one folder."""
     facts = one_world(known, documents(*manifests))
     said: dict[str, list[str]] = {}
     for manifest in manifests:

@@ -235,7 +235,7 @@ def test_foreign_edits_are_reverted_except_a_minimum_that_would_evict_pods() -> 
 
 
 def test_the_form_of_gang_objects_changes_only_without_pods() -> None:
-    """Pods bear the name of the group that they were prepared for."""
+    """Pods have the name of the group that they were prepared for."""
     case = Case(PLAIN, PLAIN, facts=TREE)
     flat, tree = of("default-scheduler", case._replace(config={"hierarchical": "off"})), of("default-scheduler", case)
     live = written(flat, PLAIN, case, [], None)

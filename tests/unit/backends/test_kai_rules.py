@@ -47,7 +47,7 @@ def judged(
     config: dict[str, Any] | None = None,
     **profile: Any,
 ) -> Any:
-    # None of these bears a stated version or a served API; whether its kinds are served is another rule's matter.
+    # None of these has a stated version or a served API; whether its kinds are served is another rule's matter.
     return validate(manifest, old, settings=settings_of("kai-scheduler", config, **profile), facts=facts)
 
 

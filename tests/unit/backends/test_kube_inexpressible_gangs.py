@@ -122,7 +122,7 @@ def test_merged_members_keep_their_sum_if_one_is_released(apis: frozenset[Api], 
 
 @pytest.mark.parametrize("apis", [V1ALPHA1, V1ALPHA2, V1BETA1, TREE])
 def test_a_gang_without_members_is_not_written_yet(apis: frozenset[Api]) -> None:
-    """Its shape would be frozen before anybody knows it, or refused."""
+    """Its shape would be frozen before it is known, or refused."""
     assert made(podgang(), apis) == []
     assert made(podgang(), apis, flat="allow") == []
 

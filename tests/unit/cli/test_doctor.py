@@ -34,7 +34,7 @@ Reads = Callable[[Snapshot], None]
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    """Has the command read this world, whatever it is pointed at."""
+    """Makes the command read this snapshot, whatever cluster it is given."""
     monkeypatch.setattr(
         access, "find", lambda *_: access.Access("https://c", ssl.create_default_context(), lambda: None)
     )

@@ -47,7 +47,7 @@ class Script(httpx.AsyncBaseTransport):
 
     @property
     def paths(self) -> list[str]:
-        """What was asked, with the parameters that matter."""
+        """The requested paths, with the relevant parameters."""
         told = []
         for request in self.asked:
             params = {key: value for key, value in request.url.params.items() if key in {"resourceVersion", "continue"}}

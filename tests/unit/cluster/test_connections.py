@@ -25,7 +25,7 @@ READS = 32 * 8
 
 
 class Slow(httpx.AsyncBaseTransport):
-    """Answers when it is told to. A watch is answered at once."""
+    """Answers when the test lets it. A watch is answered at once."""
 
     def __init__(self) -> None:
         self.open = asyncio.Event()

@@ -33,7 +33,7 @@ def lookup(script: httpx.AsyncBaseTransport) -> Lookup:
 
 
 def find(needed: Needed, *steps: Step) -> tuple[Any, Script]:
-    """What is found, and what was asked for it."""
+    """The found value, and the script with its requests."""
 
     async def found() -> tuple[Any, Script]:
         script = Script(*steps)

@@ -21,7 +21,7 @@ OBJECT_BYTES = 1400 * 1024
 
 
 class Pages(httpx.AsyncBaseTransport):
-    """So many namespaces of one size, in pages as large as they are asked for. What was sent of each is counted."""
+    """So many namespaces of one size, in pages of the requested size. The bytes sent of each are counted."""
 
     def __init__(self, objects: int, size: int) -> None:
         self.limits: list[int] = []

@@ -25,7 +25,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 
 
 
 class ConnectProxy:
-    """It connects everybody to one port of this machine, whatever host is asked for, or refuses to."""
+    """It connects every client to one port of this machine, for any host, or refuses to."""
 
     def __init__(self, listening: socket.socket, port: int, *, refuses: bool) -> None:
         self.asked: list[str] = []

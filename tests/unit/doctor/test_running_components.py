@@ -100,7 +100,7 @@ def test_a_disruption_budget_for_other_pods_does_not_count() -> None:
             raw["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"] = "other"
 
     assert told(installed(changed=other), "server/disruption-budget")
-    # The pods may bear more labels than the Service asks for.
+    # The pods may have more labels than the Service selects.
     pods = deployment("rollcall", "example.com/rollcall:1", "rollcall-system")
     pods["spec"]["template"]["metadata"] = {
         "labels": {"app.kubernetes.io/name": "rollcall", "app.kubernetes.io/component": "other"}

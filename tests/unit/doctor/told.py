@@ -8,7 +8,7 @@ from webhook.doctor.snapshot import Snapshot
 
 
 def told(snapshot: Snapshot, *ids: str) -> list[tuple[Level, str, str]]:
-    """How bad, where and what, by the checks of these ids."""
+    """The level, place and text of the findings of these checks."""
     wanted = [check for check in EVERY_CHECK if check.id in ids]
     assert len(wanted) == len(ids), f"of {ids} there are {[check.id for check in wanted]}"
     diagnosis = examine(snapshot, wanted)
@@ -17,11 +17,11 @@ def told(snapshot: Snapshot, *ids: str) -> list[tuple[Level, str, str]]:
 
 
 def unknown(snapshot: Snapshot, check_id: str) -> list[str]:
-    """Why a check could not be made."""
+    """Why a check could not be evaluated."""
     return [one.why for one in examine(snapshot, [one for one in EVERY_CHECK if one.id == check_id]).not_known]
 
 
 def remedies(snapshot: Snapshot, check_id: str) -> list[str]:
-    """What a check says is to be done."""
+    """The remedies of a check."""
     found = examine(snapshot, [one for one in EVERY_CHECK if one.id == check_id]).found
     return [one.symptom.remedy for one in found]

@@ -59,7 +59,7 @@ def test_exactly_the_groups_that_are_their_own_ancestors_are_in_a_circle(parents
 
 
 def test_a_common_ancestor_is_read_once() -> None:
-    """A circle of a thousand with ten thousand below it, each of which is looked at."""
+    """A circle of a thousand groups with ten thousand below it, each of which is judged."""
     asked = 0
 
     def above(key: tuple[int]) -> tuple[int]:

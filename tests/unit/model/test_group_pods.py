@@ -125,7 +125,7 @@ def test_pods_with_conflicting_schedulers_are_found_after_every_change(
 
 
 class Unwalked(GroupPods):
-    """Pods that count how many of them are looked at, and forbid iteration."""
+    """Pods that count the lookups, and forbid iteration."""
 
     def __init__(self, known: dict[ObjectKey, GroupPod]) -> None:
         self.asked = 0
@@ -146,7 +146,7 @@ class Unwalked(GroupPods):
 
 
 class Counted:
-    """Keys that tell when one of them is looked at."""
+    """Keys that count the lookups."""
 
     def __init__(self, pods: Unwalked, keys: Any) -> None:
         self._pods, self._keys = pods, keys

@@ -135,7 +135,7 @@ def test_one_live_read_copies_no_groups() -> None:
 
 
 class Unwalked(Groups):
-    """Groups that count how they are asked, and forbid iteration."""
+    """Groups that count the lookups, and forbid iteration."""
 
     def __init__(self, known: dict[ObjectKey, Group]) -> None:
         self.asked = 0

@@ -75,7 +75,7 @@ class WritableWorld(World):
         return httpx.Response(200, json=self.apply(collection, body))
 
     def _within(self, request: httpx.Request) -> dict[str, Any] | None:
-        """The object of a namespace that is asked for by name, or those of a kind in one that the selectors want."""
+        """The object of a namespace by name, or those of a kind that the selectors match."""
         before, _, within = request.url.path.partition("/namespaces/")
         namespace, _, asked = within.partition("/")
         plural, _, name = asked.partition("/")

@@ -21,7 +21,7 @@ def pod(name: str, *gates: str, gang: str = "demo-0", clique: str = "demo-0-a") 
 
 
 class Opened:
-    """Answers for the pods of a world; `order` tells from which the gate came off."""
+    """Answers requests about the pods of a world; `order` lists the pods whose gate was removed."""
 
     def __init__(self, cluster: WritableWorld) -> None:
         self.order: list[str] = []

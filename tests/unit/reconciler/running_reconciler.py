@@ -98,7 +98,7 @@ async def until(probe: Callable[[], Any]) -> None:
 
 
 async def settled(found: Reconciler) -> None:
-    """Everything that came is read, and every gang was looked at once more."""
+    """Wait until every event is processed and every gang was reconciled once more."""
     await until(lambda: found.idle and not any(found.following.unseen()))
     before = sample(found, "rollcall_reconciled_total", outcome="inStep")
     found.following.look_at_all()

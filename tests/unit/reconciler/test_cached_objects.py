@@ -98,7 +98,7 @@ def test_every_pod_is_cached_whatever_it_contains() -> None:
 
 
 def test_a_gang_of_thousands_of_pods_is_cached_completely() -> None:
-    """Its pods are told apart by five characters that Kubernetes makes up."""
+    """The names of its pods differ by five characters that Kubernetes generates."""
     names = ["".join(secrets.choice(_SUFFIXES) for _ in range(5)) for _ in range(5000)]
     gang = {
         "metadata": {"name": "demo-0", "namespace": "team", "uid": "u"},

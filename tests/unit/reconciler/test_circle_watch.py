@@ -58,7 +58,7 @@ def regarded(cluster: WritableWorld) -> list[str]:
 
 
 async def looks(found: Reconciler, times: int = 3) -> None:
-    """Wait until it has looked so often again."""
+    """Wait until it has searched this many more times."""
     looked, again = 0, found.circles.look
 
     async def look() -> None:
@@ -72,7 +72,7 @@ async def looks(found: Reconciler, times: int = 3) -> None:
 
 
 async def known(found: Reconciler, cluster: WritableWorld) -> None:
-    """Wait until it has read all groups as they are now, and looked at them."""
+    """Wait until it has read all present groups and searched them."""
 
     def uids() -> set[str]:
         store = found.following.stores.by_kind.get(TREES.resource.api)

@@ -176,7 +176,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "GangGated: 3 pods (demo-0-leader-0, demo-0-worker-0, demo-0-worker-1) still have the gate "
         "kueue.x-k8s.io/admission; the system that added it must remove it",
     ),
-    "a pod came past the webhook": (
+    "a pod bypassed the webhook": (
         {"pods": [*whole()[:2], pod("worker", 1, annotations={}, spec={"schedulerName": "default-scheduler"})]},
         "GangPodsEscaped: 1 pod (demo-0-worker-1) bypassed the webhook, without a mark of the gang",
     ),

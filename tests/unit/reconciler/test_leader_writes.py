@@ -21,7 +21,7 @@ WANTED = {"metadata": {"namespace": "team-a", "name": "demo-0"}, "spec": {"minMe
 
 
 class Silent:
-    """A server that answers nothing. `received` is what has come, `closed` whether the other side has gone."""
+    """A server that never answers. `received` are its bytes, `closed` whether the client has disconnected."""
 
     def __init__(self) -> None:
         self.received = b""

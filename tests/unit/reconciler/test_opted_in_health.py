@@ -124,7 +124,7 @@ CASES: dict[str, Case] = {
         State.HELD,
         ["GangInexpressible: owner/completions at spec.completions: 5: only 2 of them run at a time"],
     ),
-    "pods that came past the webhook": (
+    "pods that bypassed the webhook": (
         TRAIN,
         (JOB_PATH, job()),
         (unprepared(job_pod(0)), unprepared(job_pod(1))),
@@ -149,7 +149,7 @@ CASES: dict[str, Case] = {
         State.HELD,
         ["GangTooFewPods: x-a has 0 pods of the 1 that it needs to start"],
     ),
-    "pods of a part that came past the webhook": (
+    "pods of a part that bypassed the webhook": (
         key("x-b", "JobSet", "x"),
         (JOB_SET_PATH, job_set("x", ("a", 1), ("b", 1), **IN_TURN)),
         (job_set_pod("b", 0, of="x"),),

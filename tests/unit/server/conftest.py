@@ -117,7 +117,7 @@ class Call:
         self.sent: list[dict[str, Any]] = []
 
     async def receive(self) -> Any:
-        """The next message; for ever nothing when there is none left."""
+        """The next message; waits for ever if there is none."""
         if not self._messages:
             await asyncio.Event().wait()
         return self._messages.pop(0)

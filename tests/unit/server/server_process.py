@@ -21,7 +21,7 @@ from webhook.server.tls import PairFiles
 
 
 class ServingProcess:
-    """The process: its ports, its log, and the health that it tells."""
+    """The process: its ports, its log, and its health."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path, health_port: int) -> None:
         self.process = process
@@ -37,7 +37,7 @@ class ServingProcess:
         return int(self.url.rpartition(":")[2])
 
     def lines(self) -> list[dict[str, Any]]:
-        """What it has said on standard error. The last line may be written only in part."""
+        """Its lines on standard error. The last line may be incomplete."""
         return [json.loads(line) for line in self._log.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
     def _first_line(self) -> dict[str, Any] | None:
@@ -55,7 +55,7 @@ class ServingProcess:
         return answer.status_code, answer.text
 
     def until_readiness(self, status: int, text: str) -> str:
-        """Wait until it says this, somewhere in its answer; the whole of it."""
+        """Wait until its readiness contains this text; the complete answer."""
 
         def probe() -> str:
             seen = self.readiness()
@@ -83,7 +83,7 @@ class ServingProcess:
         return self.process.wait(30)
 
     def close(self) -> None:
-        """End it, whatever it does."""
+        """Kill it."""
         self._health.close()
         if self.process.poll() is None:
             self.process.terminate()

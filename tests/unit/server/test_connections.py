@@ -38,7 +38,7 @@ Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Kept(Connections):
-    """Connections whose own timers can be asked."""
+    """Connections with readable timers."""
 
     def __init__(self, most: int = 1000, seconds: float = 0) -> None:
         self.registry = CollectorRegistry()
@@ -57,7 +57,7 @@ class Kept(Connections):
 
 @asynccontextmanager
 async def opened(state: ServerState, connections: Kept, number: int) -> AsyncIterator[list[Client]]:
-    """So many connections of clients that have said nothing yet, in their order."""
+    """This many connections of clients that have sent nothing yet, in order."""
     listener = Listener(("127.0.0.1", 0), create_app(state), connections, None)
     listener.open()
     clients: list[Client] = []

@@ -40,7 +40,7 @@ class Caller:
         self.closing = 0
 
     def ask(self) -> int:
-        """The status of an answer. Raises `OSError` where there is none."""
+        """The status of an answer. Raises `OSError` if there is none."""
         if self._connection is None:
             self._connection = http.client.HTTPSConnection("localhost", self._port, context=self._client, timeout=30)
             self.opened += 1

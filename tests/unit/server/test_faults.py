@@ -62,7 +62,7 @@ def test_an_error_in_reading_files_keeps_the_serving_pair(
 def test_a_failed_background_task_ends_the_process_with_its_error(
     state: ServerState, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A new process does better than one that has lost a part; and it is not taken for one that was told to stop."""
+    """A restart is better than a process that lost a task; and its exit differs from a requested stop."""
 
     async def broken(*_: Any) -> None:
         raise Broken

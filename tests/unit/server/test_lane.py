@@ -21,7 +21,7 @@ ENOUGH = 1 << 40
 
 
 class Asked:
-    """A lane whose thread waits to be let go, and what was asked of it."""
+    """A lane whose thread waits for the test, and its calls."""
 
     def __init__(self, waiting_bytes: int = ENOUGH) -> None:
         self.registry = CollectorRegistry()

@@ -64,7 +64,7 @@ def in_a_network_of_its_own(script: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def networks() -> None:
-    """Skip where no network of one's own can be made."""
+    """Skip if no separate network can be created."""
     for program in ("unshare", "ip"):
         if shutil.which(program) is None:
             pytest.skip(f"needs {program} (util-linux, iproute2)")

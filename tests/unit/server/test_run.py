@@ -23,7 +23,7 @@ from webhook.certificates.files import make_development_certificates
 
 @contextmanager
 def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], dict[str, Any]]]:
-    """The process, and the line with which it said that it serves."""
+    """The process, and its log line about serving."""
     command = [sys.executable, "-m", "webhook", "serve", *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
         try:

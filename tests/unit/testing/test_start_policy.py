@@ -52,7 +52,7 @@ PLAIN = enabled(KOORD, DEFAULT, gangs=False)
 
 
 def pod(scheduler: str | None = DEFAULT, **fields: Any) -> dict[str, Any]:
-    """A pod of Grove's that is free to start, unless a field says otherwise."""
+    """A pod of Grove's that is free to start, unless a field is overridden."""
     return gang_pod(**{"schedulerName": scheduler, "schedulingGates": None, **fields})
 
 
