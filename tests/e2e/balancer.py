@@ -17,7 +17,7 @@ import httpx
 
 from tests.e2e.background import Background
 
-# As often as a kubelet is told to look by the manifests, and as long as it waits for an answer.
+# The period and the timeout of the readiness probe in the manifests.
 PROBE_SECONDS = 1.0
 _TIMEOUT_SECONDS = 1.0
 # As much as TLS needs to say that a connection ends, and less than any request.
@@ -50,7 +50,7 @@ class Replica:
     ready: bool = False
     taken: int = 0
     connections: set[_Outer] = field(default_factory=set)
-    # When it was first seen not to be ready; None while it is, or is no longer sent to.
+    # When it was first seen as not ready; None while it is ready or gets no connections.
     doubted: float | None = None
 
 

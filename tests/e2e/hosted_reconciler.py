@@ -14,7 +14,7 @@ from tests.e2e.programs import eventually
 from webhook.config.file import settings_from
 from webhook.reconciler.run import Reconciler
 
-# After so long a reconciler that was told to stop has not done so: what is being written may take five seconds.
+# A reconciler that takes longer to stop has failed to: a running write may take five seconds.
 _STOP_SECONDS = 20.0
 
 

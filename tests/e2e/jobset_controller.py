@@ -20,7 +20,7 @@ PREFIX = "jobset.sigs.k8s.io"
 # A user writes them on the JobSet or on the template of a Job, and they go down to the pods as annotations only.
 _HANDED_DOWN = ("alpha.jobset.sigs.k8s.io/exclusive-topology", "alpha.jobset.sigs.k8s.io/node-selector")
 _CONTROLLER = "jobset.sigs.k8s.io/jobset-controller"
-# What is merged into the pod template of a suspended Job when the JobSet goes on.
+# The fields that are merged into the pod template of a suspended Job when the JobSet is resumed.
 _MUTABLE_SPEC = ("nodeSelector", "tolerations", "schedulingGates")
 
 

@@ -48,7 +48,7 @@ class ServedPod:
         self.kubelet = Kubelet(plane, TLS_SECRET, plane.folder / name / "tls")
         self.program = self._run(container, config)
         self._shown = ""
-        # What is told of it is what it says of itself, unless a test says otherwise.
+        # Its reported readiness is its own, unless a test overrides it.
         self.said_unready = threading.Event()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)

@@ -53,7 +53,7 @@ def started(plane: ControlPlane) -> Iterator[Started]:
 
 
 @pytest.fixture
-def asked_all_the_while(plane: ControlPlane) -> Iterator[Callable[[], Asking]]:
+def steady_admissions(plane: ControlPlane) -> Iterator[Callable[[], Asking]]:
     """Start sending admissions; it ends with the test."""
     begun: list[Asking] = []
 
@@ -80,11 +80,11 @@ def served(plane: ControlPlane) -> Iterator[SelfManagedServer]:
 @pytest.mark.soak
 @pytest.mark.chaos
 def test_certificates_are_rotated_without_a_failed_admission(
-    plane: ControlPlane, served: SelfManagedServer, started: Started, asked_all_the_while: Callable[[], Asking]
+    plane: ControlPlane, served: SelfManagedServer, started: Started, steady_admissions: Callable[[], Asking]
 ) -> None:
     reconciler = started()
     served.until_served()
-    before, asking = served.authority(), asked_all_the_while()
+    before, asking = served.authority(), steady_admissions()
     access = f"--kubeconfig={plane.kubeconfig}"
     assert rollcall("certs", "rotate", "--ca", access) == "asked for\n"
     served.until_rotated(before)
@@ -106,11 +106,11 @@ def test_certificates_are_rotated_without_a_failed_admission(
 @pytest.mark.soak
 @pytest.mark.chaos
 def test_another_leader_completes_a_rotation_that_was_cut_off_at_any_write(
-    served: SelfManagedServer, started: Started, asked_all_the_while: Callable[[], Asking]
+    served: SelfManagedServer, started: Started, steady_admissions: Callable[[], Asking]
 ) -> None:
     leader = started()
     served.until_served()
-    asking = asked_all_the_while()
+    asking = steady_admissions()
     for change in range(1, WRITES + 1):
         for sent in (False, True):
             before = served.authority()
@@ -143,12 +143,12 @@ def test_deleted_secrets_are_recreated_without_a_failed_admission(
     plane: ControlPlane,
     served: SelfManagedServer,
     started: Started,
-    asked_all_the_while: Callable[[], Asking],
+    steady_admissions: Callable[[], Asking],
     lost: tuple[str, ...],
 ) -> None:
     reconciler = started()
     served.until_served()
-    before, asking = served.authority(), asked_all_the_while()
+    before, asking = served.authority(), steady_admissions()
     for name in lost:
         plane.http.delete(f"{SECRETS}/{name}").raise_for_status()
     if "rollcall-ca" in lost:

@@ -52,7 +52,7 @@ def test_every_call_with_a_certificate_of_another_authority_is_refused(
 
     def refused() -> str | None:
         answer = plane.http.post(path, params={"dryRun": "All"}, json=two_cliques("probe", namespace))
-        # How the end of the handshake is told depends on how far it had come.
+        # The error depends on how far the handshake had come.
         assert "EOF" in answer.text or "remote error: tls:" in answer.text, answer.text
         return answer.text
 

@@ -55,7 +55,7 @@ class Undisturbed(NamedTuple):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _only_what_dies_is_garbage() -> Iterator[None]:
+def _collect_killed_reconcilers_only() -> Iterator[None]:
     """Collect killed reconcilers at once, which is much faster if older objects are not searched each time."""
     gc.collect()
     gc.freeze()
@@ -110,7 +110,7 @@ def in_step(story: Story, expected: Objects | int) -> bool:
     return True
 
 
-def nobody_is_in_part(story: Story) -> None:
+def no_gang_is_in_part(story: Story) -> None:
     """A gang that is being bound is in part for some milliseconds; one that was started in part stays so."""
     begun = time.monotonic()
 
@@ -175,7 +175,7 @@ class Chaos:
         self._reconciler.kill()
         self._reconciler = None
         self.kills += 1
-        nobody_is_in_part(self.story)
+        no_gang_is_in_part(self.story)
 
     def _running(self) -> Network:
         if self._reconciler is not None and self._reconciler.network.dead:
@@ -197,7 +197,7 @@ def endured(story: Story, seed: int, undisturbed: Undisturbed) -> None:
     chaos.tell()
     assert chaos.kills >= 2, "that was no chaos"
     assert len(story.objects()) == COUNTS[story.scheduler, story.count]["delete"]
-    nobody_is_in_part(story)
+    no_gang_is_in_part(story)
     story.lift_gates()
     all_start(story)
     story.close()
@@ -292,13 +292,13 @@ def test_after_repeated_kills_a_new_process_finishes_the_work(
             eventually(lambda: time.monotonic() - begun > pause, "a random while", pause=0.01)  # noqa: B023
             process.program.stop(kill=True)
             telling.result()
-        nobody_is_in_part(told)
+        no_gang_is_in_part(told)
         # As if fifteen seconds had passed: a killed process does not release its lease.
         plane.http.delete(LEASE)
         process.program.start()
     count = COUNTS[KOORD, 20]["delete"]
     eventually(lambda: in_step(told, count), "what is left has its objects", timeout=60)
     process.until_settled()
-    nobody_is_in_part(told)
+    no_gang_is_in_part(told)
     told.close()
     eventually(lambda: told.objects() == {}, "nothing outlives its PodGang")

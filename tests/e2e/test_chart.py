@@ -66,7 +66,7 @@ CONFIGURATIONS: dict[str, Manifest] = {
     "traces by TLS": with_profiles(GANGS, tracing={"endpoint": "https://otel.example.com"}),
 }
 KUBE_SYSTEM = {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}
-# Values beside the configuration, what the command is told in their place, and the mode of the certificates.
+# Values beside the configuration, the equivalent options of the command, and the mode of the certificates.
 WAYS: dict[str, tuple[Manifest, tuple[str, ...], str]] = {
     "a deployment": ({}, (), "files"),
     "a sidecar": ({"reconciler": {"placement": "sidecar"}}, ("--reconciler=sidecar",), "files"),
@@ -269,7 +269,7 @@ def test_autoscaling_sets_the_number_of_servers() -> None:
     assert few["HorizontalPodAutoscaler", "rollcall"]["spec"]["maxReplicas"] == 3
 
 
-# What the schema refuses, or a template, and what is said of it.
+# Values that the schema or a template refuses, and the message.
 WRONG: dict[str, tuple[Manifest, str]] = {
     "a value that there is not": ({"replica": 2}, "replica"),
     "no replicas": ({"replicas": 0}, "replicas"),

@@ -56,7 +56,7 @@ def test_no_pod_starts_while_pods_are_gated_or_do_not_fit(
     nodes(1, cpu=2)
     played = grove(two_cliques("demo", namespace)).create()
     eventually(lambda: minimum(ready, namespace) == 3, "the PodGroup is there")
-    # There is no gate but Grove's.
+    # The only gate is Grove's.
     assert [len(pod["spec"]["schedulingGates"]) for pod in played.pods()] == [1, 1, 1]
     played.lift_gates(only=lambda index: index < 2)
     stays_unbound(played)

@@ -36,7 +36,7 @@ from webhook.doctor.snapshot import Tried
 _BOTH = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _NAMES = {_BOTH[0]: "m-rollcall", _BOTH[1]: "v-rollcall"}
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
-# Where no container runs there is no scheduler's Deployment to be seen.
+# No container runs here, so no Deployment of a scheduler exists.
 _AS_ALWAYS = {"schedulers/running", "accounts/there"}
 
 

@@ -199,7 +199,7 @@ def leader_of(played: Played) -> Manifest:
     return next(pod for pod in played.pods() if "-leader-" in pod["metadata"]["name"])
 
 
-def past_the_webhook(gangs: Gangs) -> dict[str, str]:
+def bypassing_sets(gangs: Gangs) -> dict[str, str]:
     """Sets that bypassed Rollcall, too large for kube-scheduler, which would start them as single pods; the
     reason of each by its name.
     """
@@ -263,7 +263,7 @@ def test_each_hold_reason_is_reported_for_its_cause(
     plane.apply(somebody_elses(namespace, "foreign-0-leader"), check=True)
     expected = admitted_and_then_broken(gangs, node)
     server.unregister()
-    expected |= past_the_webhook(gangs)
+    expected |= bypassing_sets(gangs)
     server.register()
     # Writes what can be written, and says by its exit code that something cannot.
     assert gangs.run("reconcile", "--once", "-n", namespace).returncode == NOT_EVALUATED

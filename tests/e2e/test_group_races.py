@@ -63,7 +63,7 @@ def test_eight_clients_can_create_a_tree_in_any_order(
         assert answer.is_success, why(answer)
         told = answer.headers.get("warning", "")
         assert told.count("kube/") == sum(told.count(rule) for rule in WARNED_OF), told
-    # Created once more, nothing is said any more: all of it is there, and is known to be.
+    # Created once more, there are no warnings: every object exists and is known.
     for one in objects:
         again = {**one, "metadata": {**one["metadata"], "name": f"{one['metadata']['name']}-x"}}
 

@@ -141,7 +141,7 @@ def test_the_autoscaled_objects_are_accepted(plane: ControlPlane, namespace: str
     ]
     assert len(scaled) == 3
     told = plane.apply(*scaled, options=("--dry-run=server", "--validate=strict"), check=True)
-    # Of a Deployment that is in no namespace with Pod Security nothing is said.
+    # Pod Security has no warning for a Deployment in a namespace without its labels.
     assert told.err == ""
 
 

@@ -41,7 +41,7 @@ class Gangs:
     def __init__(self, plane: ControlPlane, server: RollcallServer, folder: Path, **config: object) -> None:
         self.plane = plane
         self.server = server
-        # The command line knows no cluster, and must be told what the server discovers.
+        # The command line has no cluster, so it needs as options what the server discovers.
         self._config = folder / "rollcall.yaml"
         content = configuration(apiGeneration=GENERATIONS[plane.version], **config)
         self._config.write_text(yaml.safe_dump(content))

@@ -108,7 +108,7 @@ def plain_pod(namespace: str, **labels: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
 
 
-# What the API server writes of its own accord.
+# Fields that the API server writes by itself.
 _SERVERS_OWN = ("uid", "creationTimestamp", "resourceVersion", "generation", "managedFields")
 
 

@@ -44,7 +44,7 @@ def test_every_right_of_the_reconciler_is_used(
     # Without pods the objects are recreated, and those no longer needed deleted.
     gang.add_helper()
     eventually(lambda: len(pod_groups(plane, namespace)) == 3, "the new member has its PodGroup")
-    # With pods it is told of, once these are freed.
+    # With pods there is an event, once these are free of gates.
     gang.played.create_pods().lift_gates()
     pods = gang.played.pods
     eventually(lambda: not any(pod["spec"].get("schedulingGates") for pod in pods()), "the pod gate is off")

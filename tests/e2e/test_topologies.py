@@ -120,7 +120,7 @@ def test_a_topology_is_created_from_a_binding_and_deleted_with_it(
     bound(name, ZONE, RACK, "kubernetes.io/hostname")
     made = until_levels(plane, name, ZONE, RACK, "kubernetes.io/hostname")
     assert made["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "rollcall"}
-    # What others add is no reason to write, and nor is the status that Grove's operator keeps.
+    # Neither fields of others nor the status that Grove's operator writes cause a write.
     plane.kubectl("label", TOPOLOGIES, name, "team=a", check=True)
     status = '{"status": {"observedGeneration": 1}}'
     plane.kubectl("patch", BINDINGS, name, "--subresource=status", "--type=merge", "-p", status, check=True)

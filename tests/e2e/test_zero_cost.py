@@ -75,7 +75,7 @@ def test_a_thousand_unchanged_gangs_cause_no_writes_and_no_lists(quiet_plane: Co
     assert process.metric("rollcall_writes_total") == GANGS * MEMBERS, "each is written once"
 
     def told() -> bool:
-        # None of them has a pod, which is said of each, some at a time.
+        # None of them has a pod, and each gets an event about it, some at a time.
         assert process.metric("rollcall_events_total", reason="GangTooFewPods") == GANGS
         return True
 
@@ -87,6 +87,6 @@ def test_a_thousand_unchanged_gangs_cause_no_writes_and_no_lists(quiet_plane: Co
     # Watches end now and then, and resume where they were.
     assert {verb: count for verb, count in (requests_of(plane) - before).items() if verb != "WATCH"} == {}
     assert process.metric("rollcall_writes_total") == GANGS * MEMBERS
-    # For the log: what it holds is no matter of passing or failing.
+    # For the log only: the test does not depend on it.
     print(f"resident {process.program.resident_megabytes:.0f} MB with {GANGS} PodGangs of {MEMBERS} PodGroups")
     process.close()

@@ -25,7 +25,7 @@ from tests.fuzz.worlds import World, worlds
 
 # No body of this size takes a tenth of it; a machine may be busy.
 HANG_SECONDS = 20
-# One in so many is asked twice, and must get the same answer: no body may spoil what is said of another.
+# One in so many bodies is sent twice and must get the same answer: no body may change the answer to another.
 _TWICE = 50
 # After so many bodies everything is looked at again.
 _AGAIN = 50_000
@@ -210,7 +210,7 @@ def _parts(one: Input) -> list[dict[str, Any]]:
     return [{"type": "http.request", "body": part, "more_body": part is not cut[-1]} for part in cut]
 
 
-# What the server says of its own faults
+# The server's log of internal errors
 
 _faults: list[str] = []
 

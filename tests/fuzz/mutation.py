@@ -63,7 +63,7 @@ _QUERIES = (
 _WORLDS = ("default", "every", "cluster", "asked")
 _OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 
-# Where a value stands: its holder, and its key or index there.
+# The position of a value: its container, and its key or index in it.
 Spot = tuple[Any, Any]
 
 
@@ -176,7 +176,7 @@ class Mutator:
         random = self._random
         if random.random() < 0.06:
             return self._review_edit(value)
-        # Most within the objects: what is no review is seen to be none at once.
+        # Mostly within the objects: an invalid review is refused at once.
         inner = _objects(value) if random.random() < _WITHIN else []
         root = random.choice(inner) if inner else value
         spot = self._spot(root)

@@ -72,7 +72,7 @@ def worlds() -> dict[str, World]:
         "cluster": ServerState(every_scheduler("kai-scheduler", gate=True, standalone=False), known, None),
         "asked": ServerState(every_scheduler("default-scheduler", standalone=False), known, None),
     }
-    # It stands in for what reads from sockets; all that is under test here is what comes before and after.
+    # It replaces the reads from sockets; the code before and after them is under test.
     states["asked"].cluster = Unfollowed()  # type: ignore[assignment]
     return {name: World(name, state, create_app(state)) for name, state in states.items()}
 

@@ -12,7 +12,7 @@ from webhook.backends.registry import BUILT_IN
 from webhook.validators.registry import collect
 
 FOLDERS = sorted(backend.__module__.removesuffix(".backend") for backend in BUILT_IN)
-# What a scheduler has beside these is in files of its own, listed here with the reason.
+# Additional files of a scheduler, listed here with the reason.
 FILES = {"backend", "settings", "capabilities", "keys", "facts", "pods", "gangs", "topology", "rules"}
 MORE = {
     "kai": {"subgroups"},

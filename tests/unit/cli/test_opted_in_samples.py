@@ -284,7 +284,7 @@ def test_a_sample_that_is_written_for_another_scheduler_is_refused(
     own, rules = FOR_ONE[name]
     arguments = [*_chosen(scheduler, tmp_path), str(samples / name), "-o", "json"]
     found = json.loads(rollcall("check", *arguments).out)["findings"]
-    # Not even a warning for whom it is written.
+    # The scheduler that the sample is written for gets not even a warning.
     assert {one["rule"] for one in found} == (set() if scheduler == own else rules)
     assert rollcall("render", *arguments).code == (0 if scheduler == own else 1)
 

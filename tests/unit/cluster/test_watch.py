@@ -59,7 +59,7 @@ def test_listed_and_changed_objects_are_known() -> None:
         ],
     )
     assert watch.index.entries == {"a": Namespace({"x": "2"}), "c": Namespace({})}
-    # The bookmark moved the place from which to go on.
+    # The bookmark moved the version from which the watch resumes.
     assert script.paths == [LIST, FROM_5, f"{LIST} {{'resourceVersion': '20'}}"]
     assert script.asked[1].url.params["allowWatchBookmarks"] == "true"
     assert 300 <= int(script.asked[1].url.params["timeoutSeconds"]) <= 600

@@ -55,7 +55,7 @@ def settings_of(rule: Rule, example: Example) -> Settings:
 def too_fast(example: Example, way: Way, style: Style, settings: Settings, *, memory: bool) -> list[str]:
     """The lines of which a large object costs more than its size says."""
     small, large = (way(example, length, style) for length in (SMALL, LARGE))
-    # What is worked out once, and kept, is no part of either.
+    # Values that are computed once and cached do not count.
     judge(way(example, 1, style), settings)
     one, many = (Cost(partial(judge, case, settings), memory=memory) for case in (small, large))
     times = len(json.dumps(large.object)) / len(json.dumps(small.object))

@@ -259,7 +259,7 @@ def test_cert_manager_gets_its_certificates_and_injection_annotations() -> None:
             assert found["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": "team/rollcall"}
 
 
-# Of the kinds that a cluster lives by: which may be asked about at all, and only where these narrow it.
+# The kinds that a cluster needs to live: which of them webhooks may select, and only with these restrictions.
 NARROWED = ("objectSelector", "matchConditions")
 
 

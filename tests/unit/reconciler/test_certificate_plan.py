@@ -321,7 +321,7 @@ def test_a_recreated_configuration_gets_its_caBundle_and_owner_reference(world: 
     assert isinstance(action, Publish)
     assert (action.configuration.name, action.bundle) == ("m-rollcall", current(world))
     assert world.settle() == ["Publish", "ReleaseFields"]
-    # One that goes with nothing is told what to go with.
+    # One that matches nothing is reported with what it must match.
     world.owned.discard("v-rollcall")
     assert world.settle() == ["Publish", "ReleaseFields"]
 

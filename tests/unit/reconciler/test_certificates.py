@@ -100,7 +100,7 @@ def test_an_authority_is_rotated_with_twelve_writes() -> None:
             await until(lambda: kept.metric("rollcall_rotations_total", what="ca") == 1 and kept.at("none"))
             assert api.writes == ROTATION
             assert api.bundles() == {api.data("rollcall-ca")["ca.crt"]} != {before}
-        # Each configuration by a label of its own.
+        # Each configuration has its own label.
         assert [probe["metadata"]["labels"] for probe in api.probes[:2]] == [
             {"rollcall.dev/next-certificate": "mutate"},
             {"rollcall.dev/next-certificate": "validate"},

@@ -100,7 +100,7 @@ async def test_both_groups_of_a_circle_get_one_event_and_it_counts_until_one_is_
                 "The CompositePodGroups a and b are parents of each other, so no pod below them is ever scheduled; "
                 "delete the one that should be the root, and recreate it without a parent"
             )
-        # What comes below it is no part of it.
+        # Groups below a circle are not part of it.
         cluster.put(COMPOSITES, group("c", "b"))
         await known(found, cluster)
         assert (counted(found), len(cluster.events)) == (1, 2)

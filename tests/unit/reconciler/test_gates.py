@@ -62,6 +62,6 @@ async def test_a_later_gated_pod_is_released_and_a_deleted_one_is_no_error() -> 
         put_pods(cluster, pod("late", OURS))
         await until(lambda: ("PATCH", "/api/v1/namespaces/team-a/pods/late") in cluster.writes)
         await until(lambda: found.idle)
-        # A gang that comes before its objects are read is tried again, and is no error either.
+        # A gang that is created before its objects are read is retried, which is not an error.
         unread = sample(found, "rollcall_retries_total", why="unknown")
         assert sample(found, "rollcall_reconciled_total", outcome="failed") == unread

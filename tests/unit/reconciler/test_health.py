@@ -79,7 +79,7 @@ def changed(name: str, path: str, value: object) -> dict[str, Manifest]:
     return found
 
 
-# What is known besides a whole gang without a gate: the reason, and the beginning of what is said.
+# Facts besides a complete gang without a gate: the reason, and the beginning of the message.
 NO_NODE = "0/1 nodes are available:"
 CASES: dict[str, tuple[dict[str, Any], str]] = {
     "a pod that the PodGang names is gone": (

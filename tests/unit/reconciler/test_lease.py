@@ -85,7 +85,7 @@ class Replica:
 
     async def stop(self, *, killed: bool = False) -> None:
         if killed:
-            # As a machine that loses its power: nothing is said to anybody.
+            # Like a machine that loses power: no release, no message.
             self.lease._renewed = None
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.e2e.programs import eventually, free_port
 from webhook.server.descriptors import HEALTH_CONNECTIONS
 
-# Where nothing listens: what is told of health needs no cluster.
+# An address without a listener: health needs no cluster.
 KUBECONFIG = {
     "apiVersion": "v1",
     "kind": "Config",

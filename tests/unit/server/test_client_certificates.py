@@ -48,7 +48,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-# What a client sees whose handshake fails is one of several errors: it may have sent something before it was told.
+# A failed handshake shows as one of several errors: the client may have sent data before the alert.
 REFUSED = 0
 
 

@@ -75,7 +75,7 @@ def test_a_stop_under_load_loses_no_request(tmp_path: Path, authority: Authority
                 # As a Service does: until its readiness has been seen to be gone, it is sent requests.
                 while not gone.is_set():
                     statuses.append(caller.ask())
-            except Exception as error:  # noqa: BLE001 - whatever it is, the test tells it
+            except Exception as error:  # noqa: BLE001 - the test reports every error
                 wrong.append(error)
             finally:
                 caller.close()
@@ -146,7 +146,7 @@ ANSWERS = {
 
 def test_each_kind_of_answer_during_a_drain_closes_its_connection(tmp_path: Path, authority: Authority) -> None:
     with serving_process(tmp_path, authority.issue("tls"), "--drain", "600") as server:
-        # One is under way when the stop is told: the server has asked for its body.
+        # One request is running at the stop: the server has asked for its body.
         held = Wire(server, authority).send(
             POST + f"Content-Length: {len(BODY)}\r\nExpect: 100-continue\r\n\r\n".encode()
         )

@@ -111,7 +111,7 @@ def test_other_threads_run_between_the_pieces(member: bytes) -> None:
     assert turns >= len(body) // large_json.PIECE_BYTES - 1
 
 
-# Of each of these 300 KB, with a comma where a list goes on.
+# 300 KB of each of these, with a comma between the items of a list.
 LONG = {
     "numbers": b"1," * 150_000 + b"1",
     "white space": b" " * 300_000 + b"1",

@@ -16,8 +16,8 @@ import pytest
 from webhook.errors import InputError
 from webhook.network.sockets import EVERYWHERE, listening, reached_at
 
-# In a network of its own: `lo` has the addresses that are left after PREPARE. The server says that it is ready once it
-# has seen its own port answer; then each of two clients tells whether it got through.
+# In a network of its own: `lo` has the addresses that are left after PREPARE. The server is ready once it
+# has probed its own port; then each of two clients prints whether it was answered.
 STORY = """
 set -e
 ip link set lo up
@@ -56,7 +56,7 @@ NETWORKS = {
 }
 
 
-def in_a_network_of_its_own(script: str) -> subprocess.CompletedProcess[str]:
+def in_a_separate_network(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["unshare", "--net", "--mount", "sh", "-c", script], capture_output=True, text=True, timeout=120, check=False
     )
@@ -68,7 +68,7 @@ def networks() -> None:
     for program in ("unshare", "ip"):
         if shutil.which(program) is None:
             pytest.skip(f"needs {program} (util-linux, iproute2)")
-    tried = in_a_network_of_its_own("mount -t sysfs none /sys 2>/dev/null; ip link set lo up")
+    tried = in_a_separate_network("mount -t sysfs none /sys 2>/dev/null; ip link set lo up")
     if tried.returncode:
         pytest.skip(f"needs the right to make a network namespace: {tried.stderr.strip()}")
 
@@ -79,7 +79,7 @@ def test_a_server_is_reachable_over_every_address_family_of_the_machine(
     tmp_path: Path, prepare: str, host: str, expected: list[list[str]]
 ) -> None:
     story = STORY.format(prepare=prepare, host=host, folder=tmp_path, python=sys.executable)
-    ran = in_a_network_of_its_own(story)
+    ran = in_a_separate_network(story)
     log = (tmp_path / "log").read_text() if (tmp_path / "log").exists() else ""
     assert ran.returncode == 0, f"{ran.stderr}\n{log}"
     assert json.loads(ran.stdout) == expected, log

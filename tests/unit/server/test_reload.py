@@ -41,7 +41,7 @@ def asking(url: str, client: ssl.SSLContext, *, fresh: bool) -> Iterator[Callabl
                     answer = http.post(f"{url}/validate?timeout=5s", json=review())
                     assert answer.json()["response"]["allowed"] is True
                     answered += 1
-        except Exception as error:  # noqa: BLE001 - whatever it is, the test tells it
+        except Exception as error:  # noqa: BLE001 - the test reports every error
             wrong.append(error)
 
     thread = threading.Thread(target=ask)

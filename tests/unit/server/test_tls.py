@@ -323,7 +323,7 @@ def test_the_next_pair_is_optional_and_can_appear_and_disappear(port: Port, tmp_
 
 
 def test_an_unreadable_next_pair_is_reported(port: Port, tmp_path: Path) -> None:
-    # As in a folder that may not be looked into, which is no hindrance to root.
+    # Like an unreadable folder, which root could read anyway.
     files = PairFiles(tmp_path / ("x" * 300), tmp_path / ("y" * 300))
     following = next_tls(files, port.metrics)
     following.look()

@@ -80,7 +80,7 @@ def test_a_scalar_has_the_type_that_kubectl_would_send(written: str, value: Any)
 def test_keys_become_strings_and_merge_keys_are_merged() -> None:
     assert values("1: x\ntrue: w\n<<: {a: 1, b: 2}\nb: 3\n") == [{"1": "x", "true": "w", "b": 3, "a": 1}]
     assert values("x: &x {a: 1}\nz: {<<: [*x, {a: 2, c: 2}]}\n") == [{"x": {"a": 1}, "z": {"a": 1, "c": 2}}]
-    # Not as YAML has it, but as kubectl does: a merge also wins over a key that stands before it.
+    # Not as in YAML, but as in kubectl: a merge key also overrides a key before it.
     assert values("a: 1\n<<: {a: 2}\n") == [{"a": 2}]
 
 

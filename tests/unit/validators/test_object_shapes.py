@@ -26,7 +26,7 @@ KAI = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup"}
 VOLCANO = {"apiVersion": "scheduling.volcano.sh/v1beta1"}
 TEMPLATE = {"name": "root", "podGroupTemplates": [{"name": "worker", "schedulingPolicy": {"gang": {"minCount": "2"}}}]}
 
-# The scheduler, the object but for its metadata, and what is said.
+# The scheduler, the object without its metadata, and the expected finding.
 WRONG: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "Koordinator's PodGroup": (
         "koord-scheduler",

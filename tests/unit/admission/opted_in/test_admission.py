@@ -185,7 +185,7 @@ def test_a_job_of_a_jobset_is_not_refused_where_jobsets_cannot_be_read() -> None
 def test_an_update_cannot_make_a_recorded_job_part_of_a_missing_jobset() -> None:
     forged = _made_by(job(), "jobset.x-k8s.io/v1alpha2", "JobSet")
     assert rules(validate(forged, job(), facts=known())) == ["owner/foreign-job"]
-    # One that was stored before may go on: the garbage collector ends it.
+    # One that was stored before is allowed: the garbage collector deletes it.
     assert validate(forged, forged, facts=known()).allowed
 
 
